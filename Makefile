@@ -3,23 +3,23 @@
 
 GO        ?= go
 CACHE     := $(abspath .cache)
-# tokenizers: link the tokenizer library. The others leave out two features that we don't use of gRPC and the validator,
-# with which the linker has to keep every exported method of the program: 5 MB, half of it resident.
+# tokenizers: link the tokenizer library. The other tags disable two unused features of gRPC and the validator that
+# would force the linker to keep every exported method in the program: 5 MB, half of it resident.
 TAGS      := tokenizers,grpcnotrace,validator_novalidatefn
-# The folder of libtokenizers.a: found, downloaded or built once, and then kept in the user's cache.
+# The folder that holds libtokenizers.a, which is found, downloaded or built once and then kept in the user's cache.
 LIBDIR     = $(shell sh collator/tokenizer/lib.sh 2>/dev/null | tail -n 1)
 WITH_LIB   = CGO_LDFLAGS="-L$(LIBDIR) $$CGO_LDFLAGS"
 FUZZTIME  ?= 10s
-# What wheel and release are for: amd64 or arm64.
+# The target architecture: amd64 or arm64.
 ARCH      ?= amd64
 LINT_VERSION := v2.15.0
 VALE_VERSION := v3.21.0
 ACTIONLINT_VERSION := v1.7.12
-# Nothing here needs debug information, which takes a tenth of the compiler's time. All targets share the flags, and so
-# the build cache.
+# Nothing here needs debug information, which takes a tenth of the compiler's time. All targets share the flags, and
+# therefore the build cache.
 NO_DEBUG  := -gcflags=all=-dwarf=false
 export GOFLAGS := $(filter-out $(NO_DEBUG),$(shell $(GO) env GOFLAGS)) $(NO_DEBUG)
-# The pages for users: their words are checked.
+# The user documentation, whose wording is checked.
 PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs examples kernels plugins ttc/ledger -name '*.md' \
 	-not -path '*/testdata/*' -not -path '*/.venv/*' -not -path '*/out/*')
 
@@ -28,8 +28,9 @@ PAGES      = README.md CONTRIBUTING.md $(shell find builders collator configs ex
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
 
-# The first part of the demo needs no tokenizer. Where nothing is built yet it does without, and so without the tokenizer
-# library, which takes Rust and most of a cold build's time; what is compiled here, make build finds in the build cache.
+# The first part of the demo doesn't need a tokenizer. If nothing is built yet, it skips the tokenizer library, which
+# needs Rust and takes most of a cold build's time; make build then reuses the packages compiled here from the build
+# cache.
 BUILT := $(wildcard bin/nat-go)
 demo: $(if $(BUILT),build,trial) ## set up, then turn a real NAT run into a preference data set; after make build: all of the demo
 	@sh examples/demo/run.sh $(or $(BUILT),$(CACHE)/trial/nat-go first)
@@ -40,8 +41,8 @@ trial:
 test: lib ## set up, then run the tests that need nothing else
 	@$(WITH_LIB) sh .ci/test $(TAGS) -short
 
-# A fourth of what the compiler does is collecting garbage; without it, it needs a few hundred MiB more at its largest
-# package. What it writes, and where the build cache keeps it, stays the same.
+# The compiler spends a quarter of its time collecting garbage. Without that, it needs a few hundred MiB more for its
+# largest package. Its output, and where the build cache keeps it, remain the same.
 build: lib ## build bin/nat-go
 	$(WITH_LIB) GOGC=off GOMEMLIMIT=768MiB $(GO) build -tags $(TAGS) -ldflags '-s -w' -o bin/nat-go ./cmd/nat-go
 
@@ -49,7 +50,7 @@ wheel: portable ## write the Python wheel to dist, for every Linux with glibc 2.
 	@rm -f dist/nat_go-*_$(if $(filter arm64,$(ARCH)),aarch64,x86_64).whl
 	$(GO) run ./cmd/dist -binary bin/portable/$(ARCH)/nat-go wheel
 
-# Takes a clean checkout of a tag; on another commit the version is that of Go's pseudo-versions.
+# Needs a clean checkout of a tag; on any other commit, the version is a Go pseudo-version.
 release: ## write all that publishing takes to dist: wheels, archives, sources, a bill of materials, checksums
 	rm -rf dist
 	for arch in amd64 arm64; do \

@@ -47,7 +47,7 @@ type Info struct {
 // Unit is the size of group a builder works on.
 type Unit uint8
 
-// The units, finest first. A run uses the coarsest unit that one of its builders asks for; a builder with a finer unit
+// The units, finest first. A run uses the coarsest unit that any of its builders requires; a builder with a finer unit
 // is called once per example.
 const (
 	UnitExample Unit = iota
@@ -137,7 +137,7 @@ type Demonstration struct {
 	Weight   float64  // weight of the demonstration in the loss; 1 by default
 	Score    *float64 // the score it was selected by; nil if not scored
 
-	MaskReasoning bool // the reasoning of trained turns is context: no loss on it
+	MaskReasoning bool // treat the reasoning in trained turns as context, without a loss
 }
 
 // Train is a loss policy: which assistant turns to train.
@@ -155,8 +155,8 @@ const (
 type Rollout struct {
 	Head
 	Messages Content
-	Reward   *float64 // nil means that the rollout was not scored, which differs from zero
-	Task     string   // rollouts of one task form a group for advantages
+	Reward   *float64 // nil means not scored, which differs from a reward of zero
+	Task     string   // rollouts for the same task form a group for advantages
 }
 
 // Distillation is a conversation with error sites and, for each, a hint that the teacher sees and the student does not.
@@ -166,8 +166,8 @@ type Distillation struct {
 	Sites    []Site
 }
 
-// State is a prompt without an answer, from which a trainer samples its own. The metadata holds the action that the
-// rollout took there, and the outcome.
+// State is a prompt for which a trainer samples its own answer. The metadata holds the action that the rollout took at
+// that point, and the outcome.
 type State struct {
 	Head
 	Messages Content
@@ -218,7 +218,7 @@ type Ref struct {
 	Part      Part
 	Example   int // index into the group's examples
 	Candidate int // index into the example's candidates, for CandidatePrompt and CandidateOutput
-	// NodeSpan: the messages on the path from the root to node Last, without the first Skip of them.
+	// NodeSpan: the messages on the path from the root to node Last, except the first Skip.
 	Last, Skip int
 }
 
@@ -234,23 +234,23 @@ const (
 	NodeSpan
 )
 
-// Kind of a preference.
+// Kind returns KindPreference.
 func (*Preference) Kind() Kind { return KindPreference }
 
-// Kind of a demonstration.
+// Kind returns KindDemonstration.
 func (*Demonstration) Kind() Kind { return KindDemonstration }
 
-// Kind of a rollout.
+// Kind returns KindRollout.
 func (*Rollout) Kind() Kind { return KindRollout }
 
-// Kind of a distillation.
+// Kind returns KindDistillation.
 func (*Distillation) Kind() Kind { return KindDistillation }
 
-// Kind of a state.
+// Kind returns KindState.
 func (*State) Kind() Kind { return KindState }
 
-// Contents returns the contents of a record: prompt, chosen and rejected of a preference, the messages of others. It is
-// nil for a record of unknown kind.
+// Contents returns a record's contents: the prompt, chosen and rejected sides of a preference, or the messages of any
+// other kind. It returns nil for a record of unknown kind.
 func Contents(r Record) []*Content {
 	switch r := r.(type) {
 	case *Preference:

@@ -33,12 +33,13 @@ type Changed uint8
 
 // The ways in which a context may differ.
 const (
-	Redacted   Changed = iota + 1 // secrets and personal data in it were replaced
-	Removed                       // messages or calls that the model saw were removed
-	OtherIDs                      // the ids of calls come from another rollout with the same messages
-	Unknown                       // the builder made this context: no recorded one matches
-	PartOnly                      // the row format can't hold all of it: the tools, earlier messages
-	OtherWords                    // the turn is another rollout's, with the same earlier calls but other user wordings
+	Redacted Changed = iota + 1 // secrets and personal data in it were replaced
+	Removed                     // messages or calls that the model saw were removed
+	OtherIDs                    // call ids come from another rollout with the same messages
+	Unknown                     // the builder created this context; no recorded one matches
+	PartOnly                    // the row format can't hold all of it: the tools, earlier messages
+	// the turn is from another rollout with the same earlier calls but different user wording
+	OtherWords
 )
 
 var changedNames = [...]string{"", "redaction", "remove", "call_ids", "unknown", "format", "worded"}
@@ -78,7 +79,7 @@ type Passage struct {
 	Nodes []ttc.Node // a chain; nil if the content is Text
 }
 
-// IsText reports whether the passage is a text rather than messages. An empty list of messages has non-nil Nodes.
+// IsText reports whether the passage is text rather than messages. An empty list of messages has non-nil Nodes.
 func (p Passage) IsText() bool { return p.Nodes == nil }
 
 // Resolve returns the passage that c refers to in g. The error says which part of the reference doesn't exist in the
@@ -170,7 +171,7 @@ func ResolveRecord(g *ttc.Group, rec Record) (r *Resolved, err error) {
 	return r, err
 }
 
-// chain turns the messages of a prompt into context nodes: nothing says who sampled them.
+// chain turns a prompt's messages into context nodes, because nothing says who sampled them.
 func chain(ms []chat.Message) []ttc.Node {
 	return ttc.Chain(ms, ttc.No).Nodes
 }

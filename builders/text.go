@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// CheckTexts returns an error if a text that the record itself carries is not UTF-8 (lone surrogates in their
-// three-byte form are allowed, as everywhere) or a raw value is not exactly one JSON value. The error's text continues
-// a sentence that begins "the record". Referenced content is not examined.
+// CheckTexts returns an error if text in the record itself is not UTF-8 (lone surrogates in their three-byte form are
+// allowed, as everywhere) or a raw value is not exactly one JSON value. The error's message continues a sentence that
+// begins "the record". Referenced content is not examined.
 func CheckTexts(r Record) error {
 	var c textCheck
 	h := r.Header()
@@ -45,17 +45,17 @@ func CheckTexts(r Record) error {
 	return c.err
 }
 
-// textCheck remembers the first problem found.
+// textCheck stores the first problem found.
 type textCheck struct{ err error }
 
-// text is small enough to be inlined: most texts in a record are empty.
+// text is small enough to be inlined, since most texts in a record are empty.
 func (c *textCheck) text(what, s string) {
 	if s != "" && !isASCII(s) {
 		c.check(what, s)
 	}
 }
 
-// isASCII halves the time of these checks: turn ids and score names are short, and utf8.ValidString looks at their last
+// isASCII halves the cost of these checks: turn ids and score names are short, and utf8.ValidString checks their last
 // bytes one by one.
 func isASCII(s string) bool {
 	const high = 0x8080808080808080
@@ -69,7 +69,7 @@ func isASCII(s string) bool {
 	switch n := len(b); {
 	case n == 8:
 		return binary.LittleEndian.Uint64(b)&high == 0
-	case n >= 4: // compare two halves, which may overlap
+	case n >= 4: // compare the two halves, which may overlap
 		return (binary.LittleEndian.Uint32(b)|binary.LittleEndian.Uint32(b[n-4:]))&(high>>32) == 0
 	}
 	var all byte

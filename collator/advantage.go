@@ -11,7 +11,7 @@ import (
 // Advantages selects how rewards become advantages.
 type Advantages uint8
 
-// The advantages of GRPO: a reward minus the mean of its task's rewards.
+// The advantages in GRPO are a reward minus the mean of its task's rewards.
 const (
 	// Divided by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300).
 	ByGroup Advantages = iota
@@ -19,7 +19,7 @@ const (
 	ByBatch            // divided by the standard deviation of all rewards collected
 )
 
-// advantageEps keeps the quotient finite when all rewards are equal; the value is TRL's.
+// advantageEps keeps the quotient finite when all rewards are equal. The value is TRL's.
 const advantageEps = 1e-4
 
 // tasks holds the tasks that rollouts belong to, with their reward statistics.
@@ -40,7 +40,7 @@ type taskKey struct {
 type moments struct {
 	n        int64
 	mean, m2 float64
-	topK     *int // the top_k requested from a teacher for the task; the first request counts
+	topK     *int // the top_k requested from a teacher for the task, taken from the first request
 }
 
 func (m *moments) add(x float64) {
@@ -58,8 +58,8 @@ func (m *moments) deviation() float64 {
 	return math.Sqrt(max(0, m.m2/float64(m.n-1)))
 }
 
-// add counts a rollout's reward, whether or not it yields rows: a dropped rollout was still an attempt at the task. A
-// null reward or one that isn't finite is not counted. It returns the number of the task.
+// add counts a rollout's reward, whether or not the rollout yields rows, because a dropped rollout was still an attempt
+// at the task. A reward that is null or isn't finite is not counted. add returns the task's number.
 func (t *tasks) add(key taskKey, reward *float64) int64 {
 	if t.by == nil {
 		t.by = map[taskKey]int64{}
@@ -77,7 +77,8 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 	return n
 }
 
-// ask records a rollout's request to a teacher for its task, and reports whether it differs from the task's first one.
+// ask records a rollout's request to a teacher for its task, and reports whether it differs from the first request for
+// the task.
 func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	k := &t.list[task]
 	if k.topK == nil {
@@ -103,11 +104,11 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 	}
 }
 
-// taskFields are the encoding of a task's moments.
+// taskFields is the encoding of a task's moments.
 type taskFields struct {
 	N        int64
 	Mean, M2 float64
-	TopK     int64 // math.MinInt64 if no teacher is asked
+	TopK     int64 // math.MinInt64 if a teacher isn't asked
 }
 
 // encode encodes the statistics that rows are scored with; decode reads them back.

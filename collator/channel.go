@@ -13,8 +13,8 @@ import (
 type channel interface {
 	Kind() builders.Kind
 	Batch() *batch.Channel // the batch channel of its rows
-	// Rows makes the rows of a record, and returns the reasons why parts of it, or all, yield none. It is called
-	// concurrently, in each goroutine with its own worker, and depends on the item's group alone.
+	// Rows makes a record's rows, and returns the reasons why the record, or parts of it, yield none. It is called
+	// concurrently, with a separate worker in each goroutine, and its result depends only on the item's group.
 	Rows(w *worker, it *Item) outcome
 }
 
@@ -35,13 +35,13 @@ type outcome struct {
 	Rows []batch.Row
 }
 
-// counts holds the parts of an outcome that are counted. Turns are counted separately from records: Turns is the number
-// to be trained, and TurnDrops lists the ones that ended up in no row.
+// counts holds the parts of an outcome that are counted. Turns are counted separately from records. Turns is the number
+// to be trained, and TurnDrops lists those that didn't end up in any row.
 type counts struct {
 	Refused   *cause      `json:",omitempty"` // why rows are missing
 	Turns     int         `json:",omitempty"`
 	TurnDrops []cause     `json:",omitempty"`
-	Sites     int         `json:",omitempty"` // for a distillation; SiteDrops lists the ones that ended up in no row
+	Sites     int         `json:",omitempty"` // for a distillation; SiteDrops lists those that didn't end up in any row
 	SiteDrops []cause     `json:",omitempty"`
 	Sizes     []int       `json:",omitempty"` // tokens of each row's longest side, uncut
 	Reasoning int         `json:",omitempty"` // see leftOut
@@ -51,15 +51,15 @@ type counts struct {
 	Once forwarded `json:",omitzero"` // work for its rows, with each shared token once
 }
 
-// rowCounts are the counts taken from a row.
+// rowCounts holds the counts taken from a row.
 type rowCounts struct {
 	IDs, OnPolicy, Args string
 	Flags               []string `json:",omitempty"`
 	Open                int      `json:",omitempty"`
 	RL                  bool     `json:",omitempty"`
 
-	prefix.Place     // the row's place among the rows of the group that have a single sequence
-	Length       int `json:",omitempty"` // tokens of such a row
+	prefix.Place     // the row's place among the group's rows that have a single sequence
+	Length       int `json:",omitempty"` // number of tokens, if the row has a single sequence
 }
 
 // count counts the rows once all of them are made.
@@ -72,13 +72,14 @@ func (o *outcome) count() {
 	}
 }
 
-// addOmissions adds the omissions of a row. The calls of a message are counted once, however many rows contain it.
+// addOmissions adds a row's omissions. A message's calls are counted once, regardless of how many rows contain the
+// message.
 func (o *outcome) addOmissions(l leftOut) {
 	o.Reasoning += l.reasoning
 	o.Calls = max(o.Calls, l.calls)
 }
 
-// cause is the reason a record, turn or site yields no row.
+// cause is the reason why a record, turn or site doesn't yield a row.
 type cause struct {
 	Reason ledger.Reason
 	Detail string

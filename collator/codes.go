@@ -2,7 +2,7 @@ package collator
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons for dropping records, turns, sites or keys in stage collate.
+// Reasons for dropping records, turns, sites or keys in the collate stage.
 const (
 	ArgsUnrenderable         ledger.Reason = "args_unrenderable"
 	BadSampledIDs            ledger.Reason = "bad_sampled_ids"

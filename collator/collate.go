@@ -16,21 +16,21 @@ import (
 // Result describes the batches that Collate wrote.
 type Result struct {
 	Counts   map[string]batch.Count // by "channel/split"
-	Accounts []ledger.Account       // accounts of stage collate, in records, turns, sites and keys
+	Accounts []ledger.Account       // accounts for the collate stage, in records, turns, sites and keys
 	Stats    Stats
 	Steps    int // step files
-	Apart    int // sdpo rows that match no row of a step file, if each of its rows is an example
+	Apart    int // sdpo rows that don't match a row in any step file, if each row of a step file is an example
 }
 
-// Stats are counts over the rows as they were made.
+// Stats contains counts over the rows as they were made.
 type Stats struct {
 	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
 	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
 	Args     map[string]int64 `json:"args"`            // how tool-call arguments survived rendering
 	Flags    map[string]int64 `json:"flags,omitempty"` // over rows, as in row_info
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
-	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template doesn't show
-	Sizes    Sizes            `json:"sizes,omitzero"`  // of the rows, uncut
+	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template omits
+	Sizes    Sizes            `json:"sizes,omitzero"`  // sizes of the rows, uncut
 	Forward  sharing          `json:"forward,omitzero"`
 }
 
@@ -40,13 +40,13 @@ type LeftOut struct {
 	Calls     int64 `json:"calls"`     // assistant messages without their calls, once per record
 }
 
-// Collate makes rows of records and writes them as batches under dir/batches, then index.jsonl, then any step files.
-// The records come in groups, in order; each must stay unchanged until Collate returns or drops its last reference to
-// it, so records can't share memory that the caller reuses. Records of a kind without a channel must not be passed (see
-// Collates).
+// Collate makes rows from records and writes them as batches under dir/batches, followed by index.jsonl and any step
+// files. The records come in groups, in order. Each record must stay unchanged until Collate returns or drops its last
+// reference to it, so records can't share memory that the caller reuses. Records of a kind without a channel must not
+// be passed (see Collates).
 //
 // dropped is called in the order of the records, from a single goroutine. scratch is a folder for temporary files,
-// about as large as the output. Everything written depends on the items and the configuration alone.
+// which take about as much space as the output. Everything written depends only on the items and the configuration.
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {
@@ -58,7 +58,7 @@ func (c *Collator) Collate(
 	return cut.Write(ctx, dir)
 }
 
-// spec describes how to make batches. sum holds the reward statistics that rows are scored with.
+// spec specifies how to make batches. sum holds the reward statistics that rows are scored with.
 func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,
@@ -85,7 +85,7 @@ func (c *Collator) worker() fanout.Worker[[]Item, []prepared] {
 	return fanout.Worker[[]Item, []prepared]{Work: w.prepared, Stop: stop}
 }
 
-// lockThread keeps a worker on its thread: the tokenizer library's memory is per thread, and cold on any other.
+// lockThread keeps a worker on its thread, because the tokenizer library's memory is per thread, and cold on any other.
 func lockThread() (unlock func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
@@ -149,8 +149,8 @@ type summary struct {
 	records ledger.Account
 	turns   ledger.Account
 	sites   ledger.Account
-	keys    ledger.Account // teacher_top_k of rollouts that differs from the one of an earlier rollout of the task
-	group   []sharedRow    // of the current group
+	keys    ledger.Account // teacher_top_k values of rollouts that differ from an earlier rollout's for the same task
+	group   []sharedRow    // rows of the current group
 }
 
 func newSummary(dropped func(ledger.Drop)) *summary {
@@ -206,7 +206,7 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	return d
 }
 
-// book records an item's outcome. It returns the rows that go into batches, and the number of a rollout's task.
+// book records an item's outcome. It returns the rows that go into batches, and the task number of a rollout.
 func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows []rowCounts) {
 	group = -1
 	if it.Task != nil {
@@ -255,7 +255,7 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 	return group, o.Made
 }
 
-// endGroup counts the tokens of the group's rows, each shared prefix once.
+// endGroup counts the tokens in the group's rows, counting each shared prefix once.
 func (s *summary) endGroup() {
 	s.stats.Forward.endGroup(s.group)
 	s.group = s.group[:0]

@@ -23,29 +23,30 @@ const (
 	// a trajectory if the template shows all its trained turns as sampled and it can be made to fit, else turns
 	Auto       RowUnit = iota
 	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained
-	PerTurn            // one trained turn, with the model's input before it
+	PerTurn            // one trained turn, with the model input that precedes it
 )
 
-// Weight selects the unit that has weight 1 in the loss, however many rows a template turns it into. A demonstration's
-// own weight multiplies it.
+// Weight selects the unit that has weight 1 in the loss, regardless of how many rows a template turns it into. It is
+// multiplied by a demonstration's own weight.
 type Weight uint8
 
-// The units of weight.
+// The units that have weight 1.
 const (
-	ByToken   Weight = iota // every trained token or pair has weight 1: the loss is their mean
-	BySite                  // every hint's target, its tokens together; records without hints weigh as with ByRollout
-	ByRollout               // every record: all its tokens together, or in rl all its rows
+	ByToken Weight = iota // every trained token or pair has weight 1, so the loss is their mean
+	// every hint's target, with all its tokens together; records without hints weigh as with ByRollout
+	BySite
+	ByRollout // every record, with all its tokens together or, in rl, all its rows
 )
 
-// Config says how to collate records. Tokenizer, Template, MaxLength and BatchTokens must be set.
+// Config specifies how to collate records. Tokenizer, Template, MaxLength and BatchTokens must be set.
 type Config struct {
 	Tokenizer    *tokenizer.Tokenizer
 	Template     string        // source of the chat template; see TemplateText
 	TemplateVars *pyvalue.Dict // additional template variables (enable_thinking, ...); may be nil
 	TemplateTime time.Time     // returned by strftime_now; zero means DefaultTemplateTime
 
-	// Policy is the model to be trained; text sampled by other models is off-policy. If it is empty, nothing is known
-	// to be on-policy.
+	// Policy is the model to be trained. Text sampled by other models is off-policy. If Policy is empty, it isn't known
+	// whether any text is on-policy.
 	Policy    string
 	MaxLength int // tokens per row, at least 2; README.md describes how longer rows are cut
 	// MaxPairLength limits the tokens of each side of a preference; 0 means MaxLength.
@@ -55,26 +56,28 @@ type Config struct {
 	Weight        Weight
 	Layout        batch.Layout
 	Form          batch.Form
-	Steps         bool        // also write files with all channels of a step; needs the composer layout and equal width
-	ByExample     bool        // a row of a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
-	PadID         *int64      // fills the space after a row's end; if nil, the tokenizer's pad token, or its eos token
-	Order         batch.Order // of the rows
-	Workers       int         // goroutines; 0 means 1. The output does not depend on it
+	Steps         bool // also write files with all channels of a step; needs the composer layout and equal width
+	ByExample     bool // each row in a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
+	// fills the space after the end of a row; nil means the tokenizer's pad token, or its eos token
+	PadID   *int64
+	Order   batch.Order // of the rows
+	Workers int         // goroutines; 0 means 1. The output does not depend on it
 
 	Advantages Advantages // rl
-	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts of an
-	// unknown model. Their rows are marked, and lack log-probs where ids are made; the option is for trainers that
-	// accept them.
+	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts from an
+	// unknown model. Their rows are marked, and lack log-probs where ids are made. The option is for trainers that
+	// accept these rows.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
-	Cumulative       bool       // sdpo: a teacher has all hints of its row, each seen by targets after it; else one
-	HintSpan         string     // sdpo: the part of a target in the loss: turn (or empty), call, text, reasoning
-	// Neutral is a neutral hint for sdpo. The tokens it would have in each hint's place are stored with the row, as a
-	// baseline for the hints. If empty, none is used.
+	// sdpo: a teacher has all hints in its row, each seen by later targets; otherwise it has one
+	Cumulative bool
+	HintSpan   string // sdpo: the part of a target in the loss: turn (or empty), call, text, reasoning
+	// Neutral is a neutral hint for sdpo. The tokens that it would have in place of each hint are stored with the row,
+	// as a baseline for the hints. If it is empty, a neutral hint isn't used.
 	Neutral string
-	// Contrast stores the tokens of another site's hint with each site of sdpo, as Neutral does; sites that have no
-	// other hint to store are dropped.
+	// Contrast stores the tokens of another site's hint with each sdpo site, as Neutral does. Sites without another
+	// hint to store are dropped.
 	Contrast bool
 }
 
@@ -98,7 +101,7 @@ func (c *Collator) For(policy string) *Collator {
 	return &other
 }
 
-// New checks the configuration, compiles the template and learns how it marks turns.
+// New checks the configuration, compiles the template and determines how it marks turns.
 func New(cfg Config) (*Collator, error) {
 	if cfg.Tokenizer == nil {
 		return nil, errors.New("collator: missing tokenizer")
@@ -167,7 +170,7 @@ func specialTexts(t *tokenizer.Tokenizer) (out []string) {
 // Collates reports whether there is a channel for a kind of record.
 func (c *Collator) Collates(k builders.Kind) bool { return c.channels[k] != nil }
 
-// learnTokens learns the tokenizer's properties.
+// learnTokens determines the tokenizer's properties.
 func (c *Collator) learnTokens() error {
 	tok := c.cfg.Tokenizer
 	for _, text := range c.render.Terminators() {
@@ -186,7 +189,7 @@ func (c *Collator) learnTokens() error {
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
-	// Unless the configuration sets it, the pad id is the tokenizer's; masks never depend on it (DEFECTS.md, D25).
+	// Unless the configuration sets it, the pad id is the tokenizer's. Masks never depend on it (DEFECTS.md, D25).
 	for _, name := range []string{"pad_token", "eos_token"} {
 		if text, ok := tok.Config.Token(name); ok {
 			if id, ok := tok.ID(text); ok {
@@ -206,8 +209,8 @@ func (c *Collator) learnTokens() error {
 	return nil
 }
 
-// restores reports whether the tokenizer restores ASCII text exactly, even when tokens are decoded piece by piece: then
-// hashing such text needs no decoding.
+// restores reports whether the tokenizer restores ASCII text exactly, even when tokens are decoded piece by piece. If
+// so, hashing ASCII text doesn't require decoding.
 func restores(tok *tokenizer.Tokenizer) bool {
 	text := " Hello  world ! It 's n't  a.b , \"q\" \t\n\n x\r\n<tag> [y] {\"k\": -1.50e3}\n```py\n~`@#$%^&*()_+=|\\;:/?\x01\x7f ABC zyx 0123456789 .\n"
 	var enc tokenizer.Encoding

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// How well a conversation's tool-call arguments survive rendering: printed from the parsed value, they may look
+// How well a conversation's tool-call arguments survive rendering. When printed from the parsed value, they may look
 // different.
 const (
 	argsNone  = "none"  // no calls
@@ -44,14 +44,15 @@ type material struct {
 	trained []bool // whether to train each message; only the assistant's
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks the messages that the record trains, each in a row of its own; nil if one row trains them all.
+	// elsewhere marks the messages that the record trains, each in its own row; nil if one row trains them all.
 	elsewhere []bool
-	index     []int // each node's index in the record's messages, if some were cut out; if nil, its own
+	// each node's index in the record's messages, if some were cut out; nil means that the indices are unchanged
+	index []int
 
 	conv *turns.Conversation
 	args string
 	ids  bool // call ids were replaced; see shortID
-	// apart means that the tokens of a trained turn are encoded separately from the model's input before it, as in
+	// apart means that a trained turn's tokens are encoded separately from the model input that precedes it, as in
 	// sampling, although in the whole text a token would span the boundary.
 	apart bool
 }
@@ -63,7 +64,7 @@ func (w *worker) prepare(m *material) *cause {
 	for i := range m.nodes {
 		messages[i] = m.nodes[i].Message
 		msg := &messages[i]
-		if msg.Role == "" { // D27: no default role
+		if msg.Role == "" { // D27: there isn't a default role
 			return refuse(ledger.BadRoles, "message %d has no role", i)
 		}
 		for _, p := range msg.Parts {
@@ -93,7 +94,7 @@ func (w *worker) prepare(m *material) *cause {
 	return nil
 }
 
-// toolList converts tools to template input. Most conversations have the tools of the one before.
+// toolList converts tools to template input. Most conversations have the same tools as the previous one.
 func (w *worker) toolList(tools []chat.Tool) (pyvalue.Value, error) {
 	if slices.EqualFunc(tools, w.tools, func(a, b chat.Tool) bool { return bytes.Equal(a.Raw, b.Raw) }) {
 		return w.toolValue, nil
@@ -105,11 +106,12 @@ func (w *worker) toolList(tools []chat.Tool) (pyvalue.Value, error) {
 	return v, err
 }
 
-// shortIDLength is the exact number of letters and digits of a call id for templates that accept no others.
+// shortIDLength is the exact number of letters and digits in a call id for templates that accept only ids of that
+// length.
 const shortIDLength = 9
 
-// shortID returns an id of shortIDLength characters: the beginning of the SHA-256 of the original, so that a call and
-// its result still match. An id that already has that length is returned unchanged.
+// shortID returns an id with shortIDLength characters, which are the beginning of the original's SHA-256, so that a
+// call and its result still match. An id that already has that length is returned unchanged.
 func shortID(id string) string {
 	if len(id) == shortIDLength {
 		return id
@@ -117,7 +119,7 @@ func shortID(id string) string {
 	return hexSum(id)[:shortIDLength]
 }
 
-// shortenIDs replaces the ids of a message, which must own its calls, and reports whether any changed.
+// shortenIDs shortens the ids in a message, which must own its calls, and reports whether any changed.
 func shortenIDs(m *chat.Message) (mapped bool) {
 	for k := range m.ToolCalls {
 		c := &m.ToolCalls[k]
@@ -201,7 +203,7 @@ func repeatsKeys(v json.Raw) bool {
 	return false
 }
 
-// nodesOf returns a passage's messages: text counts as one message with the given role.
+// nodesOf returns a passage's messages. Text counts as one message with the given role.
 func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 	if !p.IsText() {
 		return p.Nodes
@@ -209,7 +211,7 @@ func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 	return []ttc.Node{{Parent: -1, Sampled: sampled, Message: chat.Message{Role: role, Form: chat.Text, Text: p.Text}}}
 }
 
-// policyOf reports whether the model to be trained sampled a node.
+// policyOf reports whether a node was sampled by the model to be trained.
 func (c *Collator) policyOf(policy, fallback string) string {
 	policy = cmp.Or(policy, fallback)
 	switch {
@@ -221,7 +223,7 @@ func (c *Collator) policyOf(policy, fallback string) string {
 	return "other"
 }
 
-// onPolicy reports whether the model to be trained sampled all trained nodes.
+// onPolicy reports whether all trained nodes were sampled by the model to be trained.
 func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
 	all := ""
 	for i := range nodes {
@@ -240,7 +242,7 @@ func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) s
 	return all
 }
 
-// fidelity lowers a source's grade to the grade of the parts that a row uses.
+// fidelity lowers the grade stated by a source to that supported by the parts that a row uses.
 func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	f := stated
 	switch {

@@ -10,13 +10,14 @@ import (
 // fitter makes a side from a view of m, cutting it to fit into MaxLength if necessary.
 type fitter func(w *worker, m *material, v *view) (*madeSide, *cause)
 
-// block is a stretch of messages that are cut out together.
+// block is a range of messages that are cut out together.
 type block struct{ from, to int }
 
 // blocks lists the parts that may be cut out of a conversation, in cutting order. System messages at its start, the
-// first and the last user question, and the last step stay. Whole rounds in the middle - a question and everything that
-// follows it - go first; then steps - an assistant message and the results of its calls - of the first round except its
-// last one, then of the last round. A call is thus never separated from its result, and roles alternate as before.
+// first and the last user question, and the last step are kept. Whole rounds in the middle - a question and everything
+// that follows it - are cut first. Next are steps - an assistant message and the results of its calls - in the first
+// round except its last step, and then those in the last round. A call is thus never separated from its result, and
+// roles alternate as before.
 func blocks(nodes []ttc.Node) (out []block) {
 	at := 0
 	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {
@@ -42,7 +43,7 @@ func blocks(nodes []ttc.Node) (out []block) {
 	return out
 }
 
-// stepsButLast lists the steps of a round except the last.
+// stepsButLast lists all steps in a round except the last.
 func stepsButLast(nodes []ttc.Node, round block) (steps []block) {
 	for i := round.from; i < round.to; i++ {
 		if nodes[i].Message.Role == "assistant" {
@@ -86,12 +87,12 @@ func cutMiddle(w *worker, m *material, v *view) (*madeSide, *cause) {
 	return w.fitSide(m, v, blocks)
 }
 
-// cutTail is the fitter for rollouts: it cuts off the end, at a place where no call is waiting for its result.
+// cutTail is the fitter for rollouts. It cuts off the end, at a position where no call is waiting for its result.
 func cutTail(w *worker, m *material, v *view) (*madeSide, *cause) {
 	return w.fitSide(m, v, tails)
 }
 
-// fitSide makes the single side of a row; if it has too many tokens, blocks are cut out.
+// fitSide makes a row's single side. If it has too many tokens, blocks are cut out.
 func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*madeSide, *cause) {
 	s, r := w.sideUpTo(m, v, w.cfg.MaxLength)
 	if r != nil {
@@ -115,7 +116,7 @@ func tails(nodes []ttc.Node) (out []block) {
 	return out
 }
 
-// cutSide cuts as few blocks as possible from the single side of a row that has too many tokens.
+// cutSide cuts as few blocks as possible from a row's single side, which has too many tokens.
 func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*madeSide, *cause) {
 	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.cfg.MaxLength)
 	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
@@ -127,8 +128,8 @@ func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*madeSi
 	})
 }
 
-// cutFewest makes a row from a conversation with as few blocks cut out as possible. Cutting more never makes it longer,
-// so a binary search finds the number.
+// cutFewest makes a row from a conversation with as few blocks cut out as possible. Cutting more never makes the row
+// longer, so a binary search finds the number of blocks.
 func (w *worker) cutFewest(
 	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*madeSide, int, *cause),
 ) (best *madeSide, refusal *cause) {
@@ -160,8 +161,8 @@ func (w *worker) cutFewest(
 	return best, nil
 }
 
-// renderAgain renders a conversation again with the view's renderer; every remaining trained turn must read as it did
-// in its own context.
+// renderAgain rerenders a conversation with the view's renderer. Every remaining trained turn must read as it did in
+// its own context.
 func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r

@@ -1,12 +1,13 @@
-// Package collator turns records into token rows: exact ids, and a mask that covers the tokens the model wrote.
+// Package collator turns records into token rows, with exact ids and a mask that covers the tokens that the model
+// wrote.
 //
 // A conversation is rendered with the model's chat template, the assistant's turns are located in the text (package
 // turns), the text is tokenised with the template's special tokens as such and special tokens in content as plain text
 // (package tokenizer), and the bytes of the turns become the mask. Package batch shuffles, cuts and writes the rows.
-// New takes a Config, Collate makes the batches, Verify checks them again. README.md describes refusals and rows, how
+// New takes a Config, Collate makes the batches, and Verify rechecks them. README.md describes refusals and rows, how
 // hints are spliced in, and how a row is verified.
 //
-// The package is large because a row is made in one pass by one worker, whose scratch memory all channels share.
+// The package is large because a row is made in one pass by one worker, whose scratch memory is shared by all channels.
 //
 // Part of the Go API we promise (v0).
 package collator

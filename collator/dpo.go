@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// preferences is the dpo channel: two continuations of one prompt.
+// preferences is the dpo channel, whose rows are two continuations of the same prompt.
 type preferences struct{}
 
 func (preferences) Kind() builders.Kind   { return builders.KindPreference }
@@ -70,7 +70,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair in which turns of an answer keep empty thoughts that the template drops once other turns
+// keptFiller flags a pair in which turns of an answer keep empty thoughts that the template drops once more turns
 // follow.
 const keptFiller = "kept_filler"
 
@@ -81,7 +81,7 @@ type continuation struct {
 	nodes   []ttc.Node
 }
 
-// check returns the reason a side can't be compared, or nil.
+// check returns the reason why a side can't be compared, or nil.
 func (c *continuation) check() *cause {
 	trained := c.trained()
 	if !slices.Contains(trained, true) {
@@ -97,7 +97,7 @@ func (c *continuation) check() *cause {
 
 func (c *continuation) trained() []bool { return builders.TrainAll.Turns(c.nodes, nil) }
 
-// bothPolicies reports whether the model to be trained sampled both sides.
+// bothPolicies reports whether both sides were sampled by the model to be trained.
 func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	var both [2]string
 	for k := range sides {
@@ -114,7 +114,7 @@ func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	return "unknown"
 }
 
-// pair makes both sides of a preference over the tokens of one prompt, and returns the number of prompt tokens.
+// pair makes both sides of a preference over the same prompt's tokens, and returns the number of prompt tokens.
 func (w *worker) pair(
 	it *Item, prompt []ttc.Node, sides [2]continuation,
 ) (pair [2]*madeSide, length int, refusal *cause) {
@@ -134,8 +134,8 @@ func (w *worker) pair(
 	return pair, 0, refusal
 }
 
-// sides makes both sides with one renderer. If the prompt's last token merges with what follows it in the whole text,
-// each side's turn is encoded separately from the prompt.
+// sides makes both sides with one renderer. If the prompt's last token would merge with the text that follows it, each
+// side's turn is encoded separately from the prompt.
 func (w *worker) sides(
 	p *promptOf, r *turns.Renderer, sides [2]continuation,
 ) (pair [2]*madeSide, length int, refusal *cause) {
@@ -193,7 +193,7 @@ func samePrompt(pair [2]*madeSide) bool {
 }
 
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides. length is the number of prompt
-// tokens before the cut; fitPair returns the number after it.
+// tokens before the cut. fitPair returns the number after it.
 func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*madeSide, length int,
 ) ([2]*madeSide, int, *cause) {
@@ -234,7 +234,7 @@ func (w *worker) fitPair(
 	return best, length, nil
 }
 
-// continued makes one side: prompt and continuation, with its sampled turns trained.
+// continued makes one side from the prompt and a continuation, with the continuation's sampled turns trained.
 func (w *worker) continued(p *promptOf, r *turns.Renderer, c *continuation, apart bool) (*madeSide, *cause) {
 	key := sideKey{r, c.key(), apart}
 	if s, ok := p.sides[key]; ok && s.made != nil {
@@ -310,13 +310,13 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	return one, nil
 }
 
-// withoutStop refuses to compare or teach turns without a known end.
+// withoutStop returns the refusal for comparing or teaching turns without a known end.
 func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "nothing that the template writes ends the turn of message %d", message)
 }
 
-// promptIDs returns the tokens of the prompt including its generation prompt; if cut is set, only of the start that it
-// has in common with cut.
+// promptIDs returns the tokens of the prompt including its generation prompt. If cut is set, it returns only the tokens
+// of the start that the prompt shares with cut.
 func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil
@@ -351,15 +351,16 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 	return b.ids, nil
 }
 
-// pairCache keeps the last prompt: the pairs of a turn share it, and each of its texts occurs in several pairs.
+// pairCache caches the last prompt, because it is shared by all pairs of a turn, and each of its texts occurs in
+// several pairs.
 type pairCache struct{ last *promptOf }
 
-// promptOf is a prompt and its derived values.
+// promptOf is a prompt with values derived from it.
 type promptOf struct {
 	nodes []ttc.Node
 	tools []chat.Tool
 	text  string
-	index []int // indices of the nodes in the record's messages, if some were cut out
+	index []int // the nodes' indices in the record's messages, if some were cut out
 	whole int   // number of messages in the uncut prompt
 	ids   map[*turns.Renderer][]int32
 	sides map[sideKey]cachedSide
@@ -376,10 +377,10 @@ type cachedSide struct {
 	refusal *cause
 }
 
-// maxCachedSides is the number of cached sides from which on a prompt's cache is emptied.
+// maxCachedSides is the number of cached sides at which a prompt's cache is emptied.
 const maxCachedSides = 64
 
-// prompt returns the cached prompt if it is the item's, or else a new one, which it caches.
+// prompt returns the cached prompt if it matches the item's. Otherwise it creates and caches a new one.
 func (c *pairCache) prompt(it *Item, nodes []ttc.Node) *promptOf {
 	p := it.Record.Prompt
 	same := c.last != nil && sameSlice(c.last.tools, it.Record.Origin.Tools) && len(c.last.sides) < maxCachedSides
@@ -398,5 +399,5 @@ func sameSlice[T any](a, b []T) bool {
 	return len(a) == len(b) && unsafe.SliceData(a) == unsafe.SliceData(b)
 }
 
-// key returns the text that identifies a side; empty if it is not text.
+// key returns the text that identifies a side, or "" if the side isn't plain text.
 func (c *continuation) key() string { return c.passage.Text }

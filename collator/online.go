@@ -11,10 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Online makes the batches of records in memory, for a training loop that passes in one step's records: at most one
-// batch per channel, with all rows of the records in the order of their examples (Origin.Row). Apart from that order
-// the rows equal Collate's. If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting
-// it.
+// Online makes batches in memory, for a training loop that passes in one step's records. It makes at most one batch per
+// channel, with all the records' rows in the order of their examples (Origin.Row). Apart from that order, the rows
+// equal Collate's. If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting it.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
@@ -53,14 +52,14 @@ func (c *Collator) Online(
 // stepRows collects the rows of one step's records.
 type stepRows struct {
 	sum    *summary
-	budget int // of tokens in a batch
+	budget int // maximum number of tokens in a batch
 	rows   map[builders.Kind][]rowAtPlace
 	tokens map[builders.Kind]int // of all sides
 
 	ordinal int64 // of the next item
 }
 
-// rowAtPlace is a row and the place of its example.
+// rowAtPlace is a row and its example's position.
 type rowAtPlace struct {
 	*batch.Row
 	at int64
@@ -93,7 +92,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 	return nil
 }
 
-// ordered returns the rows of a kind in the order of their examples.
+// ordered returns a kind's rows in the order of their examples.
 func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 	all := s.rows[kind]
 	slices.SortStableFunc(all, func(a, b rowAtPlace) int { return int(a.at - b.at) })

@@ -11,7 +11,8 @@ import (
 // part selects which part of a trained turn is in the loss.
 type part uint8
 
-// The parts. The template's text before a part belongs to it, and the end of a turn to its last part.
+// The parts of a turn. Template text before a part belongs to that part; text at the end of a turn belongs to its last
+// part.
 const (
 	wholeTurn part = iota
 	reasoning
@@ -24,13 +25,13 @@ const (
 // hintParts maps the values of Config.HintSpan to parts.
 var hintParts = map[string]part{"": wholeTurn, "turn": wholeTurn, "reasoning": reasoning, "text": text, "call": calls}
 
-// partOf is a piece of a turn that shows a part of its message.
+// partOf is a piece of a turn that renders one part of its message.
 type partOf struct {
 	chat.Span
 	part part
 }
 
-// partsOf lists the pieces of a turn in the order of the text.
+// partsOf lists the pieces of a turn in text order.
 func (m *material) partsOf(t *turns.Turn, res *template.Result) (out []partOf) {
 	thought := m.nodes[t.Message].Message.Thought()
 	for _, s := range res.Spans {

@@ -24,8 +24,8 @@ type Prepared struct {
 }
 
 // Prepare does the part of Collate that depends only on the group itself, which is nearly all the work: it makes the
-// rows for the group's records. put is called in the order of the groups, from one goroutine. Records that curation
-// drops later are prepared, too.
+// rows for the group's records. put is called in group order, from a single goroutine. Records that curation later
+// drops are prepared too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
 	workers := max(1, c.cfg.Workers)
 	start := func() fanout.Worker[[]Item, Prepared] {
@@ -90,7 +90,7 @@ type KeptGroup struct {
 	Decide func(index int) (dropped bool, split batch.Split) // for the item with that Index
 }
 
-// unpack decodes a group: it reads what pack encoded, with the decisions.
+// unpack decodes a group that pack encoded and adds the decisions about its items.
 func (c *Collator) unpack(g KeptGroup) ([]prepared, error) {
 	var items []prepared
 	if err := json.Unmarshal(g.Head, &items); err != nil {
@@ -121,8 +121,8 @@ type Cut struct {
 	ordinal  int64 // of the next item
 }
 
-// CutKept cuts prepared groups into batches using only the lengths of their rows, which stay where they are. dropped is
-// as for Collate; scratch is a folder for temporary files that hold a few dozen bytes per row.
+// CutKept cuts prepared groups into batches using only the lengths of their rows; the rows stay in place. dropped works
+// as in Collate; scratch is a folder for temporary files, which hold a few dozen bytes per row.
 func (c *Collator) CutKept(
 	ctx context.Context, groups iter.Seq2[KeptGroup, error], rows Reader, scratch string,
 	dropped func(ledger.Drop),
@@ -133,8 +133,8 @@ func (c *Collator) CutKept(
 	return newCut(ctx, c, groups, worker, rows, scratch, dropped)
 }
 
-// newCut cuts the rows of groups, whose items the workers prepare, into batches. rows reads rows that are stored
-// elsewhere; nil means that the workers make them.
+// newCut cuts groups into batches, with workers preparing each group's items. rows reads rows that are stored
+// elsewhere; if it is nil, the workers make the rows.
 func newCut[Group any](
 	ctx context.Context, c *Collator, groups iter.Seq2[Group, error], worker func() fanout.Worker[Group, []prepared],
 	rows Reader, scratch string, dropped func(ledger.Drop),
@@ -155,7 +155,7 @@ func newCut[Group any](
 	return cut, nil
 }
 
-// take books the items of a group, and spools those of their rows that go into batches.
+// take books a group's items and spools the rows that go into batches.
 func (cut *Cut) take(items []prepared) error {
 	defer cut.sum.endGroup()
 	cut.spool.BeginGroup()
@@ -204,8 +204,8 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 	return cut.sum.result(nil), cut.sum.tasks.encode(), nil
 }
 
-// WriteKept writes the batches of a part below dir/batches, without an index: their lines are passed to put, in order,
-// with their additions to the counts of "channel/split".
+// WriteKept writes a part's batches below dir/batches, without an index. Their index lines are passed to put in order,
+// each with the counts it adds to key, a "channel/split".
 func (c *Collator) WriteKept(
 	ctx context.Context, part io.Reader, scores []byte, rows Reader, dir string,
 	put func(line []byte, key string, n batch.Count) error,

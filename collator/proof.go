@@ -13,11 +13,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// The dialect of a template was learned from small conversations. Before a turn is trained, it is verified on the
-// conversation at hand, from the tokens: the turn's ids are cut out of the row, decoded, and compared with how the
-// template renders it as the last turn after the model's input. A turn that fails this is not trained.
+// A template's dialect is learned from small conversations. Before a turn is trained, the dialect is verified on the
+// conversation at hand, using the tokens: the turn's ids are cut out of the row, decoded, and compared with the
+// template's rendering of it as the last turn after the model's input. A turn that fails this check isn't trained.
 
-// edgeTokens is the number of tokens before a turn that are decoded along with it, more than a generation prompt has.
+// edgeTokens is the number of tokens before a turn that are decoded along with it, longer than any generation prompt.
 const edgeTokens = 24
 
 // proveTurns verifies the trained turns whose ids do not come from the source.
@@ -44,8 +44,8 @@ func (b *sideBuilder) unproven(t *turns.Turn, why string) *cause {
 	return refuse(DialectUnproven, "the turn of message %d: %s", b.m.place(t.Message), why)
 }
 
-// cutOut compares a turn's tokens, and those just before it, with the text they were made from. It returns a
-// description of the difference, or "" if there is none.
+// cutOut compares a turn's tokens, and the ones just before it, with the text they were made from. It returns a
+// description of the difference, or "" if they match.
 func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	text, spans := b.v.res.Text, b.v.res.Spans
 	i := sort.Search(len(spans), func(i int) bool { return spans[i].End > t.Start })
@@ -83,8 +83,8 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	return ""
 }
 
-// decodesTo reports whether tokens [from, to) decode to a text, or to one that Unicode calls equivalent: many
-// tokenizers compose letters and their accents first.
+// decodesTo reports whether tokens [from, to) decode to text, or to a string that is canonically equivalent in Unicode:
+// many tokenizers compose letters with their accents first.
 func (b *sideBuilder) decodesTo(from, to int, text string) bool {
 	got, err := b.w.cfg.Tokenizer.Decode(b.ids[from:to], false)
 	return err == nil && (got == text || !ascii(text) && norm.NFC.String(got) == norm.NFC.String(text))

@@ -25,8 +25,8 @@ type Reference struct {
 // maxReferenceLine is the longest line of a file of log-probs, in bytes.
 const maxReferenceLine = 4096
 
-// ReadReference reads log-probs of a reference model: JSON lines {"row", "chosen", "rejected"}, where row is the
-// RowHash of a pair's row and the others are sums of natural log-probs over its labels
+// ReadReference reads a reference model's log-probs from JSON lines {"row", "chosen", "rejected"}, where row is the
+// RowHash of a pair's row, and chosen and rejected are sums of natural log-probs over its labels
 // (examples/composite-trainer/reference_logps.py writes them). It keeps about 100 bytes per line in memory. Errors name
 // the line.
 func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
@@ -94,8 +94,8 @@ func (f *Reference) lookup(r *batch.Row) *batch.Ref {
 	return &batch.Ref{Chosen: chosen, Rejected: rejected}
 }
 
-// RowHash identifies the tokens and labels of a row: SHA-256 in hex over, for each side, the ids as little-endian
-// int32, -1, then start and end of each trained run, -1.
+// RowHash identifies a row's tokens and labels. It returns the hex SHA-256 over, for each side, the ids as
+// little-endian int32, -1, the start and end of each trained run, and -1.
 func RowHash(r *batch.Row) string {
 	var all batch.Side
 	for i := range r.Sides {

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// distillations is the sdpo channel: a student row, the rollout as it was, and teacher rows, the same tokens with hints
-// spliced in. See splice.go.
+// distillations is the sdpo channel. A student row is the rollout as it was; teacher rows are the same tokens with
+// hints spliced in. See splice.go.
 type distillations struct{}
 
 func (distillations) Kind() builders.Kind   { return builders.KindDistillation }
@@ -75,7 +75,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 }
 
 // weigh sets the weights of pairs, unless each token has weight 1. Where hints accumulate, the second hint for a turn
-// lacks pairs: its site keeps weight 0.
+// lacks pairs, so its site keeps weight 0.
 func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -194,8 +194,7 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 	return nil
 }
 
-// beginnings caches the texts of prefixes of a row: if ASCII can be decoded piece by piece, only the new part is
-// decoded.
+// beginnings caches the text of a row's prefixes. If ASCII can be decoded piece by piece, only the new part is decoded.
 type beginnings struct {
 	w    *worker
 	ids  []int32
@@ -244,11 +243,11 @@ func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 type splicer struct {
 	sites   []builders.Site
 	target  []int
-	refused []*cause // why a site is in no row; the last reason found
+	refused []*cause // why a site isn't in any row; the last reason found
 	made    map[*side]*spliced
 }
 
-// spliced holds the companions of a student row.
+// spliced holds a student row's teachers and the data about them.
 type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
@@ -257,11 +256,11 @@ type spliced struct {
 	size     int       // tokens of the longest teacher, with room for an omitted hint or a longer contrast
 }
 
-// meaning holds the text of tokens and the hash of the trained text; empty if decoding is needed to find them.
+// meaning holds the tokens' text and the hash of the trained text, both empty if finding them requires decoding.
 type meaning struct{ text, target string }
 
-// fit is the fitter for distillations: it cuts from the front, first whole rounds before the first target's, then whole
-// steps.
+// fit is the fitter for distillations. It cuts from the front: first the whole rounds before the first target's round,
+// then whole steps.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
 	one, size, r := sp.row(w, m, v)
 	if r != nil {
@@ -294,7 +293,7 @@ func blocksBeforeTarget(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
 }
 
-// row makes the student from a view, and its teachers. size is the length of the longest of these. Targets for which no
+// row makes the student and its teachers from a view. size is the length of the longest of them. Targets for which no
 // site can be spliced are not trained.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int, refusal *cause) {
 	student, r := w.side(m, v)
@@ -343,7 +342,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 	return &madeSide{side: student}, size, nil
 }
 
-// endAtTarget cuts off the template's text after the last target: nothing there is trained.
+// endAtTarget cuts off the template's text after the last target, where nothing is trained.
 func (w *worker) endAtTarget(s *side, v *view) *cause {
 	end := s.Trained[len(s.Trained)-1].End
 	if end == len(s.IDs) {

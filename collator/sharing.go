@@ -8,22 +8,22 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
 
-// forwarded counts the work of a model's forward passes: tokens, and pairs of a token and a token that it attends to,
-// including itself.
+// forwarded counts the work of a model's forward passes, in tokens and in pairs of a token and one that it attends to,
+// itself included.
 type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`
 }
 
-// add adds a sequence of n tokens, of which the first common ones have already been forwarded.
+// add adds a sequence of n tokens, whose first common tokens have already been forwarded.
 func (f *forwarded) add(n, common int) {
 	pairs := func(n int64) int64 { return n * (n + 1) / 2 }
 	f.Tokens += int64(n - common)
 	f.Pairs += pairs(int64(n)) - pairs(int64(common))
 }
 
-// sharing counts the forward passes over the rows of sft and rl: each row alone, and with every shared prefix counted
-// once per record (a rollout) or per group (a task), as loaders that pack prefix trees forward it.
+// sharing counts the forward passes over sft and rl rows, with each row by itself and with every shared prefix counted
+// once per record (a rollout) or per group (a task), as by loaders that pack prefix trees.
 type sharing struct {
 	Alone  forwarded `json:"alone"`
 	Record forwarded `json:"once_per_record"`
@@ -82,7 +82,7 @@ func share(outcomes []outcome) {
 	}
 }
 
-// count adds the rows of a record to group, and to the counts if they are in batches (kept).
+// count adds a record's rows to group, and also to the counts if they are in batches (kept).
 func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	for i := range o.Made {
 		r := &o.Made[i]

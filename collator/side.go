@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// worker is one goroutine's memory. Its methods make the sides of rows.
+// worker holds one goroutine's memory. Its methods make the sides of rows.
 type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
@@ -46,7 +46,7 @@ type view struct {
 	res   template.Result
 	turns []turns.Turn
 	lost  []*turns.NotFound
-	// sampled marks messages whose turns are known to read here as they were sampled.
+	// sampled marks messages whose turns are known to be rendered here as they were sampled.
 	sampled map[int]bool
 }
 
@@ -90,7 +90,7 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 }
 
 // renderers returns the renderers to try for a conversation, in order: as configured, with thinking switched off, and
-// without the end of a generation prompt that the template doesn't show in a turn.
+// without the end of the generation prompt if the template omits it from a turn.
 func (w *worker) renderers() []*turns.Renderer {
 	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {
@@ -184,8 +184,8 @@ type span struct {
 	message int
 }
 
-// side makes the tokens of a conversation as v shows it. Ids that the source has for assistant turns are used
-// unchanged; the text between them is encoded separately.
+// side tokenizes a conversation as v renders it. The source's ids for assistant turns are used unchanged; the text
+// between them is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) { return w.sideUpTo(m, v, math.MaxInt) }
 
 // sideUpTo is side for a row of at most limit tokens: a longer side may lack its mask and proof.
@@ -265,7 +265,7 @@ func (b *sideBuilder) text(from, to, skip int) *cause {
 	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
 		return refuseTokens(err)
 	}
-	// In one allocation: a worker's garbage slows down the others when it is collected.
+	// Grow ids just once: collecting one worker's garbage slows down the others.
 	b.ids = slices.Grow(b.ids, len(w.enc.IDs))
 	for k, id := range w.enc.IDs {
 		o := w.enc.Offsets[k]
@@ -367,7 +367,7 @@ func (b *sideBuilder) train(run, of chat.Span, message int) {
 	add(run.End)
 }
 
-// context lists the untrained parts of a trained range, in the order of the text.
+// context lists the untrained parts of a trained range, in text order.
 func (b *sideBuilder) context(of chat.Span) (out []chat.Span) {
 	for _, p := range redact.Tags(b.v.res.Text[of.Start:of.End]) {
 		out = append(out, chat.Span{Start: of.Start + p[0], End: of.Start + p[1]})
@@ -482,8 +482,8 @@ func (s *side) prove(b *sideBuilder) *cause {
 	return nil
 }
 
-// restored reports whether ids decode to text, given that the tokenizer restores ASCII. In other text only the tokens
-// of non-ASCII characters, and those sharing a character, are decoded.
+// restored reports whether ids decode to text, given that the tokenizer restores ASCII. In other text it decodes only
+// the tokens of non-ASCII characters and any that share a character.
 func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	if ascii(text) {
 		return true
@@ -570,7 +570,7 @@ func ascii(s string) bool {
 	return true
 }
 
-// owners returns, for each run of tokens, its owner and whether it is trained, or why not.
+// owners returns the owner of each run of tokens, and whether the run is trained or why it isn't.
 func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	spans := slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
 	b.w.fields = spans
@@ -651,7 +651,8 @@ func (c *ownerCursor) owner(i int) (o batch.Owner) {
 	return o
 }
 
-// same returns the bytes in which tokens after i, up to next, have the owner of token i, which was found last.
+// same returns a byte range and next: tokens after i and before next that start in the range have the same owner as
+// token i, the last one found.
 func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	if len(c.sampled) > 0 {
 		return bytes, 0

@@ -13,7 +13,7 @@ var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 // Sizes counts rows by length in tokens before anything is cut out; a row is as long as its longest side.
 type Sizes struct {
 	Rows int64              `json:"rows"`
-	Fit  [len(Limits)]int64 `json:"fit"` // number of rows that fit uncut into each of Limits
+	Fit  [len(Limits)]int64 `json:"fit"` // number of rows that fit uncut within each of Limits
 	Max  int                `json:"max"` // tokens of the longest row: the max_length that fits all rows
 }
 
@@ -28,7 +28,7 @@ func (s *Sizes) Add(tokens int) {
 	}
 }
 
-// Advice says how many rows each max_length fits whole; it returns "" if the given one fits all.
+// Advice reports how many rows fit whole within each max_length. It returns "" if they all fit within the given one.
 func (s *Sizes) Advice(maxLength int) string {
 	if s.Max <= maxLength {
 		return ""

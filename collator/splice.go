@@ -19,17 +19,17 @@ import (
 // end of the target. So the teacher has all of the student's tokens up to there, and alignment is exact by
 // construction, not by length (D3, D6).
 //
-// The template determines the hint's tokens: the conversation up to the target is rendered as the model saw it, and
-// once more with the hint in it - as a system message, as a user message, or in the message before. If the
-// second text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
+// The template determines the hint's tokens. The conversation up to the target is rendered as the model saw it, and
+// once more with the hint in it - as a system message, as a user message, or in the preceding message. If the second
+// text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
 // message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
-// next way is tried; if none is left, the site is refused. An added token (a special one, or one like </tool_response>)
-// must be at the right edge, on either side of it, or the text on both sides must have the same tokens when it is
-// encoded together: then no merge across the edge is lost.
+// next way is tried; once all have failed, the site is refused. No merge across the hint's right edge may be lost. So
+// there must be an added token (a special one, or one like </tool_response>) on either side of the edge, or the text
+// around the edge must have the same tokens when it is encoded together.
 //
 // An insertion may still be in the wrong place: many templates print every system message at the front, where the hint
-// would precede the whole history and be seen by every turn. So no text of an earlier message may lie between a hint
-// and its turn, except the text of the message directly before the turn if the hint was put into that message.
+// would precede the whole history and be seen by every turn. So text from an earlier message must not lie between a
+// hint and its turn, except the text of the message directly before the turn if the hint was put into that message.
 
 // A control run puts every hint in its place, checks it, and then omits it: teacher and student read the same tokens at
 // the same positions, so the loss on such rows is exactly 0 unless the trainer reads the wrong positions.
@@ -41,9 +41,9 @@ type splice struct {
 	message int     // message of the target, as an index in the record
 	at      int     // the hint precedes this token of the student
 	ids     []int32 // of the hint
-	room    int     // further tokens for which a teacher must have room: a longer contrast, an omitted hint
+	room    int     // extra tokens that a teacher must have room for: a longer contrast, an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of the neutral and of another site's hint in its place; nil without one or if it doesn't fit
+	// tokens of the neutral hint and of another site's hint in its place; nil if missing or if it doesn't fit
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens in the loss
 	mode              string
@@ -53,14 +53,14 @@ type splice struct {
 const (
 	modeSystem = "system"
 	modeUser   = "user"
-	modeAppend = "append" // appended to the message before: a tool result or a user message
+	modeAppend = "append" // appended to the preceding message, a tool result or a user message
 	modeLine   = "line"   // like append, then a line break, so that the hint doesn't merge with what follows it
-	// Placed in front of the text of the message before, in case what follows that text would merge with the hint.
+	// Placed in front of the preceding message's text, because a hint after it might merge with the text that follows.
 	modePrepend = "prepend"
-	// The same with a space in between, which may be the first byte of a token that the row already has there.
+	// Like prepend, with a space in between, which may be the first byte of a token that the row already has there.
 	modeLead = "lead"
-	// Added to the message before if that is empty, on a line of its own: the two line breaks around an empty tool
-	// result are often one token, and this hint comes after it.
+	// Added to an empty preceding message, on a line of its own. The two line breaks around an empty tool result are
+	// often one token, and this hint comes after it.
 	modeBelow = "below"
 	modeNone  = batch.NoHint // omitted
 )
@@ -135,7 +135,7 @@ type givenContext struct {
 	add string // the header, if the row has one and the prompt doesn't
 }
 
-// renderGiven renders the model's input before a turn: the row must begin with it.
+// renderGiven renders the model's input before a turn, with which the row must begin.
 func (w *worker) renderGiven(m *material, v *view, at, start int) (*givenContext, *cause) {
 	open := *m.conv.Head(at)
 	open.Open = true
@@ -166,7 +166,7 @@ func (g *givenContext) firstAfter(q, limit int) int {
 	return -1
 }
 
-// hinted is the model's input before a turn with a hint in it: one more piece, at byte lo of the given text or at any
+// hinted is the model's input before a turn, with a hint inserted as one piece at byte lo of the given text or at any
 // position up to hi ("a" in "aab"). The wanted position is byte at.
 type hinted struct {
 	template.Result
@@ -175,7 +175,7 @@ type hinted struct {
 	limit      int    // only text of this message or a later one may follow the hint
 }
 
-// places iterates over the positions where the piece may be, starting with the wanted one if the hint is whole there.
+// places iterates over the positions where the piece contains the whole hint, starting at the wanted one.
 func (h *hinted) places(given *givenContext) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, r := range [][2]int{{h.at, h.hi + 1}, {h.lo, h.at}} {
@@ -219,8 +219,8 @@ func (w *worker) spliceAs(
 	return first, nil
 }
 
-// contrast returns the tokens of a wrong hint: the next hint of the task that has the same source and another text,
-// fits, and doesn't contain the target. It returns nil if none does.
+// contrast returns the tokens of a wrong hint, the task's next hint that has the same source but different text, fits,
+// and doesn't contain the target. It returns nil if none does.
 func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func(string) []int32) []int32 {
 	own := slices.Index(w.sites, site)
 	for _, x := range slices.Concat(w.sites[own+1:], w.sites[:own]) {
@@ -287,8 +287,8 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace explains why a row lacks a position after a text: a token straddles it (the two line breaks around a tool's
-// empty result are one token), or the row was encoded differently.
+// noPlace explains why a row lacks a token boundary after a text: a token straddles the position (the two line breaks
+// around an empty tool result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
 		if at, ok := student.cut(i); !ok || at > len(before) {
@@ -301,7 +301,8 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 	return "the row's tokens before the turn differ from those of that text on its own"
 }
 
-// joins reports whether a piece and the text after it have the same tokens together as separately.
+// joins reports whether a piece and the text after it have the same tokens when encoded together as when encoded
+// separately.
 func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 	if len(tail) == 0 {
 		return false // the turn follows
@@ -311,9 +312,9 @@ func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 		slices.Equal(both[len(piece):], tail)
 }
 
-// place returns the token of a student row at which the tail, which is followed by the turn, begins, or -1 if that is
-// unknown. If the template puts something at the start of the turn that merges with the end of the tail, the tail is
-// located by its first token, and the text before it must be the render's.
+// place returns the token of a student row at which the tail, the text before the turn, begins, or -1 if that is
+// unknown. If the template starts the turn with something that merges with the end of the tail, the tail is located by
+// its first token, and the text before it must match the render.
 func (w *worker) place(before string, tail []int32, student *side, target int) int {
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
 		return i
@@ -333,7 +334,7 @@ func (w *worker) place(before string, tail []int32, student *side, target int) i
 	return -1
 }
 
-// renderHinted renders the conversation before a turn with the hint in it. The detail says why that doesn't work.
+// renderHinted renders the conversation before a turn with the hint in it. If that fails, the detail says why.
 func (w *worker) renderHinted(
 	m *material, v *view, given *givenContext, at int, mode, text string,
 ) (_ *hinted, detail string) {
@@ -391,8 +392,8 @@ func (w *worker) renderHinted(
 	return h, ""
 }
 
-// placeInText returns where the text of a message begins or ends in a render. It returns -1 for an empty text, which
-// lacks a byte to point at: its position shows only in the render with the hint.
+// placeInText returns where a message's text begins or ends in a render. It returns -1 for empty text, whose position
+// can be seen only in the render with the hint.
 func placeInText(given *givenContext, message int, start bool) (at int) {
 	at = -1
 	for _, s := range given.Spans {
@@ -459,8 +460,8 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 	return slices.Clone(w.enc.IDs), nil
 }
 
-// checkTeacher checks that the teacher's tokens up to the target are the text rendered with the hint, given that the
-// student's are the text rendered without. The hint's tokens cover bytes [from, to) of the text.
+// checkTeacher checks that the teacher's tokens up to the target match the text rendered with the hint, given that the
+// student's match the text rendered without it. The hint's tokens cover bytes [from, to) of the text.
 func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
 	if student.proof.Lossy || student.given { // ids from the source may differ from the text's own
 		return nil

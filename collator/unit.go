@@ -24,7 +24,7 @@ type madeSide struct {
 }
 
 // rollout makes the rows of one conversation: a single one, or one per trained turn. turnsRefused holds refusals of
-// single turns; whole refuses all of them.
+// individual turns; whole refuses all of them.
 func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused []cause, whole *cause) {
 	said, empty := m.withoutEmpty()
 	if said == nil {
@@ -80,7 +80,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !retryable(r):
 			return nil, nil, r
 		}
-		// What precedes a message that the template refuses can still be rendered.
+		// The messages before one that the template refuses can still be rendered.
 		first = r
 	}
 	known := len(w.sizes) // sizes of the whole, if it can be rendered: a larger max_length would fit it
@@ -207,8 +207,8 @@ func (v *view) partly(m *material) (out []int) {
 	return out
 }
 
-// unstable lists the trained messages that a view does not show as they were sampled. Turn rows need no complete list:
-// with Auto it ends at the first.
+// unstable lists the trained messages that a view does not show as they were sampled. Turn rows don't need the complete
+// list, so with Auto it ends at the first.
 func (w *worker) unstable(m *material, v *view) (out []int) {
 	for _, l := range v.lost {
 		if m.trained[l.Message] {
@@ -304,8 +304,8 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*madeSide, *cause) {
 	return nil, refusal
 }
 
-// asGiven puts the turn of m's last message after the model's input before it, if the template, seeing the turn, would
-// have rewritten the input (gpt-oss drops earlier reasoning once there is a final answer).
+// asGiven appends the turn of m's last message to the model's input before it, for a template that would rewrite the
+// input once it sees the turn (gpt-oss drops earlier reasoning once there is a final answer).
 func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	t := v.turns[len(v.turns)-1]
 	if !t.Thinking {
@@ -339,10 +339,10 @@ func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 	return t.Shifted(shift)
 }
 
-// asPrompted puts before each trained turn of an answer the empty thought that its generation prompt ends in, or that
-// the template shows before it as long as it is the last one: Qwen3's template drops that from history, so that an
-// answer of several turns would begin differently from a single-turn answer. A turn that differs from the sampled one
-// in any other way is refused.
+// asPrompted puts an empty thought before each trained turn of an answer, if the turn's generation prompt ends in one
+// or the template shows one before the turn while that is the last. Qwen3's template drops it from history, so that a
+// multi-turn answer would begin differently from a single-turn one. A turn that differs from the sampled one in any
+// other way is refused.
 func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	out, at := &view{r: v.r}, 0
 	for i := range v.turns {
@@ -402,8 +402,8 @@ func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	}
 }
 
-// changes counts the turns of a row, given by their messages, whose context isn't the recorded one, by change. A row of
-// a preference has all turns of its record.
+// changes counts, by change, the turns of a row whose context isn't the recorded one. The turns are given by their
+// messages. A preference's row has all turns of its record.
 func changes(r *builders.Resolved, messages []int) map[string]int64 {
 	if len(r.Changes) == 0 {
 		return nil
@@ -430,7 +430,7 @@ func changes(r *builders.Resolved, messages []int) map[string]int64 {
 	return by
 }
 
-// describeSide fills in the part of a row's meta about its side.
+// describeSide fills in the part of a row's meta that describes its side.
 func (w *worker) describeSide(meta *batch.Meta, s *madeSide, of *builders.Resolved) {
 	meta.IDs = "rendered"
 	if s.sampled {

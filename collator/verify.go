@@ -19,8 +19,8 @@ type Report struct {
 	Turns         map[string]*Turns // trained turns by channel
 }
 
-// Turns counts trained turns, and the ones whose context differs from the recorded one, by the change: a name of
-// builders.Changed, truncated (messages of their row were cut out) or hint (the teacher sees one, the student
+// Turns counts trained turns and, by change, the ones whose context differs from the recorded one. A change is a name
+// in builders.Changed, truncated (messages of their row were cut out) or hint (the teacher sees one, the student
 // doesn't).
 type Turns struct {
 	Turns   int64
@@ -44,12 +44,12 @@ func (p Problem) String() string {
 // maxProblems bounds the problems listed.
 const maxProblems = 100
 
-// Verify checks every batch of a run folder again, from its files and the tokenizer alone: the file is the one in the
-// index; masks, positions, labels, pads and counts follow from the rows; the tokens encode the rendered text, or are
-// the ids from the source; the trained text is the text of the turns, and as many of its runs end in a terminator as
-// when it was made; chosen and rejected continue the same prompt; hints directly precede their targets; step files are
-// what their batches make; and no batch is missing from the index. It returns an error only if it can't read the index,
-// the list of step files or the folder.
+// Verify rechecks every batch in a run folder, using only its files and the tokenizer. It checks that the file is the
+// one in the index; that masks, positions, labels, pads and counts follow from the rows; that the tokens encode the
+// rendered text, or are the ids from the source; that the trained text is the text of the turns, with as many of its
+// runs ending in a terminator as when it was made; that chosen and rejected continue the same prompt; that hints
+// directly precede their targets; that step files match their batches; and that no batch is missing from the index. It
+// returns an error only if it can't read the index, the list of step files or the folder.
 func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	v := verifier{
 		dir:    filepath.Join(dir, "batches"),
@@ -75,7 +75,7 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 	return v.report, v.unlisted()
 }
 
-// ends counts, among the trained runs of a channel that were not cut off, the ones that end in a stop token.
+// ends counts the trained runs of a channel that were not cut off, and how many of them end in a stop token.
 type ends struct{ runs, ended int64 }
 
 type verifier struct {
@@ -178,7 +178,7 @@ func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 	}
 }
 
-// turnsIn counts the turns that are trained on in the sides of a row.
+// turnsIn counts the trained turns in the sides of a row.
 func turnsIn(sides []batch.Proof) (n int64) {
 	for _, p := range sides {
 		last := -1
@@ -280,7 +280,7 @@ func (v *verifier) checkHints(l *batch.Line, row int, r *batch.Row) {
 	for i := range r.Meta.Sites {
 		s := &r.Meta.Sites[i]
 		if len(s.Pairs) == 0 {
-			continue // the second hint of a target
+			continue // the second hint for a target
 		}
 		first, last := slices.IndexFunc(owners, func(o batch.Owner) bool { return o.End > int(s.At) }),
 			slices.IndexFunc(owners, func(o batch.Owner) bool { return o.End > s.Pairs[0].Start })

@@ -24,8 +24,8 @@ type tileSet struct {
 	keepsMax bool        // keep and the tiles of kl for a gradient leave the largest value that they kept in max
 	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
 	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
-	// g = raw gradient without clips of entries, for a beta inside (0,1), sumG its sum, sum the teacher's side of the
-	// loss, each relative to its side's own normaliser; or nil
+	// g = raw gradient without clipping of entries, for a beta inside (0,1), sumG its sum, sum the teacher's side of
+	// the loss, each relative to its side's own normaliser; or nil
 	rate   [3]tileFunc
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept

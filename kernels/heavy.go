@@ -7,8 +7,8 @@ import (
 
 // The gradient of an entry is G - q sum G, with G = q*rate. If a few entries hold most of the student's probability,
 // the two terms cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are
-// heavy: they are taken out of the passes, whose sums are then over the others alone, and computed in float64, less a
-// multiple of q that makes the heaviest one's G 0. That changes no gradient.
+// heavy. They are removed from the passes, whose sums then cover only the other entries, and are computed in float64,
+// less a multiple of q that makes the heaviest one's G 0. That changes no gradient.
 
 // heavy is an entry that is computed in float64: its index, the student's probability, its loss, and the free
 // derivative of that loss.
@@ -26,7 +26,7 @@ const heavyShare = 1.0 / 16
 // them, and the sum of the teacher's.
 type remainder struct{ sum, largest, teacher float64 }
 
-// setApart takes entries whose share of the student's total is at least share out of the kept exponentials.
+// setApart removes from the kept exponentials the entries whose share of the student's total is at least share.
 func (r *row) setApart(share float64) (rest remainder) {
 	w, threshold := r.w, float32(share*r.zs.total)
 	for i, at := 0, 0; i < r.n; at++ {
@@ -46,7 +46,7 @@ func (r *row) setApart(share float64) (rest remainder) {
 	return rest
 }
 
-// pick is setApart for the m entries from entry i on. It returns the largest that is left.
+// pick is setApart for the m entries starting at entry i. It returns the largest remaining one.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
 	s, t := r.w.kept[0][i:i+m], r.second(i, m)
 	for from := 0; from < m; from += block { // m is whole blocks
@@ -66,7 +66,7 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 	return top
 }
 
-// second returns the values of m entries that a row keeps next to the student's exponentials: the teacher's
+// second returns the values of m entries that a row keeps alongside the student's exponentials: the teacher's
 // exponentials, or the raw gradient.
 func (r *row) second(i, m int) []float32 {
 	if r.p.kind == klPass {
@@ -86,7 +86,7 @@ func sum(x []float32) float64 {
 	return (sums[0] + sums[1] + sums[2] + sums[3]) + (sums[4] + sums[5] + sums[6] + sums[7])
 }
 
-// largestKept returns the largest of the student's n kept exponentials from entry i on.
+// largestKept returns the largest of the student's n kept exponentials starting at entry i.
 func (r *row) largestKept(i, n int) float32 {
 	a := &r.w.a
 	a.s, a.n = unsafe.Pointer(&r.w.kept[0][i]), n

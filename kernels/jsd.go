@@ -56,7 +56,8 @@ const steepEnd = 0.004
 // Path returns the name of the path in use.
 func (j *JSD) Path() string { return j.path.name }
 
-// Batch is the input of a dense divergence: rows of student and teacher logits of one element type and vocabulary.
+// Batch is the input of a dense divergence: rows of student and teacher logits that share an element type and a
+// vocabulary.
 type Batch struct {
 	Student, Teacher Matrix
 	// Vocab, if above 0, is the number of leading columns that are vocabulary; the rest is padding, is not read, and
@@ -195,7 +196,7 @@ func overlap(g []float32, m *Matrix) bool {
 	return a < b+uintptr(m.len()*m.DType.Size()) && b < a+uintptr(4*len(g))
 }
 
-// Run computes the loss and the results that out asks for. It computes the gradient if out.Grad is set. Once warm it
+// Run computes the loss and the results requested by out. It computes the gradient if out.Grad is set. Once warm, it
 // allocates nothing, except for rows that need the float64 path.
 func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	v, err := b.vocab()
@@ -266,7 +267,7 @@ type jsdJob struct {
 	scale float64
 }
 
-// row computes active row number i of the run; next is the one this worker does afterwards, or -1.
+// row computes active row number i of the run; next is the row that this worker computes next, or -1.
 func (q *jsdJob) row(r *run, w *worker, i, next int) {
 	b, out := q.b, q.out
 	row := r.active[i]

@@ -202,7 +202,7 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 }
 
 // logProb returns log softmax(z/T)[y]. The mass of all other entries is summed without the target's, so that the
-// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target). exact reports that the
+// log-probability of a near-certain token keeps its relative accuracy: -log(1 + rest/target). exact reports whether the
 // row took the float64 path.
 func (w *worker) logProb(
 	p unsafe.Pointer, d DType, n, y int, tau float64, next unsafe.Pointer, grad []float32, scale float64,

@@ -68,7 +68,7 @@ func ParseRest(s string) (Rest, error) {
 	return 0, fail(CodeKind, "unknown rest %q: want bucket or renormalise", s)
 }
 
-// Options of a divergence.
+// Options configures a divergence.
 type Options struct {
 	Beta        float64 // in [0,1]; 0 is KL(teacher||student), 1 is KL(student||teacher)
 	Temperature float64 // divides both sides' logits; the loss gets no T^2 factor

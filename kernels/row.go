@@ -16,8 +16,8 @@ type worker struct {
 	raw    []float32                             // a row's raw gradient where the caller's memory can't hold it
 	kept   [2][]float32                          // both sides' exponentials, on a 64-byte boundary
 	sums   [2][]float64                          // each tile's sum in the last first pass of each side, as in kept
-	tops   []float32                             // the largest of each tile of the student's, if the path keeps it
-	row    row                                   // the row under way, here so that it isn't allocated
+	tops   []float32                             // the largest in each of the student's tiles, if the path keeps it
+	row    row                                   // the current row, stored here so that it isn't allocated
 	heavy  []heavy                               // a gradient's entries that are computed in float64
 	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
 	skips  []int32                               // entries that normaliser skips, in ascending order
@@ -282,8 +282,8 @@ const maxSumDifference = 0.125
 func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
 	apart := float64(zt.ref) - float64(zs.ref)
-	// If one side is the other plus a constant with few digits, subtracting that from the larger one is exact. A small
-	// constant is left alone: it may carry an entry over a power of 2, and t-s is exact as it is.
+	// If one side is the other plus a constant with few digits, subtracting that constant from the larger one is exact.
+	// A small constant is not subtracted: it may carry an entry over a power of 2, and t-s is already exact.
 	c := float32(math.Round(apart*1024) / 1024)
 	if math.Abs(apart) < 1 || (math.Abs(apart) < 8 && math.Abs(zs.sum-zt.sum) > maxSumDifference) {
 		c = 0
@@ -440,7 +440,7 @@ const (
 	klPass             // no second pass: the first is enough
 )
 
-// passOf returns the kind of second pass that a row is tried with first.
+// passOf returns the kind of second pass to try first for a row.
 func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 	switch {
 	case j.opt.clipsElements() || grad && (path.rate[d] == nil || min(j.opt.Beta, 1-j.opt.Beta) < steepEnd):
@@ -683,7 +683,7 @@ type secondSums struct {
 	clipped    int
 }
 
-// raw returns a row's raw gradient from the tile of entry i on. A padded tail has memory of its own.
+// raw returns a row's raw gradient, starting at the tile of entry i. A padded tail has memory of its own.
 func (r *row) raw(i int) []float32 {
 	if full := r.n &^ (block - 1); i < full {
 		return r.out[i:full]
@@ -737,7 +737,7 @@ func (w *worker) setFactors(gk, qk float64) {
 }
 
 // thirdPass folds the raw gradient in out through the softmax: out = (g + q*qk) * gk, with the student's kept
-// exponentials. If zero isn't nil, it is a tile of zeros that is the raw gradient. thirdPass returns the size of the
+// exponentials. If zero isn't nil, it is a tile of zeros to use as the raw gradient. thirdPass returns the size of the
 // largest entry.
 func (w *worker) thirdPass(zero *[tile]float32, out []float32) float64 {
 	a, n := &w.a, len(out)

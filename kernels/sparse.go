@@ -6,8 +6,8 @@ import (
 )
 
 // SparseTeacher holds a teacher's top log-probabilities: row r has entries Offsets[r]:Offsets[r+1] of IDs and LogProbs.
-// The log-probabilities are at the temperature already. Rows may differ in length; ids of a row are unique (servers
-// that return the sampled token next to the top k repeat it: remove it first).
+// The log-probabilities must already include the temperature. Rows may differ in length; ids in a row are unique
+// (servers that return the sampled token alongside the top k repeat it: remove it first).
 type SparseTeacher struct {
 	Offsets  []int
 	IDs      []int32
@@ -155,7 +155,7 @@ func logSum(n int, x func(int) float64) float64 {
 	return m + math.Log(s)
 }
 
-// Run computes the loss and the results that out asks for; see JSD.Run. It sets TeacherLSE to 0.
+// Run computes the loss and the results requested by out; see JSD.Run. It sets TeacherLSE to 0.
 func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	err := b.check(j.rest)
 	if err == nil {
@@ -216,7 +216,7 @@ func NewTopKJSD(o Options, k int, rest Rest) (*TopKJSD, error) {
 // Path returns the name of the path in use.
 func (j *TopKJSD) Path() string { return j.path.name }
 
-// Run computes the loss and the results that out asks for; see JSD.Run. It sets TeacherLSE to 0.
+// Run computes the loss and the results requested by out; see JSD.Run. It sets TeacherLSE to 0.
 func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	_, err := b.vocab()
 	if err == nil {

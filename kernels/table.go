@@ -278,8 +278,8 @@ func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) 
 // octaveEdge returns the start of segment i if there are n for each exponent of 1+|D|.
 func octaveEdge(i, n int) float64 { return math.Ldexp(1+float64(i%n)/float64(n), i/n) - 1 }
 
-// geometricEdge returns the start of segment i of 16, and geometricSlot its place: the exponent and two fraction bits
-// of 1+|D|.
+// geometricEdge returns the start of segment i of 16, and geometricSlot its slot: the exponent and two fraction bits of
+// 1+|D|.
 func geometricEdge(i int) float64 { return octaveEdge(i, 4) }
 
 func geometricSlot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>21) & 15 }

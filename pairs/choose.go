@@ -47,8 +47,8 @@ type Pair struct {
 // Result is the outcome of Choose for a turn. It is valid until the Chooser's next call.
 type Result struct {
 	Pairs []Pair // largest margin first, then by rank
-	// Why has the reason for each candidate in no pair: tie, below_min_score_diff, below_min_chosen_score or
-	// not_chosen_by_strategy; it is empty for the others.
+	// Why holds the reason for each candidate that isn't in a pair: tie, below_min_score_diff, below_min_chosen_score
+	// or not_chosen_by_strategy; it is empty for the others.
 	Why []ledger.Reason
 	// Left counts the pairs not taken: Possible == len(Pairs) + the sum of Left.
 	Possible int64
@@ -207,7 +207,7 @@ func (c *Chooser) add(i, j int) {
 	c.pairs = append(c.pairs, Pair{Chosen: i, Rejected: j, Margin: c.score[i] - c.score[j]})
 }
 
-// reasons maps ranks back to candidates and says why each candidate in no pair was not used.
+// reasons maps ranks back to candidates and records why each candidate that isn't in a pair was not used.
 func (c *Chooser) reasons(n int) {
 	c.why = append(c.why[:0], make([]ledger.Reason, n)...)
 	const used = "used"

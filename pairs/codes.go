@@ -2,7 +2,7 @@ package pairs
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a candidate is in no pair.
+// Reasons why a candidate isn't in any pair.
 const (
 	Tie             ledger.Reason = "tie"
 	FailedScorer    ledger.Reason = "failed_scorer"
@@ -17,7 +17,7 @@ const (
 	TakesCandidates ledger.Reason = "takes_candidates"
 )
 
-// Why two rollouts of a task make no pair.
+// Reasons why two rollouts of a task don't make a pair.
 const (
 	SingleRollout     ledger.Reason = "single_rollout"
 	SeveralBranches   ledger.Reason = "several_branches"

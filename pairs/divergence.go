@@ -99,8 +99,8 @@ func System(nodes []*ttc.Node) (out []*ttc.Node) {
 
 // DivergeAtAction finds the turns in which two rollouts first act differently: before that, both made the same calls
 // and read the same results. Text in between is not compared, since each user words things differently. The reason says
-// why none are found: the same calls had different results, or one rollout lacks a further action; without any action,
-// the two can't be compared.
+// why none are found: the same calls had different results, or a rollout lacks another action. Without any action, the
+// two can't be compared.
 func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 	for why = DifferentSetup; ; why = OneGoesOn {
 		turnA, turnB = nextAction(a, turnA), nextAction(b, turnB)
@@ -134,7 +134,7 @@ func sameCalls(a, b *chat.Message) bool {
 	return chat.Equal(&x, &y)
 }
 
-// results returns the results that messages begin with.
+// results returns the tool results that nodes begin with.
 func results(nodes []*ttc.Node) []*ttc.Node {
 	n := 0
 	for n < len(nodes) && nodes[n].Message.Role == "tool" {

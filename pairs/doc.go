@@ -1,10 +1,10 @@
 // Package pairs decides which of a turn's candidates to compare. It is pure: candidates in, indices and margins out.
 //
-// Filter removes candidates that must not be in any pair and says why; Chooser pairs the rest according to a strategy.
-// All strategies choose from the same set: the pairs with a positive, large enough margin and a good enough winner.
-// Pairs that are not chosen are counted by reason from the sorted scores, without visiting every pair; the pairs with
-// the largest margins come from a heap over the sorted scores, so a turn with thousands of candidates and a limit of a
-// few pairs costs no more than a sort.
+// Filter removes candidates that must not be in any pair and reports why; Chooser pairs the rest according to a
+// strategy. All strategies choose from the same set: the pairs with a positive, large enough margin and a good enough
+// winner. Pairs that are not chosen are counted by reason from the sorted scores, without visiting every pair; the
+// pairs with the largest margins come from a heap over the sorted scores, so a turn with thousands of candidates and a
+// limit of a few pairs costs no more than a sort.
 //
 // Part of the Go API we promise (v0).
 package pairs

@@ -1,23 +1,23 @@
 package ttc
 
-// Gaps is a set of facts that a trace omits, or records differently from what the model saw: the reasons for a low
-// Fidelity.
+// Gaps is a set of facts that a trace omits, or records differently from what the model saw. They are the reasons for a
+// low Fidelity.
 type Gaps uint8
 
 // The gaps. At most eight fit in the record log.
 const (
-	NoTools         Gaps = 1 << iota // the definitions of the tools
+	NoTools         Gaps = 1 << iota // the tool definitions
 	NoSystem                         // the system prompt
-	HiddenReasoning                  // the text of the reasoning
-	ParsedArguments                  // the arguments of calls as spelled by the model
+	HiddenReasoning                  // the reasoning text
+	ParsedArguments                  // the call arguments as spelled by the model
 	AlteredResults                   // tool results as the model saw them
-	RebuiltHistory                   // the messages of the request: they were reconstructed from the log
-	PromptDiffers                    // all of the prompt: its recorded token count differs from the messages'
-	IDsDiffer                        // the ids of an answer decode to another text than the recorded one
+	RebuiltHistory                   // the request's messages: they were reconstructed from the log
+	PromptDiffers                    // all of the prompt: its recorded token count doesn't match the messages
+	IDsDiffer                        // an answer's ids decode to a text that differs from the recorded one
 	allGaps         Gaps = 1<<iota - 1
 )
 
-// gapNames holds, in bit order, the name of each gap in files and the content that a better capture would have.
+// gapNames holds, in bit order, each gap's name in files and the content that a better capture would have.
 var gapNames = [...]struct{ name, cure string }{
 	{"no_tools", "the definitions of tools"},
 	{"no_system_prompt", "the system prompt"},
@@ -43,7 +43,8 @@ func (g Gaps) Names() []string {
 // Lowering returns the gaps that make a trace partial. Arguments with a different spelling are still the same call.
 func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 
-// Proofs is a set of statements about a trace that were checked with the model's own tokenizer and template, and held.
+// Proofs is a set of statements about a trace that were checked against the model's own tokenizer and template, and
+// held.
 type Proofs uint8
 
 // The proofs. At most two fit in the record log.

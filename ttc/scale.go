@@ -5,11 +5,11 @@ import "math"
 // Scale is the range of one kind of score. The zero value means an unknown range.
 type Scale struct {
 	Low, High float64
-	Known     bool // there is a score
-	Graded    bool // a score is neither 0 nor 1
+	Known     bool // at least one score was added
+	Graded    bool // some score is neither 0 nor 1
 }
 
-// Add extends the scale to a score. It ignores a score that is not finite.
+// Add extends the scale to include a score. It ignores a score that is not finite.
 func (s *Scale) Add(score float64) {
 	if math.IsNaN(score) || math.IsInf(score, 0) {
 		return
@@ -28,8 +28,8 @@ func (s *Scale) merge(o Scale) {
 }
 
 // Worst returns the score that means failure: 0 if every score is 0 or 1, otherwise the lowest score. If lower is set,
-// a lower score is better, and failure is 1 or the highest score. It returns false if there is no score, or every score
-// has the same value, other than 0 and 1.
+// a lower score is better, and failure is 1 or the highest score. It returns false if no score is known, or if every
+// score has the same value, other than 0 or 1.
 func (s Scale) Worst(lower bool) (score float64, ok bool) {
 	low, high := s.Low, s.High
 	if !s.Graded {
@@ -41,16 +41,16 @@ func (s Scale) Worst(lower bool) (score float64, ok bool) {
 	return low, s.Known && low != high
 }
 
-// Scales are the ranges of the scores of several examples, each kind separately.
+// Scales holds the score ranges of several examples, separately for each kind of score.
 type Scales struct {
 	Rewards Scale            // of whole rollouts
 	Steps   map[string]Scale // scales of candidates, by step name
 }
 
-// maxScales is the maximum number of step names with a scale. Candidates of other steps have none.
+// maxScales is the maximum number of step names with a scale. Candidates from other steps don't have one.
 const maxScales = 64
 
-// Add adds the scores of an example.
+// Add adds an example's scores.
 func (s *Scales) Add(ex *Example) {
 	if ex.Reward != nil {
 		s.Rewards.Add(*ex.Reward)
@@ -64,7 +64,7 @@ func (s *Scales) Add(ex *Example) {
 	}
 }
 
-// Merge extends the scales to the scores of o.
+// Merge extends the scales to include the scores in o.
 func (s *Scales) Merge(o Scales) {
 	s.Rewards.merge(o.Rewards)
 	for step, of := range o.Steps {

@@ -13,7 +13,7 @@ import (
 type Group struct {
 	Key      string
 	Examples []*Example
-	Scales   *Scales // ranges of the scores of all examples of the run; nil if unknown
+	Scales   *Scales // score ranges across all of the run's examples; nil if unknown
 }
 
 // Example is one data-set entry that an agent was run on, with everything the rollout produced.
@@ -40,14 +40,14 @@ type Example struct {
 	Sampling *Sampling
 	RawID    json.Raw // the id as written; nil without one
 
-	// Recorded identifies each message of the graph and its context as they were before something in the example was
+	// Recorded identifies each message in the graph and its context as they were before anything in the example was
 	// redacted; nil if nothing was.
 	Recorded []History
 
 	Interrupted bool // the source says that the workflow raised an exception here
 
 	// TeacherTopK is the number of log-probs per token that the source wants from a teacher for the example's task. 0
-	// means only the token's own, a negative number no teacher, and nil unspecified.
+	// means only the token's own, a negative number means no teacher, and nil means unspecified.
 	TeacherTopK *int
 
 	// Truth is the value that a checker compares answers with; nil if the user names none. It bypasses the builders and
@@ -78,8 +78,8 @@ type Node struct {
 // Failure is a source's report of a failed call next to a message: a result, the turn that made the call, or a user's
 // report.
 type Failure struct {
-	Kind string   // kind of error, in the source's words; may be empty
-	Meta json.Raw // further text from the source; nil if there is none
+	Kind string   // kind of error, in the source's terms; may be empty
+	Meta json.Raw // additional text from the source; nil if absent
 }
 
 // Branch returns the node indices from the root to leaf, inclusive. It returns nil if leaf is out of range.
@@ -116,7 +116,7 @@ func (g *Graph) Leaves() []int {
 	return out
 }
 
-// Chain makes a graph with a single branch out of messages, all with the same Sampled for assistant messages.
+// Chain builds a graph with a single branch from messages. All assistant messages get the same Sampled.
 func Chain(messages []chat.Message, assistant Sampled) Graph {
 	g := Graph{Nodes: make([]Node, len(messages))}
 	for i, m := range messages {
@@ -131,7 +131,7 @@ func Chain(messages []chat.Message, assistant Sampled) Graph {
 // Sampled says whether the model really produced a message in this rollout.
 type Sampled uint8
 
-// Only Yes and Assumed are ever trained; No is context (few-shot, copied, compacted, injected).
+// Only Yes and Assumed are ever trained on; No is context (few-shot, copied, compacted, injected).
 const (
 	No Sampled = iota
 	Yes
@@ -181,7 +181,7 @@ func (f Fidelity) String() string {
 // Sampling holds the sampling settings of a rollout, which determine the meaning of its log-probs.
 type Sampling struct {
 	Temperature, TopP float64
-	Processed         bool // log-probs are from after temperature and top_p, not the model's raw ones
+	Processed         bool // log-probs are computed after temperature and top_p, and are not the model's raw ones
 }
 
 // Step is a recorded event, kept raw for builders that need more than the types above.
@@ -208,7 +208,7 @@ type Candidate struct {
 	Offset   int64    // byte offset of the step in the uncompressed file
 }
 
-// Prompt is the input of a candidate: a text or messages.
+// Prompt is a candidate's input: text or messages.
 type Prompt struct {
 	Form     PromptForm
 	Text     string         // if Form is TextPrompt; the value's JSON text if it is OtherPrompt
@@ -225,7 +225,7 @@ const (
 	OtherPrompt // neither text nor messages; never trained on
 )
 
-// After returns the prompt as the continuation of earlier messages; a text becomes a user's message. A prompt that is
+// After returns the prompt as the continuation of earlier messages; text becomes a user message. A prompt that is
 // empty, or neither text nor messages, is returned unchanged.
 func (p Prompt) After(earlier ...chat.Message) Prompt {
 	messages := p.Messages
@@ -238,8 +238,8 @@ func (p Prompt) After(earlier ...chat.Message) Prompt {
 	return Prompt{Form: MessagesPrompt, Messages: slices.Concat(earlier, messages)}
 }
 
-// Under returns the prompt below a system message with the given text, unless that is empty or the prompt has a system
-// message of its own.
+// Under returns the prompt preceded by a system message with the given text, unless the text is empty or the prompt has
+// a system message of its own.
 func (p Prompt) Under(system string) Prompt {
 	if system == "" || len(p.Messages) > 0 && p.Messages[0].Role == "system" {
 		return p

@@ -1,4 +1,4 @@
-// Command lint contains a check of this tree for which golangci-lint has no linter. It runs as `go vet -vettool`.
+// Command lint runs a check on this tree that no golangci-lint linter covers. Run it with `go vet -vettool`.
 package main
 
 import (

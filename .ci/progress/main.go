@@ -34,7 +34,7 @@ func follow(cmd *exec.Cmd, total int) int {
 		return 1
 	}
 	cmd.Stderr = os.Stderr
-	signal.Ignore(os.Interrupt) // go test gets it, too, and ends
+	signal.Ignore(os.Interrupt) // go test receives it too, and exits
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "progress:", err)
 		return 1
@@ -59,7 +59,7 @@ type event struct {
 	Elapsed float64 // seconds
 }
 
-// read sends the events of a stream, and lines that aren't events as output of no package.
+// read sends the events in a stream. Lines that aren't events are sent as output without a package.
 func read(r io.Reader, events chan<- event) {
 	defer close(events)
 	lines := bufio.NewReader(r)

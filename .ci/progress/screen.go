@@ -10,14 +10,14 @@ import (
 
 const module = "github.com/nat-go/nat-go/"
 
-// screen shows what happens.
+// screen displays a test run.
 type screen struct {
 	out      io.Writer
 	terminal bool
 	began    time.Time
 	total    int
 
-	running        []*pkg // in the order in which they began
+	running        []*pkg // in the order they started
 	slowest        []*pkg
 	idle           []string // packages whose tests were all skipped
 	done, cached   int
@@ -25,7 +25,7 @@ type screen struct {
 	tests, skipped int
 }
 
-// pkg is a package whose tests run.
+// pkg is a package under test.
 type pkg struct {
 	name  string
 	began time.Time
@@ -39,14 +39,14 @@ type pkg struct {
 	output  []string // of no test
 }
 
-// test is a test that runs.
+// test is a running test.
 type test struct {
 	name   string
 	began  time.Time
 	output []string
 }
 
-// watch shows events to the end.
+// watch displays events until the channel is closed.
 func (s *screen) watch(events <-chan event) {
 	every := 10 * time.Second
 	if s.terminal {
@@ -68,7 +68,7 @@ func (s *screen) watch(events <-chan event) {
 	}
 }
 
-// take notes an event, and prints what failed.
+// take records an event and prints any failure.
 func (s *screen) take(e event, now time.Time) {
 	switch {
 	case e.Action == "build-output":
@@ -103,7 +103,7 @@ func (s *screen) ofTest(p *pkg, e event, now time.Time) {
 	case "fail":
 		p.failed = true
 		text := indented(t.output)
-		if text == "" { // it failed in a test of its own, which was printed
+		if text == "" { // one of its subtests failed, and was printed
 			break
 		}
 		s.clear()
@@ -121,7 +121,7 @@ func (s *screen) ofTest(p *pkg, e event, now time.Time) {
 	p.tests = slices.Delete(p.tests, at, at+1)
 }
 
-// ofPackage reports whether the package is done.
+// ofPackage handles a package's own event and reports whether the package is done.
 func (s *screen) ofPackage(p *pkg, e event) bool {
 	switch e.Action {
 	case "output":
@@ -149,7 +149,7 @@ func (s *screen) ofPackage(p *pkg, e event) bool {
 	return true
 }
 
-// explain prints why a package failed whose failure is no test's: a test that doesn't end, a panic, an exit.
+// explain prints why a package failed other than through a failing test: a test that hung, a panic, an exit.
 func (s *screen) explain(p *pkg, e event) {
 	said := strings.Join(p.output, "")
 	for _, t := range p.tests {
@@ -163,7 +163,7 @@ func (s *screen) explain(p *pkg, e event) {
 		fmt.Fprint(s.out, indented([]string{stack(said, p.tests)}))
 		return
 	}
-	if p.failed && len(p.tests) == 0 { // its tests were printed
+	if p.failed && len(p.tests) == 0 { // its failed tests were already printed
 		return
 	}
 	fmt.Fprintf(s.out, "FAILED %s (%.1fs)\n", p.name, e.Elapsed)
@@ -202,7 +202,7 @@ func indented(output []string) string {
 	return out.String()
 }
 
-// status prints how far it is.
+// status prints the progress so far.
 func (s *screen) status(now time.Time) {
 	var longest []string
 	for _, p := range s.running[:min(3, len(s.running))] {
@@ -235,7 +235,7 @@ func (s *screen) clear() {
 	}
 }
 
-// summary prints what there was.
+// summary prints the totals.
 func (s *screen) summary(used time.Duration) {
 	slices.SortFunc(s.slowest, func(a, b *pkg) int { return int(b.took - a.took) })
 	var slow []string

@@ -1,5 +1,5 @@
-// Command versitygw serves a folder over S3's protocol on the loopback interface, for tests: versitygw FOLDER ADDRESS.
-// Its credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. It ends with its standard input.
+// Command versitygw serves a folder over the S3 protocol on the loopback interface, for tests: versitygw FOLDER
+// ADDRESS. Its credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. It exits when its standard input is closed.
 package main
 
 import (

@@ -1,2 +1,2 @@
-// Package builtin gives the program access to the builder of `--compat nat`, whose package is internal to the builders.
+// Package builtin gives the program access to the builder behind `--compat nat`, whose package is internal to builders.
 package builtin

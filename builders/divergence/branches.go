@@ -41,7 +41,7 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Outpu
 	return nil
 }
 
-// fork builds the pairs at a fork. It returns their number and the reason if one was refused.
+// fork builds the pairs at a fork. It returns how many it built and, if any was refused, the reason.
 func (b *Builder) fork(
 	e int, ex *ttc.Example, f pairs.Fork, out builders.Output,
 ) (n int, why ledger.Reason, err error) {
@@ -88,13 +88,13 @@ func (b *Builder) fork(
 	return n, why, nil
 }
 
-// branch is one continuation of a session from a fork.
+// branch is one continuation of a session after a fork.
 type branch struct {
 	example int
 	ex      *ttc.Example
 	walk    []int // from the root to the model's last message
 	from    int   // the first message after the fork
-	turns   int   // of the model, after the fork
+	turns   int   // model turns after the fork
 	length  int   // bytes that the model wrote after the fork
 }
 
@@ -121,7 +121,7 @@ func (br branch) first(turns int) branch {
 	return out
 }
 
-// content returns the messages after the fork. An abandoned answer isn't marked as the model's although the model gave
+// content returns the messages after the fork. An abandoned answer isn't marked as sampled, although the model wrote
 // it, so it is written inline.
 func (br branch) content() builders.Content {
 	last := br.walk[len(br.walk)-1]

@@ -31,7 +31,7 @@ type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that describes the fault in its configuration.
+// New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func New(cfg Config) (*Builder, error) {
 type rollout struct {
 	at    int // index into the group's examples
 	ex    *ttc.Example
-	walk  []int // its nodes from the root on
+	walk  []int // its nodes, starting at the root
 	nodes []*ttc.Node
 	used  bool
 	why   ledger.Reason // why its last pair was refused
@@ -120,7 +120,7 @@ func sameTools(a, b []chat.Tool) bool {
 	return slices.EqualFunc(a, b, func(x, y chat.Tool) bool { return x.Name == y.Name && bytes.Equal(x.Raw, y.Raw) })
 }
 
-// choose pairs rollouts that can be compared, or drops a single one for singleReason.
+// choose pairs comparable rollouts. If the set contains only one, it drops that rollout for singleReason.
 func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reason, out builders.Output) error {
 	if len(set) == 1 {
 		return out.Drop(builders.NewDrop(set[0].ex, "example", singleReason))
@@ -203,7 +203,7 @@ type parting struct {
 // span is a range of a rollout's messages.
 type span struct{ from, to int }
 
-// diverge finds where two rollouts part. If they started from the same messages, each side is everything after the
+// diverge finds where two rollouts diverge. If they started from the same messages, each side is everything after the
 // messages they share. Otherwise each side is the first action that differs, because later turns belong to different
 // conversations.
 func diverge(better, worse *rollout) (p parting, why ledger.Reason) {
@@ -274,7 +274,7 @@ func (r *rollout) content(from, to int) builders.Content {
 	}}
 }
 
-// metadata names the two rollouts of a pair.
+// metadata returns an object that names a pair's two rollouts.
 func metadata(better, worse *rollout, p parting) json.Raw {
 	b := json.AppendString([]byte(`{"chosen_rollout":`), better.ex.ID)
 	b = json.AppendString(append(b, `,"rejected_rollout":`...), worse.ex.ID)

@@ -1,18 +1,17 @@
-// Package divergence builds preference pairs of whole rollouts of a task (`_type: divergence_traj_builder`).
+// Package divergence builds preference pairs from whole rollouts of the same task (`_type: divergence_traj_builder`).
 //
-// Two scored rollouts of one task begin alike and diverge at some point. The messages they share are the prompt; what
-// follows in the better one is chosen, what follows in the worse one is rejected. Messages from the environment are
-// context on both sides, and only the model's own turns are trained. The pair is thus about the step where one rollout
-// began to go wrong, not about the steps that both took.
+// Two scored rollouts of the same task begin alike and diverge at some point. The messages they share become the
+// prompt, the rest of the better rollout is chosen, and the rest of the worse one is rejected. Messages from the
+// environment are context on both sides, and only the model's own turns are trained. The pair is thus about the step
+// where one rollout began to go wrong, not about the steps that both took.
 //
-// Only rollouts that had the same tools and the same system prompt are compared. Rollouts that began with the same
-// messages are compared with each other as above. Simulated users word the same request differently every time, though:
-// rollouts that differ in wording are compared at the first action that differs after the same calls and the same
-// results, ignoring the words in between, and each side is that one turn, in the context of the better rollout. A
-// strategy of package pairs selects among them by score; every refusal is recorded with its reason. Rollouts of other
-// tasks don't affect the pairs.
+// Only rollouts that had the same tools and system prompt are compared. Rollouts that began with the same messages are
+// compared as above. Simulated users word the same request differently every time, though, so rollouts that differ in
+// wording are compared at the first action that differs after the same calls and results, ignoring the words in
+// between. Each side is then that one turn, in the context of the better rollout. A strategy from package pairs selects
+// pairs by score, and every refusal is recorded with its reason. Rollouts of other tasks don't affect the pairs.
 //
-// With `compare: branches`, the branches of a single session are compared instead, without scores: where the model
+// With `compare: branches`, the branches of a single session are compared instead, without scores. Where the model
 // answered the same messages more than once, the answer that the session continued from is chosen, and one that it
 // abandoned is rejected. The chosen side never has more model turns than the rejected one.
 package divergence

@@ -36,7 +36,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that describes the fault in its configuration.
+// New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) 
 	return t.report(out)
 }
 
-// group sorts an example's candidates into turns, in order of first appearance, and counts candidates of other steps.
+// group sorts an example's candidates into turns, in order of first appearance, and counts candidates from other steps.
 func (s *scratch) group(ex *ttc.Example, step string) (others int) {
 	s.turns = s.turns[:0]
 	clear(s.byTurn)
@@ -263,7 +263,7 @@ func (b *Builder) records(
 	return nil
 }
 
-// metadata returns the metadata object that NAT gives a pair, with its keys in NAT's order.
+// metadata returns the metadata object that NAT attaches to a pair, with its keys in NAT's order.
 func (b *Builder) metadata(ex *ttc.Example, turnID string, win, lose *ttc.Candidate, margin float64, n int) json.Raw {
 	m := append([]byte(nil), `{"dpo_type": "preference_pair", "score_diff": `...)
 	m = pyvalue.AppendFloat(m, margin)
@@ -287,7 +287,7 @@ func orEmpty(raw json.Raw) json.Raw {
 	return raw
 }
 
-// note explains in a single drop why some pairs of a turn were not taken. Their candidates may be in other pairs.
+// note records in a single drop why some of a turn's pairs were not taken. Their candidates may be in other pairs.
 func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
 	total := left.Total()
 	if total == 0 {

@@ -27,7 +27,7 @@ type Reward struct {
 	Name string `yaml:"name" validate:"required" doc:"name of the evaluator"`
 }
 
-// chooser translates the settings into the settings of package pairs.
+// chooser converts the settings to a pairs.Config.
 func (c *Config) chooser() pairs.Config {
 	p := pairs.Config{
 		Strategy:      pairs.Strategy(c.Strategy),

@@ -1,5 +1,5 @@
-// Package finding defines the findings of a check of a configuration, with their places: one type for every check,
-// printed as text, as JSON, as GitHub workflow commands and as SARIF.
+// Package finding defines the findings of configuration checks and their positions. Every check uses the same type,
+// which is printed as text, JSON, GitHub workflow commands or SARIF.
 //
 // Plugin authors see it when they open a config (plugins/sdk).
 //

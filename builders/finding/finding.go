@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Severity is the consequence of a finding for the run.
+// Severity says how a finding affects the run.
 type Severity string
 
 // The severities. Only errors stop a run.
@@ -15,19 +15,20 @@ const (
 	Note    Severity = "note"
 )
 
-// Finding is one statement about a configuration, with its place.
+// Finding is one statement about a configuration, with its position.
 type Finding struct {
 	File       string   `json:"file,omitempty"`
 	Line       int      `json:"line,omitempty"`       // from 1; 0 means the whole file
 	Column     int      `json:"column,omitempty"`     // from 1, in characters
 	EndColumn  int      `json:"end_column,omitempty"` // one past the last character, on the same line
 	Pointer    string   `json:"pointer"`              // JSON pointer (RFC 6901) into the merged configuration
-	Code       string   `json:"code"`                 // "NG1203": the code of a page of `nat-go explain`
+	Code       string   `json:"code"`                 // such as "NG1203"; `nat-go explain` has a page on it
 	Severity   Severity `json:"severity"`
 	Message    string   `json:"message"`
 	Suggestion string   `json:"suggestion,omitempty"` // "did you mean": the text to write instead
 	Fix        string   `json:"fix,omitempty"`        // what to do, in one line
-	Snippet    string   `json:"snippet,omitempty"`    // the source line with secrets masked, a newline, a caret under the place
+	// the source line with secrets masked, a newline, a caret under the position
+	Snippet string `json:"snippet,omitempty"`
 }
 
 // CommandLine is the file name used for overrides, which do not come from a file.
@@ -38,7 +39,7 @@ func Failed(fs []Finding) bool {
 	return slices.ContainsFunc(fs, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Sort orders findings by place, with files in the order of their first finding, and removes duplicates.
+// Sort orders findings by position, with files in the order of their first finding, and removes duplicates.
 func Sort(fs []Finding) []Finding {
 	files := map[string]int{}
 	for _, f := range fs {

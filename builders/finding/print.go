@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Text writes findings as text: place, code, message, the line with a caret, and the fix.
+// Text writes findings as text: position, code, message, the line with a caret, and the fix.
 func Text(w io.Writer, fs []Finding, color bool) error {
 	paint := func(code, s string) string {
 		if !color {
@@ -42,7 +42,7 @@ func Text(w io.Writer, fs []Finding, color bool) error {
 	return err
 }
 
-// Place returns the position of the finding: file, line and column.
+// Place returns the finding's position: file, line and column.
 func (f Finding) Place() string {
 	if f.Line == 0 {
 		return f.File

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the candidate closest to the given text, or "" if none is close: at most a third of the longer word
-// may differ (Damerau's edits: insert, delete, replace, swap neighbours). Case, spaces, dashes and underscores are
+// Nearest returns the candidate closest to the given text, or "" if none is close enough: at most a third of the longer
+// word may differ (Damerau's edits: insert, delete, replace, swap neighbours). Case, spaces, dashes and underscores are
 // ignored.
 func Nearest(written string, candidates []string) string {
 	const maxLen = 64
@@ -20,7 +20,7 @@ func Nearest(written string, candidates []string) string {
 		}
 		a, b := normalised(written), normalised(c)
 		if longer := max(len(a), len(b)); (longer-min(len(a), len(b)))*3 > longer {
-			continue // the difference in length alone is too many edits
+			continue // the difference in length alone exceeds the limit
 		}
 		d := distance(a, b)
 		if d*3 <= max(len(a), len(b)) && d < bestDistance {

@@ -13,20 +13,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// answers are the candidates of a task's examples, which were sampled for one prompt and scored: rollouts of one turn.
+// answers holds the candidates in a task's examples by prompt. Candidates sampled for the same prompt and scored are
+// single-turn rollouts.
 type answers struct {
 	*Builder
 	tasks map[string]*answered
 }
 
-// answered holds the common properties of the answers to one prompt.
+// answered holds the properties shared by the answers to one prompt.
 type answered struct {
 	scored
 	why    ledger.Reason // why they are dropped; empty if they aren't
 	detail string
 }
 
-// answersOf judges the candidates of a task.
+// answersOf judges a task's candidates.
 func (b *Builder) answersOf(g *ttc.Group) *answers {
 	a := &answers{b, map[string]*answered{}}
 	for _, ex := range g.Examples {
@@ -55,7 +56,7 @@ func (b *Builder) answersOf(g *ttc.Group) *answers {
 	return a
 }
 
-// taskOf returns the common task of the answers to one prompt.
+// taskOf returns the task shared by the answers to one prompt.
 func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
 	task := cmp.Or(ex.Task, ex.ID)
 	if c.Turn != "" {
@@ -124,8 +125,8 @@ func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out builders.Out
 	return out.Record(r)
 }
 
-// rolloutOf returns the rollout of a candidate: its prompt and its answer. No single reference covers the two together,
-// so the messages go inline.
+// rolloutOf returns a candidate's rollout: its prompt and its answer. No single reference covers both, so the messages
+// are inlined.
 func rolloutOf(ex *ttc.Example, e int, c *ttc.Candidate) *builders.Rollout {
 	messages := slices.Clone(c.Prompt.Messages)
 	if c.Prompt.Form == ttc.TextPrompt {

@@ -27,7 +27,7 @@ type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that names the fault of its configuration.
+// New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err

@@ -6,8 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// labels returns a function that reports whether a rollout of the task is good; known is false if that can't be judged:
-// the rollout lacks a finite reward, or is compared with the mean of a task whose rewards are all equal.
+// labels returns a function that reports whether a rollout of the task is good. known is false if that can't be judged
+// because the rollout lacks a finite reward, or because it is compared with the mean of a task whose rewards are all
+// equal.
 func (b *Builder) labels(g *ttc.Group) func(*ttc.Example) (good, known bool) {
 	var s scored
 	for _, ex := range g.Examples {

@@ -23,8 +23,8 @@ import (
 type Options struct {
 	Pointer string           // the block's own pointer, prefixed to the pointers of its findings
 	At      *yaml.Node       // the key that names the block, where missing keys are reported; if nil, the block itself
-	Unknown finding.Severity // severity of keys the spec doesn't know; empty: Error
-	Skip    []string         // keys of the block that the spec doesn't check: "_type"
+	Unknown finding.Severity // severity of keys the spec doesn't define; empty means Error
+	Skip    []string         // keys of the block that the spec doesn't check, such as "_type"
 }
 
 // Check reports everything that is wrong with a block.
@@ -34,7 +34,7 @@ func (s *Spec) Check(doc *yamldoc.Document, node *yaml.Node, opt Options) []find
 }
 
 // JSON returns a block as canonical JSON - defaults filled in, keys sorted, durations and sizes as text - or nil if any
-// finding is an error. It contains secrets in the clear: it is meant for the plugin and must go nowhere else.
+// finding is an error. It contains secrets in the clear, so it must go only to the plugin.
 func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte, []finding.Finding) {
 	v, fs := s.Value(doc, node, opt)
 	if finding.Failed(fs) {
@@ -96,8 +96,7 @@ func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, 
 	return s.decode(doc, node, reflect.New(s.typ), opt)
 }
 
-// walk checks what can be seen from the nodes alone: keys, types and, if the spec comes from a JSON Schema, its
-// keywords.
+// walk makes the checks that need only the nodes: keys, types and, if the spec comes from a JSON Schema, its keywords.
 func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
 	w.unknown = cmp.Or(w.unknown, finding.Error)
@@ -178,7 +177,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s.Nullable {
 		return s.Default, true
 	}
-	if n.Value == "" { // the value of `key:` has no place of its own
+	if n.Value == "" { // the value of `key:` doesn't have its own position
 		n = at
 	}
 	fix := "write " + s.expects() + ", or remove the key"
@@ -203,8 +202,8 @@ func label(ptr string) string {
 // plainWords matches words that need no quotes in a list.
 var plainWords = regexp.MustCompile(`^[\w./-]+(\s+[\w./-]+)*$`)
 
-// asList returns a text written where a list of texts is expected, such as a command, as a YAML list of its words. It
-// returns "" for other values, and for words that need quotes.
+// asList returns a string written where a list of strings is expected, such as a command, as a YAML list of its words.
+// It returns "" for other values, and for words that need quotes.
 func (w *walker) asList(s *Spec, n *yaml.Node) string {
 	if s.Kind != List || s.Elem == nil || s.Elem.Kind != String || s.Elem.Secret || n.Kind != yaml.ScalarNode {
 		return ""
@@ -365,8 +364,8 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), f)
 }
 
-// elsewhere returns, by key, what to do instead of setting keys that belong to another program: a struct with such keys
-// has an Elsewhere method.
+// elsewhere returns advice, by key, for keys that belong to another program. A struct with such keys has an Elsewhere
+// method.
 func (s *Spec) elsewhere() map[string]string {
 	if s.typ == nil {
 		return nil
@@ -424,7 +423,7 @@ func (w *walker) list(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return out, w.length(s, n, ptr, len(out))
 }
 
-// union takes the first spec that fits; if none does, it reports the findings of the closest one.
+// union uses the first spec that fits. If none does, it reports the findings for the closest one.
 func (w *walker) union(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	var closest []finding.Finding
 	for _, o := range s.OneOf {

@@ -14,7 +14,7 @@ import (
 )
 
 // Decode checks a block and fills into, a pointer to the struct that the spec describes. Absent keys get their
-// defaults, and so do keys with errors, so that the correct keys can be used to find further errors.
+// defaults, and so do keys with errors, so that the correct keys can be used to find more errors.
 func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Options) []finding.Finding {
 	dst := reflect.ValueOf(into)
 	if dst.Kind() != reflect.Pointer || dst.IsNil() || dst.Elem().Type() != s.typ {
@@ -41,7 +41,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	return v, append(fs, broken...)
 }
 
-// withoutKeys removes from a value the member that keys lead to.
+// withoutKeys removes the member that keys lead to from a value.
 func withoutKeys(v any, keys []string) any {
 	if len(keys) == 0 {
 		return v

@@ -15,7 +15,7 @@
 //	yaml      name of the key; ",inline" for an embedded struct; "-" to ignore the field
 //	default   value where the key is absent, written as in YAML; without it: null for a pointer, else Go's zero value
 //	validate  rules of go-playground/validator, and "pattern", a regular expression; "required" also means that the
-//	          key must be there
+//	          key must be present
 //	doc       one line of documentation
 //	example   an example value, written as in YAML
 //	secret    "true": never shown (fields of type Secret always are)
@@ -29,15 +29,15 @@
 // The struct becomes a Spec; the Spec becomes a JSON Schema (which a plugin sends to the host, and from which the host
 // makes an equal Spec again); a Spec and a YAML tree yield findings and a filled struct.
 //
-// # Why not decode and validate with the libraries alone
+// # Why not just decode and validate with the libraries
 //
 // A YAML library stops at the first unknown key and misses unknown keys inside a custom unmarshaller. A user who fixes
-// a config wants all findings at once, each with its place and what to write instead. So the text is parsed into nodes
-// once (builders/yamldoc), the Spec is walked over them, and our own setter fills the value; then the validator runs
-// over the filled struct, and its failures are mapped back to nodes.
+// a config wants all findings at once, each with its position and a fix. So the text is parsed into nodes once
+// (builders/yamldoc), the Spec is walked over them, and our own setter fills the value; then the validator runs over
+// the filled struct, and its failures are mapped back to nodes.
 //
-// The parts that a plugin's config needs - the struct tags and the value types - are as stable as package sdk (v0), and
-// only those.
+// The parts that a plugin's config needs - the struct tags and the value types - are as stable as package sdk (v0). The
+// rest isn't.
 //
-// Many names are exported because every rule of a setting has a finding code of its own.
+// Many names are exported because every rule for a setting has its own finding code.
 package schema

@@ -17,7 +17,7 @@ import (
 // Draft is a version of JSON Schema. Only keywords that both drafts share are written.
 type Draft string
 
-// The drafts that can be written. YAML language servers in editors want draft-07.
+// The drafts that can be written. YAML language servers in editors expect draft-07.
 const (
 	Draft2020 Draft = "https://json-schema.org/draft/2020-12/schema"
 	Draft07   Draft = "http://json-schema.org/draft-07/schema#"
@@ -212,10 +212,10 @@ const (
 	maxSchemaNodes = 20_000
 )
 
-// FromJSONSchema makes a spec from a JSON Schema: the subset that JSONSchema writes plus keywords that generators in
+// FromJSONSchema builds a spec from a JSON Schema: the subset that JSONSchema writes plus keywords that generators in
 // other languages commonly use (anyOf, $ref, const). Unknown keywords are ignored, so the check may be laxer than the
-// schema but never stricter. The text may come from a plugin, so it is bounded, and its errors are explained. An empty
-// text means any object.
+// schema but never stricter. The text may come from a plugin, so its size is limited and its errors are explained.
+// Empty text means any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
 		return nil,

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// scalar reads a scalar as the spec's kind. Quoted numbers and YAML 1.1's words for true and false are accepted, as NAT
-// does; the reverse, a number where text belongs, is a finding.
+// scalar reads a scalar as the spec's kind. Quoted numbers and YAML 1.1's words for true and false are accepted, as in
+// NAT. The reverse, a number where text is expected, is a finding.
 func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	var raw any
 	if n.Decode(&raw) != nil || strings.HasPrefix(n.Tag, "!!binary") {
@@ -194,7 +194,7 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 	return n.Value, true
 }
 
-// notInEnum reports that a text is not one of the allowed ones.
+// notInEnum reports that a string is not one of the allowed values.
 func (s *Spec) notInEnum(ptr, text, shown string) finding.Finding {
 	f := finding.Finding{
 		Code:    CodeEnum,
@@ -207,7 +207,7 @@ func (s *Spec) notInEnum(ptr, text, shown string) finding.Finding {
 	return f
 }
 
-// length checks a text, list or mapping against the limits of a JSON Schema. The validator checks the limits in tags.
+// length checks a string, list or mapping against the limits in a JSON Schema. The validator checks the limits in tags.
 func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
 	if s.typ != nil || (s.MinLen == nil || size >= *s.MinLen) && (s.MaxLen == nil || size <= *s.MaxLen) {
 		return true
@@ -216,7 +216,7 @@ func (w *walker) length(s *Spec, n *yaml.Node, ptr string, size int) bool {
 	return false
 }
 
-// wrongLength reports that a text, list or mapping is too short or too long.
+// wrongLength reports that a string, list or mapping is too short or too long.
 func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 	unit := "entries"
 	if s.Kind == String {
@@ -240,7 +240,7 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 	}
 }
 
-// bounds checks a number, duration or size against the range of its Go type, or against the limits of a JSON Schema.
+// bounds checks a number, duration or size against the range of its Go type, or against the limits in a JSON Schema.
 // The validator checks the limits in tags.
 func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
 	var x float64

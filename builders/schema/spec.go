@@ -41,7 +41,7 @@ type Spec struct {
 	Kind     Kind
 	Name     string // the usual name: "dpo_traj_builder"; empty if the position identifies it
 	Doc      string
-	Example  string // a value to display, as it is written in YAML
+	Example  string // a value to display, as written in YAML
 	Nullable bool
 	Secret   bool
 	Default  any // as returned by Value; nil means none
@@ -402,7 +402,8 @@ func (s *Spec) Names() []string {
 	return out
 }
 
-// Nearest guesses the intended key of an unknown one: a key of the object, or else the path of a key further inside.
+// Nearest guesses which key was meant by an unknown one. It returns a key of the object, or else the path of a more
+// deeply nested key.
 func (s *Spec) Nearest(key string) string {
 	for _, f := range s.Fields {
 		if slices.Contains(f.Aka, key) {

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// structRules returns the validator of validate tags, with our rule "pattern". Its field names are the YAML keys.
+// structRules returns the validator for validate tags, with our rule "pattern". Its field names are the YAML keys.
 var structRules = sync.OnceValue(func() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string {
@@ -205,7 +205,7 @@ func (s *Spec) failed(
 	case strings.HasPrefix(tag, "required_"):
 		return rule("is missing: it goes together with "+others, "add "+e.Field()+", or change "+others)
 	case tag == "unique":
-		// a field of the entries, not of the struct that has the list
+		// a field of the entries, not of the struct that holds the list
 		if f, ok := e.Type().Elem().FieldByName(e.Param()); ok {
 			others, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Secret is a text that is never shown: it prints as "[secret]", or as nothing if it is empty.
+// Secret is text that is never shown: it prints as "[secret]", or as nothing if it is empty.
 type Secret struct{ text secret.Text }
 
 // newSecret wraps a text.
@@ -25,7 +25,7 @@ func (s Secret) IsZero() bool { return s.text.IsZero() }
 // String hides the text.
 func (s Secret) String() string { return s.text.String() }
 
-// Format hides the text in every verb.
+// Format hides the text for every verb.
 func (s Secret) Format(f fmt.State, verb rune) { s.text.Format(f, verb) }
 
 // MarshalText hides the text.
@@ -37,8 +37,8 @@ func (s Secret) MarshalYAML() (any, error) { return s.text.MarshalYAML() }
 // Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.
 type Size int64
 
-// units lists the binary units, of which String uses the largest that divides the size, and then the others. ParseSize
-// tries them in this order: B comes last, because the others end in it.
+// units lists the binary units, then the others. String uses the largest binary unit that divides the size. ParseSize
+// tries all units in this order; B comes last because the others end in it.
 var units = []struct {
 	name string
 	size int64

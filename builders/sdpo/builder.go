@@ -44,7 +44,7 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that explains its invalid configuration.
+// New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := errors.Join(schema.Validate(&cfg), cfg.relate()); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// work is the state of the work on one example.
+// work is the state of processing one example.
 type work struct {
 	*Builder
 	ctx      context.Context
@@ -178,7 +178,7 @@ func (b *Builder) example(
 	return out.Drop(d)
 }
 
-// trace makes records from the failures of a branch that are in no earlier branch.
+// trace builds records from the failures in a branch that don't occur in an earlier branch.
 func (w *work) trace(t *trace) error {
 	if err := w.countOrphans(t); err != nil {
 		return err
@@ -240,8 +240,8 @@ func (w *work) trace(t *trace) error {
 	})
 }
 
-// targetsOf returns the turns that a failure's hint should change. A parting lacks a next turn, since no error follows
-// its action.
+// targetsOf returns the turns that a failure's hint should change. A parting doesn't have a next turn, since no error
+// follows its action.
 func (b *Builder) targetsOf(f *failure) []builders.Target {
 	switch {
 	case !b.cfg.emits(emitDistillation):
@@ -253,7 +253,7 @@ func (b *Builder) targetsOf(f *failure) []builders.Target {
 	return b.cfg.targets()
 }
 
-// sitesOf returns the places in a trace where a site may be, in order.
+// sitesOf returns the points in a trace where a site is possible, in order.
 func (b *Builder) sitesOf(t *trace) (all []*failure) {
 	if b.cfg.finds(failedCalls) {
 		for i := range t.failures {
@@ -267,8 +267,8 @@ func (b *Builder) sitesOf(t *trace) (all []*failure) {
 	return all
 }
 
-// foundBy returns a record's metadata: the rule that found each of its sites, and for a divergence the mean reward and
-// number of the rollouts in the states before and after it.
+// foundBy returns a record's metadata: the rule that found each of its sites and, for a divergence, the mean reward and
+// number of rollouts in the states before and after it.
 func foundBy(rules []string, partings []*parting) json.Raw {
 	m := []byte(`{"found_by": [`)
 	for i, r := range rules {
@@ -307,8 +307,8 @@ func (w *work) countCalls(t *trace) error {
 	return w.out.Count(countedWithoutTools, n)
 }
 
-// nearMisses emits a drop for each result that contains words of failure but is not a failure, with the rule and the
-// evidence against it.
+// nearMisses emits a drop for each result that mentions a failure but isn't one, with the rule and the evidence against
+// it.
 func (w *work) nearMisses(t *trace) error {
 	for i := range t.nearly {
 		n := &t.nearly[i]
@@ -340,7 +340,7 @@ func setAside(f *failure) ledger.Reason {
 	return ""
 }
 
-// site finds the target and the hint of a failure. If either is missing it drops the site and returns nil.
+// site finds the target and the hint for a failure. If either is missing, it drops the site and returns nil.
 func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Site, error) {
 	s, why := t.locate(f, target)
 	detail := ""

@@ -16,13 +16,13 @@ type call struct {
 	made   *chat.ToolCall
 }
 
-// isResult reports whether a message is the result of a tool.
+// isResult reports whether a message is a tool result.
 func isResult(m *chat.Message) bool { return m.Role == "tool" || m.Role == "function" }
 
-// link finds the calls of a walk, in order, with their results. A result belongs to the nearest preceding call with its
-// id, because ids repeat in real traces; among parallel calls with one id, to the first without a result. A result
-// without an id belongs to the first unanswered call of the turn just before it. orphans are results that belong to no
-// call.
+// link finds the calls on a walk, in order, with their results. A result belongs to the nearest preceding call with its
+// id, because ids repeat in real traces; among parallel calls with the same id, it belongs to the first without a
+// result. A result without an id belongs to the first unanswered call in the turn just before it. orphans are results
+// that don't belong to a call.
 func link(walk []*ttc.Node) (calls []call, orphans []int) {
 	byID := map[string][]int{} // calls of the last turn that used each id
 	var turn []int             // calls of the last turn

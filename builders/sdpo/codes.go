@@ -2,7 +2,7 @@ package sdpo
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a call yields no site or no repair, or an example no record.
+// Reasons why a call yields no site or repair, or an example no record.
 const (
 	hintFailed      ledger.Reason = "hint_failed"
 	hintDeclined    ledger.Reason = "hint_declined"

@@ -22,10 +22,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// commandSource asks a user's program: one JSON object per line in, one per line out. Every answer is stored in a file
-// under the hash of its question and never requested again, so a run that is repeated or resumed makes the same
+// commandSource queries a user's program: one JSON object per line in, one per line out. Every answer is stored in a
+// file under the hash of its question and never requested again, so a run that is repeated or resumed produces the same
 // records. Failures are not stored: a resumed run asks again about uncommitted failures. The file is locked while a
-// question is open, so processes that share it ask each question once.
+// question is pending, so processes that share it ask each question once.
 type commandSource struct {
 	cfg Command
 
@@ -36,7 +36,7 @@ type commandSource struct {
 	started int // number of times the program was started
 }
 
-// Limits of the program.
+// Limits on the program.
 const (
 	maxAnswer   = 1 << 20 // bytes in a line
 	maxStored   = 8 << 20 // bytes in a line of the answers file: JSON may need six bytes for one
@@ -165,8 +165,8 @@ func (q *question) line() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// ask looks the question up in the file, which another process may have extended, and asks the program if it isn't
-// there. The error concerns the file or the end of ctx; a failing program is not an error and is not stored.
+// ask looks up the question in the file, which another process may have extended, and asks the program if it isn't
+// there. An error means that the file failed or ctx ended; a failing program is not an error and is not stored.
 func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
 	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -232,7 +232,7 @@ func (c *commandSource) takeIn(f *os.File) error {
 	return nil
 }
 
-// run asks the program and turns any outcome into an answer.
+// run asks the program and converts any outcome into an answer.
 func (c *commandSource) run(ctx context.Context, q *question) stored {
 	a := stored{Input: q.ID}
 	r, err := c.exchange(ctx, q)
@@ -257,7 +257,8 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 			return r, fmt.Errorf("hint command %s failed %d times and will not be restarted", c.cfg.Run[0], c.started)
 		}
 		c.started++
-		// The program inherits this process's environment: if this is a plugin, what the host granted.
+		// The program inherits this process's environment; in a plugin, that contains only the variables that the host
+		// granted.
 		c.process, err = process.Respond(process.Config{Args: c.cfg.Run, Env: os.Environ()}, maxAnswer)
 		if err != nil {
 			return r, fmt.Errorf("start the hint command: %w", err)

@@ -33,7 +33,7 @@ type Detect struct {
 	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns of tool names whose results never count as errors"`
 }
 
-// Match is a result that means failure.
+// Match describes a result that means failure.
 type Match struct {
 	Name     string `yaml:"name" doc:"name of the rule, as counted and shown; default: match[0], match[1], ..."`
 	Tool     string `yaml:"tool" validate:"pattern" doc:"pattern for the tool's name; default: any tool"`
@@ -78,10 +78,10 @@ type Command struct {
 // Where sites are.
 const (
 	failedCalls = "failed_calls"
-	divergence  = "divergence" // a kind of site, and the class and rule of sites of that kind
+	divergence  = "divergence" // a kind of site, also the class and rule of its sites
 )
 
-// What a site becomes.
+// What a site is turned into.
 const (
 	emitDistillation   = "distillation"
 	emitRepairPairs    = "repair_pairs"
@@ -124,7 +124,7 @@ func (h *Hints) allows(k builders.HintKind) bool {
 		k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
 }
 
-// notAsked lists the hint sources that were not asked, and explains why feedback had no hint.
+// notAsked lists the hint sources that were not asked, and explains why feedback didn't supply a hint.
 func (c *Config) notAsked(target builders.Target) string {
 	var others []string
 	for _, s := range []string{sourceRules, sourceSchema, sourceFeedback, sourceSuccess, sourceCommand} {
@@ -142,7 +142,8 @@ func (c *Config) notAsked(target builders.Target) string {
 	return text + "not asked: " + strings.Join(others, ", ") + " (hints.sources)"
 }
 
-// relate finds settings that are valid on their own but don't go together; the rules for each one are in its tag.
+// relate finds settings that are valid on their own but can't be combined. The rules for a single setting are in its
+// tag.
 func (c *Config) relate() error {
 	h := &c.Hints
 	for _, s := range h.Sources {

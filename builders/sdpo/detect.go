@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sourceFlag is the rule for a source's statement about a result outside its content.
+// sourceFlag is the rule for a statement that a source makes about a result outside the result's content.
 const sourceFlag = "source_flag"
 
 // detector finds the results of failed calls.
@@ -25,7 +25,7 @@ type detector struct {
 	transient []*regexp.Regexp
 	ignore    []*regexp.Regexp
 	nextTurn  bool
-	looks     bool // some rule examines the content of results
+	looks     bool // whether any rule examines the content of results
 }
 
 type matcher struct {
@@ -75,8 +75,8 @@ func newDetector(c *Detect) (*detector, error) {
 	return d, nil
 }
 
-// finding is the verdict on a call, drawn from its result. If rule is empty, no rule matched; if only class is empty,
-// it is a near miss.
+// finding is the verdict on a call, based on its result. If rule is empty, no rule matched. If only class is empty, it
+// is a near miss.
 type finding struct {
 	class, rule string
 	quote, why  string // the words that the rule matched; for a near miss, the evidence against it
@@ -130,8 +130,8 @@ func (m *matcher) fits(c *content) bool {
 	return evidence.Truthy(v)
 }
 
-// flag reads the statement of the source or the message about a result outside its content: Anthropic's and MCP's
-// is_error, LangChain's status, the kind of error in tool_error.
+// flag reads any statement about a result that the source or the message makes outside its content: Anthropic's and
+// MCP's is_error, LangChain's status, the kind of error in tool_error.
 func flag(n *ttc.Node) (flagged, said bool) {
 	if n.Failure != nil {
 		return true, true
@@ -171,7 +171,7 @@ type told struct {
 	any  bool
 }
 
-// tool returns the name of the tool according to the source; empty if it doesn't say.
+// tool returns the tool's name according to the source, or an empty string if the source doesn't give one.
 func (e *told) tool() (name string) {
 	if e.meta.Kind() == json.Object {
 		for _, key := range []string{"tool", "tool_name", "name"} {
@@ -233,8 +233,8 @@ func (c *content) whole() json.Raw {
 	return c.value
 }
 
-// lazy returns a regular expression that is compiled on first use: compiling these took a millisecond of the start-up
-// of processes that serve other builders.
+// lazy returns a regular expression that is compiled on first use. Compiling them all up front added a millisecond to
+// the start of processes that serve other builders.
 func lazy(expr string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }

@@ -1,35 +1,35 @@
 // Package sdpo finds failed tool calls in agent traces and, for each, a hint that would have prevented it: the error
-// sites of hint distillation (SDPO). From a site the collator makes a student row, the rollout as it was, and a teacher
-// row, the same tokens with the hint spliced in.
+// sites of hint distillation (SDPO). From a site, the collator builds two rows: a student row with the rollout
+// unchanged, and a teacher row with the same tokens and the hint spliced in.
 //
 // # What is a site
 //
 // A call failed if the source says so, if its result does (package evidence; the README lists the rules), or if the
 // call itself is wrong (arguments that are not JSON, a tool that doesn't exist, a schema violation). A result belongs
-// to the nearest preceding call with its id. A false error site silently trains a model away from a good call; so
+// to the nearest preceding call with its id. A false error site silently trains a model away from a good call, so
 // evidence is weighed by its position and its share of the result, never by the tool's name. Timeouts, 429 and 5xx say
 // nothing about the call, and a failure repeated verbatim counts once.
 //
-// With `sites: divergence`, a site is the action at which a scored rollout diverges from better ones of its task,
-// judged by what the rollouts wrote; the README describes the search.
+// With `sites: divergence`, a site is the action at which a scored rollout diverges from better ones for its task,
+// judging by their writes. The README describes the search.
 //
 // # What is a hint
 //
 // Hint sources are asked in order and the first answer wins: the user's rules, the tool's schema, the environment's own
-// feedback, the action of a sibling at the same prompt, the user's own program. A hint is knowable (schema, tool list,
+// feedback, a sibling's action at the same prompt, the user's own program. A hint is knowable (schema, tool list,
 // format, policy, anything in the context) or hindsight (known only from the environment or another rollout). Both are
-// used by default, each labelled and counted: traces contain the environment's message as a hint, but training on
-// hindsight teaches the model to guess facts that it could not have known, so a setting can exclude hindsight. A hint
-// that repeats a run of the target's words is refused, because the teacher would copy it.
+// used by default, and each is labelled and counted. Training on hindsight teaches the model to guess facts that it
+// could not have known, so a setting can exclude it. A hint that repeats a run of the target's words is refused,
+// because the teacher would copy it.
 //
-// The builder is pure: the answers of a user's program are stored in a file under the hash of the question, and a
+// The builder is pure: the answers from a user's program are stored in a file under the hash of the question, and a
 // stored question is never asked again.
 //
 // # What else a site yields
 //
-// repair_pairs: the failed turn against the later turn that succeeded, at the prompt of the failed one. The chosen turn
-// was sampled after the error was seen, so the pair is marked off-policy. demonstrations: the successful turn in its
-// own place.
+// repair_pairs: the failed turn against the later turn that succeeded, at the failed turn's prompt. The chosen turn was
+// sampled after the error was seen, so the pair is marked off-policy. demonstrations: the successful turn in its
+// original position.
 //
-// The package is large because each source of hints has its own file, behind one interface.
+// The package is large because each hint source has its own file, behind one interface.
 package sdpo

@@ -6,19 +6,20 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Finder finds where rollouts went wrong, for use by other builders. It is safe for concurrent use.
+// Finder finds the turns where rollouts went wrong, for use by other builders. It is safe for concurrent use.
 type Finder struct{ builder Builder }
 
 // Found is a turn in which a rollout went wrong.
 type Found struct {
-	Walk   []int  // nodes of the branch, from the root on
+	Walk   []int  // nodes of the branch, starting at the root
 	Turn   int    // position of the turn on the walk
 	Seq    int    // position of the call in the turn; -1 if there is none
 	Result int    // position of the result that shows the error; -1 if there is none
 	Class  string // class of error, or divergence
 }
 
-// NewFinder returns a finder for some of the sites failed_calls and divergence. The error names the invalid pattern.
+// NewFinder returns a finder for the given sites: failed_calls, divergence or both. The error names the invalid
+// pattern.
 func NewFinder(sites []string, d Detect) (f *Finder, err error) {
 	f = &Finder{Builder{cfg: Config{Sites: sites, Detect: d}, checker: newChecker(&d)}}
 	if f.builder.detector, err = newDetector(&d); err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// hint is the text that the teacher gets at a site.
+// hint is the text that the teacher receives at a site.
 type hint struct {
 	text   string
 	source string
 	kind   builders.HintKind
-	none   bool // the source wants no hint here: no other source is asked
+	none   bool // the source rejects any hint here, and no other source is asked
 	short  bool // the environment's message was too long and has been shortened
 }
 
-// source supplies hints. An empty text is not an answer unless the hint's none field is set. An error means the source
-// failed; its text is readable.
+// source supplies hints. Empty text is not an answer unless the hint's none field is set. An error means that the
+// source failed; its message is readable.
 type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }
@@ -157,10 +157,10 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 	return hint{}, nil
 }
 
-// variables returns the names that the text of a rule can use: tool, arguments (an object, or text if they are not
-// one), error, class, error_kind and error_meta (the source's annotations of the error: tool_error and error_meta next
-// to the message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (the faults of
-// the call itself).
+// variables returns the names that a rule's text can use: tool, arguments (an object, or text if they are not one),
+// error, class, error_kind and error_meta (the source's annotations of the error: tool_error and error_meta next to the
+// message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (the faults of the
+// call itself).
 func (s *site) variables(failed string) (template.Input, error) {
 	tools, err := template.ToolList(s.example.Tools)
 	if err != nil {
@@ -209,7 +209,7 @@ func (s *site) variables(failed string) (template.Input, error) {
 	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, nil
 }
 
-// schemaSource returns the objections of the tool list and the tool's schema. It handles only faults of the call
+// schemaSource returns the objections from the tool list and the tool's schema. It handles only faults of the call
 // itself, as found by the checker or, failing that, as reported by the source; see told.go.
 type schemaSource struct{}
 
@@ -252,7 +252,7 @@ func (s *site) toolNames() string {
 	return joinFirst(names, 60, ", ")
 }
 
-// joinFirst joins the first few of a list.
+// joinFirst joins the first few items of a list.
 func joinFirst(list []string, most int, by string) string {
 	if len(list) <= most {
 		return strings.Join(list, by)
@@ -263,8 +263,8 @@ func joinFirst(list []string, most int, by string) string {
 // feedbackSource repeats the environment's message, which the turn after the error has already seen.
 type feedbackSource struct {
 	text     *template.Template
-	maxChars int             // characters of a hint
-	wording  map[string]bool // the words of the template
+	maxChars int             // maximum length of a hint in characters
+	wording  map[string]bool // words in the template
 }
 
 func newFeedback(text string, most int) (*feedbackSource, error) {

@@ -8,11 +8,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// kindOfHint returns the kind of a hint that repeats the environment. It is knowable if everything it names - names,
-// numbers and words specific to it - appears together in a message before the target turn, or in the definition of the
-// tool. In separate messages, the same words mean something else: a flight in one message and seats in another don't
-// imply that the flight has no seats left. A hint that names nothing is hindsight, since only the environment knows
-// that the call fails.
+// kindOfHint returns the kind of a hint that repeats the environment's message. It is knowable if everything it names -
+// names, numbers and words specific to it - appears together in a message before the target turn or in the tool's
+// definition. Spread over separate messages, the same words mean something else: a flight in one message and seats in
+// another don't imply that the flight has no seats left. A hint that names nothing is hindsight, since only the
+// environment knows that the call fails.
 func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKind {
 	var named []string
 	tool := strings.ToLower(s.made.Name)
@@ -80,8 +80,8 @@ func addMessage(all map[string]bool, m *chat.Message) {
 	}
 }
 
-// nameWords returns the words of a text in lower case. A word is letters, digits and underscores; a number keeps its
-// point, and loses the commas between its digits.
+// nameWords returns a text's words in lower case. A word consists of letters, digits and underscores. A number keeps
+// its decimal point but not the commas between its digits.
 func nameWords(text string) (all []string) {
 	var word []rune
 	runes := []rune(text)

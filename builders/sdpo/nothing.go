@@ -13,11 +13,11 @@ import (
 // Names of counters.
 const (
 	countedCalls        = "calls"
-	countedShort        = "shortened_hints" // hints of the source feedback
+	countedShort        = "shortened_hints" // hints from the source feedback
 	countedWithoutTools = "calls_without_tools"
 )
 
-// NearMisses keeps the drops of results that were nearly failures, nearest first.
+// NearMisses keeps the drops of results that were close to failures, nearest first.
 type NearMisses struct {
 	list []ledger.Drop
 }
@@ -44,7 +44,7 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 	n.list = n.list[:min(len(n.list), shownNearMisses)]
 }
 
-// Remarks returns the remarks on a run of this builder: that calls could not be checked because the list of tools is
+// Remarks returns remarks on a run of this builder: that calls could not be checked because the list of tools is
 // missing, that hints were shortened, or that no failed call was found, with the rules tried and the nearest misses.
 // counters are the builder's.
 func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {

@@ -22,10 +22,10 @@ import (
 type deed struct {
 	*call
 	writes      bool
-	key, result int // numbers of texts: key of the tool with its canonical arguments, result of the call's result
+	key, result int // text numbers; key is for the tool with its canonical arguments, result for the call's result
 }
 
-// texts numbers texts from 1.
+// texts assigns numbers to texts, starting at 1.
 type texts map[string]int
 
 func (t texts) number(text string) int {
@@ -35,7 +35,7 @@ func (t texts) number(text string) int {
 	return t[text]
 }
 
-// course holds the actions of a rollout, in order, and its reward.
+// course holds a rollout's actions, in order, and its reward.
 type course struct {
 	*trace
 	reward float64
@@ -45,10 +45,10 @@ type course struct {
 	rank   int           // among the task's rollouts, by reward
 
 	parting parting
-	why     ledger.Reason // why it lacks a parting
+	why     ledger.Reason // why it doesn't have a parting
 }
 
-// add adds the rollout's next deed. A read that was made again counts with its last result.
+// add adds the rollout's next deed. A repeated read counts with its last result.
 func (c *course) add(d deed) {
 	switch c.deeds = append(c.deeds, d); {
 	case d.writes:
@@ -58,7 +58,7 @@ func (c *course) add(d deed) {
 	}
 }
 
-// write returns the rollout's write after a number of others; nil if there is none.
+// write returns the rollout's write after the given number of others, or nil if it doesn't exist.
 func (c *course) write(written int) *deed {
 	if written == len(c.writes) {
 		return nil
@@ -66,7 +66,7 @@ func (c *course) write(written int) *deed {
 	return &c.deeds[c.writes[written]]
 }
 
-// next returns the key of the write that write returns; 0 if there is none.
+// next returns the key of the write that write returns, or 0 if that is nil.
 func (c *course) next(written int) int {
 	if d := c.write(written); d != nil {
 		return d.key
@@ -74,12 +74,13 @@ func (c *course) next(written int) int {
 	return 0
 }
 
-// parting is the action at which the value of a rollout's state falls most. The value of a state is the mean reward of
-// the rollouts through it.
+// parting is the action at which the value of a rollout's state drops most. The value of a state is the mean reward of
+// the rollouts that pass through it.
 type parting struct {
 	at            *deed // nil if the parting is the answer, because the rollout ends without another write
 	before, after value
-	sibling       *deed // the action there of the best rollout that acted differently; nil if that wrote nothing more
+	// the action taken there by the best rollout that acted differently; nil if it wrote nothing more
+	sibling *deed
 }
 
 // value is the mean reward of some rollouts.
@@ -88,12 +89,12 @@ type value struct {
 	rollouts int
 }
 
-// crowd sums up some rollouts.
+// crowd summarises some rollouts.
 type crowd struct {
 	rollouts int
 	best     int // lowest rank, if there are any
-	// The sum of their rewards, with the digits that additions lose, so that their order doesn't matter. It is scaled
-	// down, so that it can't overflow.
+	// The sum of their rewards, with the digits lost in additions, so that the order of additions doesn't matter. It is
+	// scaled down so that it can't overflow.
 	sum, lost float64
 }
 
@@ -121,7 +122,7 @@ func (b bits) has(at int) bool { return b[at/64]>>(at%64)&1 != 0 }
 func (b bits) add(at int)      { b[at/64] |= 1 << (at % 64) }
 func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
 
-// lineup is the rollouts of a task, ordered by their writes: rollouts that reached the same state are neighbours.
+// lineup is a task's rollouts, ordered by their writes, so that rollouts that reached the same state are neighbours.
 type lineup struct {
 	all    []*course
 	alone  []crowd   // one for each rollout
@@ -131,16 +132,16 @@ type lineup struct {
 
 // state is a point reached by all rollouts with the same writes so far.
 type state struct {
-	from, to, written int // its rollouts are all[from:to] of the lineup; written is their number of writes so far
+	from, to, written int // its rollouts are all[from:to] in the lineup; written is their number of writes so far
 	reads             map[int]*reading
 	after             map[int]*state // by course.next
 }
 
-// reading is a read that rollouts made at a state.
+// reading is a read that rollouts performed at a state.
 type reading struct {
 	got   map[int][]int // rollouts by result, as positions in the lineup
 	times int
-	made  bits // the same rollouts; nil if they are few
+	made  bits // the same rollouts as a set; nil if there are few
 }
 
 func newLineup(all []*course) *lineup {
@@ -159,7 +160,7 @@ func newLineup(all []*course) *lineup {
 	return l
 }
 
-// next returns the state after a write; with the key 0, the end of the rollouts that wrote nothing more.
+// next returns the state after a write. For the key 0, it returns the end of the rollouts that wrote nothing more.
 func (l *lineup) next(s *state, key int) *state {
 	if s.after == nil {
 		s.after = map[int]*state{}
@@ -175,7 +176,8 @@ func (l *lineup) next(s *state, key int) *state {
 	return s.after[key]
 }
 
-// reading returns what the rollouts in a state got for a read; nil if all that made it got the given result.
+// reading returns the results that the rollouts in a state got for a read, or nil if all that performed it got the
+// given result.
 func (l *lineup) reading(s *state, d *deed) *reading {
 	if s.reads == nil {
 		s.reads = map[int]*reading{}
@@ -206,15 +208,15 @@ func (l *lineup) reading(s *state, d *deed) *reading {
 	return r
 }
 
-// comparison compares a rollout with the others of its task.
+// comparison compares a rollout with the others for its task.
 type comparison struct {
 	*lineup
-	at   int // of the rollout in the lineup
+	at   int // position of the rollout in the lineup
 	here *state
-	rest bits // the rollouts of the state that got no other results
+	rest bits // the state's rollouts that got no different results
 }
 
-// read removes the rollouts that got another result for a read.
+// read removes the rollouts that got a different result for a read.
 func (c *comparison) read(d *deed) {
 	r := c.reading(c.here, d)
 	if r == nil {
@@ -240,8 +242,8 @@ func (c *comparison) read(d *deed) {
 	c.rest.add(c.at)
 }
 
-// leave compares the rollout's next write with the others', and leads to the state after it. The key is 0 at the
-// end. It returns the rollouts that are left.
+// leave compares the rollout's next write with the others' and advances to the state after it. The key is 0 at the end.
+// It returns the remaining rollouts.
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)
@@ -276,9 +278,10 @@ func (c *comparison) leave(key int) crowd {
 	return after
 }
 
-// part finds where each rollout of a task parts from the better ones. A rollout that got another result for the same
-// read was never in the same state. A read that others didn't make doesn't count as a difference, since rollouts of a
-// task rarely make the same reads. The best rollouts, and rollouts with the same writes as a better one, don't part.
+// part finds where each of a task's rollouts diverges from the better ones. A rollout that got a different result for
+// the same read was never in the same state. A read that others didn't perform doesn't count as a difference, since
+// rollouts for the same task rarely perform the same reads. The best rollouts, and rollouts with the same writes as a
+// better one, don't diverge.
 func part(all []*course) {
 	l := newLineup(all)
 	begin, rest := &state{to: len(all)}, make(bits, len(all)/64+1)
@@ -312,7 +315,7 @@ func part(all []*course) {
 	}
 }
 
-// partings finds where each rollout of a group parts from better ones, or why it doesn't.
+// partings finds where each of a group's rollouts diverges from better ones, or why it doesn't.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
 	part(all)
@@ -324,7 +327,7 @@ func (b *Builder) partings(traces [][]*trace) {
 }
 
 // courses returns the actions of a group's rollouts. Rollouts without a finite reward, or with several branches, can't
-// be compared; the reason is stored in their traces.
+// be compared. The reason is stored in their traces.
 func (b *Builder) courses(traces [][]*trace) (all []*course) {
 	known := texts{}
 	for _, branches := range traces {
@@ -370,8 +373,8 @@ func (b *Builder) course(t *trace, known texts) *course {
 	return c
 }
 
-// asFailure returns the parting of a rollout as a failure, so that it can be given a hint. A parting at the answer
-// belongs to the model's last turn; asFailure returns nil if there is no such turn.
+// asFailure returns a rollout's parting as a failure, so that it can be given a hint. A parting at the answer belongs
+// to the model's last turn; asFailure returns nil if that turn doesn't exist.
 func (c *course) asFailure(p parting) *failure {
 	f := &failure{class: divergence, rule: divergence, parting: &p}
 	if p.at != nil {
@@ -394,9 +397,9 @@ func (c *course) asFailure(p parting) *failure {
 	return f
 }
 
-// siblingHint describes the action of the best rollout in the same state. It includes arguments only if each of their
-// values appears in a message before the site or in the tool's definition, and none repeats a run of the target's
-// words; otherwise it includes the tool's name and schema.
+// siblingHint describes the action that the best rollout took in the same state. It includes the arguments only if each
+// of their values appears in a message before the site or in the tool's definition, and none repeats a run of the
+// target's words. Otherwise it includes the tool's name and schema.
 func (s *site) siblingHint(run int) hint {
 	h := hint{source: sourceSuccess, kind: builders.Hindsight}
 	d := s.parting.sibling
@@ -438,7 +441,7 @@ func (s *site) knows(tool string, args json.Raw) bool {
 	})
 }
 
-// all reports whether something is true of each text and number in a value.
+// all reports whether a condition holds for each text and number in a value.
 func all(v json.Raw, is func(string) bool) bool {
 	switch v.Kind() {
 	case json.Object:
@@ -462,13 +465,13 @@ func all(v json.Raw, is func(string) bool) bool {
 	return true
 }
 
-// writes reports whether a tool changes something.
+// writes reports whether a tool changes anything.
 func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 	if len(b.writers) > 0 {
 		return anyFits(b.writers, made.Name)
 	}
 	if tool != nil && tool.Raw.Kind() == json.Object {
-		if annotations, _ := tool.Raw.Get("annotations"); annotations.Kind() == json.Object { // as MCP has them
+		if annotations, _ := tool.Raw.Get("annotations"); annotations.Kind() == json.Object { // as defined by MCP
 			if hint, _ := annotations.Get("readOnlyHint"); hint.Kind() == json.Bool {
 				only, _ := hint.Bool()
 				return !only
@@ -492,7 +495,7 @@ func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 var humps = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
 
 // readers are words that begin the names of read-only tools; people are words in the names of tools that hand over to
-// others.
+// people or other agents.
 var (
 	readers = set(`get list search find read fetch look lookup query show view describe check count calculate compute
 		estimate think compare validate verify browse inspect grep glob ls cat web`)

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// repair emits the records that a repaired failure yields besides distillation: a preference for the call that worked
-// over the one that failed, and the turn that worked as a demonstration.
+// repair emits the records that a repaired failure yields besides distillation: a preference for the call that
+// succeeded over the one that failed, and the successful turn as a demonstration.
 func (w *work) repair(t *trace, f *failure) error {
 	pairs, demos := w.cfg.emits(emitRepairPairs), w.cfg.emits(emitDemonstrations)
 	if !pairs && !demos {
@@ -54,7 +54,7 @@ func (w *work) repair(t *trace, f *failure) error {
 	})
 }
 
-// inline copies a turn as inline content: its token ids, if any, were sampled at another prompt and are omitted.
+// inline copies a turn as inline content. Its token ids, if any, were sampled at another prompt and are omitted.
 func inline(n *ttc.Node) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{n.Message}}
 }
@@ -66,9 +66,9 @@ func policy(ex *ttc.Example, n *ttc.Node) string {
 	return ex.Policy
 }
 
-// corrected returns the position of the turn that repaired a failed call: the next successful call of the same tool
-// before anyone but the model and its tools has spoken. All calls of that turn must have succeeded. It returns -1 if
-// there is none.
+// corrected returns the position of the turn that repaired a failed call: the next successful call to the same tool
+// before anyone except the model and its tools has spoken. All calls in that turn must have succeeded. It returns -1 if
+// no turn qualifies.
 func (t *trace) corrected(f *failure) int {
 	failed := t.failedTurns()
 	for i := range t.calls {
@@ -89,7 +89,7 @@ func (t *trace) corrected(f *failure) int {
 	return -1
 }
 
-// metadata describes the origin of a repair.
+// metadata describes where a repair comes from.
 func (t *trace) metadata(f *failure, good int) json.Raw {
 	m := json.AppendString([]byte(`{"off_policy": true, "class": `), f.class)
 	m = json.AppendString(append(m, `, "tool": `...), f.made.Name)

@@ -14,17 +14,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// trace is a walk of an example with its calls.
+// trace is one walk through an example, with its calls.
 type trace struct {
 	example   *ttc.Example
 	nodes     []int // of the graph
 	walk      []*ttc.Node
-	words     []map[string]bool // of the first messages of the walk, while its sites are made; see wordsOf
+	words     []map[string]bool // for the first messages on the walk, while its sites are built; see wordsOf
 	calls     []call
 	orphans   []int
 	failures  []failure
-	parted    *failure      // where the rollout parts from better ones of its task; nil if nowhere
-	noParting ledger.Reason // reason that parted is nil; empty if no parting was looked for
+	parted    *failure      // where the rollout diverges from better ones for its task; nil if it doesn't
+	noParting ledger.Reason // why parted is nil; empty if no parting was searched for
 	nearly    []nearMiss
 	hashes    []xxh3.Uint128 // hashes of prompts; see prompts
 }
@@ -36,7 +36,7 @@ type failure struct {
 	rule      string   // name of the rule that found the failure
 	told      told     // the source's annotation of the error
 	fault     *fault   // the defect of the call itself, if any
-	text      string   // what the result says
+	text      string   // text of the result
 	parting   *parting // set if the site is a parting from better rollouts rather than a failed call
 	transient bool
 	repeated  bool // the previous call was the same and failed the same way
@@ -48,7 +48,7 @@ type nearMiss struct {
 	finding
 }
 
-// read links the calls of a walk and finds the failed ones.
+// read links the calls on a walk and finds the failed ones.
 func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 	t := &trace{example: ex, nodes: nodes, walk: make([]*ttc.Node, len(nodes))}
 	for i, n := range nodes {
@@ -128,9 +128,9 @@ func (d *detector) annotate(t *trace, f *failure) {
 	}
 }
 
-// toldTurns adds failures that the source reports where no call of the trace shows them: for a turn that calls a tool
-// only in its text, and for a result or user message after a turn. Such a failure belongs to the nearest assistant turn
-// at or before that place.
+// toldTurns adds failures that the source reports but no call in the trace shows: for a turn that calls a tool only in
+// its text, and for a result or user message after a turn. Such a failure belongs to the nearest assistant turn at or
+// before that position.
 func (d *detector) toldTurns(t *trace) {
 	if !d.classes[evidence.Flag] || d.silenced[sourceFlag] {
 		return
@@ -163,8 +163,8 @@ func (d *detector) toldTurns(t *trace) {
 	slices.SortStableFunc(t.failures, func(x, y failure) int { return cmp.Or(x.turn-y.turn, x.seq-y.seq) })
 }
 
-// toldAt makes an assistant turn a failure because the source says so, or adds the source's information to the turn's
-// failure. The error shows at the given position.
+// toldAt marks an assistant turn as a failure because the source says so, or adds the source's information to the
+// turn's failure. The error appears at the given position.
 func (d *detector) toldAt(t *trace, turn, at int, of told) {
 	n := t.walk[at]
 	for i := range t.failures {
@@ -203,7 +203,7 @@ func (d *detector) toldAt(t *trace, turn, at int, of told) {
 var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (?:that )?(?:there (?:is|was)|` +
 	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
-// supports reports whether the agent's next turn treats a result as a failure: it apologises, or calls the same tool
+// supports reports whether the agent's next turn treats a result as a failure by apologising or calling the same tool
 // again. That settles a question that a rule left open, but is not evidence on its own.
 func (t *trace) supports(c call, result int) bool {
 	next := t.nextTurn(result)
@@ -219,13 +219,13 @@ func (t *trace) supports(c call, result int) bool {
 	return slices.ContainsFunc(m.ToolCalls, func(again chat.ToolCall) bool { return again.Name == c.made.Name })
 }
 
-// same reports whether two failures are the same one repeated.
+// same reports whether two failures are repetitions of the same one.
 func same(a, b *failure) bool {
 	return a.class == b.class && a.text == b.text && a.made.Name == b.made.Name &&
 		strings.TrimSpace(a.made.Arguments) == strings.TrimSpace(b.made.Arguments)
 }
 
-// site is a failure with a target for which a hint is wanted.
+// site is a failure with a target that needs a hint.
 type site struct {
 	*trace
 	*failure
@@ -233,7 +233,7 @@ type site struct {
 	at     int // position of the target turn on the walk
 }
 
-// locate finds the target turn of a failure, or returns the reason for its absence.
+// locate finds a failure's target turn, or returns the reason it is missing.
 func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.Reason) {
 	s = site{trace: t, failure: f, target: target, at: f.turn}
 	if target == builders.NextTurn {
@@ -269,7 +269,7 @@ func (t *trace) nextTurn(result int) int {
 	return -1
 }
 
-// targetText returns the model's text of the target turn.
+// targetText returns the model's text in the target turn.
 func (s *site) targetText() string {
 	m := &s.walk[s.at].Message
 	var b strings.Builder

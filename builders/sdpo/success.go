@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// successSource answers with the action of another rollout of the task at the same prompt, if that succeeded. The
-// siblings' calls are collected once per group.
+// successSource answers with the action of another rollout for the task at the same prompt, if that action succeeded.
+// The siblings' calls are collected once per group.
 type successSource struct{}
 
 func (successSource) hint(context.Context, *site) (hint, error) { return hint{}, nil }
 
-// siblings are the successful calls of a group, by the prompt they were made at.
+// siblings are a group's successful calls, by the prompt at which they were made.
 type siblings struct {
 	byPrompt map[xxh3.Uint128][]*chat.ToolCall
 }
@@ -41,7 +41,7 @@ func (sb *siblings) add(t *trace) {
 	}
 }
 
-// failedTurns returns the turns with a call that failed or lacks a result.
+// failedTurns returns the turns that contain a call that failed or lacks a result.
 func (t *trace) failedTurns() map[int]bool {
 	failed := map[int]bool{}
 	for i := range t.failures {
@@ -55,8 +55,8 @@ func (t *trace) failedTurns() map[int]bool {
 	return failed
 }
 
-// hint returns a successful call made at the site's prompt: one of the same tool if possible, otherwise the first.
-// Rollouts share a prompt if the messages before the turn say the same; the ids of calls are noise and are ignored.
+// hint returns a successful call made at the site's prompt: one to the same tool if possible, otherwise the first.
+// Rollouts share a prompt if the messages before the turn say the same; call ids are noise and are ignored.
 func (sb *siblings) hint(s *site) hint {
 	if s.target != builders.FailedTurn {
 		return hint{}
@@ -64,7 +64,7 @@ func (sb *siblings) hint(s *site) hint {
 	var best *chat.ToolCall
 	for _, c := range sb.byPrompt[s.prompts()[s.turn]] {
 		if c.Name == s.made.Name && strings.TrimSpace(c.Arguments) == strings.TrimSpace(s.made.Arguments) {
-			continue // the environment answered one call in two ways
+			continue // the environment answered the same call in two ways
 		}
 		if best == nil || best.Name != s.made.Name && c.Name == s.made.Name {
 			best = c

@@ -20,7 +20,7 @@ var toldKinds = map[string]string{
 		"missingargument missingarguments missingparameter wrongarguments typeerror",
 }
 
-// class returns the fault of a call that the source's kind of error names; empty if it names none.
+// class returns the fault named by the source's kind of error, or an empty string if it names none.
 func (e *told) class() string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
@@ -39,7 +39,7 @@ func (e *told) class() string {
 	return ""
 }
 
-// tools returns the names of the tools that exist according to the source.
+// tools returns the names of the existing tools according to the source.
 func (e *told) tools() (names []string) {
 	if e.meta.Kind() != json.Object {
 		return nil
@@ -66,7 +66,7 @@ func (e *told) tools() (names []string) {
 	return nil
 }
 
-// parameters returns the schema of the arguments: the trace's own, or the one the source gives.
+// parameters returns the schema of the arguments: the trace's own, or the one that the source provides.
 func (s *site) parameters() json.Raw {
 	if t := s.tool(); t != nil {
 		if p := parameters(t); p != nil {
@@ -87,7 +87,7 @@ func (s *site) parameters() json.Raw {
 // maxSchemaHint is the size in bytes of the longest schema that is quoted in a hint.
 const maxSchemaHint = 1500
 
-// toldHint returns the hint that the tool list or schema gives for the kind of error reported by the source.
+// toldHint returns the hint that the tool list or schema provides for the kind of error reported by the source.
 func (s *site) toldHint() string {
 	tool := cmp.Or(s.made.Name, "the tool")
 	switch s.told.class() {

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Classes of error that are visible in the call itself.
+// Classes of error that are apparent from the call itself.
 const (
 	argumentsNotJSON = "arguments_not_json"
 	unknownTool      = "unknown_tool"
@@ -126,7 +126,7 @@ func finite(v json.Raw) bool {
 	return stdjson.Valid(v)
 }
 
-// violations returns the objections of a tool's schema to the arguments, sorted and without duplicates. A tool without
+// violations returns the schema's objections to a tool call's arguments, sorted and without duplicates. A tool without
 // a usable schema objects to nothing.
 func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	s := k.schema(tool)
@@ -213,7 +213,7 @@ func parameters(tool *chat.Tool) json.Raw {
 	return nil
 }
 
-// compile returns nil for a missing or unusable schema: it comes with the data and is not trusted. Nothing is
+// compile returns nil for a missing or unusable schema. The schema comes with the data and is not trusted. Nothing is
 // loaded from elsewhere.
 func compile(schema json.Raw) *jsonschema.Schema {
 	if schema == nil || len(schema) > 1<<20 || !moderate(schema) {
@@ -255,7 +255,7 @@ type anything string
 func (anything) MatchString(string) bool { return true }
 func (a anything) String() string        { return string(a) }
 
-// explain lists the findings of a validation, worded for a model, without the wrong values: a hint should name the
+// explain lists a validation's findings, worded for a model. It omits the wrong values, because a hint should name the
 // correct ones.
 func explain(e *jsonschema.ValidationError, out *[]string) {
 	at := argumentPath(e.InstanceLocation)

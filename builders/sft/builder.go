@@ -30,7 +30,7 @@ type Builder struct{ cfg Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder, or an error that explains its invalid configuration.
+// New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return b.choose(g, rollouts, scaleOf(g).Rewards, out)
 }
 
-// scaleOf returns the ranges of the scores of the run, or of the group if the run's are unknown.
+// scaleOf returns the score ranges of the run, or of the group if the run's are unknown.
 func scaleOf(g *ttc.Group) *ttc.Scales {
 	if g.Scales != nil {
 		return g.Scales
@@ -90,7 +90,7 @@ func trainable(g *ttc.Graph) ledger.Reason {
 	return ledger.NothingTrained
 }
 
-// candidates chooses within each turn of an example.
+// candidates chooses among the candidates for each turn of an example.
 func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 	ex := g.Examples[e]
 	var order []string
@@ -155,7 +155,8 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builder
 	return nil
 }
 
-// countedOnly counts the imitated examples whose score, the only one in the input, doesn't show whether they are good.
+// countedOnly counts the imitated examples whose score is the only one in the input and so doesn't show whether they
+// are good.
 const countedOnly = "only_score"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.
@@ -256,8 +257,8 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 // seen marks the messages that were trained, or had failed calls, in earlier branches of a rollout.
 type seen struct{ trained, failed []bool }
 
-// branch emits the demonstration of one branch, up to its last trained turn, since nothing after it is trained. Turns
-// that branches share are trained in the first of them.
+// branch emits the demonstration for one branch, up to its last trained turn, since nothing after that is trained.
+// Turns that several branches share are trained in the first one.
 func (b *Builder) branch(
 	g *ttc.Group, c choice, walk []int, several bool, seen *seen, score *float64, out builders.Output,
 ) (made bool, err error) {
@@ -340,8 +341,8 @@ func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	return flags
 }
 
-// ofCandidate returns the demonstration of a candidate: its prompt, and its output as the one turn to imitate. No
-// single reference covers the two together, so the messages go inline.
+// ofCandidate returns a candidate's demonstration: its prompt, and its output as the one turn to imitate. No single
+// reference covers both, so the messages are inlined.
 func (b *Builder) ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
 	cand := &g.Examples[c.example].Candidates[c.candidate]
 	messages := slices.Clone(cand.Prompt.Messages)

@@ -7,8 +7,8 @@ type FailedCalls string
 
 // The ways to treat failed tool calls.
 const (
-	contextFailed FailedCalls = "context" // failed calls stay, and the turns that made them aren't trained
-	trainFailed   FailedCalls = "train"   // failed calls stay, and are trained
+	contextFailed FailedCalls = "context" // failed calls are kept, and the turns that made them aren't trained
+	trainFailed   FailedCalls = "train"   // failed calls are kept and trained
 	removeFailed  FailedCalls = "remove"  // failed calls are cut out, together with their results
 )
 
@@ -56,5 +56,5 @@ func (c *Config) better(score, other float64) bool {
 	return score > other
 }
 
-// best reports whether only the best of the scored rollouts are chosen.
+// best reports whether only the best-scored rollouts are chosen.
 func (c *Config) best() bool { return c.Select == "best" || c.Select == "" }

@@ -30,7 +30,7 @@ func contentOf(g *ttc.Group, c *choice) xxh3.Uint128 {
 	return h.Sum128()
 }
 
-// addMessage adds the content of a message. It omits the ids of calls, which differ from rollout to rollout.
+// addMessage adds a message's content. It omits call ids, which differ from rollout to rollout.
 func addMessage(h *xxh3.Hasher128, m *chat.Message) {
 	addText(h, m.Role)
 	addText(h, m.Reasoning)

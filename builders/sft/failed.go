@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// failure holds the failed calls of a turn, some or all.
+// failure holds a turn's failed calls, which may be some or all of its calls.
 type failure struct {
 	calls   []int // positions of the failed calls in the turn
 	results []int // the messages that show the failures, by position in the walk
 }
 
-// failures finds the failed calls of a walk, by the turn that made them.
+// failures finds the failed calls on a walk, by the turn that made them.
 func failures(g *ttc.Graph, walk []int) map[int]failure {
 	var out map[int]failure
 	for i, n := range walk {
@@ -78,12 +78,12 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
 }
 
-// withoutFailed returns the walk without failed calls, as messages, and which messages are trained. A turn is removed
-// if all of its calls failed; otherwise only the failed calls are.
+// withoutFailed returns the walk as messages, without failed calls, and reports which messages are trained. A turn is
+// removed if all of its calls failed; otherwise only the failed calls are removed.
 func withoutFailed(
 	g *ttc.Graph, walk []int, flags []bool, fs map[int]failure,
 ) (messages []chat.Message, trained []bool) {
-	var out []int // positions of the results that are omitted
+	var out []int // positions of the omitted results
 	for _, f := range fs {
 		out = append(out, f.results...)
 	}
@@ -112,7 +112,7 @@ func recorded(g *ttc.Graph, walk []int) bool {
 	return slices.ContainsFunc(walk, func(n int) bool { return g.Nodes[n].TokenIDs != nil })
 }
 
-// report counts the failed calls of a walk and the turns that made them, unless an earlier branch had them. If the
+// report counts the failed calls on a walk and the turns that made them, unless an earlier branch had them. If the
 // calls are removed, it also drops each of these turns, and returns the removal as an edit.
 func (b *Builder) report(
 	ex *ttc.Example, walk []int, failing map[int]failure, told []bool, remove bool, out builders.Output,

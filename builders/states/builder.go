@@ -36,13 +36,13 @@ type Builder struct {
 
 var _ builders.Builder = (*Builder)(nil)
 
-// fields are the names that a where expression can use.
+// fields are the names available to a where expression.
 var fields = slices.Concat(where.TurnFields, where.ExampleFields, where.GroupFields)
 
-// atTurns is the place that needs no finder.
+// atTurns is the setting that doesn't need a finder.
 const atTurns = "turns"
 
-// New returns a builder, or an error that names the fault of its configuration.
+// New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// leave drops the turns of an example that where excludes, with the excluding clause.
+// leave drops an example's turns that where excludes, with the excluding clause.
 func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Output) error {
 	for _, c := range b.where.Clauses {
 		if unmet[c.Text] == 0 {
@@ -122,10 +122,10 @@ func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Ou
 	return nil
 }
 
-// noState means that an example has no state at the requested places, or that where excludes all of them.
+// noState means that an example doesn't have a state at the requested points, or that where excludes all of them.
 const noState ledger.Reason = "no_state"
 
-// turns returns each k-th turn of the branches of an example.
+// turns returns every k-th turn in the branches of an example.
 func (b *Builder) turns(ex *ttc.Example) (all []sdpo.Found) {
 	for _, leaf := range ex.Graph.Leaves() {
 		walk, n := ex.Graph.Branch(leaf), 0

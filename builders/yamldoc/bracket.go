@@ -13,8 +13,8 @@ type open struct {
 
 var closes = map[byte]byte{'{': '}', '[': ']'}
 
-// unclosed finds the bracket or quote that was open where the library gave up, or that is closed by the wrong kind: the
-// library only notices what follows, possibly lines later. It returns nil if there is none or the text looks fine.
+// unclosed finds the bracket or quote that was open where the library gave up, or that is closed by the wrong kind. The
+// library itself only notices an error later, possibly lines later. unclosed returns nil if the text looks fine.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {
@@ -59,7 +59,7 @@ func begins(text []byte, i int) bool {
 	return i == 0 || bytes.IndexByte([]byte(" \n\t{[,:"), text[i-1]) >= 0
 }
 
-// quoted returns the length of a quoted text; 0 means it doesn't end.
+// quoted returns the length of a quoted text, or 0 if it doesn't end.
 func quoted(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -74,7 +74,7 @@ func quoted(text []byte) int {
 	return 0
 }
 
-// lineAndColumn returns the line and column of an offset, both from 1.
+// lineAndColumn returns the line and column of an offset, both starting at 1.
 func lineAndColumn(text []byte, at int) (line, column int) {
 	start := bytes.LastIndexByte(text[:at], '\n') + 1
 	return 1 + bytes.Count(text[:at], []byte("\n")), 1 + utf8.RuneCount(text[start:at])

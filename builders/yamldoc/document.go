@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Document is a YAML mapping whose nodes know where they were written - in one file, or in several merged ones. Aliases
-// and merge keys are resolved when it is parsed, so every node has exactly one place.
+// Document is a YAML mapping whose nodes record where they were written, in one file or in several merged ones. Aliases
+// and merge keys are resolved at parse time, so every node has exactly one position.
 type Document struct {
 	Root    *yaml.Node
 	origins map[*yaml.Node]origin
@@ -97,8 +97,8 @@ func LookupPair(n *yaml.Node, path ...string) (key, value *yaml.Node) {
 	return key, n
 }
 
-// Rewrite replaces a scalar's text, as a variable's value does. The written text is kept, and an unquoted scalar gets
-// the type of its new text.
+// Rewrite replaces a scalar's text, for example with a variable's value. The written text is kept, and an unquoted
+// scalar gets the type of its new text.
 func (d *Document) Rewrite(n *yaml.Node, text string) {
 	o := d.origins[n]
 	if !o.rewrote {
@@ -167,7 +167,8 @@ func (d *Document) Hide(n *yaml.Node) {
 	}
 }
 
-// Report places a finding at a node. Pointer and place are filled in; an unknown node leaves the place empty.
+// Report attaches a finding to a node and fills in its pointer and position. For an unknown node, the position remains
+// empty.
 func (d *Document) Report(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
 	if d.origins[n].src == nil {
 		f.Pointer = ptr
@@ -198,7 +199,7 @@ func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) fin
 	return d.origins[n].src.place(f, line, col+from, col+to)
 }
 
-// find returns the place where a part of a scalar's text was written; line 0 means that the file doesn't contain it
+// find returns the position where part of a scalar's text was written. Line 0 means that the file doesn't contain it
 // verbatim.
 func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 	src := d.origins[n].src
@@ -223,8 +224,8 @@ func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 	return 0, 0
 }
 
-// Set puts a value at a path, creating mappings on the way, and records that all of it was written in src at the nodes'
-// own lines and columns. It returns false if the path leads through a scalar or past the end of a list.
+// Set puts a value at a path, creating mappings along the way, and records that all of it was written in src at the
+// nodes' own lines and columns. It returns false if the path leads through a scalar or past the end of a list.
 func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
 	d.own(value, src)
 	at := d.Root
@@ -279,9 +280,9 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 	}
 }
 
-// Adopt places findings whose pointers are relative to block, such as a plugin's. If a finding also has a place within
-// the text there, it is put at that place. at is block's own pointer; fallback is the node to point at if a pointer
-// leads nowhere.
+// Adopt attaches findings whose pointers are relative to block, such as a plugin's. If a finding also has a position
+// within the text there, that position is used. at is block's own pointer. fallback is the node to point at if a
+// pointer leads nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {

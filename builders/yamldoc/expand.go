@@ -34,10 +34,10 @@ func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 	}
 }
 
-// MaxFindings bounds the findings about one text or one block: each shows its line, and a line may be long.
+// MaxFindings limits the findings for one text or one block, because each shows its line and a line may be long.
 const MaxFindings = 500
 
-// More returns the finding that says that there are more findings, which are not shown.
+// More returns a finding saying that there are more findings than those shown.
 func More(file string) finding.Finding {
 	return finding.Finding{
 		File:     file,

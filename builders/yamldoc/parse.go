@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Limits bound the cost of a text. They are far above any handwritten text.
+// Limits bound the cost of a text. They are far above anything handwritten.
 type Limits struct {
 	Bytes int // of the text
 	Depth int // of nested values
@@ -89,10 +89,10 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	return doc, x.findings
 }
 
-// A reference to a variable is written ${NAME}, and its brace ends a flow mapping: NAT, which replaces references in
-// the raw text, accepts {host: ${HOST}}, and YAML does not. So while the text is parsed, each character of a reference
-// is replaced by one from the private use area, which preserves columns, and the originals are restored in the nodes.
-// No value is inserted here.
+// A variable reference is written ${NAME}, and its brace ends a flow mapping. NAT, which replaces references in the raw
+// text, accepts {host: ${HOST}}, but YAML does not. So while the text is parsed, each character of a reference is
+// replaced by one from the private use area, which preserves columns, and the originals are restored in the nodes. No
+// value is inserted here.
 const guardBase = 0xE100
 
 var (
@@ -123,7 +123,7 @@ func unguard(value string) string {
 	}, value)
 }
 
-// decodeNode guards against panics inside the YAML library: a hostile text must result in a finding.
+// decodeNode guards against panics inside the YAML library, because hostile text must result in a finding.
 func decodeNode(dec *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -154,8 +154,8 @@ func invalidAt(text []byte) int {
 
 var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
-// syntax places a syntax error. The library reports at best the line of the construct, never the column; feeding it one
-// byte at a time shows how far it had read when it gave up.
+// syntax finds the position of a syntax error. The library reports at best the line of the construct, never the column.
+// Feeding it one byte at a time reveals how far it had read when it gave up.
 func (s *Source) syntax(text []byte, err error) finding.Finding {
 	f := finding.Finding{
 		Code: CodeSyntax, Severity: finding.Error,
@@ -191,7 +191,7 @@ func tabbed(text []byte, at int) bool {
 }
 
 func stoppedAt(text []byte) int {
-	// Padding, so that look-ahead ends before the text does.
+	// Padding, so that look-ahead ends before the text.
 	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))}
 	dec := yaml.NewDecoder(r)
 	for {
@@ -213,7 +213,7 @@ func isForbidden(r rune) bool {
 }
 
 // lookAhead is the number of bytes that the library's scanner reads past an offending character, measured with one at
-// the very start.
+// the start of a text.
 var lookAhead = sync.OnceValue(func() int {
 	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that can't start anything
 	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {

@@ -15,7 +15,7 @@ type Source struct {
 	lines []string
 	masks []mask
 
-	at    int // the line held in runes: one line may have many findings, and may be the whole file
+	at    int // the number of the line held in runes, since one line may have many findings and may be the whole file
 	runes []rune
 }
 
@@ -48,17 +48,17 @@ func (s *Source) continues(n *yaml.Node, line int) bool {
 	return indent(s.lines[line-1]) > indent(s.lines[n.Line-1])
 }
 
-// NewSource makes a source of a text from the command line, for nodes put into a document with Set.
+// NewSource creates a source from command-line text, for nodes put into a document with Set.
 func NewSource(text string) *Source {
 	return &Source{Name: finding.CommandLine, lines: splitLines(text)}
 }
 
-// HideFrom masks the first line from a column on.
+// HideFrom masks the first line starting at a column.
 func (s *Source) HideFrom(column int) {
 	s.masks = append(s.masks, mask{1, column, utf8.RuneCountInString(s.lines[0]) + 1})
 }
 
-// ReportAt places a finding in a text by line and columns.
+// ReportAt attaches a finding to a line and columns.
 func (s *Source) ReportAt(line, col, end int, ptr string, f finding.Finding) finding.Finding {
 	f.Pointer = ptr
 	return s.place(f, line, col, end)
@@ -74,7 +74,7 @@ func (s *Source) reportAs(n *yaml.Node, o origin, ptr string, f finding.Finding)
 	return s.place(f, n.Line, col, end)
 }
 
-// place sets file, line and columns, clamped to the text, and makes the snippet.
+// place sets file, line and columns, clamped to the text, and builds the snippet.
 func (s *Source) place(f finding.Finding, line, col, end int) finding.Finding {
 	f.File = s.Name
 	f.Line = min(max(line, 1), max(len(s.lines), 1))

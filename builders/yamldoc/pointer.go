@@ -15,7 +15,7 @@ func Pointer(keys ...string) string {
 	return b.String()
 }
 
-// Escape writes a key as a step of a JSON pointer.
+// Escape escapes a key for use as a step in a JSON pointer.
 func Escape(key string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1")
 }

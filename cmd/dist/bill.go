@@ -32,8 +32,8 @@ const uplotDir = "cmd/nat-go/internal/view/page/vendor/uplot"
 // crate matches an entry in a Cargo.lock file.
 var crate = regexp.MustCompile(`(?m)^\[\[package\]\]\nname = "([^"]+)"\nversion = "([^"]+)"$`)
 
-// bill returns a bill of materials, which lists the components of the binary (Go's standard library, the modules it was
-// linked from, the crates of the tokenizer library, and the chart library), then the ones packed with it.
+// bill returns a bill of materials. It lists the components of the binary (Go's standard library, the modules it was
+// linked from, the crates of the tokenizer library, and the chart library), then the components packed with it.
 func (b *build) bill(beside ...component) ([]byte, error) {
 	self := b.info.Main
 	golang := strings.TrimPrefix(b.info.GoVersion, "go")
@@ -59,7 +59,7 @@ func (b *build) bill(beside ...component) ([]byte, error) {
 }
 
 // moduleLicences returns the licences of Go, of the chart library, and of the modules that a binary was linked from,
-// which it reads from their folders.
+// reading them from their folders.
 func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err error) {
 	goroot, err := command(root, "env", "GOROOT")
 	if err != nil {

@@ -30,8 +30,8 @@ func (r release) before(other release) bool {
 	return r.major < other.major || r.major == other.major && r.minor < other.minor
 }
 
-// needs returns the machine that a program was built for and the oldest glibc that it runs with, judging by the
-// versions of the symbols it requires.
+// needs returns the machine that a program was built for and the oldest glibc that it runs with, based on the versions
+// of the symbols it requires.
 func needs(program []byte) (m machine, oldest release, err error) {
 	f, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
@@ -70,7 +70,7 @@ func needs(program []byte) (m machine, oldest release, err error) {
 	return m, oldest, nil
 }
 
-// legacy maps releases to their names in older tags.
+// legacy maps releases to the names of their older tags.
 var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", {2, 17}: "manylinux2014"}
 
 // platform returns the platform tag for wheels that require this glibc on a machine.

@@ -27,11 +27,11 @@ type system struct {
 	certificates string // a file with the certificates of the trusted authorities
 }
 
-// nobody is the default user of an image: the id that other small images use for nobody.
+// nobody is the default user of an image. Other small images use the same id for nobody.
 const nobody = 65532
 
-// image writes a container image with the program and what it needs to run, and returns its name. The image is an
-// archive of an OCI layout that `docker load` can also read.
+// image writes a container image with the program and everything it needs to run, and returns the image's name. The
+// image is an archive of an OCI layout that `docker load` can also read.
 func (b *build) image(w io.Writer) (name string, err error) {
 	m, _, err := needs(b.binary)
 	if err != nil {
@@ -76,7 +76,8 @@ func (b *build) image(w io.Writer) (name string, err error) {
 	return "nat-go-" + b.version() + "-linux-" + m.goarch + ".oci.tar", layer(w, parts)
 }
 
-// layout returns the files of an OCI layout with one image of one layer, and the manifest that `docker load` uses.
+// layout returns the files of an OCI layout containing one single-layer image, and the manifest that `docker load`
+// uses.
 func layout(config, packed []byte, tag string) (files []file, err error) {
 	blob := func(mediaType string, data []byte) oci.Descriptor {
 		d := oci.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
@@ -153,15 +154,15 @@ func (b *build) rootFiles() (files []file, err error) {
 		file{name: "etc/passwd", data: fmt.Appendf(nil, "root:x:0:0::/:\n%s%d::/home/nat-go:\n", own, nobody)},
 		file{name: "etc/group", data: []byte("root:x:0:\n" + own + "\n")},
 		file{name: "etc/nsswitch.conf", data: []byte("hosts: files dns\n")},
-		// Whatever user the image runs as can write into these folders.
+		// These folders are writable regardless of which user runs the image.
 		file{name: "tmp/", open: true}, file{name: "work/", open: true}, file{name: "home/nat-go/", open: true},
 	)
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	return files, nil
 }
 
-// glibc returns the loader and the libraries that a program needs, directly or not, under the names that they have on
-// this machine, with glibc as a component of the bill of materials. A static program needs none.
+// glibc returns the loader and the libraries that a program needs, directly or indirectly, under the names that they
+// have on this machine, with glibc as a component for the bill of materials. A static program doesn't need any.
 func glibc(program []byte) (files []file, parts []component, err error) {
 	loader, needed, err := dependencies(program)
 	if loader == "" || err != nil {
@@ -224,7 +225,7 @@ func dependencies(program []byte) (loader string, libraries []string, err error)
 	return loader, libraries, err
 }
 
-// provides returns the newest glibc version whose symbols a libc.so.6 has.
+// provides returns the newest glibc version whose symbols a libc.so.6 contains.
 func provides(library []byte) (version string, err error) {
 	f, err := elf.NewFile(bytes.NewReader(library))
 	if err != nil {

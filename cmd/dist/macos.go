@@ -10,8 +10,8 @@ import (
 // buildVersion is the load command that records the macOS version a program was built for.
 const buildVersion = 0x32
 
-// macOS returns the platform tag of a program for macOS on arm64: macosx_12_0_arm64. It returns "" if the program is
-// for another system.
+// macOS returns the platform tag of a program for macOS on arm64, such as macosx_12_0_arm64. It returns "" if the
+// program is for another system.
 func macOS(program []byte) (string, error) {
 	f, err := macho.NewFile(bytes.NewReader(program))
 	if err != nil {

@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// build holds what packages are made from.
+// build holds the inputs for packages.
 type build struct {
 	binary   []byte
 	library  []byte // the kernel library, for the wheel; nil if there is none
@@ -45,7 +45,7 @@ type file struct {
 	open    bool // a folder that every user can write to
 }
 
-// modified is the modification time of every packaged file: the earliest that a zip can express.
+// modified is the modification time of every packaged file, the earliest that a zip can express.
 var modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func run(args []string, stdout io.Writer) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// noBuildMessage is the error that pip shows when it tries to build the source distribution.
+// noBuildMessage is the error shown when pip tries to build the source distribution.
 const noBuildMessage = "nat-go's source distribution is not built by pip. Install a wheel (Linux x86-64 or arm64 with " +
 	"glibc 2.17, macOS arm64), or run `make build` in the unpacked archive: it needs Go 1.26, a C compiler, make and Rust."
 
@@ -24,8 +24,8 @@ build-backend = "nat_go_source"
 backend-path = ["."]
 `
 
-// source writes the source distribution (PEP 643) and returns its name: the files of the commit, with the description
-// that an index reads. pip can't build it, and prints noBuildMessage.
+// source writes the source distribution (PEP 643) and returns its name. It contains the commit's files, with the
+// description that an index reads. pip can't build it, and prints noBuildMessage.
 func (b *build) source(w io.Writer) (name string, err error) {
 	var committed, said bytes.Buffer
 	cmd := exec.Command("git", "archive", "--format=tar", "HEAD")
@@ -71,7 +71,7 @@ func put(out *tar.Writer, header *tar.Header, data io.Reader) error {
 	return err
 }
 
-// checksums returns the SHA-256 of each file in a folder, as sha256sum -c reads them.
+// checksums returns the SHA-256 of each file in a folder, in the format that sha256sum -c reads.
 func checksums(dir string) ([]byte, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

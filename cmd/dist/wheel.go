@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel and the source distribution to pip. Without extras, the package depends on no other.
+// metadata describes the wheel and the source distribution to pip. Without extras, the package doesn't depend on any
+// other.
 const metadata = `Metadata-Version: 2.4
 Name: nat-go
 Version: %s
@@ -83,8 +84,8 @@ func (b *build) wheel(w io.Writer) (name string, err error) {
 	return stem + "-" + tag + ".whl", zipped(w, files)
 }
 
-// platformOf returns the platform tag for wheels with a program: manylinux_2_17_x86_64.manylinux2014_x86_64, say. The
-// library, if any, must be for the same machine.
+// platformOf returns the platform tag for wheels with a program, such as manylinux_2_17_x86_64.manylinux2014_x86_64.
+// The library, if any, must be for the same machine.
 func platformOf(program, library []byte) (string, error) {
 	if mac, err := macOS(program); mac != "" || err != nil {
 		return mac, err

@@ -36,10 +36,9 @@ import (
 
 func main() {}
 
-// natgo_jsd computes the losses and gradients of a call. It returns 0, or 1 with a message. It may be called from
-// several threads at once, but not in a process forked after the library was loaded, which lacks Go's other threads.
-//
-//export natgo_jsd
+// natgo_jsd computes the losses and gradients for a call. It returns 0, or 1 with a message. It may be called from
+// several threads at once, but not in a process forked after the library was loaded, because Go's other threads don't
+// exist there.
 func natgo_jsd(c *C.natgo_call) C.int {
 	if err := jsd(c); err != nil {
 		message := unsafe.Slice((*byte)(unsafe.Pointer(c.message)), int(c.room))
@@ -82,14 +81,15 @@ func matrix(c *C.natgo_call, at unsafe.Pointer, stride C.int64_t) kernels.Matrix
 	return m
 }
 
-// last holds the kernel for the last call's options: a training run keeps one set of options, or changes beta slowly.
+// last holds the kernel for the last call's options. A training run uses one set of options throughout, or changes beta
+// slowly.
 var last struct {
 	sync.Mutex
 	options kernels.Options
 	jsd     *kernels.JSD
 }
 
-// prepared returns the kernel for options, which it makes if the last call had others.
+// prepared returns the kernel for options. It creates one if the last call had different options.
 func prepared(o kernels.Options) (*kernels.JSD, error) {
 	last.Lock()
 	defer last.Unlock()

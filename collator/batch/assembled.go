@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Assembled holds batches in memory, at most one per channel. Their lines name no file and carry no file hash.
+// Assembled holds batches in memory, at most one per channel. Their lines don't contain a file name or a file hash.
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each
@@ -29,7 +29,7 @@ func (e *TooLarge) Error() string {
 
 // Mixed is the error for rows of a channel that need different columns because only some have known log-probs.
 type Mixed struct {
-	Channel, With, Without string // With and Without name example rows
+	Channel, With, Without string // With and Without name the examples of two of the rows
 }
 
 func (e *Mixed) Error() string {
@@ -37,7 +37,7 @@ func (e *Mixed) Error() string {
 		e.Channel, e.With, e.Without)
 }
 
-// Add makes one batch of rows of a channel, in their order. It fails if the rows can't share a batch or exceed the
+// Add makes one batch from a channel's rows, in the given order. It fails if the rows can't share a batch or exceed the
 // budget.
 func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count, error) {
 	p := &planned{channel: c, split: split, layout: spec.Layout.forChannel(c)}
@@ -84,8 +84,8 @@ func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
 	return n
 }
 
-// Write writes the batches as one safetensors file; with prefix, each name begins with its channel and a dot. Batches
-// in the composer layout, whose sides must be of equal width, are joined as in a step file, under that layout's names.
+// Write writes the batches as one safetensors file. With prefix, each name begins with its channel and a dot. Batches
+// in the composer layout, whose sides must have equal widths, are joined as in a step file, under that layout's names.
 func (a *Assembled) Write(w io.Writer, prefix bool) error {
 	var all []tensors.Tensor
 	j := &joint{}
@@ -118,7 +118,7 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 		}
 	}
 	all = append(all, j.tensors()...)
-	if room, ok := w.(interface{ Grow(n int) }); ok { // without room, a growing buffer is copied several times
+	if room, ok := w.(interface{ Grow(n int) }); ok { // without reserved room, a growing buffer is copied several times
 		size := 0
 		for _, t := range all {
 			size += len(t.Data) + headerBytes
@@ -128,7 +128,7 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 	return tensors.Write(w, all, nil)
 }
 
-// headerBytes is roughly the size of a tensor's entry in a file's header.
+// headerBytes is the approximate size of a tensor's entry in a file's header.
 const headerBytes = 256
 
 func byName(all []tensors.Tensor) map[string]tensors.Tensor {

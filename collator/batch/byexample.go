@@ -17,13 +17,13 @@ import (
 //	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
 //	dpo_...                                                      as in the other step files
 
-// exampleColumns appends the columns of rollouts, and the mask and weight of their teachers.
+// exampleColumns appends the rollouts' columns, and their teachers' masks and weights.
 func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	dst = rolloutColumns(dst, a)
 	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", hintWeight))
 }
 
-// hintWeight returns the weight of a pair in a row that combine returned.
+// hintWeight returns the weight of a pair in a row returned by combine.
 func hintWeight(r *Row) float32 {
 	if len(r.Meta.Sites) == 0 {
 		return 0
@@ -31,7 +31,7 @@ func hintWeight(r *Row) float32 {
 	return r.Meta.Sites[0].Weight
 }
 
-// hints finds the sdpo row of a rollout: the two come from different records of one example.
+// hints finds a rollout's sdpo row. The two come from different records of the same example.
 type hints map[string][]*Row
 
 func exampleKey(m *Meta) string { return strconv.Itoa(m.Run) + "/" + m.Example }
@@ -39,8 +39,8 @@ func exampleKey(m *Meta) string { return strconv.Itoa(m.Run) + "/" + m.Example }
 // add adds a row of the sdpo channel.
 func (h hints) add(r *Row) { h[exampleKey(&r.Meta)] = append(h[exampleKey(&r.Meta)], r) }
 
-// take removes and returns the row that belongs to a rollout; nil if it lacks one. A rollout that was cut at a
-// different place than its sdpo row lacks one, since the two begin differently.
+// take removes and returns the row that belongs to a rollout, or nil if there isn't one. A rollout that was cut at a
+// different position than its sdpo row doesn't have one, because the two begin differently.
 func (h hints) take(rollout *Row) *Row {
 	key, ids := exampleKey(&rollout.Meta), rollout.Sides[0].IDs
 	i := slices.IndexFunc(h[key], func(r *Row) bool {
@@ -55,7 +55,7 @@ func (h hints) take(rollout *Row) *Row {
 	return found
 }
 
-// combine gives each rollout its teacher. A rollout without an sdpo row is its own teacher.
+// combine adds its teacher to each rollout. A rollout without an sdpo row is its own teacher.
 func (h hints) combine(rollouts []*Row) []*Row {
 	out := make([]*Row, len(rollouts))
 	for i, r := range rollouts {
@@ -74,7 +74,7 @@ func (h hints) combine(rollouts []*Row) []*Row {
 	return out
 }
 
-// exampleTensors makes the tensors of a step file except its pairs. A file without hints has no teacher.
+// exampleTensors makes a step file's tensors except its pairs. A file without hints doesn't have a teacher.
 func exampleTensors(rows []*Row, form Form, pad int64) []tensors.Tensor {
 	if !slices.ContainsFunc(rows, func(r *Row) bool { return len(r.Meta.Sites) > 0 }) {
 		return assemble(RL, rows, Composer, form.forChannel(RL, Composer), pad)

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Ignored is the label of a token that is not trained, unless a batch's form says otherwise.
+// Ignored is the label of a token that is not trained, unless a batch's form specifies another label.
 const Ignored = -100
 
 // Channel describes the files of a channel.
@@ -24,14 +24,14 @@ var (
 	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
 	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
 	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns, variant: rlVariant}
-	// SDPO has a teacher per site, or one for all sites of a row: its second side may have more rows than its first.
+	// SDPO has a teacher per site, or one for all sites in a row, so its second side may have more rows than its first.
 	SDPO = &Channel{Name: "sdpo", Sides: []string{"student_", "teacher_"}, columns: sitePairs, variant: oneVariant}
 )
 
 var channels = []*Channel{SFT, DPO, RL, SDPO}
 
-// examples are the rows of a step file with a row for each example: a rollout as it is in RL, and as its own teacher
-// with all hints. No batch belongs to this channel.
+// examples describes the rows of a step file with a row for each example. A row is a rollout as in RL, along with the
+// rollout as its own teacher with all hints. Batches never belong to this channel.
 var examples = &Channel{Name: "examples", Sides: SDPO.Sides, columns: exampleColumns, variant: rlVariant}
 
 // Lookup finds a channel by name.
@@ -126,11 +126,11 @@ func gridOf[T int64 | float32](
 	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
-// gap is a number of cells that hold none of a sequence's tokens, before the token at index from.
+// gap is a number of cells that don't hold any of a sequence's tokens, before the token at index from.
 type gap struct{ from, cells int }
 
-// gaps returns the gaps of a sequence on one side, in order: a student that is as wide as its teacher has one wherever
-// the teacher has a hint.
+// gaps returns a sequence's gaps on one side, in order. A student that is as wide as its teacher has a gap wherever the
+// teacher has a hint.
 func (a *assembly) gaps(side, row int) (out []gap) {
 	if !a.form.EqualWidth || side != 0 {
 		return nil
@@ -143,8 +143,8 @@ func (a *assembly) gaps(side, row int) (out []gap) {
 	return out
 }
 
-// positions returns 0, 1, 2, ... for the tokens of each sequence. Cells of a gap carry the position of the token after
-// it; nothing reads them.
+// positions returns 0, 1, 2, ... for the tokens in each sequence. The cells of a gap hold the position of the token
+// after it, but are never read.
 func (a *assembly) positions(name string, side int) tensors.Tensor {
 	t := a.grid(name, side, 0, func(cells []int64, _ *Side) {
 		for i := range cells {
@@ -218,7 +218,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid returns a grid that is 1 the given number of positions before each trained token, and off elsewhere.
+// maskGrid returns a grid that is 1 at the given number of positions before each trained token, and off elsewhere.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {
@@ -274,8 +274,8 @@ func rolloutColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 		a.ints("group", func(i int) int64 { return a.rows[i].Meta.RL.Group }))
 }
 
-// rowColumns returns the columns that every channel has. row_rollout and row_example index the lists in the batch's
-// line.
+// rowColumns returns the columns that every channel has. row_rollout and row_example are indices into the lists in the
+// batch's line.
 func (a *assembly) rowColumns() []tensors.Tensor {
 	rollouts, examples := lists(a.rows)
 	return []tensors.Tensor{

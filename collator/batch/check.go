@@ -17,10 +17,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Read reads a batch back into rows, and checks the file and its line against each other: the rows, assembled again,
-// must reproduce the file's tensors, so every mask, position, pad, label and count is right. Only columns that are
-// added or changed after a batch is made are checked by themselves. dir is the folder of the index. The error names the
-// first fault.
+// Read reads a batch back into rows, and checks the file and its line against each other. The rows, reassembled, must
+// reproduce the file's tensors, so every mask, position, pad, label and count is right. Only columns that are added or
+// changed after a batch is made are checked separately. dir is the folder of the index. The error describes the first
+// fault.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
 	if c == nil {
@@ -65,7 +65,7 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	return rows, compare(c, l, rows, all)
 }
 
-// compare assembles the rows again and compares.
+// compare reassembles the rows and compares the result with the file's tensors.
 func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	layout := slices.Index(layoutNames[:], l.Layout)
 	if layout < 0 {
@@ -106,7 +106,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	return checkCounts(l, rows)
 }
 
-// differsAt finds where data of equal length differ, or returns -1.
+// differsAt finds where data of equal length differ, or returns -1 if they don't.
 func differsAt(got, want []byte) int {
 	if bytes.Equal(got, want) {
 		return -1
@@ -169,7 +169,7 @@ const (
 	PairJSD    = "pair_jsd"         // each pair's divergence, if measured; -1 if that failed
 )
 
-// checkDivergences checks that there is one per pair and that each is a possible value.
+// checkDivergences checks that there is one divergence per pair and that each has a possible value.
 func checkDivergences(t tensors.Tensor, l *Line) error {
 	x, err := tensors.Items[float32](t)
 	if err != nil {
@@ -186,7 +186,8 @@ func checkDivergences(t tensors.Tensor, l *Line) error {
 	return nil
 }
 
-// checkWeights checks weights that don't follow from the rows: the right number, none of them negative or not finite.
+// checkWeights checks weights that don't follow from the rows. Their number must be right, and none may be negative or
+// not finite.
 func checkWeights(got, made tensors.Tensor) error {
 	if got.DType != made.DType || !slices.Equal(got.Shape, made.Shape) {
 		return fmt.Errorf("invalid tensor pair_weight: got %s %v, expected %s "+
@@ -314,8 +315,8 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 	return nil
 }
 
-// plane holds the tensors of one side of a batch, all of one size. lengths has the lengths of packed rows; logps may be
-// nil.
+// plane holds the tensors for one side of a batch, all of the same size. lengths holds the lengths of packed rows.
+// logps may be nil.
 type plane struct {
 	prefix            string
 	ids, mask, labels []int64
@@ -349,8 +350,8 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row finds where a row begins and how many tokens it has. Packed rows follow each other; after is the end of the one
-// before.
+// row finds where a row begins and how many tokens it has. Packed rows follow each other, and after is the end of the
+// previous row.
 func (p *plane) row(i, after, rows int) (start, n int, err error) {
 	start = after
 	if p.lengths != nil {
@@ -374,7 +375,7 @@ func (p *plane) row(i, after, rows int) (start, n int, err error) {
 	return start, n, nil
 }
 
-// rowIDs returns the ids of a row, each of which must be in the vocabulary.
+// rowIDs returns a row's ids, each of which must be in the vocabulary.
 func (p *plane) rowIDs(i, start, n int, vocabulary int64) ([]int32, error) {
 	ids := make([]int32, n)
 	for k := range n {
@@ -388,7 +389,7 @@ func (p *plane) rowIDs(i, start, n int, vocabulary int64) ([]int32, error) {
 	return ids, nil
 }
 
-// runs finds the trained runs in labels or in a mask: all positions that aren't off.
+// runs finds the trained runs in labels or in a mask, which are all positions that aren't off.
 func runs(labels []int64, off int64) (out []chat.Span) {
 	for i, v := range labels {
 		if v == off {

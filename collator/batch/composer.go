@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// The composer layout uses the names of the reference composite trainer, for trainers that read those:
+// The composer layout uses the names of the reference composite trainer, for trainers that read those names:
 //
 //	rl    input_ids attention_mask position_ids response_mask rewards advantages [old_logprobs]
 //	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ with the first three, sdpo_loss_mask
 //	dpo   dpo_chosen_ and dpo_rejected_ with the same three and response_mask,
 //	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
-// and reward_null, group and the row_ columns, for which that trainer lacks names. An sdpo row is one site or, if
-// hints accumulate, which requires a form of equal width, all sites of a rollout's row: both sides end with its target
-// and differ only in the hint. sdpo_loss_mask has the teacher's shape; it is 1 where the logits predict the target, and
-// 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the same distance from
-// the end of its row. In a form of equal width the student is padded where the teacher has the hint, so that both are
-// at the same position: no token attends to that padding, and position_ids skip it, so it changes nothing.
+// and reward_null, group and the row_ columns, which that trainer doesn't have names for. An sdpo row is one site or,
+// if hints accumulate, which requires a form of equal width, all sites in a rollout's row. Both sides end with its
+// target and differ only in the hint. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict the
+// target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the same
+// distance from the end of its row. In a form of equal width, the student is padded where the teacher has the hint, so
+// that both have the same position. No token attends to that padding, and position_ids skip it, so it doesn't change
+// anything.
 
 // lossMask replaces the pair table.
 const lossMask = "sdpo_loss_mask"
@@ -52,8 +53,8 @@ func composerName(c *Channel, name string) string {
 }
 
 // endTogether checks that an sdpo row has one teacher, because the layout can't express more, and that its student ends
-// where the teacher does. If there are several sites, the mask can't say where in the student their targets are, unless
-// both sides have them at the same position.
+// where the teacher does. If there are several sites, the mask can't indicate where their targets are in the student,
+// unless both sides have them at the same position.
 func endTogether(r *Row, form Form) error {
 	sites := r.Meta.Sites
 	switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// IndexName is the file that lists the batches, under batches/. It is written after them: without it the folder is
-// incomplete. StepsName, in the same folder, lists the step files, and is written after these.
+// IndexName is the file that lists the batches, under batches/. It is written after them, so without it the folder is
+// incomplete. StepsName, in the same folder, lists the step files, and is written after those.
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
@@ -27,10 +27,10 @@ type Line struct {
 	Layout  string `json:"layout"`
 	Form
 	Rows    int   `json:"rows"`
-	Tokens  int64 `json:"tokens"`   // without padding, all sides
+	Tokens  int64 `json:"tokens"`   // on all sides, without padding
 	NActive int64 `json:"n_active"` // tokens in the loss
-	// Distinct is the number of tokens if tokens with the same prefix in the batch are counted once; 0 for rows of
-	// several sequences.
+	// Distinct is the number of tokens, with tokens that have the same prefix in the batch counted once. It is 0 for
+	// rows with several sequences.
 	Distinct  int64    `json:"distinct,omitempty"`
 	PadID     int64    `json:"pad_id"`
 	VocabSize int64    `json:"vocab_size"`
@@ -40,7 +40,8 @@ type Line struct {
 	Examples  []string `json:"examples"`  // example ids, indexed by row_example
 	Sites     []Site   `json:"sites"`
 	RowInfo   []Meta   `json:"row_info"` // one per row
-	// Reference is the fingerprint of the source of the ref_ columns: model, tokenizer, template and length limit.
+	// Reference is the fingerprint of the source of the ref_ columns, which consists of the model, tokenizer, template
+	// and length limit.
 	Reference string     `json:"reference,omitempty"`
 	Proof     BatchProof `json:"proof"`
 }
@@ -57,14 +58,14 @@ type Site struct {
 	Effect *Effect `json:"effect,omitempty"` // the effect of its hint, if collator.teacher measured it
 }
 
-// Effect is a hint's effect on the predictions of its target's tokens: unweighted means over these, in nats. The
-// divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]; the two are equal
-// if it was computed from all logits.
+// Effect is a hint's effect on the predictions for its target's tokens, as unweighted means over those tokens, in nats.
+// The divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]. The two are
+// equal if the divergence was computed from all logits.
 type Effect struct {
-	Route  string  `json:"route"` // logits, dumps: from all logits; top_k: a bracket
+	Route  string  `json:"route"` // logits, dumps: computed from all logits; top_k: a bracket
 	Lower  float64 `json:"jsd_lower"`
 	Upper  float64 `json:"jsd_upper"`
-	Max    float64 `json:"jsd_max,omitempty"` // over the tokens; absent for a bracket
+	Max    float64 `json:"jsd_max,omitempty"` // maximum over the tokens; absent for a bracket
 	Target float64 `json:"target"`            // log p(token | hint) - log p(token)
 }
 
@@ -76,13 +77,13 @@ func (e *Effect) Amount() string {
 	return fmt.Sprintf("%.3g to %.3g nats", e.Lower, e.Upper)
 }
 
-// BatchProof lets a batch be checked; the per-row part is in row_info.
+// BatchProof lets a batch be checked; its per-row counterpart is in row_info.
 type BatchProof struct {
 	SHA256      string  `json:"sha256"`      // of the file
 	Terminators []int32 `json:"terminators"` // ids that end a turn
 }
 
-// indexed is a list of distinct texts in order of first use, and each row's index into it.
+// indexed is a list of distinct strings in order of first use, with each row's index into it.
 type indexed struct {
 	list []string
 	at   []int
@@ -99,7 +100,7 @@ func (x *indexed) add(s string) {
 	x.at = append(x.at, i)
 }
 
-// lists returns the rollouts and examples of a batch.
+// lists returns a batch's rollouts and examples.
 func lists(rows []*Row) (rollouts, examples *indexed) {
 	rollouts, examples = &indexed{seen: map[string]int{}}, &indexed{seen: map[string]int{}}
 	runs := map[string]int{}
@@ -116,7 +117,7 @@ func lists(rows []*Row) (rollouts, examples *indexed) {
 	return rollouts, examples
 }
 
-// rollout names the record a row is part of: rows with the same name belong to the same record.
+// rollout names the record that a row belongs to. Rows with the same name belong to the same record.
 func (m *Meta) rollout() string { return strconv.FormatInt(m.Ordinal, 10) + "-" + m.Record }
 
 // ReadIndex reads the lines of an index.
@@ -129,7 +130,7 @@ func ReadIndex(path string) ([]Line, error) {
 	return lines, err
 }
 
-// maxLineBytes bounds a line of an index, which has a few hundred bytes per row of its batch.
+// maxLineBytes bounds a line in an index, which takes a few hundred bytes per row in its batch.
 const maxLineBytes = 32 << 20
 
 // EachLine calls f with each line of an index, in order.

@@ -45,16 +45,16 @@ func (e *Encoded) read(from func(*Encoded) ([]byte, error)) (*Row, error) {
 	return readRow(b)
 }
 
-// KeptBy sets read as the function that reads the encodings of rows, which are all stored elsewhere. read is called
-// concurrently.
+// KeptBy sets read as the function that reads the encodings of the rows, which must all be stored elsewhere. read is
+// called concurrently.
 func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.kept = read }
 
 func (s *Spool) place(e *entry) (Encoded, error) {
 	return readPlace(io.NewSectionReader(s.file, e.Offset, int64(placeWidth)))
 }
 
-// Divide writes the batches of a spool of kept rows to n parts with about the same number of bytes of rows each, in
-// order, starting with part 0. WriteKept makes the batches of a part.
+// Divide divides the batches in a spool of kept rows into n parts with about the same number of row bytes each, in
+// order, starting with part 0. WriteKept makes the batches in a part.
 func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error)) (err error) {
 	if err := s.file.Flush(); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 	return nil
 }
 
-// jobHead begins a batch of a part; the places of its rows follow.
+// jobHead begins a batch in a part. It is followed by the places of the batch's rows.
 type jobHead struct {
 	Channel uint8
 	Split   Split
@@ -121,7 +121,7 @@ type jobHead struct {
 	Rows    uint32
 }
 
-// maxBatchRows limits the number of rows that a part may claim for a batch.
+// maxBatchRows limits the number of rows that a part may claim a batch to have.
 const maxBatchRows = 1 << 24
 
 // readJob reads the next batch of a part, or returns io.EOF.
@@ -176,8 +176,8 @@ func (spec Spec) KeptIn(part io.Reader) iter.Seq2[*Encoded, error] {
 	}
 }
 
-// WriteKept writes the batches of a part of a divided spool into the spec's folder, without an index: their lines are
-// passed to put, in order, with their additions to the counts of "channel/split".
+// WriteKept writes the batches in a part of a divided spool to the spec's folder, without an index. Their lines are
+// passed to put, in order, with the amounts they add to the counts for "channel/split".
 func (spec Spec) WriteKept(
 	ctx context.Context, part io.Reader, read func(*Encoded) ([]byte, error),
 	put func(line []byte, key string, c Count) error,

@@ -7,9 +7,10 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// WriteParquet writes the sft rows of a split as Parquet, one per row, in the order of the batches: input_ids and
-// labels, which TRL's SFTTrainer uses directly instead of tokenising texts again, row_weight, and the example's id. dir
-// is the folder of the index; every batch is checked as it is read (see Read). It returns the number of rows.
+// WriteParquet writes a split's sft rows as Parquet, one record per row, in the order of the batches. The columns are
+// input_ids and labels, which TRL's SFTTrainer uses directly instead of retokenising texts, row_weight, and the
+// example's id. dir is the folder of the index. Every batch is checked as it is read (see Read). WriteParquet returns
+// the number of rows.
 func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List},
@@ -23,8 +24,8 @@ func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) 
 	})
 }
 
-// WriteLossMasks is like WriteParquet, for SkyRL's pre-tokenised rows: input_ids, and loss_mask, 1 where a token is
-// trained and 0 elsewhere. SkyRL passes on every other column, so no others are written.
+// WriteLossMasks is like WriteParquet, for SkyRL's pre-tokenised rows. It writes input_ids and loss_mask, which is 1
+// where a token is trained and 0 elsewhere. SkyRL passes on every other column, so no others are written.
 func WriteLossMasks(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List}, {Name: "loss_mask", Kind: tensors.Uint8List},
@@ -70,7 +71,7 @@ func writeParquet(
 	return rows, p.Close()
 }
 
-// tokenColumns returns a side's ids, and its labels: the id where trained, Ignored elsewhere.
+// tokenColumns returns a side's ids, and its labels, which are the ids where trained and Ignored elsewhere.
 func (s *Side) tokenColumns() (ids, labels []int64) {
 	ids, labels = make([]int64, len(s.IDs)), make([]int64, len(s.IDs))
 	for i, id := range s.IDs {

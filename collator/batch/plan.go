@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// windowBatches is how many batches' worth of rows are sorted by length together. A larger window would waste less
+// windowBatches is the number of batches whose rows are sorted by length together. A larger window would waste less
 // padding, but rows of equal length would share batches in every epoch.
 const windowBatches = 64
 
 // windowRows bounds a window of tiny rows.
 const windowRows = 1 << 14
 
-// planned is a batch: rows of one channel, split and variant.
+// planned is a batch of rows from one channel, split and variant.
 type planned struct {
 	channel *Channel
 	split   Split
@@ -55,7 +55,7 @@ type planner struct {
 	windows uint64
 }
 
-// full reports whether e no longer fits in the window.
+// full reports whether e doesn't fit into the window.
 func (p *planner) full(e *entry) bool {
 	if len(p.window) == 0 {
 		return false
@@ -81,7 +81,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 		}
 		batches = cut(rows, p.budget, p.form.forChannel(c, layout).EqualWidth)
 	}
-	if !p.order.Added && !p.order.Task { // a window's batches are ordered by length: shuffle them
+	if !p.order.Added && !p.order.Task { // a window's batches are ordered by length, so shuffle them
 		slices.SortStableFunc(batches, func(a, b []entry) int {
 			return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].Hash),
 				mix(p.order.Seed, p.order.Epoch, p.windows, b[0].Hash))
@@ -97,14 +97,14 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	return true
 }
 
-// byLength sorts longest first; equal lengths stay shuffled.
+// byLength sorts rows by length, longest first. Rows of equal length remain shuffled.
 func byLength(rows []entry) []entry {
 	slices.SortStableFunc(rows, func(a, b entry) int { return b.total() - a.total() })
 	return rows
 }
 
-// cut makes padded batches from rows, in their order. A row longer than the budget is a batch of its own. If the sides
-// are of equal width, each costs as much as the longer one.
+// cut makes padded batches from rows, in order. A row longer than the budget gets its own batch. If the sides have
+// equal widths, each costs as much as the longer one.
 func cut(rows []entry, budget int, equal bool) [][]entry {
 	var out [][]entry
 	from := 0
@@ -134,8 +134,8 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 	return append(out, rows[from:])
 }
 
-// pack fills sequences of up to budget tokens. If the rows may be sorted, each goes, longest first, into the first
-// sequence that has room; otherwise into the last one, so that rows that follow each other stay together.
+// pack fills sequences of up to budget tokens. If the rows may be sorted, each row goes, longest first, into the first
+// sequence with room for it. Otherwise it goes into the last sequence, so that consecutive rows stay together.
 func pack(rows []entry, budget int, sorted bool) [][]entry {
 	var out [][]entry
 	var room []int

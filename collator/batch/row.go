@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Side is one sequence of tokens in a row: the only one, the chosen or rejected one of a pair, or a student's or
-// teacher's.
+// Side is a sequence of tokens in a row. It is the only one, one of a pair's chosen and rejected ones, or a student's
+// or teacher's.
 type Side struct {
 	IDs      []int32     // [T]
 	Trained  []chat.Span // tokens in the loss; sorted, disjoint, never position 0 (nothing predicts it)
@@ -46,29 +46,32 @@ func (s *Side) Active() (n int) {
 
 // Row is a row of a channel.
 type Row struct {
-	Sides  []Side  // one per side of the channel; sdpo: the student's, then one per teacher
+	Sides  []Side  // one per side in the channel; for sdpo the student's, followed by one per teacher
 	Weight float32 // weight of each of its tokens, or pairs, in the loss
 	Meta   Meta
 }
 
 // Meta describes a row apart from its tokens. It is written to its batch's line as an item of row_info.
 type Meta struct {
-	Record   string   `json:"record"`           // hash of the record
-	Ordinal  int64    `json:"ordinal"`          // position of the record among those collated, from 0
-	Part     int      `json:"part"`             // index of the row within the record, from 0
-	Run      int      `json:"run"`              // collection run of the example
-	Example  string   `json:"example"`          // id of the example
-	Turn     string   `json:"turn,omitempty"`   // turn id within the example
-	Messages []int    `json:"messages"`         // the trained messages, as indices into the record's
-	IDs      string   `json:"ids"`              // "sampled": as given by the source; "rendered": made from text
-	OnPolicy string   `json:"on_policy"`        // same, other, unknown
-	Fidelity string   `json:"fidelity"`         // the row's grade: ids+logprobs, ids, text, partial
-	Gaps     []string `json:"gaps,omitempty"`   // why it is not higher, as far as the source knows: no_tools, ...
-	Proven   []string `json:"proven,omitempty"` // parts checked with the model's tokenizer: prompt_tokens, ids
-	Args     string   `json:"args_roundtrip"`   // exact, value (same value, other text), raw (as sampled), none (no calls)
-	Prompt   int      `json:"prompt,omitempty"` // tokens of a preference's common prompt
-	Open     []int    `json:"open,omitempty"`   // the trained messages without a stop token, because the template writes none
-	Flags    []string `json:"flags,omitempty"`  // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
+	Record   string `json:"record"`         // hash of the record
+	Ordinal  int64  `json:"ordinal"`        // position of the record among those collated, starting at 0
+	Part     int    `json:"part"`           // index of the row within the record, starting at 0
+	Run      int    `json:"run"`            // collection run of the example
+	Example  string `json:"example"`        // id of the example
+	Turn     string `json:"turn,omitempty"` // turn id within the example
+	Messages []int  `json:"messages"`       // the trained messages, as indices into the record's
+	IDs      string `json:"ids"`            // "sampled": as given by the source; "rendered": made from text
+	OnPolicy string `json:"on_policy"`      // same, other, unknown
+	Fidelity string `json:"fidelity"`       // the row's grade: ids+logprobs, ids, text, partial
+	// why the grade is not higher, as far as the source knows: no_tools, ...
+	Gaps   []string `json:"gaps,omitempty"`
+	Proven []string `json:"proven,omitempty"` // parts checked with the model's tokenizer: prompt_tokens, ids
+	// exact, value (same value, different text), raw (as sampled), none (no calls)
+	Args   string `json:"args_roundtrip"`
+	Prompt int    `json:"prompt,omitempty"` // number of tokens in a preference's common prompt
+	// the trained messages without a stop token, because the template doesn't write one
+	Open  []int    `json:"open,omitempty"`
+	Flags []string `json:"flags,omitempty"` // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
 	// Changed counts trained turns whose context isn't the recorded one, by change (see builders.Changed).
 	Changed map[string]int64 `json:"changed,omitempty"`
 	Proof   []Proof          `json:"proof"` // one per side
@@ -77,7 +80,7 @@ type Meta struct {
 	Ref *Ref    `json:"reference,omitempty"` // dpo only
 
 	Sites    []RowSite `json:"sites,omitempty"`    // sdpo only
-	Sampling *Sampling `json:"sampling,omitempty"` // how ids were sampled, if the source says
+	Sampling *Sampling `json:"sampling,omitempty"` // how ids were sampled, if the source reports it
 }
 
 // Sampling describes how a rollout was sampled. If LogProbs is processed, a trainer must divide its logits by the
@@ -88,20 +91,20 @@ type Sampling struct {
 	LogProbs    string  `json:"logprobs"` // "raw": the model's own; "processed": after temperature and top_p
 }
 
-// Scored holds the rl channel's additions to a row.
+// Scored holds the data that the rl channel adds to a row.
 type Scored struct {
 	Reward    float64 `json:"reward"` // 0 where Null
 	Null      bool    `json:"null"`   // the rollout was not scored
-	Group     int64   `json:"group"`  // number of the task, in order of first appearance
+	Group     int64   `json:"group"`  // task number, in order of first appearance
 	Advantage float64 `json:"advantage"`
 
-	// TeacherTopK is the number of log-probs per token that the source wants from a teacher for the task. 0 means only
-	// the token's own, a negative number none, and nil the configured number.
+	// TeacherTopK is the number of log-probs per token that the source requests from a teacher for the task. 0 means
+	// only the token's own log-prob, a negative number means none, and nil means the configured number.
 	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
 	Teacher     *Taught `json:"teacher,omitempty"` // a teacher's answer, if one was asked
 }
 
-// Taught holds the answers of one or more teachers about a row of the rl channel.
+// Taught holds one or more teachers' answers about a row in the rl channel.
 type Taught struct {
 	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
 	LogProb *float64           `json:"mean_logprob,omitempty"` // mean over the trained tokens, in nats
@@ -109,19 +112,19 @@ type Taught struct {
 	Failed  string             `json:"failed,omitempty"`       // why the answer is missing
 }
 
-// Ref holds log-probs of a pair under the reference model, summed over labels, in nats.
+// Ref holds a pair's log-probs under the reference model, summed over labels, in nats.
 type Ref struct {
 	Chosen   float64 `json:"chosen"`
 	Rejected float64 `json:"rejected"`
 }
 
-// Proof lets a side be checked without the run. Hashes are SHA-256 in hex.
+// Proof makes it possible to check a side without the run. Hashes are SHA-256 in hex.
 type Proof struct {
 	Text   string `json:"text"`           // hash of the text of all tokens
 	Target string `json:"target"`         // hash of the texts of the trained runs, each followed by a NUL
 	IDs    string `json:"ids,omitempty"`  // hash of the trained ids, as little-endian int32, if the source has them
 	Open   int    `json:"open,omitempty"` // number of trained runs that don't end in a terminator
-	// the tokenizer does not restore the text exactly; hashes are of the restored text
+	// the tokenizer does not restore the text exactly, so the hashes are of the restored text
 	Lossy bool `json:"lossy,omitempty"`
 	// Owners lists the owner of each run of tokens.
 	Owners Owners `json:"owners,omitempty"`
@@ -134,13 +137,13 @@ type Owner struct {
 	Why     string // InLoss, or why the tokens are not trained
 }
 
-// Why tokens are or are not trained.
+// Reasons why tokens are or are not trained.
 const (
 	InLoss     = "trained"
 	Context    = "context"     // a message that is not the assistant's
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
-	Filler     = "filler"      // inserted into a turn by the template; no model wrote it
+	Filler     = "filler"      // inserted into a turn by the template; not written by a model
 	Reasoning  = "reasoning"   // the reasoning of a turn that is trained without it
 	OtherPart  = "other_part"  // a part of a turn whose other part is trained
 	Hint       = "hint"        // the teacher's hint
@@ -150,7 +153,7 @@ const (
 	CutOff     = "cut_off"     // a redaction tag, or the terminator of a turn that the model did not end
 )
 
-// Owners are the owners of a side's tokens, in order.
+// Owners lists the owners of a side's tokens, in order.
 type Owners []Owner
 
 // MarshalJSON writes [[end, message, why], ...].
@@ -172,7 +175,7 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &[3]any{&o.End, &o.Message, &o.Why})
 }
 
-// begin returns where the first trained turn of a side begins: the tokens before it are its prompt, including any that
+// begin returns where the first trained turn of a side begins. The tokens before it are its prompt, including any that
 // the template inserts before the model's own text.
 func (p *Proof) begin() int {
 	at := 0
@@ -185,23 +188,23 @@ func (p *Proof) begin() int {
 	return at
 }
 
-// Prompts returns the number of tokens before the first trained turn of a pair's sides, and whether both sides have the
-// same ones: log-probs of answers to different prompts can't be compared.
+// Prompts returns the number of tokens before the first trained turn on each of a pair's sides, and whether both sides
+// have the same tokens there. Log-probs of answers to different prompts can't be compared.
 func (r *Row) Prompts() (chosen, rejected int, same bool) {
 	a, b := r.Meta.Proof[0].begin(), r.Meta.Proof[1].begin()
 	return a, b, slices.Equal(r.Sides[0].IDs[:min(a, len(r.Sides[0].IDs))], r.Sides[1].IDs[:min(b,
 		len(r.Sides[1].IDs))])
 }
 
-// Encoded is a row for a spool: its encoding, or the place where that is stored. Rows are encoded by their makers, in
-// parallel; the spool takes them one by one.
+// Encoded is a row for a spool. It holds the encoding, or the location where that is stored. Rows are encoded in
+// parallel where they are made, and the spool accepts them one by one.
 type Encoded struct {
 	Variant uint8
 	Length  [maxSides]uint32
 	Bytes   uint32 // of the encoding
 	Sum     uint64 // xxh3 of an encoding stored elsewhere, which the reader checks
 
-	// Where it is stored, if elsewhere, and the facts that were unknown when the row was made.
+	// Where the encoding is stored, if elsewhere, and the facts that were unknown when the row was made.
 	File    int   `json:"-"`
 	Offset  int64 `json:"-"`
 	Ordinal int64 `json:"-"` // position of the row's record among those collated
@@ -223,7 +226,8 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	for i := range c.Sides {
 		all := seqs(c, []*Row{r}, i)
 		for _, s := range all {
-			e.Length[i] = max(e.Length[i], uint32(len(s.IDs)*len(all))) // cells including padding to the longest
+			// cells, including padding to the longest sequence
+			e.Length[i] = max(e.Length[i], uint32(len(s.IDs)*len(all)))
 		}
 	}
 	var err error
@@ -244,8 +248,8 @@ func (e *Encoded) Append(dst []byte) []byte {
 // Free releases the memory of a row that will not be spooled. It must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
 
-// rowHead is the width of the part of a row that is known only once all earlier rows are: its record's ordinal and its
-// task.
+// rowHead is the width of the part of a row that is known only once all earlier rows are. This part consists of its
+// record's ordinal and its task.
 const rowHead = 8 + 8
 
 // number sets the ordinal and the task in an encoding.
@@ -256,14 +260,14 @@ func (e *Encoded) number(data []byte) {
 	}
 }
 
-// rowFields are the first fields of a row's encoding, up to its description as JSON.
+// rowFields contains the first fields of a row's encoding, up to its description as JSON.
 type rowFields struct {
 	Group, Ordinal int64 // rowHead
 	Meta, Sides    uint32
 	Weight         float32
 }
 
-// sideFields are the lengths of a side's lists, which follow.
+// sideFields contains the lengths of a side's lists, which follow it.
 type sideFields struct{ IDs, Trained, LogProbs uint32 }
 
 // appendRow encodes a row for the spool.

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// RowSite is an error site of an sdpo row. The first side of such a row is the student's; the others are teachers': the
-// student's tokens up to the end of their targets, with hints spliced in.
+// RowSite is an error site in an sdpo row. The first side of an sdpo row is the student's. The others are teachers',
+// which consist of the student's tokens up to the end of their targets, with hints spliced in.
 type RowSite struct {
 	Site       int    `json:"site"` // index in the record's sites
 	HintSHA256 string `json:"hint_sha256"`
@@ -18,7 +18,7 @@ type RowSite struct {
 	Class      string `json:"class"`  // of the error
 	Source     string `json:"source"` // of the hint
 	Target     string `json:"target"` // failed_turn, next_turn
-	// Mode is how the hint is placed in the context: system, user, append, line, prepend, lead, below; NoHint in a
+	// Mode is how the hint is placed in the context: system, user, append, line, prepend, lead or below; or NoHint in a
 	// control run.
 	Mode    string `json:"mode"`
 	Teacher int    `json:"teacher"`
@@ -26,7 +26,8 @@ type RowSite struct {
 	Hint    int32  `json:"hint"` // number of tokens in the hint; 0 if and only if Mode is NoHint
 	// Neutral holds the tokens of a neutral hint that would replace the hint.
 	Neutral []int32 `json:"neutral,omitempty"`
-	// Contrast holds the tokens of a wrong hint that would replace the hint: the hint of another site of the task.
+	// Contrast holds the tokens of a wrong hint that would replace the hint. It is the hint for another of the task's
+	// sites.
 	Contrast []int32     `json:"contrast,omitempty"`
 	Pairs    []chat.Span `json:"pairs"` // the target's tokens, as positions in the student
 	// Weight is the weight of each pair, if it differs from the row's.
@@ -49,13 +50,13 @@ func (s *RowSite) PairWeight(row float32) float32 {
 	return row
 }
 
-// NoHint is the mode of a site whose hint was deliberately omitted: its teacher reads the student's text.
+// NoHint is the mode of a site whose hint was deliberately omitted, so its teacher reads the student's text.
 const NoHint = "none"
 
 // sound reports whether the hint has tokens if and only if its mode requires them.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
-// shift returns how many tokens of hints a teacher has before the student's token at a position.
+// shift returns the number of hint tokens that a teacher has before the student's token at a position.
 func (r *Row) shift(teacher, at int) (by int) {
 	for i := range r.Meta.Sites {
 		if s := &r.Meta.Sites[i]; s.Teacher == teacher && int(s.At) <= at {
@@ -65,7 +66,8 @@ func (r *Row) shift(teacher, at int) (by int) {
 	return by
 }
 
-// seqs returns the sequences of a side of the batch: one per row, but as many teachers as a row has.
+// seqs returns the sequences on one side of the batch. There is one per row, except that all of an sdpo row's teachers
+// are included.
 func seqs(c *Channel, rows []*Row, side int) (out []*Side) {
 	for _, r := range rows {
 		if c == SDPO && side == 1 {
@@ -79,7 +81,7 @@ func seqs(c *Channel, rows []*Row, side int) (out []*Side) {
 	return out
 }
 
-// sitesOf lists the sites of a batch: pair_site holds positions in this list.
+// sitesOf lists a batch's sites. pair_site holds positions in this list.
 func sitesOf(rows []*Row) []Site {
 	out := []Site{}
 	for _, r := range rows {
@@ -155,7 +157,7 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	return append(dst, tensors.Of("pair_weight", w, len(w)))
 }
 
-// lossMask returns a mask that is 1 at the positions of the teacher's logits that predict a target.
+// lossMask returns a mask that is 1 at the positions where the teacher's logits predict a target.
 func (a *assembly) lossMask() tensors.Tensor {
 	off := int64(0)
 	if a.form.SignedMask {
@@ -184,8 +186,8 @@ func (a *assembly) ownTurns() tensors.Tensor {
 	})
 }
 
-// Splices checks that every teacher consists of the student's tokens with hints in between, that pairs are within both,
-// and that no target sees the hint of a later one.
+// Splices checks that every teacher consists of the student's tokens with hints in between, that pairs are within both
+// sides, and that no target sees the hint for a later one.
 func (r *Row) Splices() error {
 	student := r.Sides[0].IDs
 	for k := range r.Sides[1:] {
@@ -221,8 +223,8 @@ func (r *Row) Splices() error {
 	return nil
 }
 
-// inTurn checks that no hint of a teacher precedes the end of an earlier target. sites are in the order of the hints; a
-// site without pairs is the second of its target.
+// inTurn checks that none of a teacher's hints precedes the end of an earlier target. sites are in the order of the
+// hints. A site without pairs shares its target with an earlier site.
 func inTurn(sites []RowSite) error {
 	end, of := 0, 0
 	for _, s := range sites {
@@ -318,7 +320,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 	return nil
 }
 
-// sequences reads the ids of a side where its mask is 1.
+// sequences reads a side's ids where its mask is 1.
 func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	ids, shape := items[int64](r, prefix+"input_ids", 2)
 	mask, _ := items[int64](r, prefix+"attention_mask", 2)

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// Split is one part of the data set, training or validation; its name is a folder below the channel's.
+// Split is one part of the data set, training or validation. Its name is also the name of a folder below the channel's.
 type Split uint8
 
 // The splits.
@@ -36,12 +36,12 @@ type Spool struct {
 	bytes   int64                          // of all encodings
 }
 
-// Order determines the order in which rows are trained.
+// Order determines the order in which rows are used for training.
 type Order struct {
 	Seed  uint64
 	Epoch uint64
-	Added bool // rows stay in the order in which they were added
-	Task  bool // rows of a group stay together; groups are shuffled
+	Added bool // rows are kept in the order in which they were added
+	Task  bool // a group's rows are kept together; groups are shuffled
 }
 
 // NewSpool starts a spool in dir, which must exist. Its files are temporary.
@@ -59,7 +59,7 @@ func (s *Spool) Close() error {
 	return s.file.Close()
 }
 
-// BeginGroup begins a group of rows, the ones of a task.
+// BeginGroup begins a group of rows, which belong to the same task.
 func (s *Spool) BeginGroup() { s.groups++ }
 
 // Add adds a row, whose encoding must not be used again. Adding the same rows in the same order gives the same output.
@@ -121,8 +121,8 @@ func (s *Spool) read(e *entry) (*Row, error) {
 // maxSides is the largest number of sides in any channel.
 const maxSides = 2
 
-// entry holds the facts about a row that planning batches requires. Its encoding sorts the way batches are made: by
-// channel, split and variant, then shuffled or in the order of the rows.
+// entry holds the facts about a row that are needed for planning batches. Its encoding sorts in the order in which
+// batches are made, by channel, split and variant, then shuffled or in row order.
 type entry struct {
 	Channel uint8
 	Split   Split
@@ -136,7 +136,7 @@ type entry struct {
 
 var entryWidth = binary.Size(entry{})
 
-// total returns the number of tokens of the row over all sides.
+// total returns the number of tokens in the row, over all sides.
 func (e *entry) total() (n int) {
 	for _, l := range e.Length {
 		n += int(l)
@@ -144,7 +144,7 @@ func (e *entry) total() (n int) {
 	return n
 }
 
-// mix hashes a row's number into the order of an epoch (MurmurHash3's finaliser over each word).
+// mix hashes a row's number to its position in the order of an epoch (MurmurHash3's finaliser over each word).
 func mix(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

@@ -18,16 +18,16 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// A step file combines all channels of a step, as the reference composite trainer's collator returns them: the rows of
-// an rl batch, then the rows of an sdpo batch, padded to one width, and the pairs of a dpo batch next to them. It is
-// assembled solely from batches in the composer layout, of which an sdpo batch must have sides of equal width, so that
-// it can be made again and compared.
+// A step file combines all channels in a step, as the reference composite trainer's collator returns them. It contains
+// the rows of an rl batch, followed by the rows of an sdpo batch, padded to the same width, and the pairs of a dpo
+// batch next to them. It is assembled solely from batches in the composer layout, where the sides of an sdpo batch must
+// have equal widths, so that it can be reassembled and compared.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
 //	old_logprobs                                                 [B,T]  where the rollouts have them
 //	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
-//	dpo_...                                                      [B',T'] as in the dpo batch, of one width; dpo_row_
+//	dpo_...                                                      [B',T'] as in the dpo batch, of equal width; dpo_row_
 
 // stepsFolder holds the step files that StepsName lists.
 const stepsFolder = "steps"
@@ -36,15 +36,15 @@ const stepsFolder = "steps"
 type step struct {
 	File    string   `json:"file"` // relative to the folder of the list
 	Split   string   `json:"split"`
-	Batches []string `json:"batches"` // the files it is made from, at most one per channel
+	Batches []string `json:"batches"` // the files that the step is made from, at most one per channel
 	Rows    int      `json:"rows"`    // number of rollouts and sites
-	Pairs   int      `json:"pairs"`   // of the dpo part
+	Pairs   int      `json:"pairs"`   // in the dpo part
 	// ByExample reports whether each row is an example; see byexample.go.
 	ByExample bool   `json:"by_example,omitempty"`
 	SHA256    string `json:"sha256"`
 }
 
-// stepChannels are the channels of a step, in the order of their rows.
+// stepChannels lists the channels in a step, in the order of their rows.
 var stepChannels = []string{"rl", "sdpo", "dpo"}
 
 // planSteps distributes the batches of each split evenly over as many steps as its longest channel has batches.
@@ -71,9 +71,10 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 	return steps
 }
 
-// WriteSteps writes the step files of the batches in dir, and their list last. With byExample a row is an example:
-// batches of the channels rl and sdpo have to be in the order of the examples. It returns the number of steps, and the
-// number of sdpo rows that match no row of a step because the rollout was cut elsewhere or lacks a row.
+// WriteSteps writes the step files for the batches in dir, and finally their list. With byExample, a row is an example,
+// and batches in the rl and sdpo channels have to be in the order of the examples. WriteSteps returns the number of
+// steps, and the number of sdpo rows that don't match a row in any step because the rollout was cut elsewhere or lacks
+// a row.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {
@@ -105,11 +106,11 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	return len(m.plan), m.apart(), durable.WriteFile(filepath.Join(dir, StepsName), list.Bytes())
 }
 
-// StepProblem is a step file that differs from the one its batches produce.
+// StepProblem describes a step file that differs from the one that its batches produce.
 type StepProblem struct{ File, Text string }
 
-// CheckSteps makes every step of the batches in dir again and compares. listed holds the files in the list; without a
-// list, nothing is checked.
+// CheckSteps remakes every step from the batches in dir and compares it with its file. listed contains the files in the
+// list. Without a list, nothing is checked.
 func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
 	path := filepath.Join(dir, StepsName)
 	f, err := durable.Open(path)
@@ -170,7 +171,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 type stepMaker struct {
 	dir   string
 	plan  [][]*Line // the batches of each step
-	hints hints     // for steps by example, the sdpo rows not yet in any step; otherwise nil
+	hints hints     // for steps by example, the sdpo rows that aren't in any step yet; otherwise nil
 	form  Form      // of these rows
 }
 
@@ -201,7 +202,7 @@ func newStepMaker(dir string, byExample bool) (*stepMaker, error) {
 	return m, nil
 }
 
-// apart counts the sdpo rows that are in no step.
+// apart counts the sdpo rows that aren't in any step.
 func (m *stepMaker) apart() (n int) {
 	for _, rows := range m.hints {
 		n += len(rows)
@@ -272,13 +273,13 @@ type joint struct {
 	examples []tensors.Tensor // replaces parts if rows are examples
 }
 
-// part is a batch in a step: its rows follow the rows of earlier parts.
+// part is a batch in a step. Its rows follow the rows of earlier parts.
 type part struct {
 	line *Line
 	all  map[string]tensors.Tensor
 }
 
-// take adds a batch; batches must come in the order of stepChannels.
+// take adds a batch. Batches must be added in the order of stepChannels.
 func (j *joint) take(l *Line, all map[string]tensors.Tensor) {
 	if l.Channel == DPO.Name {
 		j.addPairs(l, all)
@@ -287,7 +288,7 @@ func (j *joint) take(l *Line, all map[string]tensors.Tensor) {
 	}
 }
 
-// addPairs adds a dpo batch, both sides of one width.
+// addPairs adds a dpo batch, giving both sides the same width.
 func (j *joint) addPairs(l *Line, all map[string]tensors.Tensor) {
 	width := max(all["dpo_chosen_input_ids"].Shape[1], all["dpo_rejected_input_ids"].Shape[1])
 	for name, t := range all {
@@ -356,7 +357,8 @@ func (j *joint) channels() tensors.Tensor {
 	return tensors.Of("row_channel", v, len(v))
 }
 
-// joinGrid stacks grids, padded to one width. A part without the grid contributes its other grid, or the fill value.
+// joinGrid stacks grids, padded to the same width. A part without the grid contributes its other grid, or the fill
+// value.
 func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.Tensor {
 	width, rows := 0, 0
 	for _, p := range j.parts {

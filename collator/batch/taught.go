@@ -7,19 +7,19 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Columns of the rl channel [R,T,K]: a teacher's most probable tokens AT each position, given the tokens before it,
-// best first. Missing entries are -1 and -inf; a row that the teacher could not be asked about has only missing
+// Columns in the rl channel [R,T,K] with a teacher's most probable tokens AT each position, given the preceding tokens,
+// best first. Missing entries are -1 and -inf. A row that the teacher could not be asked about has only missing
 // entries.
 const (
 	TeacherIDs      = "teacher_topk_ids"
 	TeacherLogProbs = "teacher_topk_logprobs"
 )
 
-// maxSumExcess is the maximum by which the sum of a position's probabilities may exceed 1 through rounding.
+// maxSumExcess is the maximum by which rounding may make the sum of a position's probabilities exceed 1.
 const maxSumExcess = 0.05
 
-// checkTaught checks a teacher's columns against each row's row_info: the stated number of entries at every token but
-// the first, or none at all.
+// checkTaught checks a teacher's columns against each row's row_info. They must have the stated number of entries at
+// every token but the first, or none at all.
 func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	top, err := tensors.Items[int64](ids)
 	if err != nil {
@@ -59,8 +59,8 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	return nil
 }
 
-// checkEntries checks one position: possible log-probs, distinct tokens, best first, at least the required number, and
-// nothing after them.
+// checkEntries checks one position. It must have possible log-probs and distinct tokens, best first, with at least the
+// required number of entries and nothing after them.
 func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error {
 	n, mass := 0, 0.0
 	for n < len(ids) && ids[n] >= 0 {

@@ -24,15 +24,17 @@ type Layout uint8
 const (
 	Padded Layout = iota // one per row, padded on the right
 	Packed               // end to end in one row; sft only
-	// Like Padded, with the names of the reference composite trainer; all channels but sft. See composer.go.
+	// Like Padded, but with the names used by the reference composite trainer; for all channels except sft. See
+	// composer.go.
 	Composer
 )
 
 // Form holds the settings, other than the layout, that differ between trainers.
 type Form struct {
 	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained; 0 means Ignored
-	// For sdpo in the composer layout: the student is as wide as the teacher, padded where the teacher has the hint;
-	// the loss mask holds IgnoreIndex instead of 0 outside the loss; there is a mask of the model's own turns.
+	// For sdpo in the composer layout. EqualWidth makes the student as wide as the teacher, padded where the teacher
+	// has the hint. SignedMask puts IgnoreIndex instead of 0 into the loss mask outside the loss. ResponseMask adds a
+	// mask of the model's own turns.
 	EqualWidth   bool `json:"equal_width,omitempty"`
 	SignedMask   bool `json:"signed_mask,omitempty"`
 	ResponseMask bool `json:"response_mask,omitempty"`
@@ -68,18 +70,18 @@ func (l Layout) forChannel(c *Channel) Layout {
 	return l
 }
 
-// Spec describes how batches are written.
+// Spec specifies how batches are written.
 type Spec struct {
 	Dir         string // the folder for index.jsonl and <channel>/<split>/; created if missing
 	Budget      int    // tokens per batch, including padding
 	Layout      Layout // for the channels that support it; the others use Padded
 	Form        Form
-	ByExample   bool    // in the file that Assembled.Write writes, each row is an example
+	ByExample   bool    // in the file written by Assembled.Write, each row is an example
 	PadID       int64   // value of input_ids past the end of a row
 	VocabSize   int64   // ids are smaller than this
 	Tokenizer   string  // fingerprint
 	Template    string  // fingerprint
-	Reference   string  // fingerprint of the source of the rows' reference log-probs; empty without these
+	Reference   string  // fingerprint of the source of the rows' reference log-probs; empty without reference log-probs
 	Terminators []int32 // ids that end a turn
 	Workers     int     // batches assembled concurrently; 0 means 1
 	// Finish completes a row before it is assembled. It is called concurrently.
@@ -103,7 +105,7 @@ func (c Count) Plus(d Count) Count {
 	}
 }
 
-// Write writes the spool's rows as batches, in order, and the index last. It replaces batches left by an earlier,
+// Write writes the spool's rows as batches, in order, followed by the index. It replaces batches left by an earlier,
 // unfinished write, and returns the counts by "channel/split".
 func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) {
 	if err := s.file.Flush(); err != nil {
@@ -138,8 +140,8 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 	return counts, index.Commit()
 }
 
-// writeJobs assembles batches of the rows that a function reads, in parallel, and passes their lines to put, in order,
-// with their additions to the counts of "channel/split".
+// writeJobs assembles batches from the rows that a function reads, in parallel. It passes their lines to put, in order,
+// with the amounts they add to the counts for "channel/split".
 func (spec *Spec) writeJobs(
 	ctx context.Context, jobs iter.Seq2[job, error], rows func(job) ([]*Row, error),
 	put func(line []byte, key string, c Count) error,
@@ -167,7 +169,7 @@ func (spec *Spec) writeJobs(
 	return err
 }
 
-// readRows reads the rows of a batch.
+// readRows reads a batch's rows.
 func readRows[T any](of []T, read func(*T) (*Row, error)) ([]*Row, error) {
 	rows := make([]*Row, len(of))
 	for i := range of {
@@ -184,7 +186,7 @@ func readRows[T any](of []T, read func(*T) (*Row, error)) ([]*Row, error) {
 type job struct {
 	*planned
 	number int
-	places []Encoded // of its rows, for a batch of a part of a divided spool
+	places []Encoded // places of its rows, for a batch in a part of a divided spool
 }
 
 // jobs returns the batches in order.
@@ -204,13 +206,13 @@ func (s *Spool) jobs(spec *Spec) iter.Seq2[job, error] {
 	}
 }
 
-// finished is a batch that has been written: its line and its contribution to the counts.
+// finished is a batch that has been written, with its line and its contribution to the counts.
 type finished struct {
 	line  []byte
 	count Count
 }
 
-// count returns the counts of the batch of a line.
+// count returns the counts for the line's batch.
 func (l *Line) count() Count { return Count{1, int64(l.Rows), l.Tokens, l.NActive, l.Distinct} }
 
 func (p *planned) key() string { return p.channel.Name + "/" + p.split.String() }
@@ -247,7 +249,7 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 	return finished{text, l.count()}, err
 }
 
-// finish completes a batch's rows, and refuses rows that its layout can't hold.
+// finish completes a batch's rows, and returns an error for rows that its layout can't hold.
 func (spec *Spec) finish(p *planned, rows []*Row) error {
 	for _, r := range rows {
 		if spec.Finish != nil {

@@ -19,16 +19,17 @@ type Report struct {
 	Entries     int          `json:"entries"`     // numbers compared
 	Differ      int          `json:"differ"`      // of these
 	Differences []Difference `json:"differences"` // the first
-	Causes      []string     `json:"causes"`      // each would explain all differences in a term
+	Causes      []string     `json:"causes"`      // each explains all differences in a term
 	Loss        Number       `json:"loss"`        // ours
 	Warnings    []string     `json:"warnings"`
 }
 
-// Difference is a term whose value differs in the script.
+// Difference is a term whose value in the script differs from ours.
 type Difference struct {
-	Term  string `json:"term"`
-	Row   int    `json:"row"`            // row in the batch, from 0; for sdpo, the student's; -1: the whole batch
-	Token int    `json:"token"`          // position of the token in the row; -1: the whole row
+	Term string `json:"term"`
+	// row in the batch, starting at 0; for sdpo, the student's; -1 means the whole batch
+	Row   int    `json:"row"`
+	Token int    `json:"token"`          // position of the token in the row; -1 means the whole row
 	ID    int64  `json:"id"`             // of the token
 	Pair  *int   `json:"pair,omitempty"` // of sdpo
 	Yours Number `json:"yours"`
@@ -36,8 +37,8 @@ type Difference struct {
 	Why   string `json:"why"`
 }
 
-// maxRows is the maximum number of rows that a check accepts, maxDifferences the maximum number of differences that
-// it lists.
+// maxRows is the maximum number of rows that a check accepts, and maxDifferences is the maximum number of differences
+// that it lists.
 const (
 	maxRows        = 64
 	maxDifferences = 20
@@ -51,8 +52,8 @@ type checker struct {
 	report *Report
 }
 
-// Check compares the script's terms in the logits file with ours. tolerance is relative, and absolute for numbers below
-// 1.
+// Check compares the script's terms in the logits file with ours. The tolerance is relative, but absolute for numbers
+// below 1.
 func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, error) {
 	c := &checker{&columns{files: []*tensors.File{logits}}, o, tolerance, &Report{
 		Compared: []string{}, Differences: []Difference{}, Causes: []string{}, Warnings: []string{},
@@ -186,12 +187,12 @@ type grid struct {
 	name    string
 	side    *Tokens
 	trained []bool
-	yours   []float64 // nil means not given
+	yours   []float64 // nil means not provided
 	ours    []float64
 	at      [][]float64 // the term computed from logits at other positions
 }
 
-// elsewhere lists where a script may mistakenly read a token's logits, instead of the position before it.
+// elsewhere lists where a script may mistakenly read a token's logits, instead of at the preceding position.
 var elsewhere = []struct {
 	from int
 	what string
@@ -200,7 +201,7 @@ var elsewhere = []struct {
 	{-2, "the logits are shifted twice: those two places before a token predict the one before it"},
 }
 
-// grid computes our terms: sign times the log-probability of each trained token.
+// grid computes our terms, which are sign times the log-prob of each trained token.
 func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign float64) (*grid, error) {
 	g := &grid{name: name, side: side, trained: make([]bool, side.R*side.T)}
 	for i := range g.trained {
@@ -224,7 +225,7 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	return g, err
 }
 
-// logProbs returns sign times the log-probabilities of trained tokens, from logits at the given offset.
+// logProbs returns sign times the log-probs of trained tokens, from logits at the given offset.
 func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]float64, error) {
 	n := g.side.R * g.side.T
 	targets := slices.Repeat([]int32{kernels.IgnoreIndex}, n)
@@ -257,7 +258,8 @@ func (c *checker) logProbs(g *grid, from int, temperature, sign float64) ([]floa
 	return out, nil
 }
 
-// tokens reads the script's terms for a side's tokens, aligned by token. It returns nil if the script gave none.
+// tokens reads the script's terms for a side's tokens, aligned by token. It returns nil if the script didn't provide
+// any.
 func (c *checker) tokens(name string, side *Tokens) ([]float64, error) {
 	t, ok := c.yours.take("yours."+name, 2)
 	if !ok {
@@ -282,7 +284,7 @@ func (c *checker) tokens(name string, side *Tokens) ([]float64, error) {
 	return out, nil
 }
 
-// compare compares a term token by token, and looks for one mistake that would explain everything.
+// compare compares a term token by token, and looks for a single mistake that would explain all differences.
 func (c *checker) compare(g *grid) {
 	if g.yours == nil {
 		return
@@ -313,7 +315,7 @@ func (c *checker) compare(g *grid) {
 	}
 }
 
-// explain looks for one mistake that accounts for all of the script's terms.
+// explain looks for a single mistake that accounts for all of the script's terms.
 func (c *checker) explain(g *grid) {
 	all := func(want func(i int) float64) bool {
 		for i := range g.yours {
@@ -353,7 +355,7 @@ func (c *checker) explain(g *grid) {
 	}
 }
 
-// fits reports whether the script's terms equal the given ones at every trained token whose term in the script isn't 0.
+// fits reports whether the script's terms equal the given ones at every trained token where the script's term isn't 0.
 func (c *checker) fits(g *grid, terms []float64) bool {
 	n := 0
 	for i, on := range g.trained {
@@ -386,7 +388,7 @@ func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 	return factor, true
 }
 
-// column reads the script's per-row terms. It returns nil if the script gave none.
+// column reads the script's per-row terms. It returns nil if the script didn't provide any.
 func (c *checker) column(name string, rows int) ([]float64, error) {
 	t, ok := c.yours.take("yours."+name, 1)
 	if !ok {

@@ -79,8 +79,8 @@ func (c *checker) explainDPO(p kernels.Pairs, yours []float64) error {
 	return nil
 }
 
-// betaOf finds the beta that explains all of the script's losses: it searches with the first pair that distinguishes
-// betas.
+// betaOf finds the beta that explains all of the script's losses. It searches using the first pair whose losses for
+// extreme betas bracket the script's.
 func (c *checker) betaOf(p kernels.Pairs, yours []float64) (float64, bool) {
 	o := c.o.DPO
 	one := func(i int, beta float64) float64 {

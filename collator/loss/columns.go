@@ -7,11 +7,12 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// columns reads tensors from files by name; the first file that has one supplies it. The first error sticks.
+// columns reads tensors from files by name. A tensor comes from the first file that contains it. The first error
+// sticks.
 type columns struct {
 	files []*tensors.File
-	names map[string]string         // tensor names in files in the composer layout
-	made  map[string]tensors.Tensor // tensors that files in the composer layout have in another form
+	names map[string]string         // tensor names used by files in the composer layout
+	made  map[string]tensors.Tensor // tensors that files in the composer layout store in another form
 	err   error
 }
 
@@ -23,7 +24,7 @@ func (c *columns) has(name string) bool {
 	return ok
 }
 
-// find returns the file that supplies a tensor, and its name there.
+// find returns the file that contains a tensor, and the tensor's name there.
 func (c *columns) find(name string) (*tensors.File, string, bool) {
 	for _, own := range []string{name, c.names[name]} {
 		for _, f := range c.files {
@@ -35,7 +36,8 @@ func (c *columns) find(name string) (*tensors.File, string, bool) {
 	return nil, "", false
 }
 
-// take reads a tensor with the given number of dimensions. It returns false if no file has it, or after an error.
+// take reads a tensor with the given number of dimensions. It returns false if none of the files has it, or after an
+// error.
 func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	if t, ok := c.made[name]; ok {
 		return t, c.err == nil
@@ -44,7 +46,7 @@ func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	if c.err != nil || !ok {
 		return t, false
 	}
-	if info, _ := f.Lookup(own); len(info.Shape) != dims { // before it is read
+	if info, _ := f.Lookup(own); len(info.Shape) != dims { // checked before the tensor is read
 		c.err = fmt.Errorf("invalid tensor %s: got shape %v, expected %d dimensions", own, info.Shape, dims)
 		return t, false
 	}
@@ -52,7 +54,7 @@ func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	return t, c.err == nil
 }
 
-// fail records an error, unless there is one already.
+// fail records an error, unless one has already been recorded.
 func (c *columns) fail(format string, a ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf(format, a...)
@@ -161,7 +163,7 @@ func each(bits []uint16, value func(uint16) float32) []float32 {
 	return x
 }
 
-// gather copies rows of a matrix.
+// gather copies rows from a matrix.
 func gather(m kernels.Matrix, at []int) kernels.Matrix {
 	v := m.Cols
 	if m.DType == kernels.Float32 {

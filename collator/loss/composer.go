@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// composerNames are the names that files in the composer layout give to columns (collator/batch/composer.go).
+// composerNames maps columns to their names in files in the composer layout (collator/batch/composer.go).
 var composerNames = map[string]string{
 	"advantage":               "advantages",
 	"student_input_ids":       "input_ids",
@@ -86,7 +86,7 @@ func labelsOf(c *columns) map[string]tensors.Tensor {
 }
 
 // pairsOf makes the pair table from the mask over the teacher's positions. A student as wide as its teacher has its
-// tokens where the teacher has them; any other ends where its teacher ends.
+// tokens at the same positions as the teacher. Any other student ends where its teacher ends.
 func pairsOf(c *columns) map[string]tensors.Tensor {
 	mask, shape := c.ints("sdpo_loss_mask", 2)
 	ids, _ := c.ints("teacher_input_ids", 2)

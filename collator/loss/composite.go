@@ -7,21 +7,22 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Options are the settings of the composite objective.
+// Options holds the settings of the composite objective.
 type Options struct {
 	AlphaSDPO  float64 // weight of the JSD
 	BetaReplay float64 // weight of DPO
 	DPO        kernels.PreferenceOptions
 	GRPO       kernels.PolicyOptions
 	JSD        kernels.Options // this package sets Reduction, Denominator and Workers
-	// RolloutTemperature divides the logits of grpo: the temperature that old_logprobs were taken at. 0 means 1.
+	// RolloutTemperature is the temperature at which old_logprobs were taken. The logits for grpo are divided by it. 0
+	// means 1.
 	RolloutTemperature float64
 	// MaxTokens is the length by which the reduction PerConstant divides every row.
 	MaxTokens int
 	Workers   int
 }
 
-// Tokens is one side of a channel: ids [R,T], row-major, and the logits of every position, [R*T, V].
+// Tokens is one side of a channel. It holds ids [R,T], row-major, and the logits at every position, [R*T, V].
 type Tokens struct {
 	R, T   int
 	IDs    []int64
@@ -32,13 +33,13 @@ type Tokens struct {
 type GRPO struct {
 	Tokens
 	ResponseMask []int64   // [R,T], 0/1
-	OldLogprobs  []float32 // [R,T], for the token at t; if nil, the policy's own, which makes every ratio 1
+	OldLogprobs  []float32 // [R,T], for the token at t; nil means the policy's own, which makes every ratio 1
 	RefLogprobs  []float32 // [R,T], only with a KL weight
 	Advantage    []float32 // [R]
 	RowWeight    []float32 // [R] or nil
 }
 
-// DPO is the dpo channel: row i of both sides is one pair.
+// DPO is the dpo channel. Row i on both sides is one pair.
 type DPO struct {
 	Chosen, Rejected             Tokens
 	ChosenLabels, RejectedLabels []int64   // [R,T], kernels.IgnoreIndex where not trained
@@ -46,12 +47,13 @@ type DPO struct {
 	RowWeight                    []float32 // [R] or nil
 }
 
-// SDPO is the sdpo channel: the logits of both sides at the pair positions, [P, V].
+// SDPO is the sdpo channel. It holds both sides' logits at the pair positions, [P, V].
 type SDPO struct {
 	Student, Teacher kernels.Matrix
-	// Instead of Teacher: its top log-probabilities, with the rest of the vocabulary as one bucket.
-	TopK            *kernels.SparseTeacher
-	TopKTemperature float64   // the temperature TopK was taken at, which must be the student's too; servers answer at 1
+	// The teacher's top log-probs, used instead of Teacher, with the rest of the vocabulary as one bucket.
+	TopK *kernels.SparseTeacher
+	// the temperature at which TopK was taken, which must also be the student's; servers use 1
+	TopKTemperature float64
 	PairWeight      []float32 // [P] or nil
 }
 
@@ -62,12 +64,12 @@ type Batch struct {
 	SDPO *SDPO
 }
 
-// Step holds the denominators of an optimiser step, so that a step split into micro-batches gives the same result as
-// the whole. Add up the Step of every micro-batch and pass the sum to each call. A zero Step means that the batch is
+// Step holds the denominators for an optimiser step, so that a step split into micro-batches gives the same result as
+// the whole. Add up the Steps of all micro-batches and pass the sum to each call. A zero Step means that the batch is
 // the whole step.
 type Step struct {
 	GRPO float64 // sum of weights: over tokens, over non-empty sequences, or times MaxTokens
-	DPO  float64 // sum of the weights of pairs
+	DPO  float64 // sum of the pairs' weights
 	SDPO float64 // sum of pair weights
 }
 
@@ -114,7 +116,7 @@ func weight(w []float32, i int) float64 {
 	return float64(w[i])
 }
 
-// Gradients receives d L / d logits; leave unwanted slices nil. Slices are contiguous and have the shapes of the
+// Gradients receives d L / d logits. Leave unwanted slices nil. Slices are contiguous and have the same shapes as the
 // logits.
 type Gradients struct {
 	GRPO, Chosen, Rejected, Student []float32
@@ -150,11 +152,10 @@ func (m *Metrics) count(st kernels.Stats) {
 	m.Exact += st.Exact
 }
 
-// Slow reports how many rows of logits took the kernels' float64 path. It returns "" if that was at most one in a
-// hundred.
+// Slow reports how many rows of logits took the kernels' float64 path. It returns "" if at most one in a hundred did.
 func (m *Metrics) Slow() string { return kernels.Stats{Exact: m.Exact, Active: m.Rows}.Slow() }
 
-// composite computes the objective over one batch. step holds the denominators of the whole optimiser step; the zero
+// composite computes the objective over one batch. step holds the denominators for the whole optimiser step; the zero
 // value means the batch's own.
 func composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error) {
 	if grads == nil {
@@ -178,13 +179,13 @@ func composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error)
 	return m, nil
 }
 
-// weigh sets the total, and the weights it was computed with.
+// weigh sets the total, and the weights with which it was computed.
 func (m *Metrics) weigh(o Options) {
 	m.AlphaSDPO, m.BetaReplay = o.AlphaSDPO, o.BetaReplay
 	m.Loss = m.GRPO + o.AlphaSDPO*m.SDPO + o.BetaReplay*m.DPO
 }
 
-// check validates the shape of one side and that it has the named columns.
+// check validates a side's shape and that the named columns have the right length.
 func (t *Tokens) check(side string, columns map[string]int) error {
 	if t.R < 0 || t.T < 0 || len(t.IDs) != t.R*t.T {
 		return fmt.Errorf("%s: got %d ids, expected R x T = %d x %d", side, len(t.IDs), t.R, t.T)
@@ -200,7 +201,7 @@ func (t *Tokens) check(side string, columns map[string]int) error {
 	return nil
 }
 
-// predictions turns token-aligned training marks into targets per logit row: the logits at t-1 predict token t.
+// predictions converts token-aligned training marks to targets per logit row. The logits at t-1 predict token t.
 func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, error) {
 	targets := make([]int32, t.R*t.T)
 	for i := range targets {
@@ -226,7 +227,8 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 	return targets, nil
 }
 
-// each returns the offsets that make every logit row its own sequence, rows the offsets that keep batch rows whole.
+// each returns the offsets that make every logit row its own sequence, and rows returns the offsets that keep batch
+// rows whole.
 func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
 func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
 
@@ -450,7 +452,7 @@ func (d *DPO) tally(o Options, total float64, pairs []kernels.PairResult, m *Met
 	return chosen, rejected
 }
 
-// gradient computes the gradient with respect to a batch's logits, if it is wanted.
+// gradient computes the gradient with respect to a batch's logits, if requested.
 func gradient(lp *kernels.LogProb, b *kernels.LogProbBatch, grad []float32) error {
 	if grad == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Dump is a batch together with the logits a trainer dumped for it: a micro-batch of an optimiser step.
+// Dump is one micro-batch of an optimiser step, with the logits a trainer dumped for it.
 type Dump struct {
 	Batch
 	// Unscored counts sdpo pairs whose teacher columns are empty. Their weight is zero.
@@ -21,8 +21,7 @@ type Dump struct {
 	shared bool             // sdpo: the student's logits are rl's, because the file has both channels
 }
 
-// ReadDump reads one batch file and the logits for it. The batch has the columns of a batch file; the logits are the
-// tensors
+// ReadDump reads one batch file and its logits. The batch has the columns of a batch file; the logits are the tensors
 //
 //	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty asks for them
 //	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch lacks them
@@ -30,8 +29,8 @@ type Dump struct {
 //	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise
 //
-// A column found in both files is taken from the logits file. In the composer layout a file may have all channels of a
-// step: logits then belong to input_ids, for rl and the students of sdpo, and channels without logits are skipped.
+// A column found in both files is taken from the logits file. In the composer layout a file may hold all of a step's
+// channels. Its logits then belong to input_ids, for rl and for sdpo students, and channels without logits are skipped.
 func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	c := &columns{files: []*tensors.File{logits, file}}
 	d := &Dump{shapes: map[string][]int{}}
@@ -72,7 +71,7 @@ func (d *Dump) side(c *columns, prefix string) (t Tokens) {
 	return t
 }
 
-// remember records a tensor's shape, which its gradient will have.
+// remember records a tensor's shape, which its gradient will share.
 func (d *Dump) remember(c *columns, name string, dims int) {
 	if f, own, ok := c.find(name); ok {
 		if info, _ := f.Lookup(own); len(info.Shape) == dims {
@@ -200,7 +199,7 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 	return gather(m, at), at
 }
 
-// sparse makes a teacher from its columns [P,K], in which missing entries are -1. It sets the weight of a pair without
+// sparse builds a teacher from its [P,K] columns, where missing entries are -1. It sets the weight of a pair without
 // entries to 0.
 func sparse(
 	ids []int64, logps []float32, shape []int, weight []float32, vocab int,
@@ -230,8 +229,8 @@ func sparse(
 	return t, unscored, nil
 }
 
-// Evaluate computes the objective of a step split into micro-batches, with the whole step's denominators. With
-// gradients it returns one Gradients per dump, otherwise nil.
+// Evaluate computes the objective of a step split into micro-batches, using the whole step's denominators. If gradients
+// is set, it returns one Gradients per dump, otherwise nil.
 func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, error) {
 	var step Step
 	for _, d := range dumps {
@@ -293,8 +292,8 @@ func (d *Dump) gradients() *Gradients {
 	return g
 }
 
-// Tensors names gradients after their logits, prefix first: chosen_logits_grad is d loss / d chosen_logits, with the
-// same shape, float32.
+// Tensors returns the gradients as float32 tensors named after their logits, with prefix in front: chosen_logits_grad
+// is d loss / d chosen_logits, with the same shape.
 func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	add := func(name string, x []float32) {
 		out = append(out, tensors.Of(prefix+name+"_grad", x, d.shapes[name]...))
@@ -319,7 +318,7 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	return out
 }
 
-// spread adds the gradients at the pairs to the gradients of whole rows, or to zeros if whole is nil or belongs to
+// spread adds the pairs' gradients to whole, the gradients of whole rows, or to zeros if whole is nil or belongs to
 // other logits.
 func (d *Dump) spread(student, whole []float32) []float32 {
 	v := d.SDPO.Student.Cols

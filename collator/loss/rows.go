@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// RowsRequest is a request for the JSD over logits that a trainer's author has dumped: tensors student_logits and
-// teacher_logits [rows, V], optional weights and labels [rows].
+// RowsRequest is a request for the JSD over dumped logits, the tensors student_logits and teacher_logits [rows, V],
+// with optional weights and labels [rows].
 type RowsRequest struct {
 	Student, Teacher kernels.Matrix
 	Weights          []float32
@@ -21,7 +21,7 @@ type RowsRequest struct {
 	Clip             string // none, token, element or element_bregman
 	ClipValue        float64
 	Normalize        string // none or beta
-	TopK             int    // if above 0, compare only the student's k most probable entries of a row individually
+	TopK             int    // if above 0, only the student's k most probable entries in a row are compared individually
 	Rest             string // with TopK, how the other entries are treated: bucket or renormalise
 	// if above 0, how many leading columns are vocabulary; required if the sides differ in width
 	Vocab   int
@@ -50,15 +50,15 @@ func ReadRows(f *tensors.File) (RowsRequest, error) {
 	return q, c.err
 }
 
-// RowsResult is the answer: tensors row_loss float64 [rows] and grad float32 [rows, V], the gradient of
-// sum(w*loss)/sum(w) over active rows (or of the sum) with respect to student_logits, and totals.
+// RowsResult holds the result tensors row_loss, float64 [rows], and grad, float32 [rows, V], and the totals. grad is
+// the gradient of sum(w*loss)/sum(w) over active rows (or of the sum) with respect to student_logits.
 type RowsResult struct {
 	RowLoss []float64
 	Grad    []float32
 	Totals  RowsTotals
 }
 
-// Tensors returns the tensors of the result's file.
+// Tensors returns the tensors for the result file.
 func (r *RowsResult) Tensors() []tensors.Tensor {
 	v := 0
 	if rows := len(r.RowLoss); rows > 0 {
@@ -69,7 +69,7 @@ func (r *RowsResult) Tensors() []tensors.Tensor {
 	}
 }
 
-// Number is null in JSON if it is not finite, because JSON can't express that.
+// Number is a float64 that is null in JSON if it isn't finite, because JSON can't express NaN or infinity.
 type Number float64
 
 // MarshalJSON writes the number or null.
@@ -159,7 +159,7 @@ func (q *RowsRequest) weight() float64 {
 	return sum
 }
 
-// totals makes the totals of a request from the kernel's statistics. weight is the total weight of the active rows;
+// totals computes a request's totals from the kernel's statistics. weight is the total weight of the active rows;
 // st.Loss is the sum times scale.
 func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
 	t := RowsTotals{

@@ -11,11 +11,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// atropos is a scored group of Atropos (ScoredData of atroposlib 0.4): the rollouts of a task as token ids. The mask
-// holds the id where the model sampled it, else -100; log-probs are 1 where masked. Nothing is shifted.
+// atropos is Atropos's scored group (ScoredData in atroposlib 0.4), which holds a task's rollouts as token ids. The
+// mask holds the id if the model sampled it, else -100; log-probs are 1 where masked. Nothing is shifted.
 //
 // This format needs no tokenizer: a rollout qualifies only if all its messages carry ids. For other rollouts, the rl
-// token channel makes groups, which the trainer adapter pushes as well.
+// token channel makes groups, which the trainer adapter also pushes.
 var atropos = Format{
 	Name:     "atropos",
 	Service:  true,
@@ -93,8 +93,8 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 	return append(dst, '}'), nil
 }
 
-// tokens checks that every token of a rollout is known, and returns whether the log-probs of the sampled ones are
-// known, too.
+// tokens checks that every token of a rollout is known, and returns whether the log-probs of its sampled tokens are
+// known too.
 func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err error) {
 	logProbs = true
 	sampled := 0

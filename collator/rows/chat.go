@@ -9,9 +9,9 @@ import (
 
 const messagesName = "messages"
 
-// chatRows is the common format for conversations: messages, and the tools that could be called. Its readers train
-// every assistant turn, each reader in its own way, or only the last if configured so (see Options.LastTurn): a
-// conversation ends before its first turn that is context only.
+// chatRows is the common conversation format, with messages and the tools that could be called. Its readers train every
+// assistant turn, each in its own way, or only the last one if so configured (see Options.LastTurn), so a conversation
+// ends before its first context-only turn.
 var chatRows = Format{
 	Name:     messagesName,
 	Consumer: "TRL, LLaMA-Factory, NeMo RL (SFT), Axolotl, ...",

@@ -2,7 +2,7 @@ package rows
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a record, or a turn of one, gets no row in a format.
+// Reasons why a record, or one of its turns, doesn't get a row in a format.
 const (
 	FormatCannotCarry ledger.Reason = "format_cannot_carry"
 	AfterContextTurn  ledger.Reason = "after_context_turn"

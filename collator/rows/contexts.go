@@ -6,9 +6,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Contexts appends a hash for each trained turn, of the turn and everything that precedes it in the row, in the order
-// of the row; for a preference, the chosen side comes first. A prompt to sample from has one hash. A row must be of a
-// format that reads back whole (see Whole).
+// Contexts appends a hash for each trained turn, in row order. The hash covers the turn and everything before it in the
+// row. For a preference, the chosen side comes first; a prompt to sample from has one hash. The row's format must read
+// back whole (see Whole).
 func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 	at := h.Tools(r.Tools)
 	if r.Kind == builders.KindRollout || r.Kind == builders.KindState {
@@ -42,7 +42,7 @@ func (r *Row) flaggedContexts(h *history.Hasher, at ttc.History, dst []ttc.Histo
 	return dst
 }
 
-// walk continues a hash with a passage, treating a text as a message with the given role, and, if trained is set,
+// walk extends a hash with a passage, treating plain text as a message with the given role. If trained is set, it
 // appends the hash after each assistant turn.
 func walk(
 	h *history.Hasher, at ttc.History, p builders.Passage, role string, trained bool, dst []ttc.History,

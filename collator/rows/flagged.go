@@ -15,14 +15,14 @@ import (
 )
 
 // axolotl is a conversation in the format of Axolotl's chat_template data sets (0.19,
-// prompt_strategies/chat_template.py), with the member train in each of the assistant's messages. Axolotl reads the
-// member that message_field_training names; without that setting, it trains every turn. Of the other members, it passes
-// on the ones that message_property_mappings names, and of the rest only the ones that jinja_template_analyzer.py finds
-// in the template: none, unless the template's loop variable is called message. Arguments and tools are texts, which it
-// parses: if they were objects, loaders would merge their keys, and tokenize_prompt would remove every null.
+// prompt_strategies/chat_template.py), with a train member in each assistant message. Axolotl reads the member named by
+// message_field_training; without that setting, it trains every turn. It passes on other members if
+// message_property_mappings names them or jinja_template_analyzer.py finds them in the template, which it can't unless
+// the template's loop variable is called message. Arguments and tools are strings, which it parses: if they were
+// objects, loaders would merge their keys, and tokenize_prompt would remove every null.
 //
-// Where reasoning is context, train_detail gives the range of the turn's text in characters, for
-// message_field_training_detail: find_turn then looks for the text alone.
+// Where reasoning is context, train_detail gives the character range of the turn's text, for
+// message_field_training_detail: find_turn then looks only for the text.
 var axolotl = Format{
 	Name:     "axolotl",
 	Consumer: "Axolotl (type: chat_template, message_field_training: train, message_field_training_detail: train_detail, message_property_mappings)",
@@ -149,8 +149,7 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 	return row
 }
 
-// flagReader returns a check that reads whether a message is trained from one of its keys, and appends the answer to
-// trained.
+// flagReader returns a check that reads from key whether a message is trained, and appends the answer to trained.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall
@@ -176,7 +175,7 @@ func flagReader(key string, trained *[]bool, check func(*chat.Message) string) f
 	}
 }
 
-// axolotlMessage accepts calls whose arguments are an object or a text of one: Axolotl parses the text.
+// axolotlMessage accepts calls whose arguments are an object or a string containing one, which Axolotl parses.
 func axolotlMessage(m *chat.Message) string {
 	plain := *m
 	plain.ToolCalls = nil

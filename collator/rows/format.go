@@ -57,7 +57,7 @@ type JSONColumns uint8
 
 // The ways to hold values of differing shapes.
 const (
-	JSONValues JSONColumns = iota // values as Parquet's JSON type, which Hugging Face datasets supports from 4.7 on
+	JSONValues JSONColumns = iota // values as Parquet's JSON type, which Hugging Face datasets has supported since 4.7
 	JSONText                      // values as text that the reader must parse
 )
 
@@ -135,21 +135,21 @@ type Format struct {
 // LastTurnOnly reports whether the format heeds Options.LastTurn.
 func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 
-// Whole reports whether the rows of a kind of record, read back, contain the whole input of the model. Other rows can
-// be verified only by encoding the record again.
+// Whole reports whether a kind's rows, when read back, contain the model's whole input. Other rows can be verified only
+// by encoding the record again.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
 // LostTurns returns the reason a turn has no row although the format carries its record.
 func (f Format) LostTurns() ledger.Reason { return cmp.Or(f.lost, AfterContextTurn) }
 
-// Partly reports whether the rows of a record hold only a part of the model's input, because the format can't hold the
-// rest: the tools, or the messages before the last one.
+// Partly reports whether a record's rows hold only part of the model's input because the format can't hold the rest
+// (the tools, or the messages before the last one).
 func (f Format) Partly(o Options, r *builders.Resolved) bool {
 	return f.partly != nil && f.partly(o, r)
 }
 
-// Together returns a key for the records of a group that share rows, in formats where some do: records with the same
-// key are passed to the encoder at once. An empty key means that the record makes its own rows.
+// Together returns a key for records of a group that share rows. Records with the same key are passed to the encoder
+// together. An empty key means that the record makes its own rows.
 func (f Format) Together(r *builders.Resolved) (key string) {
 	if f.together == nil {
 		return ""
@@ -227,7 +227,7 @@ func (e *CannotCarry) Error() string {
 	return fmt.Sprintf("%s rows can't carry it: %s", e.Format, e.Why)
 }
 
-// encode appends the rows that records make together, separated by calls of next.
+// encode appends the rows that records make together, separated by calls to next.
 type encode func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error)
 
 // each makes an encode from a function that appends the rows of a single record.
@@ -269,13 +269,13 @@ func NewEncoder(f Format, o Options) *Encoder {
 // address in memory.
 func (e *Encoder) Begin() {
 	clear(e.byText)
-	clear(e.escaped) // otherwise a large group's texts would stay in memory until as many are escaped again
+	clear(e.escaped) // otherwise a large group's texts would stay in memory until as many others replaced them
 	e.escaped = e.escaped[:0]
 	e.arena = e.arena[:0]
 }
 
-// Append appends the one or more rows of a single record, separated by newlines without one at the end, and returns
-// their number. On a *CannotCarry, dst is returned unchanged.
+// Append appends a single record's rows, separated by newlines without a trailing one, and returns how many there are,
+// at least one. On a *CannotCarry, dst is returned unchanged.
 func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte, rows int, err error) {
 	e.one[0] = r
 	return e.AppendTogether(dst, s, e.one[:])

@@ -8,13 +8,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// kto is the unpaired preference format of TRL's KTOTrainer: each answer alone, labelled good or bad
+// kto is the unpaired preference format of TRL's KTOTrainer, in which each answer is labelled good or bad by itself
 // (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and
 // loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen. A
-// rollout makes one row: its prompt ends before the first turn that was sampled, and its completion is the rest up to
-// the last sampled turn, with the label from the record's metadata. A completion may have several messages, as in DPO:
-// TRL (1.16, tokenize_fn in trl/trainer/kto_trainer.py) renders it after the prompt and trains all of it, results of
-// tools included.
+// rollout makes one row: its prompt ends before the first sampled turn, its completion is the rest up to the last
+// sampled turn, and its label comes from the record's metadata. A completion may have several messages, as in DPO: TRL
+// (1.16, tokenize_fn in trl/trainer/kto_trainer.py) renders it after the prompt and trains all of it, including tool
+// results.
 var kto = Format{
 	Name:     "kto",
 	Consumer: "TRL (KTOTrainer)",

@@ -55,8 +55,7 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// asText turns content that is a list of nothing but texts into a single text, so that a column of contents has one
-// shape.
+// asText turns content that is a list of only texts into a single text, so that a content column has one shape.
 func asText(m *chat.Message) *chat.Message {
 	if m.Form != chat.Parts {
 		return m

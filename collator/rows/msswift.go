@@ -12,11 +12,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// msSwift is ms-swift's own form of a conversation (4.6, docs: Custom dataset): each tool call is a message, reasoning
-// is part of the text, tools are a JSON text, and loss says whether the assistant's text or a call is trained.
+// msSwift is ms-swift's own conversation format (4.6, docs: Custom dataset): each tool call is a message, reasoning is
+// part of the text, tools are a JSON string, and loss says whether the assistant's text or a call is trained.
 // Consecutive assistant messages become one, each part with its own loss (_swift_prepare_inputs in
-// swift/template/base.py): that is how reasoning stays in the context of an answer that is trained. It can't hold ids:
-// results belong to the calls before them, in order. So the record is read back without ids, and can be verified only
+// swift/template/base.py). That is how reasoning can be context for a trained answer. The format can't hold ids, so
+// results belong to the calls before them, in order, and the record is read back without ids. It can be verified only
 // by encoding it again.
 var msSwift = Format{
 	Name:     "ms_swift",
@@ -156,7 +156,7 @@ func (r *rowReader) msSwift() *Row {
 		open := n > 0 && messages[n-1].Role == "assistant"
 		ours := m.Role == "assistant" || m.Role == swiftCall
 		if open && ours && flags[i] && onlyThought(&messages[n-1]) && !row.Trained[n-1] {
-			row.Trained[n-1], row.MaskReasoning = true, true // the message before holds the reasoning of this turn
+			row.Trained[n-1], row.MaskReasoning = true, true // the previous message holds this turn's reasoning
 			if m.Role == "assistant" {
 				messages[n-1].Text = m.Text
 				continue

@@ -16,9 +16,9 @@ func helixFiles(_ builders.Kind, s Split) string {
 }
 
 // nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads: the first row determines the
-// schema, and mixed files are refused. Its format_data makes each answer the text of one message, and
-// preference_preprocessor passes no tools to the chat template: rows of records with tools have only part of the
-// context, which is counted.
+// schema, and mixed files are refused. Its format_data turns each answer into the text of one message, and
+// preference_preprocessor passes no tools to the chat template. Rows from records with tools therefore carry only part
+// of the context, and they are counted.
 var nemoRL = Format{
 	Name:     "nemo_rl",
 	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",
@@ -41,9 +41,9 @@ var nemoRL = Format{
 	},
 }
 
-// nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best. A completion may be
-// several messages there, but preference_collate_fn trains only the last (only_unmask_final), so that the answers would
-// be compared in different contexts; and no tools are passed to the chat template.
+// nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best. A completion may
+// consist of several messages there, but preference_collate_fn trains only the last one (only_unmask_final), so the
+// answers would be compared in different contexts. The chat template doesn't receive the tools.
 var nemoRLRanked = Format{
 	Name:     "nemo_rl_ranked",
 	Consumer: "NeMo RL (PreferenceDataset), NeMo Helix",
@@ -58,7 +58,7 @@ var nemoRLRanked = Format{
 	},
 }
 
-// nemoRLRow writes both sides as text: the trainer makes each an assistant message, so a side with tool calls is
+// nemoRLRow writes both sides as text. The trainer turns each into an assistant message, so a side with tool calls is
 // refused.
 func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {

@@ -10,8 +10,8 @@ import (
 
 // openAI is the preference format of OpenAI's fine-tuning API
 // (https://platform.openai.com/docs/guides/direct-preference-optimization): both outputs are lists of assistant
-// messages (FineTunePreferenceRequestInput of API 2.3), of which the guide documents only one. They can't hold a tool's
-// result, nor an answer of several turns.
+// messages (FineTunePreferenceRequestInput of API 2.3), though the guide documents only a single message. They can hold
+// neither a tool result nor a multi-turn answer.
 var openAI = Format{
 	Name:     "openai",
 	Service:  true,

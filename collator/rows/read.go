@@ -23,12 +23,12 @@ type Row struct {
 	MaskReasoning bool        // the reasoning of its trained turns is context
 	Label         *bool       // whether the completion is good; nil if the row doesn't judge
 	Tools         []chat.Tool // tools the model could call
-	// Equal in all rows of a file: the keys, and whether each holds text or messages.
+	// Shape is the same in all rows of a file: the keys, and whether each holds text or messages.
 	Shape string
 }
 
-// Read reads a row of the format back: one line without its newline. It accepts exactly the rows that the format's
-// consumer reads; an error names the key and its fault.
+// Read reads back a row of the format, given as one line without its newline. It accepts exactly the rows that the
+// format's consumer reads; an error names the key and what is wrong with it.
 func (f Format) Read(line []byte) (*Row, error) {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
@@ -62,7 +62,7 @@ type rowReader struct {
 	shape  []string
 	listed []chat.Tool // tools
 	err    error
-	parsed bool // the row is from a table: a text in place of a value is that value as JSON (see JSONText)
+	parsed bool // the row is from a table, where a string may hold a value as JSON (see JSONText)
 }
 
 func (r *rowReader) has(key string) bool { _, ok := r.fields[key]; return ok }
@@ -102,7 +102,7 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 	return p
 }
 
-// values returns a list with texts parsed as JSON if the row is from a table that stores them that way.
+// values returns a list, with its strings parsed as JSON if the row is from a table that stores values that way.
 func (r *rowReader) values(list json.Raw) json.Raw {
 	if !r.parsed {
 		return list
@@ -146,7 +146,7 @@ func (r *rowReader) text(key string) builders.Passage {
 // answer reads text or a single assistant message.
 func (r *rowReader) answer(key string) builders.Passage { return r.answerOf(key, fullMessage) }
 
-// turns reads text, or messages that begin and end with the assistant's.
+// turns reads text, or messages of which the first and last are the assistant's.
 func (r *rowReader) turns(key string) builders.Passage {
 	p := r.passage(key, fullMessage)
 	n := len(p.Nodes)
@@ -156,7 +156,7 @@ func (r *rowReader) turns(key string) builders.Passage {
 	return p
 }
 
-// answerOf is like answer, but with the given check of the message.
+// answerOf is like answer, but validates the message with check.
 func (r *rowReader) answerOf(key string, check func(*chat.Message) string) builders.Passage {
 	p := r.passage(key, check)
 	if !p.IsText() && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
@@ -239,7 +239,7 @@ func (r *rowReader) tools() {
 	}
 }
 
-// toolsText reads the column of tool definitions of a format that has them as one text. Its consumer accepts a list
+// toolsText reads the tool definitions column of a format that stores them as one string. Its consumer accepts a list
 // too.
 func (r *rowReader) toolsText() {
 	if text, is := r.fields["tools"].Text(); is {

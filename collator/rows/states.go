@@ -17,8 +17,8 @@ import (
 )
 
 // trlPrompts is the format that TRL's GRPOTrainer and OnlineDPOTrainer sample from. They take tools from the trainer,
-// not from a row, so a prompt is the messages and the tools rendered with the model's own template, up to and including
-// the generation prompt. TRL applies no template to a text and adds no special tokens to it.
+// not from a row, so a prompt is the messages and tools rendered with the model's own template, up to and including the
+// generation prompt. TRL neither applies a template to a string nor adds special tokens to it.
 var trlPrompts = Format{
 	Name:     "trl_prompts",
 	Consumer: "TRL (GRPOTrainer, OnlineDPOTrainer)",
@@ -40,8 +40,8 @@ var trlPrompts = Format{
 	},
 }
 
-// nemoGym is NeMo Gym's data set: a request of the Responses API, from which the agent named by agent_ref continues.
-// Further keys reach the agent's verifier.
+// nemoGym is NeMo Gym's data set format: a Responses API request, from which the agent named by agent_ref continues.
+// Additional keys reach the agent's verifier.
 var nemoGym = Format{
 	Name:     "nemo_gym",
 	Consumer: "NeMo Gym",
@@ -72,7 +72,7 @@ func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 }
 
 // endState appends a state's task and metadata, and the value that its checker compares answers with. The metadata is a
-// text, because its shape differs between rows.
+// string, because its shape differs between rows.
 func (e *Encoder) endState(dst []byte, r *builders.Resolved, s *builders.State) ([]byte, error) {
 	dst, err := e.text(append(dst, `, "task": `...), s.Task)
 	if err == nil {
@@ -110,7 +110,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
 	return e.endState(dst, r, s)
 }
 
-// rendered returns a prompt in the model's template.
+// rendered renders a prompt with the model's template.
 func rendered(t *turns.Renderer, r *builders.Resolved) (string, error) {
 	messages := make([]chat.Message, len(r.Messages.Nodes))
 	for i := range messages {
@@ -171,7 +171,7 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	return e.endState(dst, r, s)
 }
 
-// items appends a message as items of the Responses API. n numbers the item of its reasoning, which needs an id.
+// items appends a message as Responses API items. n numbers its reasoning item, which needs an id.
 func (e *Encoder) items(dst []byte, n int, m *chat.Message) ([]byte, error) {
 	if m.Form == chat.Parts {
 		return dst, e.refuse("the content of the %s message is not text", m.Role)

@@ -23,7 +23,7 @@ const tableBytes = 32 << 20
 // IsTable reports whether a file of rows is a Parquet table rather than JSON lines.
 func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 
-// Contents says which fields the messages of some records have besides role and text. A table's columns are declared
+// Contents records which fields some records' messages have besides role and text. A table's columns are declared
 // before its first row, so its contents must be known in advance.
 type Contents struct {
 	Rich  bool // tool calls, results with the id of their call, names, reasoning, or content that isn't text
@@ -51,7 +51,7 @@ type columns struct {
 	Contents
 }
 
-// value returns a column whose values differ in shape: any JSON.
+// value returns a column for JSON values of any shape.
 func (c columns) value() parquet.Node {
 	if c.JSONColumns == JSONText {
 		return parquet.String()
@@ -95,7 +95,7 @@ func (c columns) withTools(g parquet.Group) parquet.Group {
 	return g
 }
 
-// withToolsText is like withTools, for tools that are one text.
+// withToolsText is like withTools, for tools stored as one string.
 func (c columns) withToolsText(g parquet.Group) parquet.Group {
 	if c.Tools {
 		g["tools"] = parquet.Optional(parquet.String())
@@ -103,7 +103,7 @@ func (c columns) withToolsText(g parquet.Group) parquet.Group {
 	return g
 }
 
-// Table writes rows as a Parquet file. The same rows give the same bytes.
+// Table writes rows as a Parquet file. The same rows produce the same bytes.
 type Table struct {
 	schema *parquet.Schema
 	w      *parquet.GenericWriter[any]
@@ -176,8 +176,8 @@ func cell(n parquet.Node, v json.Raw) (any, error) {
 	return row, nil
 }
 
-// leaf converts a value of one column. In optional columns the library writes a zero value as null, unless it is given
-// by a pointer.
+// leaf converts a single column's value. In optional columns the library writes a zero value as null unless it is
+// passed as a pointer.
 func leaf(n parquet.Node, v json.Raw) (any, error) {
 	var x any
 	var ok bool
@@ -216,10 +216,11 @@ func is[T format.LogicalTypeValue](n parquet.Node) bool {
 	return ok
 }
 
-// elementOf returns the element of a list: a list is a group "list" that repeats a group "element".
+// elementOf returns a list's element: a list repeats a group "list", which contains "element".
 func elementOf(list parquet.Node) parquet.Node { return list.Fields()[0].Fields()[0] }
 
-// EachTableRow calls f for each row of a Parquet file from the given number on, as one line of JSON. Nulls are omitted.
+// EachTableRow calls f for each row of a Parquet file, starting at row number from, with the row as one line of JSON.
+// Nulls are omitted.
 func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) error) error {
 	in, err := table.Open(r, size)
 	if err != nil {
@@ -249,8 +250,8 @@ func EachTableRow(r io.ReaderAt, size, from int64, f func(n int64, line []byte) 
 	}
 }
 
-// asStrings returns a node with strings in place of JSON values: the library would decode those and lose the order of
-// keys.
+// asStrings returns a node with strings in place of JSON values, because the library would decode those and lose the
+// key order.
 func asStrings(n parquet.Node) parquet.Node {
 	var out parquet.Node
 	switch {

@@ -37,8 +37,8 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// escaped is a text as JSON. Each text is examined once rather than once per row: a text occurs in many rows, and
-// examining the rows took a tenth of a run.
+// escaped is a string as JSON. Each string is examined once rather than once per row, because it occurs in many rows,
+// and examining the rows took a tenth of a run.
 type escaped struct {
 	json []byte
 	of   int  // length of the original text in bytes

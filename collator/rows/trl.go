@@ -89,8 +89,8 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
 }
 
-// plainTexts reports whether a file holds plain texts only, and refuses pairs with anything else: the trainer applies
-// no chat template to such rows, and so shows no tools.
+// plainTexts reports whether a file holds only plain texts. If it does, pairs with anything else are refused: the
+// trainer applies no chat template to such rows, so tools would be lost.
 func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 	switch {
 	case e.opts.TextPrompt != PlainText:
@@ -104,8 +104,8 @@ func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 }
 
 // trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
-// begins and ends with an assistant turn. Passages are passed by pointer here and in curation: a copy is read in larger
-// units than it was just written in, which stalls the processor.
+// begins and ends with an assistant turn. Passages are passed by pointer here and in curation, because reading a fresh
+// copy in larger units than it was written in stalls the processor.
 func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
@@ -143,7 +143,8 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, er
 	})
 }
 
-// appendTools appends the tools member, if there are tools: a column of its own, which is passed to chat templates.
+// appendTools appends the tools member, if there are tools. It is a column of its own, which is passed to chat
+// templates.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst
@@ -158,7 +159,7 @@ func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	return append(dst, ']')
 }
 
-// appendToolsText appends the tools member as a text of JSON, in which loaders change nothing.
+// appendToolsText appends the tools member as a JSON string, which loaders leave unchanged.
 func (e *Encoder) appendToolsText(dst []byte, tools []chat.Tool) []byte {
 	list, ok := strings.CutPrefix(string(e.appendTools(nil, tools)), `, "tools": `)
 	if !ok {

@@ -12,7 +12,7 @@ import (
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
 	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record without a row
-	Repeated int64 `json:"repeated,omitempty"` // bytes of rows that repeat content of another row of the record
+	Repeated int64 `json:"repeated,omitempty"` // row bytes that repeat content from another row of the record
 }
 
 // Add adds the counts of another record.
@@ -24,8 +24,8 @@ func (t *Turns) Add(o Turns) {
 // a refusal, all trained turns count as lost.
 func (e *Encoder) Turns() Turns { return e.turns }
 
-// Silent returns which of the last record's trained turns, in ascending order, are nothing but masked reasoning. No row
-// trains on them.
+// Silent returns, in ascending order, the last record's trained turns that are nothing but masked reasoning. No row
+// trains them.
 func (e *Encoder) Silent() []int { return e.silent }
 
 // demonstrated returns a demonstration's messages up to its last trained turn, after which nothing is trained, and
@@ -76,13 +76,13 @@ func (e *Encoder) carry(n int) {
 	e.turns.Lost -= int64(n)
 }
 
-// masked reports whether a message is the assistant's and isn't trained.
+// masked reports whether a message is an untrained assistant message.
 func masked(nodes []ttc.Node, trained []bool, i int) bool {
 	return nodes[i].Message.Role == "assistant" && !trained[i]
 }
 
-// everyTurn returns the part of a demonstration for a trainer of all assistant turns: all of it, or the messages before
-// the first turn that is context only, up to the last turn there. The turns after it are lost.
+// everyTurn returns the part of a demonstration that suits a trainer of all assistant turns. It ends with the last
+// trained turn before the first turn that is context only, if any. Later turns are lost.
 func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
 	end, n := 0, 0
 	for i := range nodes {
@@ -100,8 +100,8 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error
 	return nodes[:end], nil
 }
 
-// eachTurn calls row for each trained turn of a demonstration, or for each stretch of them that no masked turn
-// interrupts, with the indices of its first message and of the one after its last; it separates rows into lines.
+// eachTurn calls row for each trained turn of a demonstration, or for each stretch of turns uninterrupted by a masked
+// one, with the indices of its first message and of the one after its last. It puts each row on its own line.
 func (e *Encoder) eachTurn(
 	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) ([]byte, error),
 ) ([]byte, error) {
@@ -157,7 +157,7 @@ func (e *Encoder) flagged(
 	return append(dst, ']'), nil
 }
 
-// hasRole refuses messages of roles that a consumer doesn't know.
+// hasRole refuses messages whose role isn't in roles.
 func (e *Encoder) hasRole(nodes []ttc.Node, roles ...string) error {
 	for i := range nodes {
 		if role := nodes[i].Message.Role; !slices.Contains(roles, role) {

@@ -17,16 +17,16 @@ import (
 // prompt per task, for which the trainer itself samples answers, and Parquet with conversations.
 //
 // A conversation without tools and calls is a column of {role, content}, which verl reads directly. Others are columns
-// of JSON: with typed columns, Parquet would give every tool definition and every call's arguments the keys of all
-// others, with null in the gaps, and chat templates print the nulls. verl's own class fails on JSON columns; natgo.verl
-// parses them (data.custom_cls).
+// of JSON: with typed columns, Parquet would give every tool definition and every call's arguments the keys of all the
+// others, with nulls in the gaps, and chat templates print the nulls. verl's own class fails on JSON columns;
+// natgo.verl parses them (data.custom_cls).
 //
 // The messages of an RL prompt are {role, content} and nothing else. Its tools are kept in extra_info, for the file
 // that tool_config_path names, because RLHFDataset doesn't read them from rows.
 //
-// reward_model.ground_truth is the value in the record's metadata under that name, or else its example's, with the
-// style "rule"; without them the field is empty and the style is "model", so that a rule-based reward is never silently
-// scored against an empty text.
+// reward_model.ground_truth is the record's metadata value of that name, or else its example's, with the style "rule".
+// If both are missing, the field is empty and the style is "model", so that a rule-based reward is never silently
+// scored against an empty string.
 var verl = Format{
 	Name:     "verl",
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",
@@ -71,7 +71,7 @@ func verlColumns(k builders.Kind, c columns) parquet.Group {
 	}
 }
 
-// verlPrompt returns the prompt of a rollout, with its task: rollouts that share both make one row.
+// verlPrompt returns a key for a rollout's task and prompt: rollouts that share both make one row.
 func verlPrompt(r *builders.Resolved) string {
 	rollout, ok := r.Record.(*builders.Rollout)
 	if !ok {
@@ -115,7 +115,7 @@ func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	return dst, e.refuse("it holds prompts of rollouts, and demonstrations")
 }
 
-// verlTask writes the prompt that the rollouts of one task share, or a state. Only a state may have calls in it.
+// verlTask writes the prompt shared by the rollouts of one task, or a state. Only a state may contain calls.
 func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Node, task string) ([]byte, error) {
 	start, r := len(dst), rs[0]
 	state := r.Record.Kind() == builders.KindState
@@ -155,8 +155,8 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	return append(dst, "}}"...), nil
 }
 
-// truthOf returns the value that a checker compares answers to a record's prompt with, as given by the record's builder
-// or its example.
+// truthOf returns the value against which a checker compares answers to a record's prompt, as given by the record's
+// builder or its example.
 func truthOf(r *builders.Resolved) (string, bool) {
 	truth := r.Origin.Truth
 	if v, ok := r.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {

@@ -5,7 +5,7 @@ import "math"
 // rounding is the largest error in nats that float32 log-probs can cause in a divergence.
 const rounding = 1e-6
 
-// bracket bounds the JSD (beta 0.5) of two distributions over one vocabulary of which only the most probable tokens are
+// bracket bounds the JSD (beta 0.5) of two distributions over one vocabulary when only their most probable tokens are
 // known. Tokens known on both sides count exactly. The rest of either side - its tail and tokens listed only by the
 // other - is spread in some unknown way over the rest of the vocabulary:
 //
@@ -13,7 +13,7 @@ const rounding = 1e-6
 //   - no token counts more than ln 2 / 2 times the sum of its two probabilities, which is exact for a token that only
 //     one side has, and gives the upper.
 //
-// The actual token is known on both sides if the server reports its log-prob next to the k best.
+// The actual token is known on both sides if the server reports its log-prob alongside the k best.
 func bracket(student, teacher []Entry) (lower, upper float64) {
 	q := make(map[int32]float64, len(student))
 	for _, e := range student {
@@ -33,7 +33,7 @@ func bracket(student, teacher []Entry) (lower, upper float64) {
 	return max(0, lower-rounding), min(math.Ln2, upper+rounding)
 }
 
-// half returns what a token with these two probabilities adds to the JSD.
+// half returns the contribution to the JSD of a token with these two probabilities.
 func half(x, y float64) float64 {
 	m := (x + y) / 2
 	sum := 0.0

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Options of a Client. Zero values mean the defaults in brackets.
+// Options configures a Client. Zero values mean the defaults in brackets.
 type Options struct {
 	// name of one of several teachers, whose answers are stored separately; empty if it is the only one
 	Name        string
@@ -33,14 +33,14 @@ type Options struct {
 	MaxAnswer   int64         // bytes in an answer, decompressed [64 MiB]
 	Store       string        // folder for answers; if empty, they are not stored
 	Vocabulary  Vocabulary    // what the ids mean
-	// Called for each sequence that is scored or given up, from several goroutines at once; may be nil.
+	// Called for each sequence that is scored or given up on, from several goroutines at once; may be nil.
 	Settled func()
 }
 
 // Vocabulary defines the meaning of ids, so that a server with a different one is detected before it does harm.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
-	Size        int     // ids that are not below it are refused; 0 means unknown
+	Size        int     // ids at or above it are refused; 0 means unknown
 	Probes      []Probe // texts with their ids, to be compared with the server's
 	Assume      bool    // trust the server: compare nothing
 }
@@ -98,7 +98,7 @@ func New(o Options) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.Close() }
 
-// Fatal is an error that makes every further request pointless.
+// Fatal is an error that makes further requests pointless.
 type Fatal struct{ Err error }
 
 func (e *Fatal) Error() string { return e.Err.Error() }
@@ -153,8 +153,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads a server's ids for a text that has want ids here. It reads only a few more, which suffice to show a
-// mismatch.
+// tokens reads a server's ids for a text that has want ids here. It stops a few ids after that, which is enough to show
+// a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {

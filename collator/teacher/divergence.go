@@ -18,7 +18,7 @@ type SiteJSD struct {
 	Site   int64
 	Mean   float64 // weighted mean over its pairs, in nats
 	Max    float64
-	Change float64 // mean over its pairs of the teacher's log-prob of the target minus the student's
+	Change float64 // the teacher's log-prob of the target minus the student's, averaged over its pairs
 	Plain  float64 // unweighted mean
 	N      int
 }
@@ -44,7 +44,7 @@ type Kernel struct {
 	Calls   int64   `json:"calls"`
 	Rows    int64   `json:"rows"`                   // pairs of rows of logits
 	Exact   int64   `json:"float64_rows,omitempty"` // pairs of rows that took the float64 path
-	Seconds float64 `json:"seconds"`                // that the kernel took
+	Seconds float64 `json:"seconds"`                // time spent in the kernel
 }
 
 // divergences computes divergences and keeps counts.
@@ -55,8 +55,8 @@ type divergences struct {
 	loss, student, teacher []float64
 }
 
-// run computes and records the divergences of rows of logits, where row i is about pair pairs[i]. bad is the first row
-// without a softmax, in which case nothing is recorded; otherwise -1.
+// run computes and records the divergences of rows of logits, where row i belongs to pair pairs[i]. bad is the first
+// row without a softmax, in which case nothing is recorded; otherwise -1.
 func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher kernels.Matrix) (bad int, err error) {
 	n := len(pairs)
 	for _, list := range []*[]float64{&k.loss, &k.student, &k.teacher} {
@@ -83,7 +83,7 @@ func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher
 	return -1, nil
 }
 
-// logProb returns a target's log-prob, not below the floor.
+// logProb returns a target's log-prob, or the floor if that is higher.
 func logProb(m *kernels.Matrix, row int, target int64, lse float64) float64 {
 	at := row*m.Cols + int(target)
 	var x float64
@@ -195,8 +195,8 @@ func (d *Divergence) column() tensors.Tensor {
 	return tensors.Of(batch.PairJSD, out, len(out))
 }
 
-// Weights spreads each site's weight over its pairs in proportion to their divergence: tokens that the hint changes
-// count more. The total weight of a site stays the same; one whose divergence is 0 or unknown keeps its weights.
+// Weights spreads each site's weight over its pairs in proportion to their divergence, so that tokens changed by the
+// hint count more. A site's total weight remains the same; a site whose divergence is 0 or unknown keeps its weights.
 func (d *Divergence) Weights(p *Pairs) []float32 {
 	sums := map[int64][2]float64{} // sums of weights, and of weights times divergence
 	for i, site := range p.Site {

@@ -10,30 +10,31 @@
 // kept in Scores.Token. Support ids are unique and sorted by log-prob; -inf is clamped to floor; lengths are checked
 // against the request.
 //
-// The formats follow the servers' own sources; how each of them treats the first position, the k+1st entry and -inf is
-// described at its reader, in protocol.go. Answers are raw log-probs, at temperature 1.
+// The formats follow the servers' own sources. The readers in protocol.go describe how each server treats the first
+// position, the k+1st entry and -inf. Answers are raw log-probs, at temperature 1.
 //
 // # A failure costs one sequence
 //
-// A bad answer costs only the sequence it was given for, with a reason: its pairs get missing entries (-1, -inf). The
-// work ends only if every answer would be worthless: a server with a different vocabulary, a rejected key, a missing
-// path.
+// A bad answer affects only the sequence it was given for, and is recorded with a reason: the sequence's pairs get
+// missing entries (-1, -inf). The work ends only if every answer would be worthless because of a different vocabulary,
+// a rejected key or a missing path.
 //
 // # Dropped sites are reported
 //
 // Work requests columns, measures hints, and weighs by full logits, a batch at a time. A hint is measured on the
 // student's row with that single hint, even if the teacher's row has others, and compared with a neutral one, which the
-// collator has put in the same place with the same template text: otherwise a teacher that is merely disturbed by more
-// text would pass. A dropped site - an unusable answer, a hint without effect or with the wrong one, too small a
+// collator has put in the same position with the same template text. Otherwise a teacher that is merely disturbed by
+// more text would pass. A dropped site - an unusable answer, a hint without effect or with the wrong one, too small a
 // divergence - gets no weight (pair_weight is 0, and pair_base_weight has the original weights) and is reported once,
-// with the first reason; the rows stay, since other sites share them and the files are verified as they were made.
+// with the first reason. The rows stay, since other sites share them and the files are verified as they were made.
 //
 // # Repeatable
 //
-// Answers are stored by the hash of the request (server kind, model, vocabulary, k, ids), so a run that is resumed or
-// repeated makes no request twice and produces the same bytes even if the server's arithmetic depends on its batches.
+// Answers are stored under the hash of the request (server kind, model, vocabulary, k, ids), so a run that is resumed
+// or repeated makes no request twice and produces the same bytes even if the server's arithmetic depends on its
+// batches.
 //
-// Servers are untrusted: sizes are limited, redirects are not followed, and no error shows a key.
+// Servers are untrusted: sizes are limited, redirects are not followed, and errors never contain a key.
 //
 // Many names are exported because a protocol's parts - request, sequence, scores, outcome - are types of their own.
 package teacher

@@ -24,23 +24,23 @@ const (
 type Probed struct {
 	Student, Teacher []int32
 	Control          []int32 // nil means no control
-	Targets          []int   // positions in Student of the target tokens, ascending, none of them 0
+	Targets          []int   // positions of the target tokens in Student, ascending, none of them 0
 	Direction        Direction
 }
 
 // Measure configures how hints are measured.
 type Measure struct {
-	Least    float64 // nats per token by which a hint must do better than the neutral one
+	Least    float64 // nats per token by which a hint must beat the neutral one
 	LeastJSD float64 // sites whose divergence is certainly lower get weight 0; 0 means no limit
 }
 
 // Measured counts the outcomes of the hints that were measured.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
-	// sites that also have a neutral hint; the template has to offer a place for it
+	// sites that also have a neutral hint, for which the template must have room
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
-	// Means, over the measured sites, of the bounds of their divergence that follow from the best k tokens.
+	// Mean bounds on the divergence of the measured sites, derived from the best k tokens.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
 	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were dropped already
@@ -55,10 +55,10 @@ type Effect struct {
 	Hint    float64
 	Control float64 // for the neutral hint; 0 without one
 
-	Lower, Upper float64 // means over the targets of the bounds of the divergence
+	Lower, Upper float64 // mean bounds on the divergence over the targets
 }
 
-// Net is the hint's effect beyond the effect of any text in its place.
+// Net is the hint's effect beyond the neutral hint's.
 func (e Effect) Net() float64 { return e.Hint - e.Control }
 
 // Judge returns the reason for dropping a site, or an empty string: the hint must move its targets in the right
@@ -81,8 +81,8 @@ type Outcome struct {
 	Err    error
 }
 
-// Effects measures hints by scoring two or three sequences per site. If a sequence could not be scored, its site has
-// the reason for that; other sites are judged with minNet nats per token.
+// Effects measures hints by scoring two or three sequences per site. If a sequence could not be scored, its site gets
+// the reason; other sites are judged with minNet nats per token.
 func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([]Outcome, error) {
 	out := make([]Outcome, len(sites))
 	type part struct{ site, shift, kind int }
@@ -134,7 +134,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([
 	return out, nil
 }
 
-// bracket is the mean bracket over the targets.
+// bracket returns the mean bracket over the targets.
 func (s *Probed) bracket(student, teacher *Scores) (lower, upper float64) {
 	shift := len(s.Teacher) - len(s.Student)
 	for _, t := range s.Targets {
@@ -152,7 +152,7 @@ func sameTargets(s Probed, ids []int32, shift int) bool {
 	})
 }
 
-// mean is the mean log-prob of the target tokens.
+// mean returns the mean log-prob of the target tokens.
 func mean(s *Scores, targets []int, shift int) (float64, error) {
 	sum := 0.0
 	for _, t := range targets {
@@ -238,7 +238,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 }
 
 // probes returns the batch's sites for measurement, with one hint each, even if the teacher's row has more. A second
-// hint for one turn lacks pairs, and therefore a probe.
+// hint for the same turn lacks pairs, so it doesn't get a probe.
 func (b *batchWork) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0

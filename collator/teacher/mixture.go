@@ -15,7 +15,7 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
-	clamps() bool    // whether a group that asks for 0 log-probs per token gets 1
+	clamps() bool    // whether a group that requests 0 log-probs per token gets 1
 	names() []string // of several
 }
 

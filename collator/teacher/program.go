@@ -8,10 +8,10 @@ type Scorer = scorer.Scorer
 // ScorerOptions configures a Scorer and its program.
 type ScorerOptions = scorer.Options
 
-// ScorerProbe is a text and its ids, which the program's tokenizer is compared with.
+// ScorerProbe is a text and its ids, for checking the program's tokenizer.
 type ScorerProbe = scorer.Probe
 
-// ScorerSequence is the sequence that a Scorer scores.
+// ScorerSequence is a sequence for a Scorer to score.
 type ScorerSequence = scorer.Sequence
 
 // NewScorer checks the options. It starts nothing: the first request starts the program.

@@ -16,7 +16,7 @@ type protocol struct {
 	path string
 	// ask builds the body of a request.
 	ask func(o *Options, s Sequence) any
-	// answer reads from an answer the predictions at positions s.From and later.
+	// answer reads the predictions at positions s.From and later from an answer.
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
 	// tokenize is the path at which the server tokenises texts; empty if it can't.
 	tokenize string
@@ -44,7 +44,7 @@ func Tokenizes(protocol string) bool {
 	return p != nil && p.tokenize != ""
 }
 
-// protocolNames names the kinds of servers.
+// protocolNames returns the sorted names of the protocols.
 func protocolNames() []string { return slices.Sorted(maps.Keys(protocols)) }
 
 func askVLLM(o *Options, s Sequence) any {
@@ -114,8 +114,8 @@ func askTRL(o *Options, s Sequence) any {
 
 // answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is for
 // completion token i, with k or k+1 tokens by rank. actual_logprobs, if present, is the log-prob of the token itself.
-// (The vllm-serve of TRL 1.0 to 1.2; later versions no longer have it: TRL's own client then asks a plain vLLM, and so
-// must this one.)
+// (This is vllm-serve in TRL 1.0 to 1.2. Later versions don't have it: TRL's own client then calls a plain vLLM server,
+// and so must this one.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, err := element(body, "logprobs", 0)
 	if err != nil {
@@ -252,7 +252,7 @@ func askAtropos(o *Options, s Sequence) any {
 }
 
 // answerAtropos reads prompt_topk_token_ids and prompt_topk_logprobs, [token][k], token-aligned, the first empty, and
-// prompt_tokens, if present, which must be the request's.
+// prompt_tokens, which must match the request if present.
 func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, ok := body.Get("prompt_topk_logprobs")
 	ids, ok2 := body.Get("prompt_topk_token_ids")
@@ -316,7 +316,7 @@ func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error
 	return out, nil
 }
 
-// Limits on lists in an answer: although its bytes are limited, a list of two-byte elements takes twelve times that
+// Limits on lists in an answer: although its bytes are limited, a list of two-byte elements takes twelve times as much
 // memory.
 const (
 	maxPositions = 1 << 20

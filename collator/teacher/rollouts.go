@@ -19,7 +19,7 @@ type Taught struct {
 	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
 }
 
-// rollouts is the work on rl batches.
+// rollouts does the work on rl batches.
 type rollouts struct {
 	teacher asker
 	rep     Taught
@@ -37,10 +37,10 @@ type grid struct {
 	trained []int64 // [R,T]; nil if the batch doesn't say
 }
 
-// batch adds to an rl batch the teacher's log-probs at every position of its rows: columns [R,T,K], the distribution of
-// the token AT t given the tokens before it, aligned like all columns of the channel; nothing at t = 0 or at padding. A
-// row that could not be scored gets no entries, and is counted. A group's request takes precedence over the
-// configuration.
+// batch adds the teacher's log-probs at every position of an rl batch's rows, in columns [R,T,K]. They hold the
+// distribution of the token AT t given the tokens before it, aligned like all columns of the channel, with nothing at t
+// = 0 or at padding. A row that could not be scored gets no entries and is counted. A group's request takes precedence
+// over the configuration.
 func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	g, err := rolloutRows(all)
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of
 	return ask, of
 }
 
-// scoredOf returns the index's entry for a row of an rl batch, or an empty one that the index doesn't keep.
+// scoredOf returns the index's entry for a row of an rl batch, or an empty one that isn't kept in the index.
 func scoredOf(l *batch.Line, row int) *batch.Scored {
 	if row < len(l.RowInfo) && l.RowInfo[row].RL != nil {
 		return l.RowInfo[row].RL
@@ -115,8 +115,8 @@ func scoredOf(l *batch.Line, row int) *batch.Scored {
 	return &batch.Scored{}
 }
 
-// wanted returns the Sequence.K that a row's group asks for (group_overrides.teacher_top_k), 0 if it sets none; excused
-// if the setting is negative.
+// wanted returns the Sequence.K that a row's group requests (group_overrides.teacher_top_k), or 0 if it doesn't set
+// one. excused reports whether the setting is negative.
 func wanted(s *batch.Scored) (k int, excused bool) {
 	switch {
 	case s.TeacherTopK == nil:
@@ -141,7 +141,7 @@ func (w *rollouts) enter(group int64, failed bool) {
 	w.groups[group] = without || failed
 }
 
-// summarise returns the index's summary of the answers about a row.
+// summarise returns a summary of a row's answers for the index.
 func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Taught {
 	out := &batch.Taught{TopK: s.entries(w.teacher.topK()), LogProb: g.mean(r.Scores, row)}
 	for i, name := range w.teacher.names() {
@@ -155,7 +155,7 @@ func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Ta
 	return out
 }
 
-// mean is the mean log-prob of a row's trained tokens; nil if none is trained, or if the server doesn't report it.
+// mean returns the mean log-prob of a row's trained tokens, or nil if none is trained or the server doesn't report it.
 func (g *grid) mean(s *Scores, row int) *float64 {
 	sum, n := 0.0, 0
 	for p, lp := range s.Token {

@@ -19,14 +19,14 @@ type Entry struct {
 	LogProb float32
 }
 
-// Sequence is token ids to be scored. Predictions before position From are not needed.
+// Sequence holds token ids to be scored. Predictions before position From are not needed.
 type Sequence struct {
 	IDs  []int32
 	From int // the first position whose prediction is needed, 0 <= From < len(IDs)-1
 	K    int // log-probs per position. 0 means as in the teacher's options; tokenOnly: only the actual token's
 }
 
-// tokenOnly asks for the log-prob of the actual token at each position, and for no others.
+// tokenOnly requests only the log-prob of the actual token at each position.
 const tokenOnly = -1
 
 // entries returns how many of the most probable tokens to ask for, given k in the options.

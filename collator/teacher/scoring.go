@@ -16,15 +16,15 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Scoring has a program compute all logits at the pair positions, for both sides of each site, as many sites at a time
-// as fit in one request. The logits are not kept, only the kernel's results, so that a resumed run doesn't ask
-// about a site twice. A site that the program fails on is retried alone; failures are not stored.
+// Scoring has a program compute all logits at the pair positions, for both sides of each site, with as many sites in a
+// request as fit. Only the kernel's results are kept, not the logits, so that a resumed run doesn't request a site
+// twice. A site that the program fails on is retried by itself; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
 	Command     []string // the program and its arguments; part of the key of stored answers
 	Fingerprint string   // of the tokenizer
 	Store       string   // folder for the answers; if empty, they are not stored
-	Settled     func()   // called for each site that is scored or given up; may be nil
+	Settled     func()   // called for each site that is scored or given up on; may be nil
 
 	rep Scored
 }
@@ -38,7 +38,7 @@ type Scored struct {
 	Sites    int     `json:"sites"`              // sites in requests
 	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
 	Failed   int     `json:"failed,omitempty"`   // sites that the program failed on
-	Seconds  float64 `json:"seconds"`            // that the program took
+	Seconds  float64 `json:"seconds"`            // time taken by the program
 }
 
 // saveEvery is the minimum time between two saves.
@@ -50,7 +50,7 @@ type part struct {
 	pairs []int
 }
 
-// scoring is the work on one batch.
+// scoring does the work on one batch.
 type scoring struct {
 	*Scoring
 	b      *batchWork
@@ -242,7 +242,7 @@ func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 		gather(t.Teacher, t.TeacherRow, t.TeacherPos, pairs)...), pairs
 }
 
-// gather lists rows with the positions wanted in each, truncated after the last of them.
+// gather lists rows with the positions wanted in each, truncated after the last wanted position.
 func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequence) {
 	for i, p := range pairs {
 		if i == 0 || row[p] != row[pairs[i-1]] {
@@ -260,7 +260,7 @@ func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequenc
 // scoringVersion is part of every key: change it with the layout.
 const scoringVersion = "scored logits 1"
 
-// key is the hash of all that a batch's answers depend on.
+// key returns the hash of everything that a batch's answers depend on.
 func (s *Scoring) key(p *Pairs) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%q\n%q\n", scoringVersion, s.Command, s.Fingerprint)

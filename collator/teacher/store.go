@@ -25,7 +25,7 @@ const minStoredLimit = 256 << 20
 // storeVersion is part of every key: change it with the layout.
 const storeVersion = "teacher answers 1"
 
-// key is the hash of everything an answer depends on.
+// key returns the hash of everything an answer depends on.
 func (c *Client) key(s Sequence) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%q\n%q\n%q\n%d %d %d\n", storeVersion, c.o.Protocol, c.o.Model, c.o.Vocabulary.Fingerprint,
@@ -84,7 +84,7 @@ func (st store) put(key string, s Sequence, scores *Scores) error {
 	return st.write(key, appendScores(nil, s, scores))
 }
 
-// stored holds the fields before the entries of a position.
+// stored holds the fields that precede a position's entries.
 type stored struct {
 	Token   float32
 	Entries uint32

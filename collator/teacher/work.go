@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work lists the steps for the batches of a folder. A site that a step drops has weight 0 from then on, and is reported
+// Work lists the steps for the batches in a folder. A site that a step drops has weight 0 from then on, and is reported
 // once, with the first reason.
 type Work struct {
 	Client   *Client   // supplies the top-k columns, unless Mixture does; may be nil
@@ -51,9 +51,9 @@ func (r *Report) Kept() int {
 }
 
 // Run does the work on every sdpo batch in a batches folder, and with Rollouts on every rl batch, and rewrites the
-// index. It can be run again: stored answers are not requested twice, and weights are set from the original ones, which
-// are stored too. If it is interrupted, the index is unchanged and doesn't match the batches rewritten so far; running
-// it again repairs that.
+// index. It can be rerun: stored answers are not requested twice, and weights are set from the original ones, which are
+// stored too. If it is interrupted, the index is unchanged and doesn't match the batches rewritten so far; rerunning it
+// repairs that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
 	p := &pass{Work: w, teacher: w.asked(), rep: rep}
@@ -132,7 +132,7 @@ func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) (
 	return b.tensors(), nil
 }
 
-// asked returns the scorer to ask; it returns nil if there is nothing to ask.
+// asked returns the scorer to ask, or nil if there isn't one.
 func (w *Work) asked() asker {
 	switch {
 	case w.Mixture != nil:

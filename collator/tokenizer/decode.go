@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// byteTexts has the text of each id of a byte-level vocabulary: the bytes encoded by the characters of its token.
+// byteTexts holds the text of each id in a byte-level vocabulary, the bytes that its token's characters encode.
 type byteTexts struct {
 	all []byte
-	end []int32 // end of each id's text in all; it begins at the end of the text before
+	end []int32 // end of each id's text in all; it begins where the previous text ends
 }
 
 // newByteTexts returns nil if the decoder isn't ByteLevel, an id is too large, or two tokens share an id.

@@ -26,9 +26,8 @@ const (
 
 // Config is the configuration in a tokenizer folder apart from tokenizer.json.
 type Config struct {
-	// Special holds the named special tokens in the order Hugging Face lists them
-	// (bos_token, eos_token, unk_token, sep_token, pad_token, cls_token,
-	// mask_token); a chat template sees each under its name.
+	// Special holds the named special tokens in the order Hugging Face lists them (bos_token, eos_token, unk_token,
+	// sep_token, pad_token, cls_token, mask_token); a chat template can access each one by its name.
 	Special []NamedToken
 	// AdditionalSpecial is additional_special_tokens (extra_special_tokens in newer files).
 	AdditionalSpecial []string
@@ -323,8 +322,8 @@ func FileNames() []string {
 	}
 }
 
-// locate finds the tokenizer.json that a path refers to: one in the folder, or the file itself. Only a file called
-// tokenizer.json brings along the configuration next to it, since the folder of a file with another name may be
+// locate finds the tokenizer.json that a path refers to: one in the folder, or the file itself. The configuration next
+// to a file is used only if the file is called tokenizer.json, since the folder of a file with another name may be
 // unrelated.
 func locate(path string) (file, dir string, err error) {
 	info, err := os.Stat(path)

@@ -4,19 +4,19 @@
 #
 #   CGO_LDFLAGS="-L$(sh collator/tokenizer/lib.sh | tail -n 1)" go build -tags tokenizers ./...
 #
-# It takes the first of:
+# It uses the first of:
 #   1. $NATGO_TOKENIZERS_LIB, a folder or the file itself (an unusable one is an error);
 #   2. the user's cache: ${XDG_CACHE_HOME:-$HOME/.cache}/nat-go/libtokenizers/<version>/<os>-<arch>;
 #   3. an installed library in the usual folders;
 #   4. the release archive, only if its sha256 is known: pinned below or given as
-#      $NATGO_TOKENIZERS_SHA256 (code nobody vouched for is never linked);
-#   5. cargo, from the Go module's own sources and the Cargo.lock beside this file.
-# Results of 4 and 5 are put into the cache by one rename; parallel runs wait for each other.
+#      $NATGO_TOKENIZERS_SHA256 (unverified code is never linked);
+#   5. cargo, from the Go module's own sources and the Cargo.lock next to this file.
+# Results of 4 and 5 are moved into the cache by a single rename; parallel runs wait for each other.
 #
-# With --glibc 2.17 it is a library that links with so old a glibc, always from 2 or 5: $CC has to link for that glibc,
-# too, and cargo-zigbuild to be on PATH. The licences of what cargo built are put beside it, as LICENSES. $GOARCH may be
-# another than this machine's, where $RUSTC has a standard library for it.
-# Progress goes to stderr. Exit status 3: the environment lacks what is needed.
+# With --glibc 2.17 the library links with a glibc that old, and always comes from 2 or 5: $CC must link for that glibc,
+# too, and cargo-zigbuild must be on PATH. The licences of what cargo built are put next to it as LICENSES. $GOARCH may
+# differ from this machine's if $RUSTC has a standard library for it. Progress goes to stderr. Exit status 3 means that
+# the environment lacks something it needs.
 set -eu
 
 version=v1.27.0                    # of the Go module, as in go.mod
@@ -35,7 +35,7 @@ since() {
 	passed=$(($(date +%s) - $1))
 	if [ $passed -lt 60 ]; then echo "$passed s"; else echo "$((passed / 60)) m $((passed % 60)) s"; fi
 }
-# slowly WHAT COMMAND...: runs the command, and says every 20 seconds that it still does.
+# slowly WHAT COMMAND...: runs the command, and reports every 20 seconds that it is still running.
 slowly() {
 	what=$1
 	shift
@@ -63,7 +63,7 @@ archive_sha256() {
 	esac
 }
 
-# usable FILE: does a program that needs our version of the library link with it?
+# usable FILE: succeeds if a program that needs our version of the library links with it.
 usable() {
 	[ -s "$1" ] || return 1
 	LC_ALL=C grep -q -a "$symbol" "$1" || return 1
@@ -130,7 +130,7 @@ compile() { # how...
 	cd "$work/src" && CARGO_TARGET_DIR="$work/target" nice cargo "$@" --quiet --locked --release -p tokenizers-ffi >&2
 }
 
-# licences prints those of Rust's own library and of the crates in the lock file.
+# licences prints the licences of Rust's own library and of the crates in the lock file.
 licences() {
 	rust=$("${RUSTC:-rustc}" --print sysroot)/share/doc
 	for file in "$rust"/rust/licenses/* "$rust"/libstd-rust*-dev/copyright; do
@@ -180,7 +180,7 @@ work= ticker=
 trap '[ -z "$ticker" ] || kill "$ticker" 2>/dev/null; rm -rf "$work"; [ "$(cat "$lock/pid" 2>/dev/null)" = $$ ] && rm -rf "$lock"; :' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-# holds PID: is that process one that makes this library? Another may have got the number of one that was killed.
+# holds PID: succeeds if that process is building this library. Another may have reused the PID of a killed one.
 holds() {
 	if command -v ps >/dev/null 2>&1; then ps -p "$1" -o args= | grep -q 'lib\.sh'; else kill -0 "$1" 2>/dev/null; fi
 }

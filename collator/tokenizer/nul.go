@@ -9,7 +9,7 @@ import (
 )
 
 // The binding passes texts as C strings, which end at a NUL. A text that contains one is written with two escapes and
-// given to an instance that decodes them before anything else happens (first steps of its normalizer) and encodes them
+// passed to an instance that decodes them before doing anything else (first steps of its normalizer) and encodes them
 // again after everything else (last steps of its decoder):
 //
 //	NUL  <-> U+0001 U+0002
@@ -45,7 +45,7 @@ func escapeNUL(text string) (escaped string, offsets []int) {
 var unescapeNUL = strings.NewReplacer(string(nulMark)+string(nulZero), "\x00", string(nulMark)+string(nulSelf),
 	string(nulMark)).Replace
 
-// unmapSpan maps a span of the escaped text to one of the text. An end within an escape maps to the end of the
+// unmapSpan maps a span of the escaped text to a span of the original. An end within an escape maps to the end of the
 // character it encodes.
 func unmapSpan(s chat.Span, offsets []int) chat.Span {
 	start, end := offsets[s.Start], offsets[s.End]
@@ -87,8 +87,8 @@ func nulNormalizer(raw json.RawMessage) json.RawMessage {
 	return sequence("normalizers", steps)
 }
 
-// nulDecoder appends the steps that encode NUL. It leaves a file without a decoder alone, because joining tokens with
-// spaces can't be expressed in a sequence.
+// nulDecoder appends the steps that encode NUL. It leaves a file without a decoder unchanged, because joining tokens
+// with spaces can't be expressed in a sequence.
 func nulDecoder(raw json.RawMessage) json.RawMessage {
 	if !present(raw) {
 		return raw

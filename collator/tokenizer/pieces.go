@@ -11,9 +11,9 @@ import (
 
 // pieces encodes segments piece by piece and remembers the pieces, so only the new words of a text reach the library. A
 // byte-level BPE encodes each word independently, and a regular expression defines a word. A piece is one or more whole
-// words: it ends between two characters that no word of any known expression holds together.
+// words: it ends between two characters that are never in the same word under any known expression.
 type pieces struct {
-	digits int     // maximum digits of a word; 0 for GPT-2's words, which have no limit and may follow a space
+	digits int     // maximum digits in a word; 0 for GPT-2's words, which have no limit and may follow a space
 	added  *finder // the added tokens that are not special; nil if all are
 	cache  *cache
 	lists  sync.Pool // of *pieceList
@@ -35,7 +35,7 @@ var wordPatterns = map[string]int{
 
 const (
 	maxPieceBytes  = 128       // longer pieces are not remembered
-	maxPiecesBytes = 256 << 10 // longer segments are encoded as a whole: a list of their pieces takes memory
+	maxPiecesBytes = 256 << 10 // longer segments are encoded whole, because a list of their pieces takes memory
 	maxPlainTokens = 256       // added tokens that are not special
 )
 
@@ -119,7 +119,7 @@ func independent(s *shape) bool {
 	return !trims(s.parts["post_processor"])
 }
 
-// trims reports whether a post-processor may trim white space from offsets, which can depend on a token's place.
+// trims reports whether a post-processor may trim white space from offsets, which can depend on a token's position.
 func trims(raw json.RawMessage) bool {
 	type step struct {
 		Type       string
@@ -157,13 +157,15 @@ func overlap(a, b string) bool {
 type class uint8
 
 const (
-	other   class = iota // outside ASCII, a control character, or an apostrophe: next to an end only before a blank
-	letter               // ASCII, as are all below
-	digit                //
-	mark                 // punctuation or a symbol
-	slash                // which some expressions accept after line breaks
-	blank                // space or tab
-	newline              // carriage return or line feed; except for GPT-2's, a word of white space with one ends in one
+	// outside ASCII, a control character, or an apostrophe: words end next to one only before a blank
+	other  class = iota
+	letter       // ASCII, as are all below
+	digit        //
+	mark         // punctuation or a symbol
+	slash        // which some expressions accept after line breaks
+	blank        // space or tab
+	// carriage return or line feed; except with GPT-2's expression, a white-space word that contains one ends in one
+	newline
 	classes
 )
 
@@ -318,7 +320,7 @@ func (p *pieces) learn(text string, run []piece, enc Encoding) {
 		}
 		x.enc = Encoding{IDs: enc.IDs[first:at:at], Offsets: enc.Offsets[first:at:at]}
 	}
-	if at < len(enc.IDs) { // a token of no characters, or of characters in two pieces
+	if at < len(enc.IDs) { // a token without characters, or with characters in two pieces
 		clear(run)
 		run[0] = piece{Span: chat.Span{Start: base, End: base}, enc: enc}
 		return

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits on the demands of a tokenizer.json on the library.
+// Limits on the demands that a tokenizer.json may make on the library.
 const (
 	maxVocab          = 8 << 20  // entries in the model's vocabulary
 	maxAddedTokens    = 1 << 20  // entries of added_tokens
@@ -139,8 +139,8 @@ func (s *shape) readModel() error {
 	return nil
 }
 
-// packVocabulary keeps the tokens of a vocabulary in one string. As separate objects they would be most of the work of
-// every garbage collection.
+// packVocabulary keeps a vocabulary's tokens in a single string. As separate strings they would account for most of the
+// work in every garbage collection.
 func packVocabulary(vocab map[string]int32) map[string]int32 {
 	tokens := slices.Collect(maps.Keys(vocab))
 	all := strings.Join(tokens, "")
@@ -313,7 +313,7 @@ func (s *shape) checkBatching() error {
 	return nil
 }
 
-// fingerprint is the SHA-256 over the parts that determine ids and offsets; file layout, truncation, padding and the
+// fingerprint returns the SHA-256 of the parts that determine ids and offsets; file layout, truncation, padding and the
 // decoder don't count.
 func (s *shape) fingerprint() string {
 	h := sha256.New()
@@ -332,7 +332,7 @@ func (s *shape) fingerprint() string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// maxID is the largest id any token has.
+// maxID returns the largest id of any token.
 func (s *shape) maxID() int32 {
 	var largest int32
 	for _, id := range s.vocab {
@@ -344,7 +344,7 @@ func (s *shape) maxID() int32 {
 	return largest
 }
 
-// size is Hugging Face's len(tokenizer): the number of distinct tokens, including added ones.
+// size returns Hugging Face's len(tokenizer), the number of distinct tokens, including added ones.
 func (s *shape) size() int {
 	n := len(s.vocab)
 	seen := map[string]bool{}

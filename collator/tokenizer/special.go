@@ -104,7 +104,7 @@ func isWord(r rune) bool {
 		unicode.In(r, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
 }
 
-// specials knows the added tokens and where they split a text.
+// specials holds the added tokens and finds where they split a text.
 type specials struct {
 	early, late *finder              // tokens matched before and after normalising; late is nil if none is special
 	byID        map[int32]addedToken // the special ones
@@ -232,8 +232,8 @@ func (sp *specials) split(text string, template []chat.Span) []found {
 	return only
 }
 
-// findLate adds the tokens that are matched after normalising (here the identity), in the text between the tokens found
-// before.
+// findLate adds the tokens that are matched after normalising (here the identity), in the text between the early
+// tokens.
 func (sp *specials) findLate(early []found, text string, within func(int, int, *addedToken) bool) []found {
 	var all []found
 	from := 0
@@ -252,7 +252,7 @@ func (sp *specials) findLate(early []found, text string, within func(int, int, *
 	return all
 }
 
-// outside returns the first place where text contains a special token's characters that are not entirely within
+// outside returns the first position at which text contains a special token's characters that are not entirely within
 // template.
 func (sp *specials) outside(text string, template []chat.Span) (at int, token string, is bool) {
 	at = -1

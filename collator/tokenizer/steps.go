@@ -92,7 +92,7 @@ func checkStep(path string, step map[string]any, growth *float64) error {
 	return nil
 }
 
-// checkTemplate refuses a template that repeats its input, or adds so many special tokens, that a short text takes
+// checkTemplate refuses a template that repeats its input or adds special tokens so often that a short text would take
 // gigabytes.
 func checkTemplate(path string, step map[string]any) error {
 	ids := map[string]int{}
@@ -151,7 +151,7 @@ type group struct {
 type patternCheck struct {
 	pattern string
 	at      int
-	open    []group // the parentheses that the check is in, and the whole pattern
+	open    []group // the groups that are open, and the whole pattern
 	closed  group   // the item before
 	repeats int
 }

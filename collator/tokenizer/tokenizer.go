@@ -39,7 +39,7 @@ type Special struct {
 
 // Tokenizer is a loaded tokenizer. It is safe for concurrent use.
 type Tokenizer struct {
-	// Config is the configuration found next to tokenizer.json; empty if that was loaded alone.
+	// Config is the configuration found next to tokenizer.json; empty if only that file was loaded.
 	Config *Config
 
 	shape       *shape

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// decoder decodes tokens one by one, and each id only once: decoding is most of the work of showing a long row.
+// decoder decodes tokens one by one, and each id only once, because decoding is most of the work in showing a long row.
 type decoder struct {
 	decode func(ids []int32) (string, error)
 	texts  map[int32]string // of single ids
@@ -22,7 +22,7 @@ func (d *decoder) token(id int32) (string, error) {
 	return text, err
 }
 
-// adds returns the text of the n tokens from i on.
+// adds returns the text that the n tokens starting at i add.
 type adds func(ids []int32, i, n int) (string, error)
 
 // textAlone suits tokenizers whose tokens are bytes: a token adds the same text wherever it occurs.
@@ -33,8 +33,8 @@ func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// textAfter suits other tokenizers as well: a token's text depends on the one before it, since a space is dropped at
-// the beginning.
+// textAfter suits other tokenizers as well, whose token texts depend on the preceding token because a space is dropped
+// at the beginning.
 func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.textAlone(ids, i, n)

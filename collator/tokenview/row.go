@@ -31,7 +31,7 @@ type Side struct {
 	Tokens []Token `json:"tokens"`
 }
 
-// Token is a token, its owner, and whether, or why not, it is trained.
+// Token is a token, its owner, and whether it is trained or why it isn't.
 type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`
@@ -50,8 +50,8 @@ type Token struct {
 // ErrNoRow is the error for a reference to a row that doesn't exist.
 var ErrNoRow = errors.New("no such row")
 
-// ReadRow reads a row of a run folder: "sft/train/00000.safetensors:3", or just a number, which counts all rows in the
-// order of the index. Rows are counted from 1.
+// ReadRow reads a row in a run folder. ref is "sft/train/00000.safetensors:3", or just a number, which counts all rows
+// in index order. Rows are counted from 1.
 func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	file, row := "", 0
 	name, number, ok := strings.Cut(ref, ":")
@@ -103,7 +103,7 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	return v, v.measured(filepath.Join(dir, "batches"), found, first)
 }
 
-// madeWith refuses to print a batch's ids with a different tokenizer, for which they mean different texts.
+// madeWith refuses to print a batch's ids with a different tokenizer, because they would mean different texts.
 func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 	if l.Tokenizer != tok.Fingerprint() {
 		return fmt.Errorf("%s was made with tokenizer %s, not with %s", l.File, l.Tokenizer, tok.Fingerprint())
@@ -166,7 +166,7 @@ func (s *Side) place(ids []int32, d *decoder) error {
 	return err
 }
 
-// measured sets the divergences of the pairs of a row whose sites begin at index first in their batch.
+// measured sets the divergences of a row's pairs. The row's sites begin at index first in their batch.
 func (v *Row) measured(dir string, l *batch.Line, first int) error {
 	for n, site := range v.Meta.Sites {
 		jsd, err := divergences(dir, l, first+n)
@@ -192,7 +192,7 @@ type Look struct {
 	Full   bool // print all lines of untrained runs, however long
 }
 
-// maxFoldedLines is the number of lines shown of an untrained run of tokens unless it is printed in full.
+// maxFoldedLines is the number of lines shown for an untrained run of tokens that isn't printed in full.
 const maxFoldedLines = 4
 
 // Print writes a row as text: a new line each time the owner or the reason changes, trained text marked with >,

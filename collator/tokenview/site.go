@@ -49,7 +49,7 @@ const shown = 0.01
 // siteContext is the number of tokens shown before the hint.
 const siteContext = 40
 
-// ReadSite reads the nth site of a run folder's sdpo batches, in the order of the index, from 1.
+// ReadSite reads the nth site in a run folder's sdpo batches, in index order, counted from 1.
 func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	batches := filepath.Join(dir, "batches")
 	var found *batch.Line
@@ -170,7 +170,7 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 		return err
 	}
 	at += int(s.Hint)
-	for _, o := range r.Meta.Sites { // further hints at the same place
+	for _, o := range r.Meta.Sites { // other hints at the same position
 		if o.Teacher == s.Teacher && o.At == s.At && o.Site > s.Site {
 			if err := add(Hint, at, at+int(o.Hint)); err != nil {
 				return err

@@ -76,7 +76,7 @@ var (
 	result = chat.Message{Role: "tool", Form: chat.Text, Text: resultText, ToolCallID: "call00001", Name: toolName}
 )
 
-// tool is the definition of the tool in the calls.
+// tool defines the tool used in the calls.
 const tool = `[{"type":"function","function":{"name":"` + toolName + `","description":"d",` +
 	`"parameters":{"type":"object","properties":{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
@@ -97,7 +97,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnOpeners(p)
 	d.learnTerminators(p)
 	d.learnHalts(p)
-	// If the tokenizer is another model's and lacks the terminators, learn them by their look.
+	// If the tokenizer belongs to another model and lacks the terminators, recognise them by how they look.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
@@ -218,8 +218,8 @@ func (d *dialect) learnPrompts(p prober) {
 	})
 }
 
-// learnFixedPrompt handles templates that end every conversation with a generation prompt, requested or not: a turn's
-// text begins with it. A prompt that is one special token can't be found (Mistral's).
+// learnFixedPrompt handles templates that end every conversation with a generation prompt, requested or not, so that a
+// turn's text begins with it. A prompt that is a single special token (Mistral's) can't be found.
 func (d *dialect) learnFixedPrompt(p prober) {
 	open, ok1 := p.try(true, ask)
 	whole, ok2 := p.try(false, ask, answer)
@@ -336,8 +336,8 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	return written
 }
 
-// stopIn returns the white space and the terminator that the text after a turn begins with, or "" if it doesn't begin
-// with them.
+// stopIn returns the white space and terminator at the start of the text after a turn, or "" if it doesn't begin with
+// them.
 func (d *dialect) stopIn(after string) string {
 	for _, t := range d.terminators {
 		if at := strings.Index(after, t); at >= 0 && strings.TrimSpace(after[:at]) == "" {
@@ -388,7 +388,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 		d.halt(all[len(all)-1])
 	case longer && marked:
 		d.halt(rest[start:stop])
-	default: // a call ends differently in history: a terminator of answers ends it there
+	default: // a call ends differently in history, where an answer's terminator ends it
 		for _, t := range d.terminators {
 			if at := strings.Index(b, t); at >= 0 {
 				from := len(strings.TrimRight(b[:at], " \n"))

@@ -160,7 +160,7 @@ func (r *Renderer) Find(c *Conversation, res *template.Result) ([]Turn, error) {
 	return found, nil
 }
 
-// FindEach finds the turns of assistant messages in a render of c, and says which ones it doesn't find.
+// FindEach finds the turns of assistant messages in a render of c, and reports which ones it doesn't find.
 func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn, lost []*NotFound) {
 	o := originsOf(res)
 	d := r.dialectFor(c)
@@ -183,9 +183,9 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 	return o.whole(found, lost)
 }
 
-// foreign reports whether a turn begins with another message's text, or ends before its own message's text although
-// there is some: the header before it belonged to another message, or to none (DeepSeek's R1 writes an empty turn after
-// a call; a result without text leaves nothing between itself and the next turn).
+// foreign reports whether a turn begins with another message's text, or ends before its own message's text, if any. The
+// header before such a turn belongs to another message, or to none (DeepSeek's R1 writes an empty turn after a call; a
+// result without text leaves nothing between itself and the next turn).
 func (o *origins) foreign(t *Turn, from int) bool {
 	k := o.after(t.Start)
 	switch {
@@ -346,9 +346,9 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	}
 }
 
-// first returns where the text of message i starts, after from; for a message without text, where the text of the next
-// one starts. Templates look up the name of a result's function in the call, possibly in a later call that reuses the
-// id: a name alone counts only if nothing else of the message is shown.
+// first returns where the text of message i starts after from or, for a message without text, where the next message's
+// text starts. Templates look up a result's function name in its call, possibly in a later call that reuses the id, so
+// a name by itself counts only if nothing else of the message is shown.
 func (o *origins) first(i, from int) (at int, mine bool) {
 	at = -1
 	for k := o.after(from); k < len(o.spans); k++ {
@@ -372,8 +372,8 @@ func (o *origins) first(i, from int) (at int, mine bool) {
 	return len(o.text), false
 }
 
-// start returns where the turn begins: after the generation prompt as configured, otherwise after another one the
-// template can make, otherwise after the bare header of a turn in history.
+// start returns where the turn begins: after the generation prompt as configured, otherwise after another one that the
+// template can produce, otherwise after the bare header of a turn in history.
 func (d *dialect) start(o *origins, header int) (int, bool) {
 	fits := func(p string) bool {
 		return strings.HasPrefix(o.text[header:], p) && o.own(header, header+len(p))

@@ -68,7 +68,7 @@ func (m *marks) all(s string) (out []string) {
 	return out
 }
 
-// next returns the range of the first special token in s. It returns false without one.
+// next returns the range of the first special token in s, or false if s doesn't contain one.
 func (m *marks) next(s string) (start, end int, ok bool) {
 	m.each(s, func(a, b int) bool {
 		start, end, ok = a, b, true

@@ -44,7 +44,7 @@ type Report struct {
 	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> turns are shown as sampled
 	RewritesHistory  bool            `json:"rewrites_history"`
 	Reasoning        Reasoning       `json:"reasoning"`
-	Filler           []string        `json:"filler"` // text that it inserts into turns and no model wrote
+	Filler           []string        `json:"filler"` // text that it inserts into turns and that no model wrote
 
 	Terminators map[string]string `json:"terminators"` // kind of turn -> its terminator
 	NoThink     *Switch           `json:"no_think,omitempty"`
@@ -70,15 +70,15 @@ type Switch struct {
 	Prompt   string `json:"generation_prompt"` // when the variable is false
 }
 
-// Place is the effect of inserting one more message at some position.
+// Place is the effect of inserting another message at some position.
 type Place struct {
 	Fate Fate `json:"fate"`
-	// Splice reports that the text with the message is the text without it plus one piece: a hint there changes nothing
-	// else in the model's input.
+	// Splice reports whether the text with the message is the text without it plus one piece, so that a hint there
+	// changes nothing else in the model's input.
 	Splice bool `json:"splice"`
 }
 
-// Further texts that occur in no template.
+// More texts that don't occur in any template.
 const systemText, thoughtText, hintText, nextText = "qzvSys", "qzvThk", "qzvHnt", "qzvNxt"
 
 func say(role, text string) chat.Message {
@@ -239,7 +239,7 @@ func (p *probing) prompt(rep *Report) {
 	rep.NoThink = p.noThink(open.Text)
 }
 
-// noThink finds the variable that turns thinking off, by its changes to an open conversation.
+// noThink finds the variable that turns thinking off, by its effect on an open conversation.
 func (p *probing) noThink(open string) *Switch {
 	for _, name := range switches {
 		vars := &pyvalue.Dict{}

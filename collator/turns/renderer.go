@@ -24,14 +24,14 @@ type Renderer struct {
 	marks       *marks
 	plain       *dialect      // for conversations without tools
 	tooled      *dialect      // for conversations with tools
-	steady      [2]steadiness // for conversations without tools, and for conversations with tools
+	steady      [2]steadiness // for conversations without and with tools
 	shortIDs    bool
 	silent      *Renderer // the same with thinking switched off, if the template has a switch
 	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
 	cuts        bool      // whether this is the renderer that Cut returns
 }
 
-// Settings of a renderer.
+// Settings configures a renderer.
 type Settings struct {
 	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
 	Now    time.Time     // the time that strftime_now formats; the zero time means template.DefaultNow
@@ -92,8 +92,8 @@ func (r *Renderer) With(s Settings) *Renderer {
 // already.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
-// Cut returns the renderer for turns that the template shows without the end of the generation prompt, even at the end
-// of a conversation: the prompt opens a thought that a turn without one doesn't have. The model's input then has the
+// Cut returns the renderer for turns that the template renders without the end of the generation prompt, even at the
+// end of a conversation, because the prompt opens a thought that such a turn lacks. The model's input then contains the
 // end of the prompt where the row has the turn.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
@@ -130,10 +130,10 @@ func (r *Renderer) Terminators() []string {
 	return out
 }
 
-// RawArguments reports whether the template wants call arguments as the sampled text rather than an object.
+// RawArguments reports whether the template expects call arguments as the sampled text rather than as an object.
 func (r *Renderer) RawArguments() bool { return r.tooled.rawArguments }
 
-// ShortIDs reports whether the template refuses call ids that are not exactly nine characters, like Mistral's.
+// ShortIDs reports whether the template, like Mistral's, refuses call ids that are not exactly nine characters long.
 func (r *Renderer) ShortIDs() bool { return r.shortIDs }
 
 // learnShortIDs renders a call with a long id and one with a short id.
@@ -184,12 +184,12 @@ var rooms = sync.Pool{New: func() any { return &template.Room{} }}
 // Render renders a conversation. The error is a *template.Error.
 func (r *Renderer) Render(c *Conversation) (template.Result, error) { return r.RenderIn(nil, c) }
 
-// RenderIn is Render with the result in room, valid until the room's next render.
+// RenderIn is like Render, but stores the result in room, where it is valid until the room's next render.
 func (r *Renderer) RenderIn(room *template.Room, c *Conversation) (template.Result, error) {
 	return r.tmpl.RenderIn(room, r.input(c))
 }
 
-// RenderTurns is Render for a result that is passed to Stable for most of its turns.
+// RenderTurns is like Render, for a result that is passed to Stable for most of its turns.
 func (r *Renderer) RenderTurns(c *Conversation) (template.Result, error) {
 	return r.tmpl.RenderHeads(r.input(c))
 }

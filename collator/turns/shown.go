@@ -6,13 +6,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Shown says which parts of a message a render shows.
+// Shown records which parts of a message appear in a render.
 type Shown struct {
 	Reasoning bool
 	Calls     bool // at least a part of one call
 }
 
-// ShownOf returns, for each message of a conversation, the parts that its render shows.
+// ShownOf returns the parts of each message that appear in a conversation's render.
 func ShownOf(res *template.Result, messages int) []Shown {
 	out := make([]Shown, messages)
 	for i := range res.Spans {
@@ -30,7 +30,7 @@ func ShownOf(res *template.Result, messages int) []Shown {
 	return out
 }
 
-// IsReasoning reports whether a message's field is its reasoning.
+// IsReasoning reports whether a message's field holds its reasoning.
 func IsReasoning(field string) bool {
 	return field == "reasoning_content" || field == "reasoning" || field == "thinking"
 }

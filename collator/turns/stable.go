@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Stable reports whether a turn appears in a conversation's render as it did when it was sampled: the model's input
-// then is a prefix of the render, and the turn rendered as the last one is the same up to its end. Errors come from the
+// Stable reports whether a turn appears in a conversation's render as it did when it was sampled: the model's input is
+// a prefix of the render, and the turn is the same up to its end when rendered as the last one. Errors come from the
 // template, which may refuse part of a conversation.
 func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool, error) {
 	room := rooms.Get().(*template.Room)
@@ -33,8 +33,8 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 	return then.BeginsAs(res.Text, then.Len()) || then.BeginsAs(res.Text, t.End), nil
 }
 
-// head returns the render of a conversation's first n messages, which the render of the whole may have. It is valid
-// until the room's next render.
+// head returns the render of a conversation's first n messages, taken from the render of the whole conversation if that
+// has it. It is valid until the room's next render.
 func (r *Renderer) head(
 	room *template.Room, c *Conversation, res *template.Result, n int, open bool,
 ) (template.Head, error) {

@@ -13,7 +13,7 @@ import (
 // calls.
 type steadiness struct{ texts, calls bool }
 
-// learnSteadiness renders small conversations of several rounds and looks at every turn.
+// learnSteadiness renders small multi-round conversations and checks every turn.
 func (r *Renderer) learnSteadiness() (out [2]steadiness) {
 	texts := []chat.Message{ask, answer, user(resultText), answer, user(askText), answer}
 	calls := []chat.Message{
@@ -49,9 +49,9 @@ func (r *Renderer) allStable(ms []chat.Message, tools pyvalue.Value) bool {
 }
 
 // Steady reports whether a conversation is of a plain kind for which the template is known to show every turn as it was
-// sampled. Then turns need no individual checks: the last one's prompt, which contains the whole history, covers them
-// all. Plain means: no reasoning, one call per turn, a system message only at the start, and no angle bracket in user
-// or assistant text, because tags are what templates look for in texts.
+// sampled. Its turns then don't need individual checks: the last one's prompt, which contains the whole history, covers
+// them all. Plain means no reasoning, one call per turn, a system message only at the start, and no angle bracket in
+// user or assistant text, because templates look for tags in texts.
 func (r *Renderer) Steady(c *Conversation) bool {
 	calls := false
 	for i := range c.Messages {

@@ -1,11 +1,11 @@
-"""A set-up in which every term of the composite loss falls, as curves.csv and curves.svg:
+"""Shows a set-up in which every term of the composite loss falls, in curves.csv and curves.svg:
 
     python3 curves.py --output out
 
 The model is warmed up on toy.py's world and samples its own rollouts; trl_trainer.py then trains 20 steps on that one
-batch of each channel. The frozen teacher is the model as it was then, which follows the hint: the student comes to
-behave as if it had seen the hint, and the JSD falls. GRPO falls because the rollouts' log-probs stay those of the
-initial model, DPO because its reference does.
+batch per channel. The frozen teacher is the model at that point, which follows the hint: the student learns to behave
+as if it had seen the hint, and the JSD falls. GRPO falls because the rollouts' log-probs remain the initial model's,
+and DPO because its reference does.
 """
 
 import argparse
@@ -24,7 +24,7 @@ TERMS = {"loss/grpo": "#0072b2", "loss/sdpo_kl": "#d55e00", "loss/trace_replay_d
 
 
 def train(out, steps=20, seed=0):
-    """The log of the steps, one row each."""
+    """Returns the training log, one row per step."""
     model = toy.warm_up(out, seed, make=lambda vocab: AtPositions(tiny(vocab)))
     toy.sample(model, out / "round0", seed)
     log = Log()
@@ -36,7 +36,7 @@ def train(out, steps=20, seed=0):
 
 
 def svg(rows, width=720, height=180):
-    """A panel for each term, one above the other: their sizes differ by orders of magnitude."""
+    """One panel per term, stacked: their sizes differ by orders of magnitude."""
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height * len(TERMS)}" font-family="sans-serif" font-size="13">',
            f'<rect width="{width}" height="{height * len(TERMS)}" fill="white"/>']
     for n, (term, colour) in enumerate(TERMS.items()):

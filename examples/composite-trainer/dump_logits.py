@@ -3,9 +3,9 @@
     python3 dump_logits.py --batches RUN/batches --model PATH/TO/HF --output dumps
     nat-go loss composite --batch RUN/batches/sdpo/train/00000.safetensors --logits dumps/sdpo/train/00000.safetensors
 
-A file per batch, under the batch's name, float32: student_logits and teacher_logits [P,V] in the order of the pair
-table, and weights [P]; of rl batches logits [R,T,V], of dpo batches chosen_logits and rejected_logits [R,T,V] and the
-ref_ sums [R]. The files are large: dump few batches. Teacher and reference are the model itself.
+Each batch gets a float32 file under the batch's name: student_logits and teacher_logits [P,V] in the order of the pair
+table, and weights [P]; for rl batches logits [R,T,V]; for dpo batches chosen_logits and rejected_logits [R,T,V] and the
+ref_ sums [R]. The files are large, so dump only a few batches. The model itself is both teacher and reference.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from train import load_model
 
 
 def dump(model, b, teacher, reference):
-    """What `nat-go loss` needs for a batch besides its file."""
+    """The tensors that `nat-go loss` needs for a batch besides its file."""
     out = {}
     for side in SIDES[b.channel]:
         ids = b.t[side + "input_ids"]

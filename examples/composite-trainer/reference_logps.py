@@ -1,4 +1,4 @@
-"""Scores the pairs of a run's dpo batches under a model, for a later run to write as ref_ columns:
+"""Scores the pairs in a run's dpo batches under a model, for a later run to write as ref_ columns:
 
     python3 reference_logps.py --batches RUN/batches --model PATH/TO/HF --output reference.jsonl
 
@@ -6,8 +6,8 @@ and in the configuration
 
     collator: {reference: {path: reference.jsonl, fingerprint: "NAME OF THE MODEL, AND WHAT MADE THE TOKENS"}}
 
-One line per pair: {"row", "chosen", "rejected"}. row is a hash of the tokens and labels, so log-probs of other tokens -
-another tokenizer, template or length limit - are never taken for these.
+One line per pair: {"row", "chosen", "rejected"}. row is a hash of the tokens and labels, so log-probs for other tokens
+- from another tokenizer, template or length limit - are never mistaken for these.
 """
 
 import argparse

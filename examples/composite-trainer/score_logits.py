@@ -1,10 +1,10 @@
-"""Computes logits for nat-go, which starts it once and asks it about every error site, with the hint and without:
+"""Computes logits for nat-go, which starts it once and asks it about every error site, with and without the hint:
 
     collator: {teacher: {logits: {command: [python3, score_logits.py, --model, PATH/TO/HF]}}}
 
 It reads one JSON object per line on standard input and answers each with one on standard output; the logits go into the
-memory behind descriptor 3, which nat-go maps as well. `go doc github.com/nat-go/nat-go/collator/teacher/internal/scorer` has the
-protocol.
+memory behind descriptor 3, which nat-go maps as well. `go doc
+github.com/nat-go/nat-go/collator/teacher/internal/scorer` describes the protocol.
 """
 
 import argparse
@@ -22,7 +22,7 @@ TYPES = {torch.float32: "float32", torch.bfloat16: "bfloat16", torch.float16: "f
 
 
 def padded(sequences):
-    """Ids, mask and positions of sequences, and the row and position of each row of logits that was requested."""
+    """Ids, mask and positions of sequences, and the row and position of each requested row of logits."""
     width = max(len(s["ids"]) for s in sequences)
     ids = torch.zeros(len(sequences), width, dtype=torch.int64)
     mask = torch.zeros_like(ids)
@@ -35,7 +35,7 @@ def padded(sequences):
 
 
 def parts(sequences, tokens):
-    """Splits sequences into runs of at most so many tokens each, padding included."""
+    """Splits sequences into runs of at most `tokens` tokens each, including padding."""
     part, width = [], 0
     for s in sequences:
         width = max(width, len(s["ids"]))

@@ -1,15 +1,15 @@
 """A world of tools small enough for a tiny model: real on-policy data for all three channels.
 
-A user asks for a verb on an object. The tool of each verb has been renamed. The model starts with the habit of using
-the old names; the environment answers such a call with an error, and the hint says what the model could have known:
-which tools there are. Rollouts are sampled by the model itself, token by token, with their ids and log-probs; nothing
-is rendered again. From them come, in the format nat-go writes:
+A user asks for a verb on an object. Each verb's tool has been renamed. The model starts with the habit of using the old
+names; the environment answers such a call with an error, and the hint says what the model could have known: which tools
+there are. The model samples the rollouts itself, token by token, with their ids and log-probs; nothing is re-rendered.
+They yield, in the format nat-go writes:
 
     rl     all rollouts, advantages within the task
     sdpo   a site for each failed call: the hint goes before the failed turn, the turn is the target
     dpo    first calls at the same prompt: one that worked over one that failed
 
-    python3 toy.py --output out --rounds 8     warm up, then sample and train in turns; prints the share of first calls that work
+    python3 toy.py --output out --rounds 8     warm up, then alternately sample and train; prints the share of first calls that work
 """
 
 import argparse
@@ -107,7 +107,7 @@ def side(prefix, rows, pad):
 
 
 class Writer:
-    """Writes batches and their index as nat-go does, with those parts of a line that a trainer reads."""
+    """Writes batches and their index as nat-go does, with only the parts of a line that a trainer reads."""
 
     def __init__(self, root, vocab=len(WORDS), pad=0):
         self.root, self.vocab, self.pad, self.lines, self.count = Path(root), vocab, pad, [], {}
@@ -126,7 +126,7 @@ class Writer:
         (self.root / "index.jsonl").write_text("".join(json.dumps(l) + "\n" for l in self.lines), "utf-8")
 
     def rl(self, split, group):
-        """group: lists of rollouts of the same task; advantages are (reward - mean) / (deviation + 1e-4)."""
+        """group: lists of rollouts for the same task; advantages are (reward - mean) / (deviation + 1e-4)."""
         rows, advantage = [r for g in group for r in g], []
         for g in group:
             reward = torch.tensor([r.reward for r in g])
@@ -165,13 +165,13 @@ class Writer:
         self.write("dpo", split, tensors, len(pairs))
 
     def sft(self, split, rows):
-        """rows: (ids, trained) with trained a set of positions."""
+        """rows: (ids, trained), where trained is a set of positions."""
         labels = [[t if i in on else IGNORED for i, t in enumerate(r)] for r, on in rows]
         self.write("sft", split, {**side("", [r for r, _ in rows], self.pad), **grid("labels", labels, IGNORED)}, len(rows))
 
 
 def demonstration(rng):
-    """An episode with the habit of old names, which is seldom broken; a hint is always followed."""
+    """An episode in which the habit of using old names is seldom broken; a hint is always followed."""
     verb, thing = rng.choice(VERBS), f"object{rng.randrange(6)}"
     row, on = ids(f"<user> {verb} {thing} <end>"), set()
 
@@ -208,7 +208,7 @@ def warm_up(folder, seed, steps=150, make=TinyDecoder):
 
 
 def sample(model, folder, seed, each=8, pad=0):
-    """Rollouts of every verb on three objects each, as batches in the folder; the last object's are the validation split."""
+    """Writes rollouts of every verb as batches: on three objects for training, and on a fourth for validation."""
     g, w, tried = torch.Generator().manual_seed(seed), Writer(folder, pad=pad), []
     for split, things in (("train", (0, 1, 2)), ("validation", (3,))):
         tasks = [(v, f"object{i}") for v in VERBS for i in things]

@@ -59,7 +59,7 @@ class TinyDecoder(nn.Module):
 
 
 def load_model(name, init, vocab):
-    """The tiny model, with the weights of a file if one is given, or a transformers model from a folder."""
+    """The tiny model, with weights from a file if one is given, or a transformers model from a folder."""
     if name != "tiny":
         from transformers import AutoModelForCausalLM
         return AtPositions(AutoModelForCausalLM.from_pretrained(name))

@@ -3,7 +3,7 @@
     python3 trl_trainer.py --run RUN --steps 20                                         # tiny: shows that the data trains
     python3 trl_trainer.py --run RUN --model PATH/TO/HF --lr 1e-6 --alpha-sdpo 0.5 --beta-replay 0.1
 
-One process: train.py is the one for torchrun.
+It runs in one process; for torchrun, use train.py.
 """
 
 import argparse
@@ -22,12 +22,12 @@ from train import fit, load_model
 
 
 def tiny(vocab):
-    """A decoder of transformers small enough for a test."""
+    """A transformers decoder small enough for a test."""
     return LlamaForCausalLM(LlamaConfig(vocab_size=vocab, hidden_size=64, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4, max_position_embeddings=32768))
 
 
 def warm_up(model, batches, steps, lr=1e-3):
-    """Supervised steps on a run's sft batches before the others: a hint has no effect on a model that has learnt
+    """Supervised steps on a run's sft batches before the others: a hint doesn't affect a model that has learnt
     nothing."""
     scored, demonstrations = AtPositions(model), [b for b in batches if b.channel == "sft"]
     if steps and not demonstrations:
@@ -37,7 +37,7 @@ def warm_up(model, batches, steps, lr=1e-3):
 
 
 class Log(TrainerCallback):
-    """A JSON object per step on standard output, and the rows of the CSV."""
+    """Prints a JSON object per step to standard output, and collects the CSV's rows."""
 
     def __init__(self):
         self.rows = []
@@ -58,8 +58,8 @@ def write_csv(path, rows):
 
 
 def config(output, steps, lr, logging_steps=1, **more):
-    """A CompositeConfig that takes the batches as they are: no generation, no dropout, one micro-batch of each channel
-    per step."""
+    """A CompositeConfig that uses the batches as is, without generation or dropout, and with one micro-batch per
+    channel in each step."""
     return CompositeConfig(output_dir=str(output), max_steps=steps, learning_rate=lr, logging_steps=logging_steps, report_to=[], save_strategy="no", use_cpu=not torch.cuda.is_available(), bf16=False, gradient_checkpointing=False,
                            disable_tqdm=True, lr_scheduler_type="constant", **more)
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Draws demo.svg, the terminal picture of ../README.md: picture.py NAT-GO > demo.svg
+"""Draws demo.svg, the terminal picture in ../README.md: picture.py NAT-GO > demo.svg
 
-The commands below are run in a terminal of 100 columns, in a copy of this folder; what they print becomes text in the picture,
+The commands below are run in a 100-column terminal, in a copy of this folder; their output becomes text in the picture,
 with its colours.
 """
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Turns the real NAT run in this folder into a preference data set, then looks at it. Usage: run.sh NAT-GO [first]
-# With first it ends there: the rest needs a nat-go with the tokenizer library.
+# Turns the real NAT run in this folder into a preference data set, then looks at it. Usage: run.sh NAT-GO [first] With
+# first, it stops there: the rest needs a nat-go with the tokenizer library.
 set -eu
 natgo=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$(dirname "$0")"
@@ -17,7 +17,8 @@ if [ "${2-}" = first ]; then
 	exit
 fi
 
-# What hints do to a model's predictions: a scoring program's logits, both sides of each failed call, through the JSD kernel.
+# Shows how hints change a model's predictions: a scoring program's logits for both sides of each failed call go through
+# the JSD kernel.
 cd ../hints-logits
 rm -rf out/demo
 echo

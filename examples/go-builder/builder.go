@@ -84,7 +84,7 @@ func (b builder) turn(e int, ex *ttc.Example, turn string, members []int, out bu
 	return out.Record(preference(e, ex, chosen, rejected))
 }
 
-// drop says why n candidates of a turn are in no record.
+// drop reports why n candidates for a turn aren't in any record.
 func drop(out builders.Output, ex *ttc.Example, turn, reason string, n int, detail string) error {
 	if n == 0 {
 		return nil

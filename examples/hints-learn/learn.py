@@ -1,17 +1,18 @@
-"""Do hints teach? Trains a tiny model on hints and on three controls, and measures calls without a hint on tools and values never hinted.
+"""Do hints teach? Trains a tiny model on hints and on three controls, and measures its calls without a hint on tools
+and values that were never hinted.
 
     python3 learn.py --output out
 
-Each seed makes a model from scratch that uses tools, has bad habits and follows hints (world.py), has it make rollouts,
-and has nat-go find the failed calls in them. The arms then train copies of that model on the same failed calls, with the
-same number of rows, trained tokens and steps:
+For each seed, a model is trained from scratch that uses tools, has bad habits and follows hints (world.py); it samples
+rollouts, and nat-go finds the failed calls in them. The arms then train copies of that model on the same failed calls,
+with the same number of rows, trained tokens and steps:
 
-    hints    HintTrainer with the hint of each site
-    wrong    HintTrainer with the hint of a site of another kind
+    hints    HintTrainer with each site's hint
+    wrong    HintTrainer with the hint for a site of another kind
     none     HintTrainer without hints
-    sft      SFTTrainer on the call that worked later, in the place of the one that failed
+    sft      SFTTrainer on the call that worked later, in place of the one that failed
 
-learn.csv has the success after every few steps: the probability that a sampled call is the right one, exactly.
+learn.csv has the success after every few steps: the exact probability that a sampled call is the right one.
 learn.svg shows means over the seeds with 95 % intervals.
 """
 
@@ -44,7 +45,7 @@ def ids(tokenizer, text):
 
 
 def taught(tokenizer, seed, steps):
-    """A model that has learnt the world, its bad habits and to follow hints."""
+    """A model that has learnt the world, its bad habits, and how to follow hints."""
     rng = random.Random(seed)
     torch.manual_seed(seed)
     model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4,
@@ -69,7 +70,7 @@ def taught(tokenizer, seed, steps):
 
 @torch.no_grad()
 def sampled(model, tokenizer, texts):
-    """What the model says after each text; texts of one length are one batch."""
+    """The model's continuation of each text; texts of the same length form one batch."""
     out, rows = [""] * len(texts), [ids(tokenizer, text) for text in texts]
     for length in sorted({len(row) for row in rows}):
         at = [i for i, row in enumerate(rows) if len(row) == length]
@@ -101,7 +102,7 @@ def rollouts(model, tokenizer, seed, count):
 
 
 def nat_go(folder, name, given, *more):
-    """A run over the rollouts, whose hints say for each kind what `given` has for it."""
+    """A run over the rollouts with the hints that `given` has for each kind."""
     rules = [{"error": f'"{kind}"', "text": text} for kind, text in given.items()]
     config = {
         "sources": {"rollouts": {"_type": "traces", "path": "traces.jsonl"}},
@@ -127,7 +128,7 @@ def arms(folder):
 
 
 def repaired(run):
-    """The calls that worked later, each in the place of the one that failed."""
+    """The calls that worked later, each in place of the one that failed."""
     return datasets.Dataset.from_list([
         {"input_ids": x["chosen_input_ids"], "labels": [i if on else -100 for i, on in zip(x["chosen_input_ids"], x["chosen_mask"])]} for x in pairs(run)])
 
@@ -167,7 +168,7 @@ class Measure(TrainerCallback):
 
 
 def train(arm, model, tokenizer, data, folder, seed, steps, callbacks):
-    """Trains a copy of the model on the rows of an arm."""
+    """Trains a copy of the model on an arm's rows."""
     settings = dict(output_dir=str(folder), max_steps=steps, per_device_train_batch_size=ROWS, learning_rate=1e-3, lr_scheduler_type="constant", max_length=None,
                     dataloader_drop_last=True, seed=seed, use_cpu=True, bf16=False, gradient_checkpointing=False, report_to=[], save_strategy="no", disable_tqdm=True,
                     logging_steps=steps)  # a last batch with fewer rows would come at other steps in each arm

@@ -1,9 +1,9 @@
 """A world of tool calls small enough for a tiny model that is trained from scratch.
 
-A user names a tool and two values. Each kind of tool wants them in one form, and the model has the habit of another:
-`{"date": "a-b"}`, where a date has to be `b-a`, an amount `a/b`, and a name `b+a`; a code is right as it is. A hint says
-how a kind is written. The model has seen hints of all forms, but only for some tools and values: the others are never
-hinted, before or in the experiment, and success is measured on those alone.
+A user names a tool and two values. Each kind of tool expects them in one form, and the model habitually writes another:
+`{"date": "a-b"}`, where a date has to be `b-a`, an amount `a/b`, and a name `b+a`; a code is right as is. A hint says
+how to write a kind. The model has seen hints for all forms, but only for some tools and values: the others are never
+hinted, before or during the experiment, and success is measured only on those.
 """
 
 import json
@@ -62,7 +62,7 @@ def result(task, said):
 
 
 def tasks(kind, hintable):
-    """All tasks of a kind whose tool and values are all hintable, or none of them."""
+    """All tasks of a kind whose tool and values are all hintable, or all not."""
     numbers = range(SEEN) if hintable else range(SEEN, COUNT)
     return [(kind, f"{kind}{tool}", f"x{a}", f"y{b}") for tool in numbers for a in numbers for b in numbers]
 
@@ -73,7 +73,7 @@ def any_task(rng, numbers):
 
 
 def episode(rng):
-    """What the model learns before the experiment: texts that it says, and texts that it doesn't, in turns."""
+    """An episode for training before the experiment: texts that the model says alternate with others."""
     hinted = rng.random() < 0.5
     task = any_task(rng, range(SEEN if hinted else COUNT))
     kind = about = task[0]

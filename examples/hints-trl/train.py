@@ -1,4 +1,4 @@
-"""Trains a model on the hints of a nat-go run, with natgo.trl's HintTrainer. Progress is a JSON object per line."""
+"""Trains a model on a nat-go run's hints, with natgo.trl's HintTrainer. Prints progress as one JSON object per line."""
 
 import argparse
 import json

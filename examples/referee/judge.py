@@ -1,8 +1,9 @@
-"""The judge of rows. It knows a chat template, a tokenizer and the rollouts, and nothing of nat-go or of any trainer.
+"""Judges rows. It uses a chat template, a tokenizer and the rollouts, and nothing from nat-go or any trainer.
 
-What the model was given before a turn is the template's render of the messages before it with the generation prompt;
-what it wrote is what the template shows of the turn when it is last, up to the stop token. A row is ids and a mask. For
-each turn that a row trains, the row up to the turn's end is compared with those two, token by token.
+The model's input for a turn is the template's rendering of the messages before it with the generation prompt; its
+output is what the template shows of the turn as the last message, up to the stop token. A row consists of ids and a
+mask. For each turn that a row trains, the row up to the turn's end is compared with that input and output, token by
+token.
 """
 
 import bisect
@@ -27,7 +28,7 @@ def _refuse(text):
 
 
 def compiled(source, bos):
-    """The template, compiled with the settings that transformers documents; generation tags show what is in them."""
+    """The template, compiled with the settings that transformers documents; generation tags show their contents."""
     env = jinja2.sandbox.ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"])
     source = re.sub(r"({%-? *)generation\b", r"\1if true", re.sub(r"({%-? *)endgeneration\b", r"\1endif", source))
@@ -37,7 +38,7 @@ def compiled(source, bos):
 
 
 def conversation(rollout, template):
-    """The messages as the template takes them, up to the last answer: arguments as objects, no null content; for a
+    """The messages as the template expects them, up to the last answer: arguments as objects, no null content; for a
     template without calls, calls in the text."""
     out = []
     for m in rollout["traj"]:
@@ -61,8 +62,8 @@ Turn = collections.namedtuple("Turn", "index given written shown")
 
 
 class Truth:
-    """What one rollout is under a template: for each assistant's message the ids given and written (one pair a switch),
-    and whether the template shows all of it."""
+    """A rollout under a template: for each assistant message, the ids given and written (one pair per switch), and
+    whether the template shows all of it."""
 
     def __init__(self, the, messages):
         self.the, self.of, self.messages = the, the.of, messages
@@ -159,11 +160,11 @@ class Judge:
         self.header, self.newline = self.ids(self.of["header"]), set(self.ids("\n"))
 
     def ids(self, text):
-        """Added tokens are cut out before anything else is tokenised, so what lies between them is tokenised once."""
+        """Added tokens are split off before anything else is tokenised; text between them is tokenised only once."""
         return [i for part in self.marks.split(text) if part for i in self.part(part)]
 
     def row(self, row, truth, trained, found):
-        """Adds what is wrong with a row. trained gets the turns that it trains."""
+        """Adds a row's errors to found, and the turns that it trains to trained."""
         ids, mask = row["ids"], row["mask"]
         end = row["upto"] or min(truth.turns, key=lambda t: min(  # the answer that it ends with, by its length
             abs(len(g) + len(w) - len(ids)) for g, w in zip(t.given, t.written))).index + 1
@@ -222,7 +223,7 @@ class Judge:
                 "unwritten": sum(1 for k in range(s, e) if mask[k] and seen.get(k, -1) < len(given))}
 
     def judge(self, rows, refused=()):
-        """The cell: counts, and the three rows with the most that is wrong."""
+        """The cell: counts, and the three rows with the most errors."""
         total, worst = collections.Counter(), []
         trained = collections.defaultdict(set)
         for n, row in enumerate(rows):

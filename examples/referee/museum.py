@@ -1,5 +1,6 @@
-"""The museum: python museum.py WORK TOKENIZER. It runs the versions that had the bugs of museum.yml, each from its
-package, and writes MUSEUM.md. With an exhibit's name it runs that one, here, in the environment made for it.
+"""The museum: python museum.py WORK TOKENIZER. It runs the versions that had the bugs in museum.yml, each from its own
+package, and writes MUSEUM.md. With an exhibit's name, it runs only that one, in this process and the environment made
+for it.
 """
 
 import importlib.util
@@ -18,7 +19,7 @@ import referee
 from stacks import labels
 
 def part(name):
-    """A file of a package, without what the package as a whole asks for."""
+    """Loads one file of a package, without the dependencies of the package as a whole."""
     file = next(p for p in (pathlib.Path(folder) / name for folder in sys.path) if p.exists())
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
@@ -77,7 +78,7 @@ def axolotl(case, tokenizer):
 
 
 def one(case, template, base):
-    """The row that a version makes of a conversation with a real tokenizer and the template's marks."""
+    """The row that a version produces from a conversation, with a real tokenizer and the template's marks."""
     from transformers import PreTrainedTokenizerFast
     file = json.loads(pathlib.Path(base).read_text())
     if case.get("trim_offsets"):

@@ -1,4 +1,4 @@
-"""Writes the page and its plot from what was measured."""
+"""Writes the page and its plot from the measurements."""
 
 import datetime
 import platform
@@ -16,7 +16,7 @@ def table(head, rows):
 
 
 def svg(title, groups):
-    """Horizontal bars, one group a stack; a value is drawn to a scale of its logarithm, and written beside."""
+    """Horizontal bars, one group per stack; values are drawn on a logarithmic scale, and written next to their bars."""
     values = [v for _, vs in groups for v in vs if v]
     top = log10(max(values, default=1) + 1) or 1
     y, out = 46, []

@@ -5,7 +5,7 @@ import random
 
 
 def truth_rows(the):
-    """A row per answer, right by construction; where its answer begins, and how long it is before any answer."""
+    """Yields a row per answer, right by construction, with the answer's start and the length before any answer."""
     for r, truth in enumerate(the.truths):
         for turn in truth.turns:
             if turn.shown:
@@ -29,7 +29,7 @@ def plant(row, start, first, kind, dice):
 
 
 def found(the, count=100):
-    """Plants an error in each row; returns how many the judge finds, of how many, and its errors in clean rows."""
+    """Plants an error in each row; returns how many the judge finds, the total, and its errors in clean rows."""
     dice, rows = random.Random(46), list(itertools.islice(truth_rows(the), 4 * count))
     dice.shuffle(rows)
     hit = wrong = 0

@@ -1,7 +1,7 @@
 """The referee: python referee.py --traces FILE --tools FILE --tokenizer FILE [--work FOLDER] [--only stack,...].
 
-It makes the environments, runs each stack on each template, judges the rows and writes the page. README.md says how to
-read it.
+It sets up the environments, runs each stack on each template, judges the rows and writes the page. README.md explains
+how to read it.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def prepare(work, arguments):
 
 
 def run(work, limit, stack):
-    """Runs a stack's adapter in its environment; what it and pip printed stays in a file."""
+    """Runs a stack's adapter in its environment; its output and pip's are kept in a file."""
     for stats in (work / "rows").glob(f"{stack}-*.stats.json"):
         stats.unlink()
     path = os.pathsep.join(map(str, (work / "env" / stack.partition("_")[0], work / "env" / "common", PLUGIN)))
@@ -92,7 +92,7 @@ def run(work, limit, stack):
 
 
 def cell(work, stack, template, the):
-    """Judges a stack's rows under a template; where there are none, the reason."""
+    """Judges a stack's rows under a template or, if it didn't produce any, returns the reason."""
     stats = work / "rows" / f"{stack}-{template}.stats.json"
     if not stats.exists():
         log = (work / "rows" / f"{stack}.log").read_text()
@@ -106,7 +106,7 @@ def cell(work, stack, template, the):
 
 
 def judged(work, source, rollouts, tools, stacks, template):
-    """The cells of a template, and which share of planted errors the judge finds."""
+    """A template's cells, and the share of planted errors that the judge finds."""
     the = judge.Judge(template, source, work / "models" / template / "tokenizer.json", rollouts, tools)
     cells = {f"{stack} {template}": cell(work, stack, template, the) for stack in stacks}
     return cells | {f"planted {template}": {"found": planted.found(the)}}

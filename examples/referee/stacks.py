@@ -1,7 +1,7 @@
-"""One stack on templates: python stacks.py STACK WORK ROLLOUTS TEMPLATE...
+"""Runs one stack on templates: python stacks.py STACK WORK ROLLOUTS TEMPLATE...
 
-Each adapter goes through the stack's own code, as its documentation says, and yields (rollout, messages of it, ids,
-mask) for each row. It runs in the stack's environment. referee.yml has the stacks' settings and names of templates.
+Each adapter uses the stack's own code, as its documentation says, and yields (rollout, number of its messages, ids,
+mask) for each row. It runs in the stack's environment. referee.yml has the stacks' settings and template names.
 """
 
 import importlib.metadata
@@ -19,7 +19,7 @@ OF = yaml.safe_load(pathlib.Path(__file__).with_name("referee.yml").read_text())
 
 
 class Work:
-    """The conversations of a template, and what a stack refuses of them: its error by rollout."""
+    """A template's conversations, and those that a stack refuses, with its error by rollout."""
 
     def __init__(self, folder, stack, template, limit=None):
         self.template, self.of, self.stack = template, OF["templates"][template], OF["stacks"][stack]
@@ -35,7 +35,7 @@ class Work:
         return AutoTokenizer.from_pretrained(self.model)
 
     def each(self, make, rows=None):
-        """make of every conversation, one by one: its rows, each with the messages of it unless it has all."""
+        """Calls make for each conversation and yields its rows, each with its number of messages (default: all)."""
         for r, row in enumerate(rows or self.rows):
             try:
                 made = list(make(row))
@@ -61,7 +61,7 @@ def stock(work):
 
 
 def trl_batches(work, data):
-    """The rows of a data set as SFTTrainer's collator gives them to the model."""
+    """A data set's rows as SFTTrainer's collator passes them to the model."""
     from transformers import AutoConfig, AutoModelForCausalLM
     from trl import SFTConfig, SFTTrainer
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(work.model))
@@ -96,7 +96,7 @@ def axolotl_natgo(work):
 
 
 def llama_factory(work, **data):
-    """The rows of get_dataset with what llamafactory-cli train gives it."""
+    """The rows that get_dataset returns for the arguments that llamafactory-cli train passes to it."""
     from llamafactory.data import get_dataset, get_template_and_fix_tokenizer
     from llamafactory.hparams import get_train_args
     from llamafactory.model import load_tokenizer
@@ -237,7 +237,7 @@ def nat_go(work, form):
 
 
 def named(data):
-    """Rows of ids and labels with the rollout that nat-go named each after."""
+    """Rows of ids and labels, each with the rollout that nat-go named it after."""
     return ((int(row["example"][1:]), None, *labels(row)) for row in data)
 
 
@@ -247,7 +247,7 @@ def natgo(work):
 
 
 def judged_rows(stack, work):
-    """Runs the adapter twice and writes the rows; says if both runs gave the same."""
+    """Runs the adapter twice, writes the rows, and reports whether both runs produced the same."""
     first, second = ([{"rollout": r, "upto": upto, "ids": [int(t) for t in ids], "mask": [int(m) for m in mask]}
                       for r, upto, ids, mask in globals()[stack](work)] for _ in range(2))
     path = work.folder / "rows" / f"{stack}-{work.template}.jsonl"

@@ -114,7 +114,7 @@ func rollout(t *task, trial int) trace {
 const policy = "You are the desk of a library. Members reserve books for at most 28 days, and may hold 3 loans at a time. " +
 	"Find the book before you reserve it."
 
-// greetings are the wordings of users' requests: the title, the days, the member's number.
+// greetings word the users' requests, with the title, the days and the member's number.
 var greetings = [trials]string{
 	"Hi! I'd like to have %s for %d days. My number is %s.",
 	"Could you put %s aside for me? I need it %d days, I'm %s.",

@@ -2,8 +2,7 @@
 
     python3 tiny_model.py FOLDER
 
-A Llama of two layers with random weights (seeded), a tokenizer with one token per byte, and a ChatML template with
-tools.
+A two-layer Llama with random weights (seeded), a tokenizer with one token per byte, and a ChatML template with tools.
 """
 
 import sys

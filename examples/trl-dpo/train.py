@@ -1,4 +1,4 @@
-"""DPO with LoRA on the pairs of a nat-go run, with TRL's own trainer. Progress is a JSON object per line."""
+"""DPO with LoRA on a nat-go run's pairs, with TRL's own trainer. Prints progress as one JSON object per line."""
 
 import argparse
 import json

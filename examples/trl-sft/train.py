@@ -1,4 +1,4 @@
-"""SFT with LoRA on nat-go's token rows, with TRL's own trainer. Progress is a JSON object per line."""
+"""SFT with LoRA on nat-go's token rows, with TRL's own trainer. Prints progress as one JSON object per line."""
 
 import argparse
 import json
@@ -20,8 +20,8 @@ class Progress(TrainerCallback):
 
 
 def check(trainer, rows):
-    """Stops unless the first batch holds the rows' own ids and labels, and the trainer's loss on it is that of plain
-    PyTorch."""
+    """Stops unless the first batch holds the rows' own ids and labels, and the trainer's loss on it matches plain
+    PyTorch's."""
     batch = next(iter(trainer.get_train_dataloader()))
     known = {(tuple(r["input_ids"]), tuple(r["labels"])) for r in rows}
     for ids, labels, here in zip(batch["input_ids"], batch["labels"], batch["attention_mask"].bool()):

@@ -156,8 +156,8 @@ func sameSlice(a, b []chat.Tool) bool {
 
 func compareTools(a, b chat.Tool) int { return bytes.Compare(a.Raw, b.Raw) }
 
-// intern returns the number of a message. One of its copies, which may be spelled differently, is kept, independently
-// of the order of arrival.
+// intern returns a message's number. It keeps one of the message's copies, which may be spelled differently; the choice
+// doesn't depend on the order of arrival.
 func (s *Session) intern(m *Message, written bool) int32 {
 	var h xxh3.Uint128
 	h, s.scratch = sum(s.scratch, m)
@@ -195,7 +195,7 @@ func sampledSpelling(m *chat.Message) bool {
 	return len(m.ToolCalls) > 0 && !m.ToolCalls[0].AsObject
 }
 
-// spelling is everything that may differ between copies.
+// spelling returns everything that may differ between copies.
 func spelling(m *chat.Message) string {
 	var b strings.Builder
 	b.WriteByte('0' + byte(m.Form))
@@ -231,7 +231,7 @@ func (s *Session) child(g *graph, parent, message int32) int32 {
 	return at
 }
 
-// Size returns the approximate memory of the messages in bytes.
+// Size returns the approximate memory used by the messages, in bytes.
 func (s *Session) Size() int64 { return s.size }
 
 // Example is an example made from a session, with the outcome of its calls.
@@ -241,10 +241,10 @@ type Example struct {
 	Calls    int64 // in all
 	Trained  int64
 	SetAside []setAside // calls that aren't trained
-	Answers  []Answer   // of calls that are
+	Answers  []Answer   // of the trained calls
 }
 
-// Answer is a trained message of an example, with the claims that hold for its call.
+// Answer is a trained message in an example, with the claims that hold for its call.
 type Answer struct {
 	Node         int   // in the graph
 	PromptTokens int64 // as recorded by the provider; 0 if unknown
@@ -276,7 +276,7 @@ const (
 // for another reason. If it is nil, every such answer is trained.
 type owner func(id string, answer xxh3.Uint128) bool
 
-// Examples makes the examples, in the order of their first calls. No calls can be added afterwards.
+// Examples makes the examples, in the order of their first calls. No more calls can be added after that.
 func (s *Session) Examples(own owner) []*Example {
 	type part struct {
 		thread

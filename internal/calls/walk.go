@@ -1,7 +1,7 @@
 package calls
 
-// Walk represents a list of messages of a session. Walks share common prefixes, so the histories of a long session,
-// each of which continues the one before, store their messages once. The zero Walk is empty.
+// Walk represents a list of messages in a session. Walks share common prefixes, so the histories of a long session,
+// each of which continues the previous one, store their messages once. The zero Walk is empty.
 type Walk int32
 
 // walkStep is the last message of a walk, and the walk before it.

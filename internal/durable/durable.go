@@ -137,7 +137,7 @@ func (f *File) rename(sync bool) error {
 }
 
 // CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file is unchanged
-// and keeps its time.
+// and keeps its modification time.
 func (f *File) CommitChanged() error {
 	if err := f.Flush(); err != nil {
 		return f.end(err)
@@ -332,7 +332,7 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// Move gives a folder another name on the same file system; nothing may have that name.
+// Move renames a folder within a file system; the new name must not exist yet.
 func Move(from, to string) error {
 	if err := os.Rename(from, to); err != nil { //nolint:forbidigo // this is where it is allowed
 		return err

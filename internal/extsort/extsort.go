@@ -148,7 +148,7 @@ func (s *Sorter) sort() {
 	}
 }
 
-// spill writes the rows in memory as a run, and merges runs if there are too many of one level.
+// spill writes the rows in memory as a run, and merges runs if there are too many at one level.
 func (s *Sorter) spill() error {
 	if s.file == nil {
 		f, err := spool.New(s.dir)

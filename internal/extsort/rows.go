@@ -81,7 +81,7 @@ func scan(rows []byte, width, depth int) (common int, sorted bool) {
 	return common, sorted
 }
 
-// insertRows sorts a few rows by comparing the bytes from depth on.
+// insertRows sorts a few rows by comparing their bytes starting at depth.
 func insertRows(rows, hold []byte, width, depth int) {
 	for i := width; i < len(rows); i += width {
 		j := i

@@ -1,9 +1,8 @@
-// Package history identifies the context of a model's answer: the tools that it could call and the messages, in their
-// order.
+// Package history identifies the context of a model's answer: the tools that it could call and the messages, in order.
 //
-// The hash of a conversation is a rolling one. It begins with the tools, and each message is added to the hash of
+// The hash of a conversation is a rolling hash. It begins with the tools, and each message is added to the hash of
 // everything before it, so that the hash after a turn identifies the turn and its whole context. Two contexts with the
 // same hash are equal in all parts that row formats write: roles, texts, reasoning, calls with their arguments, ids and
-// names. How a value was spelled makes no difference: the escapes of a string, the space between values, arguments as
-// an object or as text, a text as a list with one part.
+// names. The spelling of a value makes no difference: string escapes, the space between values, arguments as an object
+// or as text, a text as a list with one part.
 package history

@@ -50,8 +50,8 @@ func (h *Hasher) Add(before ttc.History, m *chat.Message) ttc.History {
 	return Then(before, h.Message(m))
 }
 
-// Graph returns the hash of the conversation up to each message of a graph, that message included. root is the hash of
-// the tools.
+// Graph returns the hash of the conversation up to and including each message of a graph. root is the hash of the
+// tools.
 func (h *Hasher) Graph(root ttc.History, g *ttc.Graph) []ttc.History {
 	out := make([]ttc.History, len(g.Nodes))
 	for i := range g.Nodes {
@@ -72,7 +72,7 @@ func Then(before ttc.History, m Message) ttc.History {
 	return ttc.History(xxh3.Hash(b[:]))
 }
 
-// Text returns the hash of a message that has only a role and a text.
+// Text returns the hash of a message with only a role and text.
 func (h *Hasher) Text(role, text string) Message {
 	return h.Message(&chat.Message{Role: role, Form: chat.Text, Text: text})
 }

@@ -30,11 +30,11 @@ type Options struct {
 	Token          string // bearer token; if empty, no Authorization header is sent
 	TLS            TLS
 	ConnectTimeout time.Duration // for a connection; 0 means ten seconds
-	// For a complete answer, counted from the last byte of the request that was accepted; 0 means a minute.
+	// Time limit for a complete answer, counted from the last request byte that was accepted; 0 means a minute.
 	Timeout     time.Duration
-	Backoff     time.Duration // before the second try; doubles, with jitter; 0 means half a second
-	MaxPause    time.Duration // longest pause between two tries, even if the service asks for more; 0 means a minute
-	MaxAnswer   int64         // bytes of an answer after decompression; 0 means maxAnswer
+	Backoff     time.Duration // before the second attempt; doubles, with jitter; 0 means half a second
+	MaxPause    time.Duration // longest pause between two attempts, even if the service asks for more; 0 means a minute
+	MaxAnswer   int64         // maximum bytes in an answer after decompression; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
 	Secrets     []string      // never shown in errors, like Token and Base's secrets
 
@@ -151,7 +151,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	}
 }
 
-// exchange is one try of a request.
+// exchange is a single attempt at a request.
 type exchange struct {
 	c      *Client
 	op     string
@@ -404,8 +404,8 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// pieces is a text whose length is unknown while it is read. It is assembled once: a growing buffer would leave as much
-// garbage again, for each concurrent answer.
+// pieces holds a text whose length is unknown while it is read. It is assembled once, because a growing buffer would
+// leave as much garbage again, for each concurrent answer.
 type pieces struct {
 	in   io.Reader
 	list [][]byte

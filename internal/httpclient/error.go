@@ -13,7 +13,7 @@ type Error struct {
 
 	Fault      Fault
 	Status     int           // HTTP status of the answer; 0 if there was none
-	Unsettled  bool          // the request may have been carried out although no answer says so
+	Unsettled  bool          // the request may have been carried out even though no answer confirms it
 	RetryAfter time.Duration // how long the service asks us to wait; 0 if it doesn't say
 	Err        error         // the cause, for errors.Is; may be nil, and may contain secrets
 }

@@ -22,7 +22,7 @@ type Reply struct {
 
 	x    *exchange
 	cut  bool // Body is only the beginning of a long refusal
-	held bool // it has a slot for a large answer
+	held bool // it holds a slot for a large answer
 }
 
 // maxRefusal is the maximum number of bytes of a refusal that are read.

@@ -19,8 +19,8 @@ func (w *watch) stop()  { w.timer.Stop() }
 func (w *watch) pause() { w.timer.Stop() }
 func (w *watch) reset() { w.timer.Reset(w.timeout) }
 
-// watched is a request's body that postpones the request's end whenever it is read, so that an upload may take hours
-// but a stalled one ends.
+// watched is a request body that restarts the request's time limit whenever it is read, so that an upload may take
+// hours but a stalled one ends.
 type watched struct {
 	io.ReadCloser
 	watch *watch

@@ -9,7 +9,7 @@ import (
 )
 
 // ParseFloat reads a value as pydantic's lax float: a number (not an integer beyond a float's range), a boolean, or a
-// string with a number in it.
+// string containing a number.
 func ParseFloat(raw json.Raw) (float64, bool) {
 	switch raw.Kind() {
 	case json.Number:
@@ -25,7 +25,7 @@ func ParseFloat(raw json.Raw) (float64, bool) {
 	return 0, false
 }
 
-// floatText parses as Rust's f64 does, after trimming; if there are underscores between other characters, it tries
+// floatText parses as Rust's f64 does, after trimming. If there are underscores between other characters, it retries
 // without them, untrimmed.
 func floatText(s string) (float64, bool) {
 	if f, ok := rustFloat(strings.TrimFunc(s, unicode.IsSpace)); ok {
@@ -69,7 +69,7 @@ type Int struct {
 }
 
 // ParseInt reads a value as pydantic's lax int: an integer of any size, a float without a fraction within 64 bits, a
-// boolean, or a string with an integer in it.
+// boolean, or a string containing an integer.
 func ParseInt(raw json.Raw) (Int, bool) {
 	switch raw.Kind() {
 	case json.Bool:

@@ -244,7 +244,7 @@ func (p *payloadFields) checkTimes(end bool) error {
 	return nil
 }
 
-// checkObjects checks that metadata and data are objects if they are present, and the keys of data.
+// checkObjects checks that metadata and data are objects if present, and checks the keys of data.
 func (p *payloadFields) checkObjects() error {
 	if !absent(p.metadata) && p.metadata.Kind() != json.Object {
 		return refuse(payload+".metadata", "is %s, not an object", p.metadata.Kind())
@@ -330,8 +330,8 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	return nil
 }
 
-// shortNumber is a number of digits with which any integer is in the range of a float64; the largest one in range has
-// 309 digits.
+// shortNumber is a number of digits at which every integer is within the range of a float64; the largest one in range
+// has 309 digits.
 const shortNumber = 300
 
 // wantFloat checks that a value is a float, without parsing most numbers: a file has one or two numbers for every step.

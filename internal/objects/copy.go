@@ -18,12 +18,12 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// sumsName is the file of a copy with the hashes of its files. It is written last.
+// sumsName is the file in a copy that holds the hashes of the copy's files. It is written last.
 const sumsName = "copied.json"
 
 // Copy copies the named objects below a prefix to a folder in cache, and returns the folder. It skips objects that
-// don't exist, but at least one must, and refuses objects of more than most bytes. An earlier copy of the same state of
-// the objects is reused if its files are undamaged.
+// don't exist, but requires at least one, and refuses objects larger than most bytes. An earlier copy of the same state
+// of the objects is reused if its files are undamaged.
 func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most int64, cache string) (string, error) {
 	states, key := map[string]Info{}, sha256.New()
 	fmt.Fprintf(key, "%q\n", prefix)
@@ -130,7 +130,7 @@ func (s *Storage) copyTo(ctx context.Context, path, from string, is Info) (strin
 	return hex.EncodeToString(sum.Sum(nil)), out.Commit()
 }
 
-// copied reports whether a folder has a complete, undamaged copy.
+// copied reports whether a folder contains a complete, undamaged copy.
 func copied(dir string) bool {
 	text, err := durable.ReadFile(filepath.Join(dir, sumsName), 1<<20)
 	sums := map[string]string{}
@@ -145,8 +145,8 @@ func copied(dir string) bool {
 	return true
 }
 
-// replace renames a new copy to its final name, replacing a damaged one. Another process may have made the same copy
-// before.
+// replace renames a new copy to its final name, replacing a damaged one. Another process may already have made the same
+// copy.
 func replace(dir, own string) error {
 	if durable.Move(own, dir) == nil || copied(dir) {
 		return nil

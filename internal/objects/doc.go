@@ -3,8 +3,8 @@
 //
 // An object is read in ranges. Received bytes are counted: after an interrupted body, reading continues where it
 // stopped, but only if the object is still the same, judging by its size and its ETag or, without one, its time. Such
-// storage can't rename objects: the members are written first, and the manifest that names them is written last, if it
-// doesn't exist yet. Listings are never used, since they may be incomplete.
+// storage can't rename objects, so the members are written first, and the manifest that names them is written last, if
+// it doesn't exist yet. Listings are never used, since they may be incomplete.
 //
-// Credentials come from the environment or, for AWS, from its usual places, and no error contains one.
+// Credentials come from the environment or, for AWS, from its usual sources. Errors never contain them.
 package objects

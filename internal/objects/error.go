@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// Error explains to users why an operation on an object failed. It contains no credential.
+// Error explains to users why an operation on an object failed. It never contains credentials.
 type Error struct {
 	Path string
 	What string

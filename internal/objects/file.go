@@ -47,7 +47,7 @@ func (s *Storage) Open(ctx context.Context, path string) (*File, error) {
 // GoTo sets the offset in the object at which Read continues.
 func (f *File) GoTo(offset int64) { f.Section(offset, f.Size-offset) }
 
-// Section limits Read to n bytes from an offset, or fewer if the object is shorter, and requests no more.
+// Section limits Read to n bytes starting at an offset, or fewer if the object is shorter, and never requests more.
 func (f *File) Section(offset, n int64) {
 	f.drop()
 	f.cut = nil
@@ -144,13 +144,13 @@ func (f *File) explain(err error) *Error {
 	return e
 }
 
-// The size and the number of the blocks that ReadAt keeps, so that there is one for each column of a table.
+// The size and number of the blocks that ReadAt keeps, so that each column of a table can have one.
 const (
 	block     = 512 << 10
 	maxBlocks = 64
 )
 
-// ReadAt reads at an offset. It keeps the blocks used last, because a table's columns are read alternately.
+// ReadAt reads at an offset. It keeps the most recently used blocks, because a table's columns are read alternately.
 func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -197,7 +197,7 @@ func (f *File) block(number int64) ([]byte, error) {
 	return b, nil
 }
 
-// fill reads bytes from an offset on until b is full, and returns the number of bytes read before an error.
+// fill reads bytes starting at an offset until b is full, and returns the number of bytes read before an error.
 func (f *File) fill(b []byte, from int64) (int, error) {
 	body, err := f.open(from, int64(len(b)))
 	if err != nil {

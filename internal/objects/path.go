@@ -39,7 +39,7 @@ type place struct {
 	key    string // never empty
 }
 
-// Check returns an error for an invalid path of an object.
+// Check returns an error for an invalid object path.
 func Check(p string) error {
 	_, err := parse(p)
 	return err

@@ -140,8 +140,8 @@ func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials
 // request that needs the credentials was cancelled, and all other requests wait.
 const credentialTimeout = 5 * time.Second
 
-// credentialClient is the client for servers that provide credentials. It follows no redirect: its requests contain
-// secrets.
+// credentialClient is the client for servers that provide credentials. It doesn't follow redirects, because its
+// requests contain secrets.
 func (s *Storage) credentialClient() *http.Client {
 	return &http.Client{
 		Transport: answers{s.http}, Timeout: min(s.silence, credentialTimeout),
@@ -235,7 +235,7 @@ func sums(data []byte) (md5sum, sha string) {
 	return base64.StdEncoding.EncodeToString(m[:]), hex.EncodeToString(s[:])
 }
 
-// body is the data being sent; it notifies the request's watch of progress.
+// body returns a reader for the data being sent, which notifies the request's watch of progress.
 func body(ctx context.Context, data []byte) io.Reader {
 	if w, ok := ctx.Value(watchKey{}).(*watch); ok {
 		return moving{ReadSeeker: bytes.NewReader(data), w: w}

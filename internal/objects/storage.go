@@ -15,7 +15,7 @@ import (
 // service is the interface of a kind of storage. Each call is a single attempt: the callers retry.
 type service interface {
 	stat(ctx context.Context, at place) (Info, error)
-	// get opens n bytes of an object from an offset on; the object must be in the given state.
+	// get opens n bytes of an object starting at an offset; the object must be in the given state.
 	get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error)
 	// put writes a whole object; with onlyNew, only if it doesn't exist yet.
 	put(ctx context.Context, at place, data []byte, onlyNew bool) error
@@ -95,7 +95,7 @@ func OfProcess() *Storage { return ofProcess() }
 // Close closes idle connections.
 func (s *Storage) Close() { s.http.CloseIdleConnections() }
 
-// find returns the service that a path names, which it opens on first use, and the object's place in it.
+// find returns the service that a path names, which it opens on first use, and the object's location in it.
 func (s *Storage) find(path string) (service, place, error) {
 	at, err := parse(path)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// web is a server of files. at.bucket is its host, at.key the path there.
+// web is a file server. at.bucket is its host, and at.key the path there.
 type web struct {
 	s     *Storage
 	token string // sent only to this host
@@ -26,7 +26,7 @@ func (s *Storage) web(at place) service {
 	return &web{s: s}
 }
 
-// hub returns the place from which the hub serves a file of a data set, hf://datasets/OWNER/NAME[@REVISION]/FILE.
+// hub returns the location from which the hub serves a data set's file, hf://datasets/OWNER/NAME[@REVISION]/FILE.
 func (s *Storage) hub(at place) (place, error) {
 	parts := strings.SplitN(at.key, "/", 3)
 	name, revision, _ := strings.Cut(parts[1], "@")

@@ -75,7 +75,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 			})
 		}
 		if err != nil {
-			_ = s.once(context.WithoutCancel(ctx), up.abort) // if it fails, the storage's rules do
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // if this fails, the storage's rules clean up
 			return err
 		}
 		left -= n

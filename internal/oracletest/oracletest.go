@@ -43,7 +43,7 @@ func root(t testing.TB) string {
 }
 
 // start is the folder of the test's package, in which a test binary starts. A test may change its working folder before
-// it asks for data.
+// it requests data.
 var start, startErr = os.Getwd()
 
 // module returns the folder of the go.mod above the test's package.

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// confine keeps the children of this thread from reading the memory and the environment of this program, and on kernels
-// from 6.12 on from sending signals to it: Landlock protects every process outside their domain. A domain must restrict
-// something, too: signals or, on kernels that can't restrict them, renames between folders, which are then allowed
+// confine keeps this thread's children from reading this program's memory and environment and, on kernel 6.12 and
+// later, from sending it signals. Landlock protects every process outside their domain. A domain must also restrict
+// something: signals or, on kernels that can't restrict those, renames between folders, which are then allowed
 // everywhere; but mounts can't be changed in it. Without Landlock, this program is made unreadable to other processes
-// of the same user. Neither stops root, so capabilities to look into other processes are taken from root's children.
+// of the same user. Neither stops root, so root's children lose the capabilities to look into other processes.
 func confine() {
 	if !landlocked() {
 		undumpable()

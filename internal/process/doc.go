@@ -2,17 +2,17 @@
 //
 // A program gets its own session (a plugin: its own process group, see Config.Group), a mark that its children inherit,
 // and pipes that are always drained. On Linux the kernel kills it when the program that started it ends, unless it is
-// to survive. When it ends or is killed, everything it started is ended too: the members of its session or group, all
-// processes with its mark in any session, and the children of these.
+// meant to survive. When it ends or is killed, everything it started is ended too: the members of its session or group,
+// all processes with its mark in any session, and their children.
 //
-// A confined program can read neither the memory nor the environment of this one (Config.Confined): Linux has Landlock
-// for that from 5.19 on, otherwise this program can no longer be dumped or debugged. If root starts it, it doesn't have
-// the capability to look into other processes.
+// A confined program can read neither the memory nor the environment of this one (Config.Confined). On Linux 5.19 and
+// later, Landlock prevents it; otherwise this program can no longer be dumped or debugged. If root starts a confined
+// program, it doesn't have the capability to look into other processes.
 //
 // The mark is in the environment and, on Linux, in a resource limit, so a process that has cleared its environment,
 // left the session, and lost its parent still has it. A process can escape on purpose by also setting that limit; and a
-// process that an unconfined program starts in its first instant may escape in this way (launch). On macOS the
-// environments of other processes can't be read, nor their limits set, so there a process that leaves the session
-// escapes once its parent has ended. Processes that are found but can't be ended (they belong to another user, or hang
-// in the kernel) are reported by Left.
+// process that an unconfined program starts in its first instant may escape in this way (launch). On macOS other
+// processes' environments can't be read, nor their limits set, so there a process that leaves the session escapes once
+// its parent has ended. Processes that are found but can't be ended (they belong to another user, or hang in the
+// kernel) are reported by Left.
 package process

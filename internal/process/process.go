@@ -35,7 +35,7 @@ type Config struct {
 	Group bool
 
 	Input    bool       // the program reads what is written to Process.Stdin; otherwise its input is empty
-	Files    []*os.File // further open files: descriptors 3, 4, ...
+	Files    []*os.File // additional open files: descriptors 3, 4, ...
 	Confined bool       // the program cannot read our memory and environment; see the package comment
 	// Survives lets the program outlive this one, and its processes outlive it if it ends on its own.
 	Survives bool
@@ -300,7 +300,7 @@ func (p *Process) Stop(cause error, patience time.Duration) {
 	}
 }
 
-// Run waits for the end of the program, stopping it when the context ends.
+// Run waits for the program to end, stopping it when the context ends.
 func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-p.done:
@@ -310,7 +310,7 @@ func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	return p.Err()
 }
 
-// Ended describes, given what Exit returned, how a program ended on its own.
+// Ended describes how a program ended on its own. err is the result of Exit.
 func Ended(err error) string {
 	var e *exec.ExitError
 	switch {
@@ -325,7 +325,7 @@ func Ended(err error) string {
 	return "ended: " + err.Error()
 }
 
-// Signal returns the signal that ended a program, given what Exit returned.
+// Signal returns the signal that ended a program. err is the result of Exit.
 func Signal(err error) (syscall.Signal, bool) {
 	var e *exec.ExitError
 	if !errors.As(err, &e) {

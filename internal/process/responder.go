@@ -41,8 +41,8 @@ func Respond(c Config, limit int) (*Responder, error) {
 	return r, nil
 }
 
-// listen passes on lines until the end or one that is too long. It waits for each to be consumed, so a program that
-// floods is blocked.
+// listen passes on lines until the output ends or a line is too long. It waits for each to be consumed, so a program
+// that floods is blocked.
 func (r *Responder) listen(out io.Reader) {
 	defer close(r.answers)
 	for text, err := range lines.ReadWhole(out, r.limit) {

@@ -12,7 +12,7 @@ func attributes(c *Config) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
 }
 
-// await waits for the end of the program and calls ended.
+// await waits for the program to end and calls ended.
 func await(cmd *exec.Cmd, ended func()) error {
 	err := cmd.Wait()
 	ended()
@@ -63,8 +63,7 @@ func Stopped(pid int) bool {
 	return err == nil && k.Proc.P_stat == stopped
 }
 
-// Boot returns a name of the current boot of this system that differs from the names of other systems and boots, or ""
-// if it is unknown.
+// Boot returns a name for this system's current boot that is unique among systems and boots, or "" if it is unknown.
 func Boot() string {
 	id, err := unix.Sysctl("kern.bootsessionuuid")
 	if err != nil {

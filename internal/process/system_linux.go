@@ -23,14 +23,14 @@ func attributes(c *Config) *syscall.SysProcAttr {
 	return a
 }
 
-// await waits for the end of the program and calls ended before its process id is freed.
+// await waits for the program to end and calls ended before its process id is freed.
 func await(cmd *exec.Cmd, ended func()) error {
 	_ = waitFor(cmd.Process.Pid, unix.WEXITED)
 	ended()
 	return cmd.Wait()
 }
 
-// waitFor waits for a change of a child's state without reaping the child.
+// waitFor waits for a change in a child's state without reaping the child.
 func waitFor(pid, change int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, change|unix.WNOWAIT, nil)
@@ -104,8 +104,7 @@ func Stopped(pid int) bool {
 	return err == nil && len(fields) > 0 && (fields[0][0] == 'T' || fields[0][0] == 't')
 }
 
-// Boot returns a name of the current boot of this system that differs from the names of other systems and boots, or ""
-// if it is unknown.
+// Boot returns a name for this system's current boot that is unique among systems and boots, or "" if it is unknown.
 func Boot() string {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -120,9 +119,9 @@ const marksSeen = true
 // maxEnviron is the maximum number of bytes of a process's environment that are searched.
 const maxEnviron = 8 << 20
 
-// hasMark looks for the mark in a process's limit and environment. hidden reports that the environment reads as empty:
-// the process may be replacing its program (execve), when its environment can't be seen, or ending, or have no
-// variables.
+// hasMark looks for the mark in a process's limit and environment. hidden reports whether the environment reads as
+// empty. If so, the process may be replacing its program (execve), which hides its environment, or may be ending, or
+// may not have any variables.
 func hasMark(pid int, mark string) (has, hidden bool) {
 	if mark == "" {
 		return false, false

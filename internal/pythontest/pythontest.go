@@ -14,8 +14,8 @@ import (
 )
 
 // Need returns a python3 that runs check, a line of Python such as "import jinja2, tokenizers", without failing.
-// Without one the test is skipped or, if NATGO_REQUIRE contains what, fails. unchecked completes the message: the
-// untested part.
+// Without one the test is skipped or, if NATGO_REQUIRE contains what, fails. unchecked completes the message by naming
+// the untested part.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
 	Long(t, unchecked)
@@ -33,8 +33,8 @@ func Need(t testing.TB, what, check, unchecked string) string {
 	return ""
 }
 
-// Long skips a test under -short, which is how `make test` runs them: with no Python, no browser, no server, and
-// nothing downloaded or built for the test. unchecked completes the message: the untested part.
+// Long skips a test under -short, which is how `make test` runs tests: without Python, browsers or servers, and without
+// downloading or building anything for the test. unchecked completes the message by naming the untested part.
 func Long(t testing.TB, unchecked string) {
 	t.Helper()
 	if testing.Short() {
@@ -184,7 +184,7 @@ var datasets3 = sync.OnceValues(func() (string, error) {
 	return inside(env), create(env, need, "python3", nil, "datasets==3.6.0")
 })
 
-// Builders returns a Python with the packages that a requirements file of builder plugins lists, in a virtual
+// Builders returns a Python with the packages listed in a requirements file for builder plugins, in a virtual
 // environment that is created once.
 func Builders(t testing.TB, requirements string) string {
 	t.Helper()
@@ -249,8 +249,8 @@ func run(program string, args ...string) error {
 	return nil
 }
 
-// Package returns the variable with which a Python finds the package natgo of this checkout. root is the repository's
-// root.
+// Package returns the environment variable that lets Python find this checkout's natgo package. root is the
+// repository's root.
 func Package(t testing.TB, root string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(root, "plugins", "python"))

@@ -62,7 +62,7 @@ func New(cfg Config) (*Redactor, error) {
 	return r, nil
 }
 
-// Counts returns the number of replaced places of each class.
+// Counts returns the number of replacements by class.
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
 // Example redacts an example, whose messages may be shared with others: changed parts are copied. If its tools or
@@ -244,7 +244,7 @@ func offset(whole, part json.Raw) int {
 // maxClean is the maximum number of texts without findings that are remembered.
 const maxClean = 100_000
 
-// found is a place to replace in a text.
+// found is a range to replace in a text.
 type found struct {
 	from, to int
 	class    string
@@ -297,7 +297,7 @@ func vagueness(class string) int {
 	return 0
 }
 
-// find finds the places to replace, even if escapes or colours precede a secret, invisible characters are within it, or
+// find finds the ranges to replace, even if escapes or colours precede a secret, invisible characters are within it, or
 // the secret is percent-encoded or in base64.
 func (r *Redactor) find(s string) []found {
 	out := r.places(s, s)
@@ -383,7 +383,7 @@ func unescaped(s string) string {
 	return string(b)
 }
 
-// remember remembers a value, which may also appear alone elsewhere in the example.
+// remember remembers a value, which may also appear by itself elsewhere in the example.
 func (r *Redactor) remember(value string) {
 	if len(value) < 8 || Tags(value) != nil || r.allowed(value) {
 		return
@@ -402,8 +402,8 @@ const opening = "<REDACTED:"
 
 var tags = regexp.MustCompile(`<REDACTED:([a-z0-9_]+):\d{1,9}>`)
 
-// Tags returns the byte ranges [from, to) of the tags in a text, in order. Text that merely resembles a tag, with a
-// foreign class or without an end, doesn't count.
+// Tags returns the byte ranges [from, to) of the tags in a text, in order. Text that merely resembles a tag, with an
+// unknown class or without an end, doesn't count.
 func Tags(s string) (out [][]int) {
 	if !strings.Contains(s, opening) {
 		return nil
@@ -452,7 +452,7 @@ func appendOutside(out []found, place found, tags [][]int) []found {
 	return out
 }
 
-// tag returns the tag that replaces a value, always the same one, and counts the replaced place.
+// tag returns the tag that replaces a value, always the same for that value, and counts the replacement.
 func (r *Redactor) tag(class, value string) string {
 	r.counts[class]++
 	key := xxh3.HashString128(value)

@@ -24,7 +24,8 @@ type rule struct {
 	long  bool                            // a match may be longer than a window
 }
 
-// A window is the searched text around a hint: a pattern takes time for every byte that it examines.
+// A window is the text searched around a hint. It is small because a pattern takes time for every byte that it
+// examines.
 const (
 	windowBefore = 128
 	windowAfter  = 512
@@ -82,7 +83,7 @@ func hexBefore(s string, at int) bool {
 	return at > 0 && at+5 < len(s) && hex(s[at-1]) && hex(s[at+1]) && strings.IndexByte(s[at+1:at+6], ':') > 0
 }
 
-// afterWord reports whether a long word precedes a place.
+// afterWord reports whether a long word precedes a position.
 func afterWord(s string, at int) bool {
 	const minLen = 20
 	if at < minLen {
@@ -212,7 +213,7 @@ func isLogin(match, _ string) bool {
 	return err == nil && ok && name != "" && password != ""
 }
 
-// keys are the rules for keys that need no word before them.
+// keys returns the rules for keys that are recognisable without a word before them.
 func keys() []rule {
 	azure := key("azure_key", `[A-Za-z0-9+/]{86}==`, 4.5, "==")
 	azure.near = func(s string, at int) bool { return afterWord(s, at-1) }

@@ -1,4 +1,5 @@
-// Package secret keeps secrets out of everything that is shown or written: logs, errors, files of a run, the terminal.
+// Package secret keeps secrets out of everything that is shown or written, such as logs, errors, a run's files and the
+// terminal.
 //
 // A secret whose value is known is a [Text], which prints as "[secret]" however it is printed, and one of the [Values]
 // that are removed from texts that may repeat it, such as a server's answer or a program's output. If the value isn't

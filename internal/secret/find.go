@@ -8,14 +8,16 @@ import (
 
 // finder finds one kind of secret around its hints.
 type finder struct {
-	hints  []string // in lower case, at least three bytes each: every text that matches contains one, in any case
+	// in lower case, at least three bytes each: every matching text contains one, in upper or lower case
+	hints  []string
 	re     func() *regexp.Regexp
 	window func(s string, at, end int) (w [2]int, ok bool) // returns the window to search around a hint at [at, end)
 	// returns the place of the secret in a match, or false if the match isn't a secret
 	place func(s string, match []int) (Place, bool)
 }
 
-// A window is the searched text around a hint: a pattern takes time for every byte that it examines.
+// A window is the text searched around a hint. It is small because a pattern takes time for every byte that it
+// examines.
 const (
 	windowBefore = 128
 	windowAfter  = 512

@@ -101,7 +101,7 @@ func keyLines(s string, from int) int {
 	}
 }
 
-// alone reports whether a short piece of base64 is the last line of its text: nothing else is on its line.
+// alone reports whether a short piece of base64 is the last line of its text, with nothing else on its line.
 func alone(s string, before, from, to int) bool {
 	gap := s[before:from]
 	return (strings.Contains(gap, "\n") || strings.Contains(gap, `\n`)) &&

@@ -20,7 +20,7 @@ const (
 // value matches one word of a command line or a file, quoted or not.
 const value = `(\$\{[^}\s]*\}|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
 
-// names are the endings of names that secretWords matches, and pass.
+// names are the endings of names that secretWords matches, and "pass".
 var names = append([]string{
 	"token", "secret", "password", "passwd", "passphrase", "pass", "pwd", "credential", "credentials",
 }, keyNames()...)
@@ -381,7 +381,7 @@ func plain(text string, expressions ...*regexp.Regexp) (out [][2]int) {
 	return out
 }
 
-// minGranted is the minimum length for a granted variable's value to be a secret whatever the variable's name.
+// minGranted is the minimum length for a granted variable's value to be a secret regardless of the variable's name.
 const minGranted = 6
 
 // Granted returns the value of a variable granted to a program if it may be a secret: the variable is named like one,

@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Text is a text that is never shown: however it is printed, the result is "[secret]", or nothing if it is empty.
+// Text is a string that is never shown: however it is printed, the result is "[secret]", or nothing if it is empty.
 type Text struct{ text string }
 
 // New wraps a text.
@@ -29,7 +29,7 @@ func (t Text) String() string {
 // GoString hides the text in %#v.
 func (t Text) GoString() string { return strconv.Quote(t.String()) }
 
-// Format hides the text in every verb.
+// Format hides the text for every verb.
 func (t Text) Format(f fmt.State, verb rune) {
 	s := t.String()
 	if verb == 'q' || verb == 'v' && f.Flag('#') {

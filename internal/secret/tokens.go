@@ -30,9 +30,10 @@ var tokens = sync.OnceValue(func() (all []token) {
 
 // token is the shape of a service's tokens, or of a value next to a service's name.
 type token struct {
-	class   string
-	hints   []string // in lower case, at least three bytes each: every text that matches contains one, in any case
-	pattern string   // its first matching group is the token
+	class string
+	// in lower case, at least three bytes each: every matching text contains one, in upper or lower case
+	hints   []string
+	pattern string // its first matching group is the token
 	// minimum entropy per byte; 0 means that it must look random, as for a value with a secret name
 	bits   float64
 	run    int  // the token begins with a hint and has at least this many bytes

@@ -19,7 +19,7 @@ const Mask = "***"
 
 const (
 	minValue = 4  // minimum bytes of a value: shorter ones occur in other words
-	minLine  = 12 // minimum bytes for a line of a multi-line value to be masked alone
+	minLine  = 12 // minimum bytes for a line of a multi-line value to be masked on its own
 	minCut   = 4  // minimum bytes of a value that are recognised at the edge of a cut text
 )
 

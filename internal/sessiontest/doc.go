@@ -1,3 +1,3 @@
-// Package sessiontest helps to test the sources of stored sessions: it reads files through a source, as a run does, and
+// Package sessiontest helps test the sources of stored sessions: it reads files through a source, as a run does, and
 // prints the graphs in a short notation.
 package sessiontest

@@ -27,7 +27,7 @@ type Reading struct {
 	Stats    source.Stats
 }
 
-// Read reads paths as one input, with the defaults of the source's configuration.
+// Read reads paths as one input, with the source's default configuration.
 func Read(t testing.TB, f source.Factory, paths ...string) Reading {
 	t.Helper()
 	r, err := ReadAfter(f, nil, nil, paths...)

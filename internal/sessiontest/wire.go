@@ -26,7 +26,7 @@ type sent struct {
 }
 
 // Wire returns the calls of the recorded session, each with its input and output. Ids are numbered, because some
-// instrumentations record other ids than the ones sent. If spelled is set, arguments are compared as text, otherwise as
+// instrumentations record ids other than the ones sent. If spelled is set, arguments are compared as text, otherwise as
 // values.
 func Wire(t testing.TB, spelled bool) (out []string) {
 	t.Helper()

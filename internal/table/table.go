@@ -19,7 +19,7 @@ const (
 	maxRow     = 32 << 20  // bytes of a row's texts and other byte arrays
 	maxValues  = 1 << 19   // of a row
 	maxGrown   = 256 << 20 // bytes allowed for the rows of any file
-	maxGrowth  = 10_000    // further bytes allowed for the rows, per byte of the file
+	maxGrowth  = 10_000    // additional bytes allowed for the rows, per byte of the file
 )
 
 // Reader reads rows.
@@ -220,7 +220,7 @@ func recovered(err *error) {
 	}
 }
 
-// budget is the number of bytes and values that a row may still take.
+// budget is the number of bytes and values that a row may still use.
 type budget struct{ bytes, values int }
 
 // column reads a column of a row group value by value.

@@ -20,7 +20,7 @@ const (
 // sizes holds the size of an item in bytes.
 var sizes = map[DType]int{Int64: 8, Float64: 8, Int32: 4, Float32: 4, Float16: 2, BFloat16: 2, Uint8: 1, Bool: 1}
 
-// Size returns the number of bytes in an item, 0 for a type this package doesn't know.
+// Size returns the number of bytes in an item, or 0 for an unknown type.
 func (d DType) Size() int { return sizes[d] }
 
 // BFloat16Value converts bfloat16 bits.

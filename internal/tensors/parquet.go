@@ -11,7 +11,7 @@ import (
 // rowGroupBytes is the approximate number of bytes that a Parquet writer buffers before it writes a row group.
 const rowGroupBytes = 32 << 20
 
-// Column describes a column of a Parquet file: per row, a list of numbers, a number, or a text.
+// Column describes a column of a Parquet file, whose cells are lists of numbers, numbers, or texts.
 type Column struct {
 	Name string
 	Kind Kind
@@ -30,7 +30,7 @@ const (
 	TextCell                // string
 )
 
-// ParquetWriter writes pre-tokenised rows. Files are deterministic: the same rows give the same bytes. TRL's SFT
+// ParquetWriter writes pre-tokenised rows. Files are deterministic: the same rows produce the same bytes. TRL's SFT
 // trainer uses the columns input_ids and labels (or completion_mask) without tokenising again.
 type ParquetWriter struct {
 	columns []Column        // in the caller's order
@@ -117,7 +117,7 @@ func (p *ParquetWriter) Append(cells ...any) error {
 	return p.w.Flush()
 }
 
-// values appends a cell as Parquet values with their levels, and reports whether the cell's type fits the kind.
+// values appends a cell as Parquet values with their levels, and reports whether the cell's type matches the kind.
 func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell any) ([]parquet.Value, bool) {
 	switch c := cell.(type) {
 	case []int64:

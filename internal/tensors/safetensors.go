@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Limits on a file. The reference implementation accepts headers of 100 MB, whose names and shapes take many times that
-// in memory; a batch has a few dozen tensors.
+// Limits on a file. The reference implementation accepts headers of 100 MB, whose names and shapes take many times as
+// much memory; a batch has a few dozen tensors.
 const (
 	maxHeaderBytes = 16 << 20
 	maxTensors     = 100_000
@@ -81,7 +81,7 @@ func volume(shape []int) (int, bool) {
 	return n, true
 }
 
-// Header lists a file's tensors and their places; Write writes it first.
+// Header lists a file's tensors and their positions; Write writes it first.
 type Header struct {
 	Metadata map[string]string
 	Tensors  []Info // by name
@@ -95,8 +95,8 @@ type Info struct {
 	Start, End int64
 }
 
-// Write writes tensors and metadata (which may be nil) as a safetensors file.
-// The order of tensors doesn't matter: the same set gives the same bytes.
+// Write writes tensors and metadata (which may be nil) as a safetensors file. The order of tensors doesn't matter: the
+// same set produces the same bytes.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	ordered := slices.Clone(tensors)
 	slices.SortFunc(ordered, func(a, b Tensor) int { // wide items come first, which keeps all items aligned

@@ -1,7 +1,7 @@
 // Package terminal prints texts from elsewhere - file names, servers' answers, the output of plugins and trainers,
-// flags - so that they can't steer the terminal that shows them.
+// flags - so that they can't control the terminal that displays them.
 //
 // Anything that moves the cursor, changes colours or the text direction, or is invisible becomes an escape in JSON
 // notation, so that printed JSON stays the same JSON. A [Writer] does this to everything written through it, except for
-// the styles that [Style] makes: no caller can forget to, and no text from elsewhere can contain a style.
+// the styles that [Style] makes. So no caller can forget to do it, and no text from elsewhere can contain a style.
 package terminal

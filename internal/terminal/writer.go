@@ -17,7 +17,8 @@ import (
 // contain it.
 var mark = sync.OnceValue(func() string { return "\x1b" + rand.Text() })
 
-// Style gives a text a style, such as "31;1", on a terminal. It takes effect if the text is written through a Writer.
+// Style applies a style, such as "31;1", to text on a terminal. It takes effect if the text is written through a
+// Writer.
 func Style(style, text string) string {
 	return mark() + "[" + style + "m" + text + mark() + "[0m"
 }
@@ -25,7 +26,7 @@ func Style(style, text string) string {
 // ClearLine moves to the beginning of the line and clears it.
 func ClearLine() string { return mark() + "[K" }
 
-// Writer makes text written through it safe, and passes on the styles of this package. Known secrets are masked. An
+// Writer makes text written through it safe, and passes on this package's styles. Known secrets are masked. An
 // incomplete character is held back until the rest follows. It is safe for concurrent use.
 type Writer struct {
 	mu      sync.Mutex
@@ -161,7 +162,7 @@ func appendStyled(dst, text []byte) []byte {
 	}
 }
 
-// incomplete returns how many bytes at the end of a text are the beginning of a character or of a style.
+// incomplete returns how many bytes at the end of a text begin a character or a style without completing it.
 func incomplete(text []byte) int {
 	m := []byte(mark())
 	if at := bytes.LastIndexByte(text, '\x1b'); at >= 0 {

@@ -2,7 +2,7 @@ package where
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// NotMet is the reason for an example or a record that a filter drops.
+// NotMet is the reason for dropping an example or a record that doesn't match a filter.
 const NotMet ledger.Reason = "where_not_met"
 
 // codeWhere is the code of a finding about a filter.

@@ -1,10 +1,10 @@
-// Package where is the language of filters, as in `reward > 0.5 and "refund" in called`: one boolean expression over
-// fields of the filtered item.
+// Package where implements the language of filters, as in `reward > 0.5 and "refund" in called`: one boolean expression
+// over the filtered item's fields.
 //
-// Its syntax is a subset of that of github.com/expr-lang/expr, which would make the program 8 MB larger: it calls
-// methods by name, so the linker keeps all methods of all packages. It has no functions, loops or indices: a filter
-// from a user's file can't fail, run long, or reach anything but the fields. Types, field names and the values of
-// enumerated fields are checked before anything is read, and an evaluation allocates nothing.
+// Its syntax is a subset of the one in github.com/expr-lang/expr, which would make the program 8 MB larger: it calls
+// methods by name, so the linker keeps all methods of all packages. The language lacks functions, loops and indices, so
+// a filter from a user's file can't fail, run long, or reach anything but the fields. Types, field names and the values
+// of enumerated fields are checked before anything is read, and an evaluation allocates nothing.
 //
 // A filter is kept as its clauses, the operands of the outermost `and`: an item that doesn't match is dropped because
 // of the first clause that doesn't hold. A number that is unknown, such as the reward of an example without a score, is

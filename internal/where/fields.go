@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Subject is what a run filters: an example, or a record or a turn with its example and its group.
+// Subject is an item that a run filters: an example, or a record or a turn with its example and its group.
 type Subject struct {
 	Example *ttc.Example
 	Group   *ttc.Group
@@ -21,14 +21,14 @@ type Subject struct {
 	task rewards // of Group
 }
 
-// Turn is a turn of the model on a branch of an example.
+// Turn is a model turn on a branch of an example.
 type Turn struct {
 	At       string // why the turn was selected: a class of error, "divergence" or "turns"
-	Walk     []int  // nodes of the branch, from the root on
+	Walk     []int  // nodes of the branch, starting at the root
 	Position int    // on the walk
 }
 
-// InGroup sets the group of the subject.
+// InGroup sets the subject's group.
 func (s *Subject) InGroup(g *ttc.Group) { s.Group, s.task = g, rewardsOf(g) }
 
 // rewards summarises the rewards of a group; both values are NaN if it has none.
@@ -102,7 +102,7 @@ var ExampleFields = []Field[*Subject]{
 	list("text", "each text of its messages, calls and candidates", texts),
 }
 
-// GroupFields are known once the examples of a task are together.
+// GroupFields are known once a task's examples have been collected.
 var GroupFields = []Field[*Subject]{
 	number("rollouts", "examples of the task", func(s *Subject) float64 { return float64(len(s.Group.Examples)) }),
 	number("best", "largest reward of the task", func(s *Subject) float64 { return s.task.best }),

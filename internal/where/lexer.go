@@ -15,7 +15,7 @@ type lexer struct {
 	token token
 }
 
-// token is a word, a number, an operator, a text in quotes, or the end.
+// token is a word, a number, an operator, a quoted string, or the end.
 type token struct {
 	from, to int // in runes
 	text     string
@@ -79,8 +79,8 @@ func (l *lexer) while(is func(rune) bool) {
 	}
 }
 
-// quoted reads a text in quotes. A backslash escapes a quote or another backslash; any other backslash is part of the
-// text.
+// quoted reads a quoted string. A backslash escapes a quote or another backslash; any other backslash is part of the
+// string.
 func (l *lexer) quoted(quote rune) {
 	var b strings.Builder
 	for i := l.at + 1; i < len(l.text); i++ {

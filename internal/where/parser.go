@@ -13,7 +13,7 @@ import (
 type parser[S any] struct {
 	lexer
 	fields []Field[S]
-	named  []string // fields, in the order of the filter
+	named  []string // fields, in the order in which the filter names them
 }
 
 // node is a part of a filter: a field, or a value or function without a name.
@@ -156,7 +156,7 @@ func (p *parser[S]) compared(op token, l, r node[S]) node[S] {
 	return out
 }
 
-// hasValue checks that a field can have the text that it is compared with.
+// hasValue checks that the text that a field is compared with is one of its values.
 func (p *parser[S]) hasValue(of, value *node[S]) {
 	if value.constant == nil || of.Values == nil || slices.Contains(of.Values, *value.constant) {
 		return
@@ -174,7 +174,7 @@ var textTests = map[string]func(text, part string) bool{
 	"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
 }
 
-// textTest returns the condition that applies op to a text, or to any text of a list.
+// textTest returns the condition that applies op to a text, or to any text in a list.
 func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
 		p.fail(r.from, r.to, "", "expected a text in quotes after %s", op)
@@ -233,7 +233,7 @@ func (p *parser[S]) in(l node[S]) node[S] {
 func (p *parser[S]) sum() node[S]     { return p.arithmetic([]string{"+", "-"}, p.product) }
 func (p *parser[S]) product() node[S] { return p.arithmetic([]string{"*", "/"}, p.operand) }
 
-// arithmetic parses operands that operators join.
+// arithmetic parses operands joined by operators.
 func (p *parser[S]) arithmetic(operators []string, operand func() node[S]) node[S] {
 	left := operand()
 	for p.token.is(operators...) {

@@ -138,7 +138,7 @@ const (
 	wide   lanes = 16 // AVX-512
 )
 
-// load loads len(v) vectors of entries, from entry e on. Half types are widened. Without order, a pair of bfloat16
+// load loads len(v) vectors of entries, starting at entry e. Half types are widened. Without order, a pair of bfloat16
 // vectors may come as the even entries and the odd ones, which saves an instruction per vector and is enough where only
 // sums matter.
 func (g *generator) load(n lanes, d dtype, base, i Register, e int, v []VecPhysical, order bool) {

@@ -260,10 +260,10 @@ const (
 	jsdAcc, jsdAccG, jsdFar, jsdCount                = 23, 24, 25, 26
 )
 
-// Registers of an entry: both sides, the log-odds, and the place in the table.
+// Registers of an entry: both sides, the log-odds, and the position in the table.
 const jsdS, jsdT, jsdOdds, jsdIndex = 12, 13, 14, 15
 
-// jsd is the second pass; a gradient's is over kept exponentials.
+// jsd is the second pass; for a gradient, it uses the kept exponentials.
 func (n *neon) jsd(d dtype, grad bool) {
 	n.begin(kind{grad: grad}.name() + d.name)
 	n.line("MOVD %d(R0), R2", n.offset("t"))

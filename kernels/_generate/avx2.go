@@ -320,8 +320,8 @@ func (g *generator) prefetch256(d dtype, p pointers) {
 	g.prefetch(lines, p.step, p.pfs, p.pft)
 }
 
-// logProbabilities loads both sides from an entry on and leaves D in odds and the larger side's log2 probability in
-// student.
+// logProbabilities loads both sides, starting at an entry, and leaves D in odds and the larger side's log2 probability
+// in student.
 func (g *second256) logProbabilities(entry int) {
 	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, false)
 	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.teacher, false)

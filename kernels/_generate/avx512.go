@@ -369,7 +369,7 @@ func (g *generator) finish512(stream bool) {
 	g.RET()
 }
 
-// store512 stores a vector, past the caches if it is streamed.
+// store512 stores a vector, bypassing the caches if it is streamed.
 func (g *generator) store512(v VecPhysical, to Mem, stream bool) {
 	if stream {
 		g.VMOVNTPS(v, to)

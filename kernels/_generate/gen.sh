@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes the assembly and stubs of package kernels and kernelbench. Output depends on nothing but the source.
+# Writes the assembly and stubs for packages kernels and kernelbench. The output depends only on the source.
 set -eu
 cd "$(dirname "$0")"
 go run . ..

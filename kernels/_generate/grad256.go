@@ -5,8 +5,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// grad256 is the second pass of a gradient, over kept exponentials: psi and rate by the same segments. Two vectors are
-// interleaved, twice per step.
+// grad256 is the second pass for a gradient, over kept exponentials. psi and rate use the same segments. Two vectors
+// are interleaved, twice per step.
 type grad256 struct {
 	*generator
 	even   bool
@@ -61,7 +61,7 @@ func (g *generator) grad256(d dtype, even bool) {
 	g.RET()
 }
 
-// logOdds loads both sides from an entry on and leaves D in odds, limited to what float32 can multiply.
+// logOdds loads both sides, starting at an entry, and leaves D in odds, limited to what float32 can multiply.
 func (g *grad256) logOdds(entry int) {
 	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.odds, true)
 	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, true)
@@ -84,7 +84,7 @@ func (g *grad256) logOdds(entry int) {
 	if !g.even {
 		for j, d := range g.odds {
 			g.VANDPS(g.narrow.mem("abs"), d, g.segment[j])
-			g.VMAXPS(g.far, g.segment[j], g.far) // NaN leaves far as it was
+			g.VMAXPS(g.far, g.segment[j], g.far) // NaN leaves far unchanged
 		}
 	}
 	for _, d := range g.odds {
@@ -175,7 +175,7 @@ func (g *grad256) entries(entry int) {
 	}
 }
 
-// add adds the entries and raw gradients to their sums, and stores the raw gradients from the given entry on.
+// add adds the entries and raw gradients to their sums, and stores the raw gradients starting at the given entry.
 func (g *grad256) add(entry int) {
 	g.VADDPS(g.psi[1], g.psi[0], g.psi[0])
 	g.VADDPS(g.rate[1], g.rate[0], g.tmp)

@@ -64,8 +64,8 @@ func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	g.RET()
 }
 
-// writeInstructions writes the number of vector instructions that the kernels take, for package kernelbench, counted in
-// the generated code.
+// writeInstructions writes the number of vector instructions that the kernels use, as counted in the generated code,
+// for package kernelbench.
 func writeInstructions(file string, tiles *ir.File) {
 	var b strings.Builder
 	b.WriteString("// " + generatedBy("").GeneratedWarning() + "\n\n//go:build amd64 && !purego\n\npackage kernelbench\n\n" +

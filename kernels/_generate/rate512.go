@@ -5,9 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// rate512 is the second pass of a gradient without clips of entries, for a beta inside (0,1), over kept exponentials. x
-// is D less its value where both sides have the same share of the mixture. A table of |x| is U: the student's rate is U
-// - max(x, 0) and the teacher's U + min(x, 0), less a constant. Its 32 segments are chosen by the exponent and three
+// rate512 is the second pass for a gradient that doesn't clip entries, for a beta inside (0,1), over kept exponentials.
+// x is D less its value where both sides have the same share of the mixture. A table of |x| is U: the student's rate is
+// U - max(x, 0) and the teacher's U + min(x, 0), less a constant. Its 32 segments are chosen by the exponent and three
 // fraction bits of 1+|x|. Two groups of four vectors are half a step apart. x is spilled to memory, because there are
 // too few registers.
 type rate512 struct {
@@ -20,7 +20,7 @@ type rate512 struct {
 	acc, accG, hk       VecPhysical
 }
 
-// rateGroup is a group of four vectors: the argument in its segment, the segment, and U. In the end they are the raw
+// rateGroup is a group of four vectors: the argument in its segment, the segment, and U. At the end they are the raw
 // gradient, the teacher's rate and scratch.
 type rateGroup struct{ argument, segment, u []VecPhysical }
 

@@ -37,7 +37,7 @@ func interleave(a, b stream) {
 
 func (s stream) write() { interleave(s, nil) }
 
-// nextStep sets next to the index of the step after i or, after the last step, to 0; its result is then not used, and
+// nextStep sets next to the index of the step after i or, after the last step, to 0. The result is then unused, and
 // nothing beyond the tile is read.
 func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)
@@ -117,7 +117,7 @@ func (g *generator) keepTerms(st *stream, v []VecPhysical, to Mem, top VecPhysic
 	st.each(len(v), func(j int) { g.VMAXPS(v[j], top, top) })
 }
 
-// loads512 is load as a stream's instructions.
+// loads512 adds the instructions of load to a stream.
 func (g *generator) loads512(st *stream, d dtype, base, i Register, entry int, v []VecPhysical, order bool) {
 	for j := 0; j < len(v); j += 2 {
 		st.add(func() { g.load(wide, d, base, i, entry+16*j, v[j:j+2], order) })

@@ -252,7 +252,7 @@ func show(r builders.Record) string {
 	return s
 }
 
-// skipIfNoRecords returns a skipError if a builder made no record of the groups.
+// skipIfNoRecords returns a skipError if a builder made no records from the groups.
 func skipIfNoRecords(rs []host.Result) error {
 	n := 0
 	for _, r := range rs {

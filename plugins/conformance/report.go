@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Status is the verdict of a check.
+// Status is a check's verdict.
 type Status string
 
 // The statuses.

@@ -84,7 +84,7 @@ func emptyGroup() *ttc.Group {
 	return &ttc.Group{Key: "empty", Examples: []*ttc.Example{{ID: "empty"}}}
 }
 
-// hugeGroup returns a group far larger than a frame, with several texts of more than a MiB.
+// hugeGroup returns a group far larger than a frame, with several strings longer than 1 MiB.
 func hugeGroup() *ttc.Group {
 	g := sampleGroups(1, builders.UnitExample)[0]
 	ex := g.Examples[0]
@@ -95,7 +95,7 @@ func hugeGroup() *ttc.Group {
 	return g
 }
 
-// oddTexts are things that JSON can hold and programs stumble over: a lone surrogate in its 3-byte form, NUL, other
+// oddTexts are strings that JSON can carry but that trip programs up: a lone surrogate in its 3-byte form, NUL, other
 // planes, bidi controls, a flood of combining characters.
 var oddTexts = []string{
 	"a\xed\xa0\x80b", "nul\x00nul", "🜁🜂\U0010ffff", "\u202eright to left", "e" + strings.Repeat("\u0301", 1000),

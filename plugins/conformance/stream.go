@@ -52,7 +52,7 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 		for range wire.InitialCredit {
 			credit <- struct{}{}
 		}
-		go func() { // sends as the plugin allows
+		go func() { // sends as fast as the plugin's credit allows
 			w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
 				select {
 				case <-credit:
@@ -208,8 +208,8 @@ func checkCancellation(ctx context.Context, k *kit) error {
 	})
 }
 
-// checkVersionSkew plays a host with the next minor version: it announces that version, and its messages have a field
-// that is not known yet.
+// checkVersionSkew plays a host with the next minor version: it announces that version, and its messages contain a
+// field that doesn't exist yet.
 func checkVersionSkew(ctx context.Context, k *kit) error {
 	return k.with(ctx, nil, func(p *host.Plugin) error {
 		b := p.Describe()[0]

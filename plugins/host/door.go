@@ -28,21 +28,21 @@ type Plugin = host.Plugin
 // the same order. Send and CloseSend belong to one goroutine, Recv to another.
 type Session = host.Session
 
-// Result is the outcome of a group. If Reason says that the group was dropped as a whole, it holds no records, and one
-// drop of unit "group".
+// Result is the outcome of a group. If Reason says that the whole group was dropped, the result contains no records and
+// one drop with unit "group".
 type Result = host.Result
 
-// Spec describes how to run a plugin. Zero values mean the defaults given with each field.
+// Spec describes how to run a plugin. Zero values select the defaults documented with each field.
 type Spec = host.Spec
 
 // ProtocolVersion is the version of the builder protocol that all plugins speak.
 const ProtocolVersion = wire.ProtocolVersion
 
-// ModuleArgs returns the arguments with which an interpreter serves the builders of a Python module that it locates
+// ModuleArgs returns the interpreter arguments for serving the builders of a Python module that the interpreter locates
 // itself.
 func ModuleArgs(module string) []string { return host.ModuleArgs(module) }
 
-// NewExampleCodec returns a codec that writes examples for storage, as the protocol's frames, and reads them back.
+// NewExampleCodec returns a codec that encodes examples as protocol frames for storage, and decodes them.
 func NewExampleCodec() *wire.ExampleCodec { return wire.NewExampleCodec() }
 
 // Start starts a plugin and asks it to describe itself. All its processes are running when it returns. Close must be
@@ -51,5 +51,6 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	return host.Start(ctx, spec, log)
 }
 
-// ReattachAddress returns the address in the environment for attaching to the named plugin, or an empty string.
+// ReattachAddress returns the address that the environment specifies for attaching to the named plugin, or an empty
+// string.
 func ReattachAddress(name string) string { return host.ReattachAddress(name) }

@@ -9,6 +9,7 @@ GOBIN=$bin go install google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 GOBIN=$bin go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 PATH="$bin:$PATH" protoc --go_out=. --go_opt=paths=source_relative \
 	--go-grpc_out=. --go-grpc_opt=paths=source_relative nat/builder/v1/builder.proto
-# Of the Python package natgo: it imports nothing beside it, so that it may lie there instead of in nat/builder/v1.
+# For the Python package natgo. The module doesn't import anything next to it, so it can be moved there from
+# nat/builder/v1.
 protoc --python_out="$bin" --pyi_out="$bin" nat/builder/v1/builder.proto
 cp "$bin"/nat/builder/v1/builder_pb2.py "$bin"/nat/builder/v1/builder_pb2.pyi ../python/natgo/builder/

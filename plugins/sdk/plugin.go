@@ -19,16 +19,16 @@ type Plugin struct {
 	Builders      []Factory
 }
 
-// Factory makes builders of one kind. New returns one.
+// Factory creates builders of one kind. New returns a Factory.
 type Factory struct {
 	info builders.Info
 	spec *schema.Spec
 	make func(config any) (builders.Builder, error)
 }
 
-// New describes a builder whose config is a C. build receives a config with defaults filled in that satisfies the rules
-// in its tags; an error from it is a finding about the whole config. A mistake in the tags of C is a bug in the program
-// and panics.
+// New describes a builder whose config is a C. build receives a config that has its defaults filled in and satisfies
+// the rules in its tags; an error from it is a finding about the whole config. A mistake in the tags of C is a bug in
+// the program and panics.
 func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Factory {
 	info.Config = new(C)
 	return Factory{
@@ -44,8 +44,8 @@ func (f Factory) Info() builders.Info { return f.info }
 // Schema returns the JSON Schema of the builder's config.
 func (f Factory) Schema() []byte { return f.spec.JSONSchema() }
 
-// Open makes a builder from a config, a JSON or YAML object; empty means {}. It returns no builder if any finding is an
-// error.
+// Open creates a builder from a config, a JSON or YAML object; empty means {}. It returns no builder if any finding is
+// an error.
 func (f Factory) Open(config []byte) (builders.Builder, []finding.Finding) {
 	if len(config) == 0 {
 		config = []byte("{}")
@@ -101,8 +101,8 @@ func (p *Plugin) describe() wire.Description {
 	return d
 }
 
-// wireFindings converts findings except notes. It omits their places, which refer to the JSON that the host made from
-// the user's file.
+// wireFindings converts findings, except for notes. It drops their positions, which refer to the JSON that the host
+// generated from the user's file.
 func wireFindings(fs []finding.Finding) []wire.Finding {
 	var out []wire.Finding
 	for _, f := range fs {

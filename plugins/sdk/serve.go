@@ -61,7 +61,7 @@ func serveHost(p Plugin, stdout io.Writer) error {
 	return s.Serve(lis)
 }
 
-// listen makes a socket in a folder. Closing the listener removes it.
+// listen creates a socket in a folder. Closing the listener removes it.
 func listen(dir string) (net.Listener, error) {
 	f, err := os.CreateTemp(dir, "plugin") //nolint:forbidigo // for its name, which a socket gets
 	if err != nil {
@@ -73,7 +73,7 @@ func listen(dir string) (net.Listener, error) {
 	return net.Listen("unix", f.Name())
 }
 
-// hostServer serves a plugin, plus the services of go-plugin that a host needs: health and shutdown.
+// hostServer serves a plugin, plus the go-plugin services that a host needs: health and shutdown.
 func hostServer(p Plugin) *grpc.Server {
 	s := newServer()
 	pb.RegisterBuilderServer(s, newService(p))
@@ -93,8 +93,8 @@ func hostServer(p Plugin) *grpc.Server {
 	return s
 }
 
-// newServer sets a receive limit well above the size of a frame (gRPC's own is 4 MiB) and accepts the host's pings
-// (gRPC's own policy would close the connection).
+// newServer sets a receive limit well above a frame's size (gRPC's default is 4 MiB) and accepts the host's pings
+// (gRPC's default policy would close the connection).
 func newServer() *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(wire.Codec),

@@ -157,7 +157,8 @@ type frame struct {
 	numbers []uint64
 }
 
-// maxCredit is the maximum number of unused credits that a host may grant; more are a mistake, and ignored.
+// maxCredit is the maximum number of unused credits that a host may grant; any beyond that are a mistake and are
+// ignored.
 const maxCredit = 1 << 10
 
 func newConn(stream pb.Builder_BuildServer) *conn {
@@ -292,8 +293,8 @@ func (o output) Count(name string, n int64) error { return o.w.Count(name, n) }
 
 type progressKey struct{}
 
-// Progress reports to the host that the group of ctx is being worked on: done of total things, with 0 for an unknown
-// total. A builder that needs minutes for a group should call it now and then, or the host will consider the process
+// Progress reports to the host that ctx's group is being worked on: done out of total items, with a total of 0 if it is
+// unknown. A builder that needs minutes for a group should call it now and then, or the host will consider the process
 // stuck.
 func Progress(ctx context.Context, done, total int64) {
 	if f, ok := ctx.Value(progressKey{}).(func(done, total int64)); ok {

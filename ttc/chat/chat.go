@@ -29,7 +29,7 @@ type Message struct {
 	Extra []Member // other keys, raw, in source order
 }
 
-// Span is a half-open range: of bytes of a text, or of tokens.
+// Span is a half-open range of bytes in a string, or of tokens.
 type Span struct{ Start, End int }
 
 // Part is one piece of multi-part content.

@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// FlattenText turns content that is a list of texts into a single text: the two mean the same, and most consumers of
-// messages accept only text. Other content is unchanged.
+// FlattenText turns content that is a list of text parts into a single text: the two are equivalent, and most consumers
+// of messages accept only text. Other content is unchanged.
 func (m *Message) FlattenText() {
 	if m.Form != Parts {
 		return
@@ -17,7 +17,7 @@ func (m *Message) FlattenText() {
 	}
 }
 
-// TextOfParts returns the text of content that is a list of texts, given as JSON.
+// TextOfParts returns the text of JSON content that is a list of text parts.
 func TextOfParts(raw json.Raw) (string, bool) {
 	var m Message
 	if raw.Kind() != json.Array || m.parseContent(raw) != nil || len(m.Parts) == 0 {

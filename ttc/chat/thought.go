@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// The tags between which some servers leave a model's reasoning at the beginning of its text.
+// The tags that enclose the reasoning that some servers leave at the beginning of a model's text.
 const (
 	ThoughtStart = "<think>"
 	ThoughtEnd   = "</think>"
@@ -13,8 +13,8 @@ func (m *Message) Thinks() bool {
 	return strings.TrimSpace(m.Reasoning) != "" || m.Thought() > 0
 }
 
-// Thought returns the position of the tag that ends the reasoning with which a message's text begins: the opening tag
-// and the reasoning precede it. It returns 0 if the text doesn't begin with reasoning.
+// Thought returns the position of the tag that ends the reasoning at the start of a message's text; the opening tag and
+// the reasoning precede it. It returns 0 if the text doesn't begin with reasoning.
 func (m *Message) Thought() int {
 	if m.Form != Text || !strings.HasPrefix(strings.TrimLeft(m.Text, " \n"), ThoughtStart) {
 		return 0
@@ -22,7 +22,7 @@ func (m *Message) Thought() int {
 	return max(0, strings.Index(m.Text, ThoughtEnd))
 }
 
-// Says reports whether a message has anything but reasoning: text, parts or calls.
+// Says reports whether a message contains anything besides reasoning: text, parts or calls.
 func (m *Message) Says() bool {
 	return len(m.ToolCalls) > 0 || len(m.Parts) > 0 ||
 		strings.TrimSpace(strings.TrimPrefix(m.Text[m.Thought():], ThoughtEnd)) != ""

@@ -1,22 +1,22 @@
 // Package group forms the groups that builders with a coarser unit than the example work on - tasks, or whole
-// collection runs - from any source, in any order of its examples and of any size.
+// collection runs - from any source, with its examples in any order and number.
 //
 // # How
 //
 // Every example goes through Add once. It is encoded, compressed and appended to a spool, a temporary file; its
-// location there goes into a fixed-width entry together with a hash of its task and its position. The entries are
-// sorted externally by task, which gives the position of each task's first member, and then again by that position:
-// groups come in the order of their first members, and the examples of a group in the order of the source.
+// location there goes into a fixed-width entry together with a hash of its task and its position in the source. The
+// entries are sorted externally by task, which gives the position of each task's first member, and then again by that
+// position: groups come in the order of their first members, and a group's examples in source order.
 //
 // # Why a spool and not offsets into the input
 //
-// An input may be compressed or a live service that can't be read again; an example may span several lines; and the
-// name of an example depends on all examples before it ("id#2"). The spool holds the source's output, so none of this
-// matters, nothing is parsed twice, and every source can be grouped without code of its own. It takes about a quarter
-// of the uncompressed input's size, and is unlinked as soon as it is open, so a crash leaves nothing behind.
+// An input may be compressed or a live service that can't be read again; an example may span several lines; and an
+// example's name depends on all examples before it ("id#2"). The spool holds the source's output, so none of this
+// matters, nothing is parsed twice, and no source needs grouping code of its own. It takes about a quarter of the
+// uncompressed input's size, and is unlinked as soon as it is open, so a crash leaves nothing behind.
 //
 // # Limits
 //
-// A group is in memory as a whole. One that exceeds the limits is refused as a whole, and only one of its members is
+// A whole group is held in memory. A group that exceeds the limits is refused entirely, and only one of its members is
 // kept, to identify it: part of a task would silently give wrong advantages and wrong choices.
 package group

@@ -51,8 +51,8 @@ type Index struct {
 	codec Codec
 	opt   Options
 	spool *spool.File
-	byKey *extsort.Sorter // bytes of an entry: key 16, position 8, place 16
-	order *extsort.Sorter // bytes of an entry: position of the group's first member 8, position 8, place 16
+	byKey *extsort.Sorter // entry layout in bytes: key 16, position 8, place 16
+	order *extsort.Sorter // entry layout in bytes: position of the group's first member 8, position 8, place 16
 	n     uint64
 	err   error
 
@@ -133,7 +133,7 @@ func (x *Index) add(ex *ttc.Example) (err error) {
 	return x.keep(x.key(ex), x.packed, uint32(len(x.plain)))
 }
 
-// keep keeps a packed example of a group.
+// keep stores a packed example under its group's key.
 func (x *Index) keep(key [keyWidth]byte, packed []byte, plain uint32) error {
 	at, err := x.spool.Append(packed)
 	if err != nil {
@@ -148,7 +148,7 @@ func (x *Index) keep(key [keyWidth]byte, packed []byte, plain uint32) error {
 	return x.byKey.Add(row)
 }
 
-// key returns a key that is equal for the examples of one group.
+// key returns the key that all examples in the same group share.
 func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	switch {
 	case x.opt.By == Run:
@@ -159,7 +159,7 @@ func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	return x.alone()
 }
 
-// alone returns the key of the next example if it is its own group.
+// alone returns the key of the next example if that is a group of its own.
 func (x *Index) alone() [keyWidth]byte {
 	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10)).Bytes()
 }
@@ -167,8 +167,8 @@ func (x *Index) alone() [keyWidth]byte {
 // Len returns the number of examples added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
-// Groups yields the groups in the order of their first members, omitting the first skip groups. Nothing can be added
-// afterwards, and it can be ranged over once. An error is yielded once, at the end.
+// Groups yields the groups in the order of their first members, skipping the first skip groups. Nothing can be added
+// after that, and the sequence can be ranged over only once. An error is yielded once, as the last item.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {
@@ -253,8 +253,8 @@ func (g *gathering) start(first uint64) {
 	g.members, g.count, g.bytes = nil, 0, 0
 }
 
-// member adds a member, given its location. For a group that is skipped it records only the size; for one that is too
-// large, also one member, to identify the group.
+// member adds a member, given its location. For a skipped group, it records only the size; for one that is too large,
+// it also records one member, to identify the group.
 func (g *gathering) member(place []byte) error {
 	size := int64(binary.BigEndian.Uint32(place[12:]))
 	g.count++
@@ -282,7 +282,7 @@ func (g *gathering) tooLarge() bool {
 	return g.count > l.Examples || g.bytes > l.Bytes
 }
 
-// emit yields the group, if there is one. It reports whether to continue.
+// emit yields the open group, if any. It reports whether to continue.
 func (g *gathering) emit(yield func(Group, error) bool) bool {
 	if !g.open {
 		return true

@@ -15,15 +15,15 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Spill stores examples for other processes to group: each goes into the part that its task belongs to, so all examples
-// of a task, from all spills, are in parts with the same number. It consists of one file of blocks, each belonging to
-// one part, and one that lists their positions.
+// Spill stores examples for other processes to group: each goes into the part that its task belongs to, so all of a
+// task's examples, from all spills, are in parts with the same number. A spill consists of a file of blocks, each
+// belonging to one part, and a file that lists their positions.
 type Spill struct {
 	codec Codec
 	file  *durable.File
 	list  string
 	at    int64
-	parts [][]byte // bytes of each part that are not written yet
+	parts [][]byte // bytes of each part not yet written
 	most  int      // a part is written once it has this many bytes
 	index spillIndex
 	n     uint64
@@ -42,14 +42,14 @@ type spillBlock struct {
 	XXH3   uint64 `json:"xxh3"`
 }
 
-// The size of a spill's buffer in memory, over all parts, and the minimum size of a block.
+// The size of a spill's in-memory buffer, across all parts, and the minimum size of a block.
 const (
 	spillMemory   = 32 << 20
 	spillBlockMin = 4 << 10
 )
 
 // NewSpill begins a spill with the given number of parts: the file of blocks at path, the list of blocks next to it.
-// Both get their names on Close.
+// Both files get their final names on Close.
 func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 	f, err := durable.Create(path)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	return s.flush(part)
 }
 
-// taskKey identifies tasks; it is zero for an example without one.
+// taskKey identifies an example's task. It is zero if the example doesn't have one.
 func taskKey(ex *ttc.Example) (key [keyWidth]byte) {
 	if ex.Task != "" {
 		key = xxh3.HashString128("task\x00" + ex.Task).Bytes()
@@ -151,7 +151,7 @@ func SpilledAt(path string, part int, do func(offset, n int64) error) error {
 	return nil
 }
 
-// readSpillList reads the list of a spill's blocks, for a spill that has a part with the given number.
+// readSpillList reads the list of a spill's blocks. It returns an error if the spill doesn't have that part.
 func readSpillList(path string, part int) (list spillIndex, err error) {
 	text, err := durable.ReadFile(SpillList(path), maxSpillList)
 	if err != nil {
@@ -171,7 +171,7 @@ func readSpillList(path string, part int) (list spillIndex, err error) {
 	return list, nil
 }
 
-// AddSpilled adds the examples of one part of a spill, in order, until ctx ends. They are not decoded.
+// AddSpilled adds one part's examples from a spill, in order, until ctx ends. They are not decoded.
 func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	list, err := readSpillList(path, part)
 	if err != nil {
@@ -211,7 +211,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	return nil
 }
 
-// maxSpillBlock is the maximum size of a block: one with a single, very large example.
+// maxSpillBlock is the maximum size of a block, even one with a single, very large example.
 const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("damaged entry of the spill")

@@ -27,8 +27,8 @@ func (l Limits) orDefaults() Limits {
 
 // SyntaxError reports where the input stops being JSON, and why.
 type SyntaxError struct {
-	Offset    int64  // byte offset of the error; of the end if the input is truncated
-	Line      int64  // its line, from 1
+	Offset    int64  // byte offset of the error, or of the end if the input is truncated
+	Line      int64  // its line, 1-based
 	Msg       string // what was expected or is wrong
 	Found     string // the text found there, for humans
 	Truncated bool   // the input ends inside a value
@@ -41,8 +41,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("byte %d (line %d): %s, found %s", e.Offset, e.Line, e.Msg, e.Found)
 }
 
-// LineError phrases an error of Parse for input that is one line among many: Parse's own line number, which is always
-// 1, would be mistaken for the number of the line.
+// LineError rewords an error from Parse for input that is one line among many: Parse's own line number, which is always
+// 1, would be mistaken for that line's number.
 func LineError(err error) error {
 	var e *SyntaxError
 	if !errors.As(err, &e) {
@@ -55,7 +55,7 @@ func LineError(err error) error {
 	return said
 }
 
-// SizeError reports that one value exceeds the limit. A Reader continues after it with the next value.
+// SizeError reports that one value exceeds the limit. After it, a Reader continues with the next value.
 type SizeError struct {
 	Offset int64 // where the value begins
 	Limit  int64 // the limit in bytes or, if Many, in objects and lists
@@ -69,7 +69,7 @@ func (e *SizeError) Error() string {
 	return fmt.Sprintf("byte %d: one value is larger than the limit of %d bytes", e.Offset, e.Limit)
 }
 
-// newSyntaxError makes the error for data[at]; base and line belong to data[0].
+// newSyntaxError returns the error for data[at]; base and line are the offset and line of data[0].
 func newSyntaxError(data []byte, at int, base, line int64, msg string) *SyntaxError {
 	at = min(at, len(data))
 	return &SyntaxError{
@@ -80,8 +80,8 @@ func newSyntaxError(data []byte, at int, base, line int64, msg string) *SyntaxEr
 	}
 }
 
-// errorAt makes the error for a scan that ended at data[at] without a value. base and line belong to data[0], open is
-// the offset at which the value begins.
+// errorAt returns the error for a scan that ended at data[at] without a value. base and line are the offset and line of
+// data[0]; open is the offset at which the value begins.
 func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status) *SyntaxError {
 	if st == unexpected {
 		return newSyntaxError(data, at, base, line, s.msg)
@@ -103,7 +103,7 @@ func (s *scanner) errorAt(data []byte, at int, base, line, open int64, st status
 	return e
 }
 
-// describe names the character at the start of p, for humans.
+// describe returns a human-readable name for the character at the start of p.
 func describe(p []byte) string {
 	if len(p) == 0 {
 		return "the end"

@@ -39,8 +39,8 @@ func (x *index) end(i int) {
 	}
 }
 
-// enter adds the container that begins at byte i and returns its number. While it is open, its field to holds the
-// number of the enclosing container.
+// enter adds the container that begins at byte i and returns its number. While the container is open, its to field
+// holds the number of the enclosing container.
 func (x *index) enter(i int, outer int32) int32 {
 	x.begin(i)
 	if x.full {

@@ -8,8 +8,8 @@ import (
 )
 
 // Raw is one complete, syntax-checked JSON value without surrounding white space. It is a slice of the input: white
-// space between tokens, escapes and the notation of numbers are the writer's. A Raw that did not come from this package
-// must have passed Parse; methods may panic on anything else.
+// space between tokens, escapes and number notation are kept as written. A Raw that did not come from this package must
+// have passed Parse; methods may panic on anything else.
 type Raw []byte
 
 // Kind is the kind of a value.
@@ -95,8 +95,8 @@ func (r Raw) Bool() (value, ok bool) {
 	return r[0] == 't', true
 }
 
-// IsInt reports whether a number was written as an integer: without a fraction or an exponent. To Python such a number
-// is an int of any size, and any other is a float.
+// IsInt reports whether a number was written as an integer: without a fraction or an exponent. Python reads such a
+// number as an int of any size, and any other as a float.
 func (r Raw) IsInt() bool {
 	if r.Kind() != Number {
 		return false
@@ -115,7 +115,7 @@ func (r Raw) Int64() (int64, bool) {
 }
 
 // Float64 returns a number as Python's float(json.loads(...)) would: correctly rounded, NaN and infinities included,
-// with float literals beyond the range infinite. For an integer beyond the range ok is false (Python raises
+// with out-of-range float literals becoming infinite. For an out-of-range integer, it returns false (Python raises
 // OverflowError).
 func (r Raw) Float64() (float64, bool) {
 	if r.Kind() != Number {
@@ -137,8 +137,8 @@ func (r Raw) Float64() (float64, bool) {
 	return f, true
 }
 
-// Members iterates over an object's members in order, including duplicates; the key is a raw string. Any other value
-// has no members.
+// Members iterates over an object's members in order, including duplicates; the key is a raw string. For any other
+// value, it yields nothing.
 func (r Raw) Members() iter.Seq2[Raw, Raw] {
 	return func(yield func(Raw, Raw) bool) {
 		c := r.Cursor()
@@ -154,7 +154,7 @@ func (r Raw) Members() iter.Seq2[Raw, Raw] {
 	}
 }
 
-// Elements iterates over an array's elements. Any other value is empty.
+// Elements iterates over an array's elements. For any other value, it yields nothing.
 func (r Raw) Elements() iter.Seq[Raw] {
 	return func(yield func(Raw) bool) {
 		c := r.Cursor()
@@ -179,8 +179,8 @@ func (r Raw) Get(key string) (value Raw, ok bool) {
 	return value, ok
 }
 
-// Cursor walks a value token by token and looks at no byte twice. It is the fast way through a large value: Members and
-// Elements have to find a value's end before they yield it, while a Cursor enters it at once.
+// Cursor walks a value token by token, without looking at any byte twice. It is the fast way through a large value:
+// Members and Elements have to find a value's end before they yield it, while a Cursor enters it at once.
 //
 // A cursor is either before a value (Kind, Enter, Value) or inside a container (Member, Element).
 type Cursor struct {
@@ -193,7 +193,7 @@ type Cursor struct {
 // Cursor returns a cursor positioned before r.
 func (r Raw) Cursor() Cursor { return Cursor{data: r} }
 
-// Pos returns the cursor's offset in the value it was made from.
+// Pos returns the cursor's offset in the value it was created from.
 func (c *Cursor) Pos() int {
 	switch {
 	case len(c.tokens) == 0:

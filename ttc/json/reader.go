@@ -51,7 +51,7 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
-// GoOn declares, before Next, that the stream continues a stream of values, starting between two of them.
+// GoOn declares, before the first Next, that the input continues a stream of values, starting between two of them.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }
@@ -60,9 +60,9 @@ func (r *Reader) GoOn(offset int64) {
 func (r *Reader) InArray() bool { return r.layout == ArrayOf }
 
 // Next returns the next value and its byte offset in the stream. The value is valid until the next call. After the last
-// one it returns io.EOF; other errors are a *SyntaxError, a *SizeError, or an error of the underlying reader. A value
-// beyond the size limit is skipped without being stored, so reading can continue after a *SizeError; every other error
-// is final.
+// one, it returns io.EOF; other errors are a *SyntaxError, a *SizeError, or an error from the underlying reader. A
+// value beyond the size limit is skipped without being stored, so reading can continue after a *SizeError; every other
+// error is final.
 func (r *Reader) Next() (Raw, int64, error) {
 	if r.err != nil {
 		return nil, r.Offset(), r.err
@@ -75,7 +75,7 @@ func (r *Reader) Next() (Raw, int64, error) {
 	return v, at, err
 }
 
-// Index makes the reader record where the parts of each value are, which makes cursors faster. Call it before Next.
+// Index makes the reader record the positions of each value's parts, which makes cursors faster. Call it before Next.
 func (r *Reader) Index() { r.scan.index.on = true }
 
 // Cursor returns a cursor before the value that Next returned last, valid for as long as that value.
@@ -186,7 +186,7 @@ func (r *Reader) end() error {
 	return io.EOF
 }
 
-// value reads the value at r.pos, where there is known to be a byte.
+// value reads the value at r.pos, where a byte is known to be available.
 func (r *Reader) value() (Raw, int64, error) {
 	r.discard()
 	start := r.Offset()
@@ -232,9 +232,9 @@ func (r *Reader) value() (Raw, int64, error) {
 	}
 }
 
-// brokenLine returns the end of the first line of a value that is broken at r.buf[i], on a later line, if the values
-// are lines; otherwise it returns 0. Values are lines if each so far took one line or, for the first value, if it and
-// the next line begin with '{'.
+// brokenLine returns, if each value is a line, the end of the first line of a value that is broken at r.buf[i], on a
+// later line; otherwise it returns 0. Values count as lines if each so far took one line or, for the first value, if
+// both it and the next line begin with '{'.
 func (r *Reader) brokenLine(i int) int {
 	end := bytes.IndexByte(r.buf[:min(i, len(r.buf))], '\n')
 	if r.layout != Values || end <= 0 {
@@ -248,7 +248,7 @@ func (r *Reader) brokenLine(i int) int {
 	return 0
 }
 
-// endOfLine returns the error for a value that begins at an offset and isn't complete where its line ends, at
+// endOfLine returns the error for a value that begins at offset open and is incomplete at the end of its line, at
 // r.buf[end].
 func (r *Reader) endOfLine(end int, open int64) error {
 	e := newSyntaxError(r.buf, end, r.base, r.line, fmt.Sprintf("expected the rest of the value that begins at byte %d",
@@ -257,7 +257,7 @@ func (r *Reader) endOfLine(end int, open int64) error {
 	return e
 }
 
-// space skips white space, reading on as needed.
+// space skips white space, reading more input as needed.
 func (r *Reader) space() error {
 	for {
 		if r.pos = skipSpace(r.buf, r.pos); r.pos < len(r.buf) || r.eof {
@@ -278,7 +278,7 @@ func (r *Reader) discard() {
 	r.pos = 0
 }
 
-// fill reads more bytes after the bytes in r.buf, moving these to the front of the block, or to a larger one.
+// fill reads more bytes after the bytes in r.buf, which it moves to the front of the block, or to a larger one.
 func (r *Reader) fill() error {
 	limit := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {

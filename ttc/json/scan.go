@@ -6,7 +6,7 @@ import (
 )
 
 // The scanner is a state machine over bytes that can stop anywhere and continue when more bytes are available, so a
-// value of any length is examined once, for any size of the blocks it arrives in.
+// value of any length is examined only once, regardless of the size of the blocks it arrives in.
 
 type state uint8
 
@@ -271,8 +271,8 @@ func special(w uint64) uint64 {
 	return ((quote - ones) | (slash - ones) | (w - ones*0x20) | w) & highs
 }
 
-// scanString continues inside a string from data[i]. It returns the position after the closing quote and true; or where
-// to continue and false if the bytes ran out; or the illegal byte's position and a message.
+// scanString continues inside a string from data[i]. It returns the position after the closing quote and true; the
+// position to continue from and false if the bytes ran out; or the illegal byte's position and a message.
 func scanString(data []byte, i int) (int, bool, string) {
 	for {
 		for i+8 <= len(data) {
@@ -381,7 +381,7 @@ func runeLen(p []byte) (int, bool) {
 }
 
 const (
-	maxNumberBytes   = 1_000_000 // limit on numbers, so that the end of one is never far
+	maxNumberBytes   = 1_000_000 // limit on the length of a number, so that its end is never far away
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 

@@ -22,8 +22,8 @@ func (r Raw) Text() (string, bool) {
 	return unsafe.String(unsafe.SliceData(b), len(b)), true
 }
 
-// Bytes returns the text of a string value, without copying it unless it has escapes; it is valid for as long as r is.
-// It is nil for any other kind.
+// Bytes returns the text of a string value, copying it only if it contains escapes. The result is valid for as long as
+// r is. It is nil for any other kind.
 func (r Raw) Bytes() []byte {
 	if r.Kind() != String {
 		return nil
@@ -35,7 +35,7 @@ func (r Raw) Bytes() []byte {
 	return appendUnescaped(nil, body)
 }
 
-// AppendText appends the text of a string value to dst. Any other kind appends nothing.
+// AppendText appends the text of a string value to dst. For any other kind, it appends nothing.
 func (r Raw) AppendText(dst []byte) []byte {
 	if r.Kind() != String {
 		return dst
@@ -110,7 +110,7 @@ func hex4(p []byte) rune {
 	return rune(hexValue[p[0]])<<12 | rune(hexValue[p[1]])<<8 | rune(hexValue[p[2]])<<4 | rune(hexValue[p[3]])
 }
 
-// hexValue is 0..15 at hexadecimal digits, 255 elsewhere.
+// hexValue maps hexadecimal digits to 0..15, and all other bytes to 255.
 var hexValue = func() (t [256]byte) {
 	for c := range t {
 		switch {
@@ -144,8 +144,8 @@ func AppendASCII(dst []byte, text string) []byte {
 	return dst
 }
 
-// AppendChecked is like AppendASCII, and also reports whether text is UTF-8. Other text changes when it is read back
-// from the JSON, or becomes half a surrogate pair.
+// AppendChecked is like AppendASCII, and also reports whether text is UTF-8. Any other text changes when it is read
+// back from the JSON, or becomes half a surrogate pair.
 func AppendChecked(dst []byte, text string) (out []byte, isUTF8 bool) {
 	return appendQuoted(dst, text, true)
 }
@@ -196,8 +196,8 @@ func decodeRune(p []byte) (rune, int) {
 	return utf8.DecodeRune(p)
 }
 
-// skipPlain returns the position of the first byte, from text[i] on, that is a quote, a backslash or not printable
-// ASCII, examining eight at a time.
+// skipPlain returns the position of the first byte at or after text[i] that is a quote, a backslash or not printable
+// ASCII. It examines eight bytes at a time.
 func skipPlain(text []byte, i int) int {
 	for ; i+8 <= len(text); i += 8 {
 		w := binary.LittleEndian.Uint64(text[i:])
@@ -211,8 +211,8 @@ func skipPlain(text []byte, i int) int {
 	return i
 }
 
-// AppendEscape appends the escape of a character in a JSON string, as Python's json.dumps writes it: the short form
-// where there is one, else \uXXXX in lower case, beyond the basic plane as a surrogate pair.
+// AppendEscape appends the escape of a character in a JSON string, as Python's json.dumps writes it: the short form if
+// one exists, else \uXXXX in lower case, as a surrogate pair beyond the basic plane.
 func AppendEscape(dst []byte, r rune) []byte {
 	switch r {
 	case '"', '\\':

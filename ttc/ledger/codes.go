@@ -1,6 +1,6 @@
 package ledger
 
-// Code is a page of `nat-go explain`: a drop reason or a finding code, its meaning and its remedy.
+// Code is a page in `nat-go explain`: a drop reason or a finding code with its meaning and its remedy.
 type Code struct {
 	Code string `json:"code"` // "tie", "NG1203"
 	Area string `json:"area"` // stage of a reason, or subject of a finding
@@ -8,12 +8,12 @@ type Code struct {
 	Help string `json:"help"` // what to do about it
 }
 
-// NewCode makes the page of a reason or of a finding's code.
+// NewCode returns the page for a drop reason or a finding code.
 func NewCode[C ~string](code C, area, text, help string) Code {
 	return Code{string(code), area, text, help}
 }
 
-// Reasons given by more than one package.
+// Reasons used by more than one package.
 const (
 	NonFiniteScore     Reason = "non_finite_score"
 	SameText           Reason = "same_text"

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Stage is a step of the run that things enter, and from which they are passed on or dropped.
+// Stage is a step of the run that items enter, and that passes them on or drops them.
 type Stage string
 
 // The stages of a run, in order.
@@ -24,11 +24,11 @@ const (
 // Reason is a drop reason: a registered code, or "plugin/code" for a third party's own.
 type Reason string
 
-// Drop is one thing dropped from the data set, with its place.
+// Drop is one item dropped from the data set, with its location.
 type Drop struct {
 	Stage  Stage  `json:"stage"`
 	Reason Reason `json:"reason"`
-	// the dropped thing, such as example, step, candidate, call, record, row, group
+	// the kind of item dropped, such as example, step, candidate, call, record, row, group
 	Unit    string `json:"unit"`
 	Run     int    `json:"run"`               // collection run, from 0
 	Example string `json:"example,omitempty"` // example id
@@ -39,10 +39,10 @@ type Drop struct {
 	File    string `json:"file,omitempty"`    // input file, as the user named it
 	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
 	Detail  string `json:"detail,omitempty"`  // details of the drop, for humans
-	Count   int64  `json:"count,omitempty"`   // number of things that the drop counts for; 0 means 1
+	Count   int64  `json:"count,omitempty"`   // number of items that the drop counts for; 0 means 1
 }
 
-// N returns how many things the drop counts for.
+// N returns how many items the drop counts for.
 func (d Drop) N() int64 {
 	if d.Count == 0 {
 		return 1
@@ -59,7 +59,7 @@ type Account struct {
 	Dropped map[Reason]int64 `json:"dropped,omitempty"`
 }
 
-// DroppedTotal returns the number of things dropped for any reason.
+// DroppedTotal returns the number of items dropped for any reason.
 func (a *Account) DroppedTotal() (n int64) {
 	for _, c := range a.Dropped {
 		n += c
@@ -80,7 +80,7 @@ type accountKey struct {
 // NewBook returns an empty book.
 func NewBook() *Book { return &Book{accounts: map[accountKey]*Account{}} }
 
-// Account returns the account of a stage and unit, opening it if it is new.
+// Account returns the account for a stage and unit, opening it if necessary.
 func (b *Book) Account(s Stage, unit string) *Account {
 	k := accountKey{s, unit}
 	a := b.accounts[k]
@@ -91,16 +91,16 @@ func (b *Book) Account(s Stage, unit string) *Account {
 	return a
 }
 
-// In counts n things entering a stage.
+// In counts n items entering a stage.
 func (b *Book) In(s Stage, unit string, n int64) { b.Account(s, unit).In += n }
 
-// Out counts n things that a stage passed on.
+// Out counts n items that a stage passed on.
 func (b *Book) Out(s Stage, unit string, n int64) { b.Account(s, unit).Out += n }
 
 // Drop counts a drop in its stage and unit.
 func (b *Book) Drop(d Drop) { b.Account(d.Stage, d.Unit).Dropped[d.Reason] += d.N() }
 
-// Accounts lists the accounts in the order of the run, then by unit.
+// Accounts lists the accounts in the order of the run's stages, then by unit.
 func (b *Book) Accounts() []Account {
 	out := make([]Account, 0, len(b.accounts))
 	for _, a := range b.accounts {
@@ -150,7 +150,7 @@ func stageOrder(s Stage) int {
 	return 100
 }
 
-// Quantity formats n of a unit in words: "1 row", "3 rows", "2 batches".
+// Quantity formats a count with its unit: "1 row", "3 rows", "2 batches".
 func Quantity(n int64, unit string) string {
 	if n != 1 {
 		if strings.HasSuffix(unit, "ch") {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Equal is a == b. It fails only on values that are nested too deeply. Objects are equal if they are the same one, or
-// if they have a method `Equal(Object) bool` that says so.
+// Equal is a == b. It fails only on values that are nested too deeply. Objects are equal if they are the same object,
+// or if they have a method `Equal(Object) bool` that returns true.
 func Equal(a, b Value) (bool, error) { return equal(a, b, 0) }
 
 func equal(a, b Value, depth int) (bool, error) {

@@ -25,9 +25,9 @@ type hashKey struct {
 	s    string
 }
 
-// NewDict makes a dict with room for n keys.
+// NewDict returns a dict with room for n keys.
 func NewDict(n int) *Dict {
-	room := make([]Value, 2*n) // adjacent, because a lookup of a key wants its value
+	room := make([]Value, 2*n) // adjacent, because looking up a key is followed by reading its value
 	return &Dict{keys: room[:0:n], values: room[n : n : 2*n]}
 }
 
@@ -43,7 +43,7 @@ func (d *Dict) Keys() []Value { return d.keys }
 // Values returns the values in order. They must not be changed.
 func (d *Dict) Values() []Value { return d.values }
 
-// GetStr returns the value of a text key.
+// GetStr returns the value for a string key.
 func (d *Dict) GetStr(key string) (Value, bool) {
 	if v := d.Ref(key); v != nil {
 		return *v, true
@@ -51,8 +51,8 @@ func (d *Dict) GetStr(key string) (Value, bool) {
 	return None, false
 }
 
-// Ref returns a pointer to the value of a text key, or nil. Its target must not be changed, and is valid until the dict
-// changes.
+// Ref returns a pointer to the value for a string key, or nil. Its target must not be changed, and is valid until the
+// dict changes.
 func (d *Dict) Ref(key string) *Value {
 	if d.index != nil {
 		return d.indexed(key)
@@ -74,7 +74,7 @@ func (d *Dict) Ref(key string) *Value {
 	return nil
 }
 
-// spelled compares the texts of the keys.
+// spelled finds a key by comparing the keys' texts.
 func (d *Dict) spelled(key string) *Value {
 	for i := range d.keys {
 		if d.keys[i].IsText(key) {
@@ -104,7 +104,7 @@ func (d *Dict) Get(key Value) (Value, bool, error) {
 	return d.values[i], true, nil
 }
 
-// SetStr sets a text key.
+// SetStr sets a string key.
 func (d *Dict) SetStr(key string, v Value) { _ = d.Set(Str(key), v) }
 
 // Set sets a key. It fails, like Python, if the key can't be hashed.

@@ -1,7 +1,7 @@
 // Package pyvalue is Python's view of a JSON value: how CPython 3.11 prints, compares, sorts and dumps it.
 //
 // NAT is written in Python and chat templates run in Python, so data files and rendered prompts contain Python's float
-// text, Python's repr of lists, and Python's idea of truth and order. This package has those rules in one place, for
+// text, Python's repr of lists, and Python's idea of truth and order. This package holds these rules in one place, for
 // both.
 //
 // Text is WTF-8: UTF-8, except that a lone surrogate is its three-byte generalised encoding. The byte order of WTF-8 is

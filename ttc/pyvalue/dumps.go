@@ -70,7 +70,8 @@ func appendScalar(dst []byte, v Value) ([]byte, error) {
 	return AppendJSONFloat(dst, v.Float64()), nil
 }
 
-// AppendJSONFloat appends a float as json.dumps writes it: repr(f), or a bare word for values without a JSON number.
+// AppendJSONFloat appends a float as json.dumps writes it: repr(f), or a bare word for values that a JSON number can't
+// represent.
 func AppendJSONFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):

@@ -10,9 +10,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Parse is json.loads: ints of any size (up to CPython's 4300 digits), floats beyond the range are infinite, the last
-// of equal keys wins in the position of the first, NaN and Infinity are accepted, two escaped surrogates make one
-// character. raw has been syntax-checked by its reader; most other input is an error here, and none of it panics.
+// Parse is json.loads: ints may be of any size (up to CPython's 4300 digits), out-of-range floats are infinite, the
+// last of several equal keys wins but takes the position of the first, NaN and Infinity are accepted, and two escaped
+// surrogates form one character. raw has been syntax-checked by its reader; most other input is an error here, and none
+// of it panics.
 func Parse(raw json.Raw) (Value, error) {
 	p := parser{b: raw}
 	v, err := p.value(0)

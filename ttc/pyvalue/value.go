@@ -63,7 +63,7 @@ var (
 	False = Value{kind: KindBool}
 )
 
-// Bool makes a bool.
+// Bool returns a bool.
 func Bool(b bool) Value {
 	if b {
 		return True
@@ -71,10 +71,10 @@ func Bool(b bool) Value {
 	return False
 }
 
-// Int makes an int.
+// Int returns an int.
 func Int(i int64) Value { return Value{kind: KindInt, n: uint64(i)} }
 
-// BigInt makes an int of any size. The caller must not change i afterwards.
+// BigInt returns an int of any size. The caller must not change i afterwards.
 func BigInt(i *big.Int) Value {
 	if i.IsInt64() {
 		return Int(i.Int64())
@@ -82,48 +82,48 @@ func BigInt(i *big.Int) Value {
 	return Value{kind: KindInt, p: unsafe.Pointer(i)}
 }
 
-// Float makes a float.
+// Float returns a float.
 func Float(f float64) Value { return Value{kind: KindFloat, n: math.Float64bits(f)} }
 
-// Str makes a str of WTF-8 text.
+// Str returns a str holding WTF-8 text.
 func Str(s string) Value {
 	return Value{kind: KindStr, n: uint64(len(s)), p: unsafe.Pointer(unsafe.StringData(s))}
 }
 
-// TaggedStr makes a str that carries a tag.
+// TaggedStr returns a str that carries a tag.
 func TaggedStr(s string, tag *Tag) Value {
 	v := Str(s)
 	v.tag = tag
 	return v
 }
 
-// NewList makes a list that holds items.
+// NewList returns a list that holds items.
 func NewList(items []Value) Value {
 	return OfList(&List{Items: items})
 }
 
-// NewTuple makes a tuple that holds items.
+// NewTuple returns a tuple that holds items.
 func NewTuple(items ...Value) Value {
 	return OfTuple(&List{Items: items})
 }
 
-// OfList makes a list value of l.
+// OfList returns l as a list value.
 func OfList(l *List) Value { return Value{kind: KindList, p: unsafe.Pointer(l)} }
 
-// OfTuple makes a tuple value of l.
+// OfTuple returns l as a tuple value.
 func OfTuple(l *List) Value { return Value{kind: KindTuple, p: unsafe.Pointer(l)} }
 
-// OfDict makes a value of d.
+// OfDict returns d as a value.
 func OfDict(d *Dict) Value { return Value{kind: KindDict, p: unsafe.Pointer(d)} }
 
-// OfObject makes a value of o.
+// OfObject returns o as a value.
 func OfObject(o Object) Value { return Value{kind: KindObject, p: unsafe.Pointer(&o)} }
 
-// OfSentinel makes a value that an interpreter uses to mark a missing value; IsSentinel distinguishes it from all
+// OfSentinel returns a value that an interpreter uses to mark a missing value; IsSentinel distinguishes it from all
 // others.
 func OfSentinel(o Object) Value { return Value{kind: KindObject, n: 1, p: unsafe.Pointer(&o)} }
 
-// IsSentinel reports whether OfSentinel made v.
+// IsSentinel reports whether v was created by OfSentinel.
 func (v Value) IsSentinel() bool { return v.kind == KindObject && v.n != 0 }
 
 // Kind returns the kind of v.
@@ -132,7 +132,7 @@ func (v Value) Kind() Kind { return v.kind }
 // IsNone reports whether v equals None.
 func (v Value) IsNone() bool { return v.kind == KindNone }
 
-// IsTrue and IsFalse are identity tests, as `is True` and `is False`.
+// IsTrue and IsFalse are identity tests, like `is True` and `is False`.
 func (v Value) IsTrue() bool { return v.kind == KindBool && v.n == 1 }
 
 // IsFalse reports whether v is False.
@@ -214,7 +214,7 @@ func (v Value) Object() Object {
 	return *(*Object)(v.p)
 }
 
-// Tag returns what a leaf's tag holds; for a list or dict, its Tag.
+// Tag returns the content of a leaf's tag or, for a list or dict, its Tag.
 func (v Value) Tag() any {
 	switch {
 	case v.tag != nil:
@@ -230,8 +230,8 @@ func (v Value) Tag() any {
 // LeafTag returns a leaf's tag, and nil for other values.
 func (v Value) LeafTag() *Tag { return v.tag }
 
-// WithTag returns v with its tag replaced. Lists and dicts are not copied: set their Tag when they are made. Objects
-// carry none.
+// WithTag returns v with its tag replaced. Lists and dicts are not copied: set their Tag when they are created. Objects
+// don't carry tags.
 func (v Value) WithTag(tag *Tag) Value {
 	switch v.kind {
 	case KindList, KindTuple, KindDict, KindObject:
@@ -296,12 +296,12 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Class + ": " + e.Text }
 
-// Errorf makes a Python exception.
+// Errorf returns a Python exception.
 func Errorf(class, format string, a ...any) *Error {
 	return &Error{Class: class, Text: fmt.Sprintf(format, a...)}
 }
 
-// MaxDepth is the maximum nesting depth of values: parsing, printing, dumping, hashing or comparing deeper ones fails
+// MaxDepth is the maximum nesting depth of values: parsing, printing, dumping, hashing or comparing deeper values fails
 // with Python's RecursionError.
 const MaxDepth = 990
 

@@ -1,4 +1,3 @@
-// Package source is the entry point to the code that all input readers share: the contract of a source, and finding and
-// opening files. Package readers lists the sources themselves; package ttc/source/internal/source documents the
-// contract.
+// Package source is the entry point to the code that all input readers share: a source's contract, and code to find and
+// open files. Package readers lists the sources themselves; package ttc/source/internal/source documents the contract.
 package source

@@ -9,7 +9,7 @@ import (
 // Factory is a type of source, which an entry in the sources section names by `_type`.
 type Factory = source.Factory
 
-// Collection is the input of a source that makes agent runs.
+// Collection is the input of a source that produces agent runs.
 type Collection = source.Collection
 
 // Progress reports how far a collection has got.
@@ -24,7 +24,7 @@ type File = source.File
 // Reading describes how a source would read an input.
 type Reading = source.Reading
 
-// Claim is a trace's statement about one call of a model.
+// Claim is a trace's statement about a single model call.
 type Claim = source.Claim
 
 // Prove checks a claim against the model's tokenizer and template. It neither proves nor refutes the unverifiable
@@ -41,13 +41,13 @@ type Source = source.Source
 type Options = source.Options
 
 // Part is a part of an input, between two cursors that a source returned. It is read without the parts before it, and
-// yields the same examples as a reading of the whole input.
+// yields the same examples as reading the whole input would.
 type Part = source.Part
 
 // Divisible is a source whose input can be read in parts.
 type Divisible = source.Divisible
 
-// Cursor is a place between two examples.
+// Cursor is a position between two examples.
 type Cursor = source.Cursor
 
 // Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
@@ -57,7 +57,7 @@ type Stats = source.Stats
 // Error explains to users why an input can't be read: where, what, and what to do.
 type Error = source.Error
 
-// Reasons for which entries are dropped.
+// Reasons for dropping entries.
 const (
 	BadExample    = source.BadExample
 	BadStep       = source.BadStep
@@ -70,13 +70,14 @@ const (
 // Stdin is the name that users give for standard input.
 const Stdin = source.Stdin
 
-// DefaultBlock is the number of bytes that a worker of Scan reads at a time, unless ScanOptions set another.
+// DefaultBlock is the number of bytes that a worker of Scan reads at a time, unless ScanOptions sets a different
+// number.
 const DefaultBlock = source.DefaultBlock
 
-// ErrEmpty is wrapped by the error for a file without a single byte.
+// ErrEmpty is wrapped by the error for an empty file.
 var ErrEmpty = source.ErrEmpty
 
-// Identify describes several files or folders as one input: the total size of all files, and the time of the last
+// Identify describes several files or folders as one input, with the total size of all files and the time of the latest
 // change.
 func Identify(ctx context.Context, paths []string) (Input, error) { return source.Identify(ctx, paths) }
 
@@ -90,18 +91,18 @@ func Expand(paths []string, name string) ([]string, error) { return source.Expan
 func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are
-// errors that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-",
-// may be opened repeatedly and are then read from their beginning. Opening and reading end with ctx.
+// errors that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may
+// be opened repeatedly, and are read from their beginning each time. Opening and reading end when ctx does.
 func Open(ctx context.Context, path string) (*File, error) { return source.Open(ctx, path) }
 
-// IsRowName reports whether an id was made from a row's number, such as "#12": such an id doesn't identify examples of
-// other files.
+// IsRowName reports whether an id was generated from a row number, such as "#12". Such an id doesn't identify examples
+// in other files.
 func IsRowName(id string) bool { return source.IsRowName(id) }
 
-// Scan finds where the examples of a divisible input are, with workers that each read a block at a time. It calls each
-// with the cursor after each example, in order, and returns the input's rolling hash, the same as reading all of it
-// from the beginning would, without making the examples. Lines and columns in its errors are counted from somewhere
-// inside the input.
+// Scan locates the examples in a divisible input, using workers that each read a block at a time. It calls each with
+// the cursor after each example, in order, and returns the same rolling hash that reading the whole input from the
+// beginning would, without building the examples. Lines and columns in its errors are counted from somewhere inside the
+// input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
 	return source.Scan(ctx, o, each)
 }

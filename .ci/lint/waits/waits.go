@@ -1,5 +1,6 @@
-// Package waits refuses waiting that nothing can end: a channel operation outside a select that also watches a context,
-// and Wait methods that take none. A wait that is known to end says why in a comment on its line or the one above:
+// Package waits reports waits that nothing can end: channel operations outside a select that also watches a context,
+// and calls to Wait methods that don't take one. A comment on the same line or the one above says why a wait is known
+// to end:
 //
 //	wg.Wait() // wait: every worker watches ctx
 package waits
@@ -19,7 +20,7 @@ import (
 // rooms are the packages that talk to other processes, where a peer can keep us waiting.
 var rooms = regexp.MustCompile(`/(plugins/internal/host|cmd)(/|$)`)
 
-// Analyzer reports waits without an end.
+// Analyzer reports waits that may never end.
 var Analyzer = &analysis.Analyzer{
 	Name:     "waits",
 	Doc:      "reports channel operations and Wait calls that no context can end",
@@ -96,7 +97,7 @@ func reasonLines(pass *analysis.Pass) map[line]bool {
 	return out
 }
 
-// inSelect reports whether the innermost statement around the node is the communication of a select case.
+// inSelect reports whether the innermost statement enclosing the node is the channel operation of a select case.
 func inSelect(stack []ast.Node) bool {
 	for i := len(stack) - 2; i > 0; i-- {
 		switch up := stack[i].(type) {
@@ -144,7 +145,7 @@ func typeOf(pass *analysis.Pass, e ast.Expr) types.Type {
 	return types.Typ[types.Invalid]
 }
 
-// isDone reports whether e is the Done() of a context.
+// isDone reports whether e is a call to a context's Done method.
 func isDone(pass *analysis.Pass, e ast.Expr) bool {
 	call, ok := ast.Unparen(e).(*ast.CallExpr)
 	if !ok {
@@ -160,7 +161,7 @@ func isTimer(pass *analysis.Pass, e ast.Expr) bool {
 	return ok && ch.Elem().String() == "time.Time"
 }
 
-// method names a Wait method that takes no context, or is empty.
+// method returns the name of a called Wait method that takes no context, or an empty string.
 func method(pass *analysis.Pass, call *ast.CallExpr) string {
 	sel, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok || sel.Sel.Name != "Wait" {

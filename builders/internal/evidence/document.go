@@ -20,7 +20,7 @@ var (
 // looksLikeLog reports whether the first line is from a log.
 func looksLikeLog(lines []string) bool { return logLine().MatchString(lines[0]) }
 
-// document explains why a text is a document, whose errors are not the call's. rule is the rule that would otherwise
+// document explains why a text is a document whose errors aren't the call's own. rule is the rule that would otherwise
 // match.
 func (t *text) document(rule string) string {
 	if rule == "refusal" || rule == "wording" || len(t.head) == 1 {
@@ -41,7 +41,7 @@ func (t *text) document(rule string) string {
 	return t.kind()
 }
 
-// kind returns the kind of document that a text is, judging by its first lines, or an empty string.
+// kind returns the kind of document, judging by the text's first lines, or an empty string if it isn't one.
 func (t *text) kind() string {
 	n := t.marks()
 	lines := len(t.head)

@@ -55,7 +55,7 @@ type Call struct {
 	weights   weights  // for texts that no rule matches; if nil, the trained ones
 }
 
-// Finding is the verdict on a call, drawn from its result. The zero value means that no rule matched.
+// Finding is the verdict on a call, based on its result. The zero value means that no rule matched.
 type Finding struct {
 	Rule   string // name of the rule; empty if none matches
 	Failed bool   // if false, a near miss: a rule's words occur, but other evidence contradicts them
@@ -89,7 +89,7 @@ func shortFirstLine(s string) string {
 // maxJSON is the size of the largest result that is parsed as JSON.
 const maxJSON = 4 << 20
 
-// Read reads a result.
+// Read judges a call by the text of its result.
 func Read(text string, c Call) Finding {
 	return c.read(text, 0)
 }
@@ -125,7 +125,7 @@ func (c Call) read(text string, depth int) Finding {
 // level matches a log level at the beginning of a line.
 var level = pattern("level")
 
-// logged reads a result whose first line is an object, followed by the log of a program.
+// logged reads a result whose first line is an object, followed by a program's log.
 func (c Call) logged(text string, depth int) Finding {
 	first, rest, more := strings.Cut(text, "\n")
 	if !more || text[0] != '{' {
@@ -164,7 +164,7 @@ func value(text string) json.Raw {
 	return v
 }
 
-// literal parses a text written like a Python dict into JSON.
+// literal converts text written like a Python dict to JSON.
 func literal(text string) json.Raw {
 	const maxLen = 256 << 10
 	if len(text) > maxLen || !strings.ContainsRune(text[:min(len(text), 200)], '\'') {
@@ -263,7 +263,7 @@ func members(text string) json.Raw {
 	return v
 }
 
-// stripEscapes strips from a text the escape sequences of terminals, and the carriage returns before newlines.
+// stripEscapes removes terminal escape sequences, and carriage returns before newlines, from a text.
 func stripEscapes(text string) string {
 	if strings.IndexByte(text, 0x1b) < 0 && strings.IndexByte(text, '\r') < 0 {
 		return text

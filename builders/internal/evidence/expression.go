@@ -34,8 +34,8 @@ func newExpression(expr string) *expression {
 	return x
 }
 
-// split returns copies of expr with one alternative each; a text that matches expr matches one of them. The
-// alternatives are the top-level ones, or else those in the outermost group with the most.
+// split returns copies of expr with one alternative each. A text that matches expr matches one of them. The
+// alternatives are the top-level ones or, without any, the ones in the outermost group that has the most.
 func split(expr string) []string {
 	open, widest := []group{{}}, group{}
 	for i := 0; i < len(expr); i++ {
@@ -43,7 +43,7 @@ func split(expr string) []string {
 		case '\\':
 			i++
 		case '[':
-			for i++; expr[i] == '^' || expr[i] == ']'; i++ { // a bracket that comes first is a character
+			for i++; expr[i] == '^' || expr[i] == ']'; i++ { // a leading bracket is a literal
 			}
 			for ; expr[i] != ']'; i++ {
 				if expr[i] == '\\' {
@@ -92,7 +92,7 @@ func (g group) cut(expr string) (out []string) {
 	return out
 }
 
-// literals returns literals at least one of which occurs in every match, or nil.
+// literals returns strings at least one of which occurs in every match, or nil.
 func (x *expression) literals(re *syntax.Regexp) (found []string) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -100,7 +100,7 @@ func (x *expression) literals(re *syntax.Regexp) (found []string) {
 		if x.fold {
 			literal = strings.ToLower(literal)
 			if strings.ContainsFunc(literal, func(r rune) bool { return r > 'z' }) {
-				return nil // case folding beyond ASCII is less simple
+				return nil // case folding beyond ASCII is more complicated
 			}
 		}
 		return []string{literal}
@@ -138,11 +138,11 @@ func shortest(literals []string) (n int) {
 	return n
 }
 
-// MatchString is like regexp's.
+// MatchString is like regexp.Regexp.MatchString.
 func (x *expression) MatchString(s string) bool {
 	searched := s
 	if x.fold {
-		if strings.Contains(s, "ſ") { // a case-insensitive s matches it, and ToLower keeps it
+		if strings.Contains(s, "ſ") { // a case-insensitive s matches it, and ToLower leaves it unchanged
 			return x.Regexp.MatchString(s)
 		}
 		searched = strings.ToLower(s)
@@ -163,8 +163,8 @@ func (x *expression) MatchString(s string) bool {
 	return false
 }
 
-// trigrams are the three-byte pieces of a text, by hash: most literals that a text doesn't contain have a trigram that
-// it doesn't contain either.
+// trigrams is a set of hashes of a text's three-byte substrings. Most literals that aren't in the text contain a
+// trigram that isn't in it either.
 type trigrams [64]uint64
 
 func trigramsOf(s string) (t trigrams) {

@@ -31,7 +31,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	if m := codeFirst().FindStringSubmatch(head[0]); m != nil {
 		return c.exited(strings.Join(m[1:], ""), head[0], strings.TrimPrefix(text, head[0])), true
 	}
-	if strings.HasPrefix(text, "<returncode>") { // all in one line
+	if strings.HasPrefix(text, "<returncode>") { // all on one line
 		rest := strings.TrimPrefix(text, "<returncode>")
 		if code, body, ok := strings.Cut(rest, "</returncode>"); ok && len(code) < 12 {
 			return c.exited(strings.TrimSpace(code), "returncode "+code, body), true
@@ -165,7 +165,7 @@ func (c Call) isAnswer(code int, body string) string {
 	return ""
 }
 
-// readers lists programs that print texts from elsewhere, such as files and logs.
+// readers lists programs that print text from other sources, such as files and logs.
 var readers = map[string]bool{
 	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true,
 	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,
@@ -173,8 +173,8 @@ var readers = map[string]bool{
 	"cut": true, "sort": true, "uniq": true, "column": true,
 }
 
-// reads returns the last program of the command if that prints a document, whose text is not about the call; only the
-// program's own messages are.
+// reads returns the command's last program if it prints documents. Their text isn't about the call; only the program's
+// own messages are.
 func (c Call) reads() string {
 	command := strings.TrimSpace(c.command())
 	if command == "" || strings.ContainsAny(command, "\n") {
@@ -182,7 +182,7 @@ func (c Call) reads() string {
 	}
 	parts := strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' })
 	if len(parts) == 0 || strings.Contains(command, "|") && len(parts) > 1 && !quotes(parts[0]) {
-		return "" // the first program of a pipeline may fail
+		return "" // the first program in a pipeline may fail
 	}
 	words := strings.Fields(parts[len(parts)-1])
 	if len(words) == 0 {
@@ -242,13 +242,13 @@ var (
 	noTests     = pattern("noTests")
 )
 
-// report reports whether a text is the report of a test runner or checker.
+// report reports whether a text is a report from a test runner or checker.
 func report(body string) bool {
 	found, unable := reported(body)
 	return found && unable == ""
 }
 
-// reported looks for the report of a test runner or checker, and for a line that says it could not do its work.
+// reported looks for a report from a test runner or checker, and for a line saying that it couldn't do its work.
 func reported(body string) (found bool, unable string) {
 	for _, l := range append(firstLines(body, 12), lastLines(body, 12)...) {
 		if unable == "" && noTests().MatchString(l) {

@@ -2,7 +2,7 @@ package evidence
 
 import "strings"
 
-// maxLine is the maximum number of bytes of a line that are examined.
+// maxLine is the number of bytes examined in each line.
 const maxLine = 400
 
 // firstLines returns the first non-blank lines of a text, without trailing space, each cut at maxLine. It returns one
@@ -22,7 +22,7 @@ func firstLines(text string, limit int) []string {
 	return out
 }
 
-// lastLines returns the last non-blank lines of a text, in order, as firstLines returns the first.
+// lastLines returns the last non-blank lines of a text, in order, trimmed as in firstLines.
 func lastLines(text string, limit int) []string {
 	var out []string
 	for text != "" && len(out) < limit {

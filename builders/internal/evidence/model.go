@@ -15,7 +15,7 @@ import (
 
 // Text that no rule matches is weighed by a logistic regression over the words and word pairs of a sentence or two. All
 // argument values become one word and all numbers another, so the weights describe how such sentences are built.
-// TestWeights trains it from the labelled results and writes weights.txt.
+// TestWeights trains the model on the labelled results and writes weights.txt.
 
 //go:embed weights.txt
 var weightsFile string
@@ -57,7 +57,7 @@ func (w weights) of(fs map[string]float64) float64 {
 
 const given, number = "<given>", "<number>"
 
-// features returns the words, the pairs of words and the form of a text. The longer the text, the less a word counts.
+// features returns a text's words, word pairs and form. The longer the text, the less a word counts.
 func features(s string, c Call) map[string]float64 {
 	words := c.wordsOf(s)
 	fs := map[string]float64{}
@@ -133,7 +133,7 @@ func replaceWord(s, value string) string {
 	}
 }
 
-// values returns the short texts and the numbers among the arguments.
+// values returns the short strings and the numbers among the arguments.
 func (c Call) values(v json.Raw, out []string) []string {
 	const most, longest = 32, 80
 	if len(out) >= most {

@@ -24,8 +24,8 @@ func set(lists ...[]string) map[string]bool {
 	return m
 }
 
-// The members that objects consist of, in lower case without underscores. The object of a failed call has only these
-// members; an object with others is a record of something: a payment, a job, a log line.
+// Names of object members, in lower case without underscores. A failed call's object has only these members. An object
+// with others is a record of something: a payment, a job, a log line.
 var (
 	exitKeys  = []string{"exitcode", "returncode", "exitstatus", "rc"}
 	errorKeys = []string{
@@ -50,7 +50,7 @@ var (
 	}
 	envelope = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
 	errorKey = set(errorKeys)
-	// Participles that describe a state rather than the aim of a call.
+	// Participles that describe a state rather than the purpose of a call.
 	stateKey = set([]string{
 		"enabled", "required", "blocked", "locked", "expired", "deprecated", "verified", "connected", "failed",
 		"closed", "allowed", "muted", "archived", "suspended", "truncated", "cached", "shared", "timedout",
@@ -84,7 +84,7 @@ var (
 	})
 )
 
-// fold normalises the spelling of a key: errorMessage, error_message and Error-Message become one.
+// fold normalises the spelling of a key, so that errorMessage, error_message and Error-Message are the same.
 func fold(key string) string {
 	key = strings.Trim(key, "_")
 	return strings.ToLower(joiner.Replace(key))
@@ -215,8 +215,8 @@ func (c Call) exitedObject(code int64, o *object) Finding {
 	return failed("exit_code", quote)
 }
 
-// flagged reads a result by its flag, as protocols define it. In an object with other members the flag belongs to the
-// reported thing.
+// flagged judges a result by the flag that protocols define for it. In an object with other members, the flag belongs
+// to the item being reported.
 func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	kind := o.text("type")
 	if (kind == "error-text" || kind == "error-json") && o.by["value"] != nil && len(o.keys) == 2 {
@@ -235,7 +235,7 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return nearMiss("result_flag", "isError", "the object has other members: it is a record"), true
 }
 
-// words returns the error message in an object, or else the names of its members, to be quoted.
+// words returns text to quote: the error message in an object, or else the names of its members.
 func (o *object) words() string {
 	for _, k := range append(slices.Clone(errorKeys), whyKeys...) {
 		switch v := o.by[k]; v.Kind() {
@@ -326,7 +326,7 @@ var (
 	})
 )
 
-// wrapper looks inside an object that holds the result and at most labels of it, such as the tool's name.
+// wrapper looks inside an object that holds only the result and perhaps labels for it, such as the tool's name.
 func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	inner := ""
 	if only := o.keys[0]; len(o.keys) == 1 && only == "responsestatus" && o.by[only].Kind() == json.Object {
@@ -349,7 +349,7 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return c.value(o.by[inner], depth+1), true
 }
 
-// array looks inside a list of the text parts of one result, and at the first element of a list of errors.
+// array reads a list of one result's text parts, or the first element of a list of errors.
 func (c Call) array(v json.Raw, depth int) Finding {
 	var text strings.Builder
 	n := 0
@@ -379,7 +379,7 @@ var badStatus = set([]string{
 	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
 })
 
-// decided lists the statuses of requests that were decided against.
+// decided lists the statuses of requests that were turned down.
 var decided = set([]string{"rejected", "denied", "refused"})
 
 // errorObject reads objects that are errors, or that say something did not work.
@@ -418,8 +418,8 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return f, true
 }
 
-// answered reports whether there is a result: data, other than the status of a refused request, or a result that is not
-// text.
+// answered reports whether the object holds a result: data other than a refused request's status, or a result that is
+// not text.
 func (o *object) answered() bool {
 	n, ok := member(o.by["data"], "status").Int64()
 	return Truthy(o.by["data"]) && !(ok && n >= 400 && n <= 599) ||
@@ -442,7 +442,7 @@ func refuses(s string) bool { return textOf(s).refusal().Failed }
 var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "statusmessage", "statusreason"}
 
 // evidence returns the member that indicates a failure. certain means that the member is about this call, not about the
-// queried thing.
+// item that was queried.
 func (o *object) evidence() (key, rule string, certain bool) {
 	explained := false
 	for _, k := range slices.Concat(errorKeys, whyKeys) {
@@ -546,8 +546,8 @@ func (o *object) shaped() (key, rule string, certain bool) {
 	return "", "", false
 }
 
-// ownError reports whether a member's name says whose error it is: tool_error, parse_error. A last error belongs to a
-// record.
+// ownError reports whether a member's name says whose error it is, as in tool_error and parse_error. A name such as
+// last_error belongs to a record.
 func ownError(key string) bool {
 	return (strings.HasSuffix(key, "error") || strings.HasSuffix(key, "exception")) && !errorKey[key] &&
 		!strings.HasPrefix(key, "last") && !strings.HasPrefix(key, "on") && !strings.HasPrefix(key, "previous")
@@ -569,7 +569,7 @@ func (o *object) refusesData() bool {
 // badCode matches an error code that contains a word for a failure, such as not_found or timeout.
 var badCode = pattern("badCode")
 
-// numberedCode matches a code of the kind that services number their errors with: PGRST116.
+// numberedCode matches a numbered error code such as PGRST116.
 var numberedCode = pattern("numberedCode")
 
 // hasMore reports whether an object has non-empty members other than the known ones.
@@ -579,8 +579,8 @@ func (o *object) hasMore(known ...string) bool {
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// listed reports whether a value is a list of names or of places with lines: the errors of something, not what went
-// wrong with the call.
+// listed reports whether a value is a list of names or of positions with lines. Such a list describes errors in
+// something else, not the call's own failure.
 func listed(v json.Raw) bool {
 	if v.Kind() != json.Array {
 		return false
@@ -596,7 +596,7 @@ func listed(v json.Raw) bool {
 	return false
 }
 
-// foreign returns the members that neither belong to an error nor were given by the call: they make the object a
+// foreign returns the members that neither belong to an error nor were passed in the call. They make the object a
 // record.
 func (c Call) foreign(o *object) []string {
 	var out []string

@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// patternText has a block for each pattern: its name, then the pieces of its expression, indented, which are joined.
+// patternText contains a block for each pattern: its name, then the indented pieces of its expression, which are
+// joined.
 //
 //go:embed patterns.txt
 var patternText string

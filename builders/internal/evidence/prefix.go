@@ -40,7 +40,7 @@ func (t *text) sole() bool {
 	})
 }
 
-// prefix reads a text that begins with "Error:" and consists of its explanation.
+// prefix reads a text that begins with "Error:" followed only by an explanation.
 func (t *text) prefix() Finding {
 	if cross().MatchString(t.head[0]) && t.startingLike(t.head[0]) == 1 {
 		return failed("error_prefix", t.head[0])
@@ -83,7 +83,7 @@ func (t *text) prefix() Finding {
 	return failed("error_prefix", first)
 }
 
-// figure matches an error that is a figure, such as the error of a model or a number of errors, or none.
+// figure matches an error that is a number, such as a model's error or an error count, or none.
 var figure = pattern("figure")
 
 // startingLike counts the lines that begin with the same word as the given one.

@@ -39,11 +39,11 @@ var (
 	// Lines that a program adds to its error message.
 	more  = pattern("more")
 	usage = pattern("usage")
-	// The text of a program about its arguments, below its usage.
+	// A program's message about its arguments, below its usage.
 	rejects = pattern("rejects")
 )
 
-// program reads the last words of a program.
+// program reads a program's final message.
 func (t *text) program() Finding {
 	last := t.last()
 	switch reports, unable := reported(t.all); {
@@ -143,7 +143,7 @@ func (t *text) buildEnds() bool {
 	return false
 }
 
-// speaks returns the program that signs a line, as in "tar: " and "tar (child): ".
+// speaks returns the name of the program that a line begins with, as in "tar: " and "tar (child): ".
 func speaks(l string) string {
 	i := strings.IndexAny(l, ": ")
 	if i <= 0 || l[i] == ' ' && !strings.HasPrefix(l[i:], " (") {
@@ -156,13 +156,13 @@ func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks
 
 var httpStatus = pattern("httpStatus")
 
-// counts matches a number of successes, failures or warnings.
+// counts matches a count of successes, failures or warnings.
 var counts = pattern("counts")
 
 // calls matches what clients print below an error: a log of calls, a stack, headers.
 var calls = pattern("calls")
 
-// http reads a short text that gives the status of a failed request.
+// http reads a short text that reports the status of a failed request.
 func (t *text) http() Finding {
 	first := t.head[0]
 	if counts().MatchString(first) {

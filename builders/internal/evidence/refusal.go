@@ -19,7 +19,7 @@ var searched = pattern("searched")
 // undone matches a statement that the request was not carried out, or that the one thing asked for doesn't exist.
 var undone = pattern("undone")
 
-// core strips from a short refusal the additions to its sentence: the place, a hint. Any other text is returned
+// core strips additions to the sentence, such as a position or a hint, from a short refusal. Any other text is returned
 // unchanged.
 func (t *text) core() *text {
 	if len(t.head) < 2 || len(t.head) > 8 || !t.short {
@@ -39,7 +39,7 @@ var generalRule = pattern("generalRule")
 // camel matches a name like BadZipFile in front of its message.
 var camel = pattern("camel")
 
-// main returns the main clause of a sentence; what follows gives the reason.
+// main returns the main clause of a sentence. The rest gives the reason.
 func main(s string) string {
 	for _, w := range []string{" because ", " since ", " after ", "; "} {
 		if i := strings.Index(s, w); i > 12 {
@@ -99,13 +99,13 @@ func (t *text) refusal() Finding {
 	return Finding{}
 }
 
-// says matches further forms of refusal, by how the sentence is built rather than its subject.
+// says matches additional forms of refusal, by sentence structure rather than subject.
 var says = pattern("says")
 
 // raw matches the bare message of an exception, as returned by tools that catch every exception.
 var raw = pattern("raw")
 
-// phrase matches the reason phrase of an HTTP status, alone.
+// phrase matches an HTTP status's reason phrase on its own.
 var phrase = pattern("phrase")
 
 // sentence returns the first sentence of a line.

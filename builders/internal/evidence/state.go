@@ -2,7 +2,7 @@ package evidence
 
 import "strings"
 
-// Patterns of refusals that say what stands in the way of the call, and of texts that only resemble a refusal.
+// Patterns for refusals that name an obstacle to the call, and for texts that only resemble a refusal.
 var (
 	// lacks matches a statement that the requested item, or something the call needs, is missing.
 	lacks = pattern("lacks")
@@ -34,7 +34,7 @@ var (
 	wellEnded = pattern("wellEnded")
 	// spoken matches a line of a conversation between speakers.
 	spoken = pattern("spoken")
-	// fieldLine matches a line of a record with tabs, as command lines print them.
+	// fieldLine matches a line of a tab-separated record, as command-line programs print it.
 	fieldLine = pattern("fieldLine")
 )
 

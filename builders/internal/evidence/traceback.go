@@ -29,7 +29,7 @@ const stackHead = "Traceback (most recent call last):"
 // traceback reads an exception: at the end of the text with its stack, or as the whole text. An exception followed by
 // other output is at most a near miss, because the program continued.
 func (t *text) traceback() Finding {
-	// Python and programs that print like it: the stack, then an unindented line that names the exception.
+	// Python and programs that print the same way: the stack, then an unindented line that names the exception.
 	begin := t.all[:min(len(t.all), window)]
 	if strings.Contains(begin, "Exception Group "+stackHead) && groupEnd().MatchString(t.last()) {
 		return failed("traceback", groupLine().FindString(begin))
@@ -93,7 +93,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	return failed("traceback", t.tail[end]), true
 }
 
-// stackBelow reads an exception followed by its stack, to the end.
+// stackBelow reads an exception whose stack follows it and ends the text.
 func (t *text) stackBelow() Finding {
 	for i, l := range t.tail {
 		if !panicLine().MatchString(l) && !namedError().MatchString(l) {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// A program run by a command line speaks in its own name, and its last words are about the call: "find: unknown
-// predicate". Certain words mark its other messages.
+// A program run from a command line reports errors under its own name, and its final message is about the call: "find:
+// unknown predicate". Certain words mark its other messages.
 var (
 	signed = pattern("signed")
 	quiet  = pattern("quiet")
-	// The last words of a command, without a program's name in front.
+	// A command's final message, without a program name in front.
 	unsigned = pattern("unsigned")
 )
 
@@ -33,7 +33,7 @@ var stamp = pattern("stamp")
 // follow.
 var declines = pattern("declines")
 
-// voice reads a program's last words in a text that no other rule matches.
+// voice reads a program's final message in a text that no other rule matches.
 func (c Call) voice(t *text) Finding {
 	const few = 12 // lines
 	command := c.command()

@@ -102,7 +102,7 @@ func (t *text) last() string { return t.tail[len(t.tail)-1] }
 // one reports whether the text is only a sentence or two.
 func (t *text) one() bool { return len(t.head) <= 2 && len(t.all) <= 400 && t.count <= 50 }
 
-// strongest returns the first rule whose words are in the right place.
+// strongest returns the finding of the first rule that matches.
 func (t *text) strongest() Finding {
 	for _, try := range []func() Finding{t.traceback, t.prefix, t.program, t.http, t.refusal} {
 		if f := try(); f.Rule != "" {

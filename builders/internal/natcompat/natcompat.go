@@ -30,7 +30,8 @@ type Builder struct{ cfg dpo.Config }
 
 var _ builders.Builder = (*Builder)(nil)
 
-// New returns a builder. Settings that NAT doesn't have are an error, because they would change the exact result.
+// New returns a builder. It returns an error for settings that NAT doesn't have, because they would change the exact
+// result.
 func New(cfg dpo.Config) (*Builder, error) {
 	switch {
 	case cfg.Strategy != "", cfg.ScoreDirection != "" &&
@@ -52,14 +53,13 @@ type candidate struct {
 	metadata json.Raw // an object; nil: {}
 }
 
-// prompt is what _extract_prompt returns: messages, or a text.
+// prompt is what _extract_prompt returns: messages or text.
 type prompt struct {
 	messages []chat.Message // nil if the prompt is text
 	text     string
 }
 
-// item is an entry in NAT's dict of input items: it has the key of the first of several equal ids and the steps of the
-// last.
+// item is an entry in NAT's dict of input items. Among equal ids, it has the first one's key and the last one's steps.
 type item struct {
 	id string // str(key)
 	at int    // index of the example in the group
@@ -202,7 +202,7 @@ func dictKey(raw json.Raw) (string, error) {
 		return "n", nil
 	case json.Bool, json.Number:
 		if n, ok := natmodel.ParseInt(raw); ok {
-			return "i" + n.Text, nil // also of True and 5.0
+			return "i" + n.Text, nil // also the key for True and 5.0
 		}
 		f, _ := raw.Float64()
 		if f == math.Trunc(f) && !math.IsInf(f, 0) {
@@ -281,7 +281,7 @@ func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *m
 	return turns, nil
 }
 
-// parseCandidate is _parse_candidate. ok is false for a step that NAT skips with a line in its log.
+// parseCandidate is _parse_candidate. ok is false for a step that NAT logs and skips.
 func parseCandidate(step natmodel.Step, prompts map[string]*prompt) (c candidate, ok bool, err error) {
 	if step.Data == nil {
 		return c, false, nil
@@ -398,7 +398,7 @@ func (p *prompt) asMessages(input json.Raw) bool {
 	return true
 }
 
-// emit is _build_trajectories for an example's pairs of one turn.
+// emit is _build_trajectories for an example's pairs in one turn.
 func (b *Builder) emit(turn []candidate, id string, out builders.Output, m *metrics) error {
 	ranked, err := b.rank(turn)
 	if err != nil {

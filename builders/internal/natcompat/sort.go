@@ -203,7 +203,7 @@ func gallop(key float64, a []float64, hint int, right bool) int {
 	return ofs
 }
 
-// side is the unmerged rest of one of two runs: n elements, of which the one at index at is next.
+// side is the unmerged part of one of two runs: n elements, with the next one at index at.
 type side struct {
 	slice
 	at, n int

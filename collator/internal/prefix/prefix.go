@@ -2,11 +2,11 @@ package prefix
 
 import "slices"
 
-// Place is a sequence's place among others in the order of their ids. The prefix tree of sequences has one node for
-// each token that a sequence doesn't share with the one before it.
+// Place is a sequence's place among others when they are ordered by their ids. The sequences' prefix tree has one node
+// for each token that a sequence doesn't share with the previous one.
 type Place struct {
 	Rank   int // from 0
-	Common int // number of leading ids shared with the sequence before
+	Common int // number of leading ids shared with the previous sequence
 }
 
 // Places returns the places of sequences.

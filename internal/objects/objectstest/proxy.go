@@ -29,7 +29,7 @@ type Proxy struct {
 // The faults.
 var kinds = []string{"dropped", "slow", "status 500", "503 SlowDown", "cut", "answer lost"}
 
-// NewProxy starts a proxy that spoils a share of the requests, from a seed.
+// NewProxy starts a proxy that spoils a share of the requests, chosen from a seed.
 func NewProxy(t testing.TB, server string, seed uint64, rate float64) *Proxy {
 	t.Helper()
 	p := &Proxy{server: server, rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, faults: map[string]int{}}

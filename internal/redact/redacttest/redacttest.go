@@ -36,10 +36,10 @@ func New(seed uint64) Planter { return Planter{rand.New(rand.NewPCG(seed, seed+1
 // innermost matches a drawn part of a pattern that contains no other one.
 var innermost = regexp.MustCompile(`\{([a-z0-9]+) ([^{}]*)\}`)
 
-// Plant returns a secret that fits a pattern, with the text before and after it. In a pattern, bars enclose the secret
-// and braces enclose the drawn parts: {hex 32} is 32 characters of an alphabet, {octet 60} a number from 60 on, {crc
-// 36} 36 characters whose last six are the CRC-32 of the others, as in GitHub's tokens, and {base64 TEXT} is the text
-// encoded, once its own parts are drawn.
+// Plant returns a secret that matches a pattern, with the text before and after it. In a pattern, bars enclose the
+// secret and braces enclose the drawn parts: {hex 32} is 32 characters of an alphabet, {octet 60} is a number of at
+// least 60, {crc 36} is 36 characters whose last six are the CRC-32 of the others, as in GitHub's tokens, and {base64
+// TEXT} is the text encoded, once its own parts are drawn.
 func (p Planter) Plant(pattern string) (before, secret, after string) {
 	for innermost.MatchString(pattern) {
 		pattern = innermost.ReplaceAllStringFunc(pattern, func(part string) string {
@@ -95,7 +95,7 @@ var files embed.FS
 // Kinds are patterns of secrets in context, by name.
 var Kinds = patterns("kinds.yaml")
 
-// Further are patterns of kinds that are rarer, or only recognisable by their surroundings.
+// Further holds patterns of kinds that are rarer, or recognisable only by their surroundings.
 var Further = patterns("further.yaml")
 
 func patterns(name string) (all map[string]string) {

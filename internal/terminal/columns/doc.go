@@ -1,3 +1,3 @@
-// Package columns fits texts to the width of a terminal. It counts wide characters as two columns, and wraps long cells
-// of a table within their columns.
+// Package columns fits text to the width of a terminal. It counts wide characters as two columns, and wraps long table
+// cells within their columns.
 package columns

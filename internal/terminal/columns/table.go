@@ -16,7 +16,7 @@ const (
 type Table struct {
 	Rows   [][]string
 	Indent int                                       // of every line
-	Style  func(row, column int, cell string) string // styles a cell after padding; if nil, without styles
+	Style  func(row, column int, cell string) string // styles a cell after padding; if nil, cells are not styled
 }
 
 // Add adds a row.

@@ -19,8 +19,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// binary returns the file to run: the named one or, if it has a checksum, a private copy. Both are checked: the file,
-// so that a change is noticed; the copy, so that the checked file cannot be changed before it starts.
+// binary returns the file to run: the configured file or, if it has a checksum, a private copy. Both are checked: the
+// file to detect a change, the copy so that the checked file cannot be changed before it starts.
 func (s *Spec) binary(runDir string) (string, error) {
 	if s.Self {
 		return selfPath()
@@ -68,8 +68,8 @@ func execError(path string, err error) error {
 	return err
 }
 
-// privateCopy returns a checked copy of a file, including the files next to it that it loads, in a folder that only the
-// user can enter.
+// privateCopy returns a checked copy of a file, along with the files it loads from the same folder, in a folder that
+// only the user can enter.
 func privateCopy(path, sum string, beside map[string]string, runDir string) (string, error) {
 	key := sum
 	if len(beside) > 0 {
@@ -95,7 +95,8 @@ func privateCopy(path, sum string, beside map[string]string, runDir string) (str
 	return copied, checkedCopy(path, copied, sum)
 }
 
-// folderKey names the folder for a program and the files that go with it: different contents, different folder.
+// folderKey returns the folder name for a program and the files that go with it. Different contents get different
+// folders.
 func folderKey(sum string, beside map[string]string) string {
 	h := sha256.New()
 	fmt.Fprintln(h, sum)
@@ -105,7 +106,7 @@ func folderKey(sum string, beside map[string]string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// checkedCopy makes copied a copy of a file with checksum sum. The file itself is checked even if the copy exists.
+// checkedCopy copies a file with checksum sum to copied. The original is checked even if the copy already exists.
 func checkedCopy(path, copied, sum string) error {
 	switch got, err := durable.Sum(path); {
 	case err != nil:

@@ -11,8 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// checkRecord returns why a record is invalid: its kind was not declared, something it refers to does not exist, or one
-// of its own texts or values is malformed. The gate checks whether its numbers make sense; --compat nat skips the gate.
+// checkRecord returns the reason a record is invalid: its kind was not declared, something it refers to does not exist,
+// or one of its own strings or values is malformed. The gate checks whether its numbers make sense; --compat nat skips
+// the gate.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
 		return ledger.BadRecord, fmt.Errorf("undeclared kind %v of a record", r.Kind())
@@ -30,19 +31,19 @@ func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger
 	return "", nil
 }
 
-// Limits on the text of a plugin's drops. Reasons and units are codes; varying text belongs in the detail.
+// Limits on the text in a plugin's drops. Reasons and units are codes; variable text belongs in the detail.
 const (
 	maxReason = 64
 	maxDetail = 1000
-	// maxDropped bounds the number of items in a group: a larger number of drops is implausible.
+	// maxDropped bounds the number of drops in a group: a larger number is implausible.
 	maxDropped = 1 << 32
 )
 
 // units are the things that can be dropped.
 var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step", "turn"}
 
-// cleanDrop makes a plugin's drop fit for the ledger: the host sets the stage and the builder, and an unknown reason
-// gets the plugin's name as a prefix. A detail keeps its line breaks, since the list of drops is JSON.
+// cleanDrop prepares a plugin's drop for the ledger: the host sets the stage and the builder, and an unknown reason is
+// prefixed with the plugin's name. A detail keeps its line breaks, since the list of drops is JSON.
 func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Stage, d.Builder, d.Format = ledger.Build, builder, ""
 	d.Count = max(d.Count, 0)
@@ -61,7 +62,7 @@ func cleanDrop(d *ledger.Drop, spec Spec, builder string) {
 	d.Reason = ledger.Reason(reason)
 }
 
-// code turns a text into a valid code.
+// code turns a string into a valid code.
 func code(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r <= ' ' || r >= 0x7f {
@@ -78,7 +79,7 @@ func cut(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "..."
 }
 
-// countDrops returns an error if more drops are reported than a group can have.
+// countDrops returns an error if more drops are reported than a group could have.
 func countDrops(drops []ledger.Drop) error {
 	var n int64
 	for i := range drops {
@@ -112,7 +113,7 @@ func firstLine(s string) string {
 	return s
 }
 
-// sizeOf returns roughly how many bytes a group has.
+// sizeOf returns a group's approximate size in bytes.
 func sizeOf(g *ttc.Group) int {
 	n := len(g.Key)
 	for _, ex := range g.Examples {

@@ -42,7 +42,7 @@ func (c *clock) skip(d time.Duration) {
 	c.mu.Unlock()
 }
 
-// read returns how long there has been no sign of life, and how long the group has taken.
+// read returns the time since the last sign of life, and the time the group has taken.
 func (c *clock) read() (quiet, fruitless time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -4,7 +4,7 @@
 // in the order of the groups for any n. go-plugin does the handshake and the connection; everything that touches the
 // process is our own (program.go), because a plugin can make go-plugin's stock implementation crash, block or leak.
 //
-// The host's treatment of a misbehaving plugin:
+// The host handles a misbehaving plugin as follows:
 //
 //   - It crashes, hangs, trickles, breaks the protocol, or exceeds its memory limit: it is killed with everything it
 //     started, and started again after a pause that doubles with each failure in a row (supervisor.go, clock.go).
@@ -20,8 +20,8 @@
 // Every wait has a deadline, every buffer a limit, and every process, socket and folder is cleaned up, even after a
 // kill -9 of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start sweeps
 // leftovers (rundir.go). An exclusive user of an instance never waits for results to be consumed, and a goroutine that
-// waits for that holds nothing that others wait for (gate.go).
+// does wait for that holds nothing that others are waiting for (gate.go).
 //
-// A plugin sees all the data of its groups and runs as the same user. The host keeps it from harming a run by accident;
-// it is not a sandbox.
+// A plugin sees all of its groups' data and runs as the same user. The host keeps it from harming a run by accident; it
+// is not a sandbox.
 package host

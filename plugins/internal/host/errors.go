@@ -12,7 +12,7 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// startError explains why a plugin did not start. It is about the environment: the file, the machine, the plugin
+// startError explains why a plugin did not start. The cause is the environment: the file, the machine, or the plugin
 // itself.
 type startError struct {
 	Plugin string
@@ -40,7 +40,7 @@ func (e *CrashError) Error() string {
 
 func (e *CrashError) Unwrap() error { return e.Err }
 
-// circuitError reports that a plugin has failed too often in a row to continue.
+// circuitError reports that a plugin has failed too many times in a row to continue.
 type circuitError struct {
 	Plugin   string
 	Failures int
@@ -131,7 +131,7 @@ func tail(lines []string) string {
 	return "\n  its last lines:\n    " + strings.ReplaceAll(strings.Join(lines, "\n"), "\n", "\n    ")
 }
 
-// secrets returns the values of the variables that the plugin is granted.
+// secrets returns the values of the environment variables granted to the plugin.
 func (s *Spec) secrets() *secret.Values {
 	values := new(secret.Values)
 	for _, name := range s.Env {

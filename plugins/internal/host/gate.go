@@ -24,8 +24,8 @@ func newGate() *gate {
 	return &gate{uses: semaphore.NewWeighted(allUses), wanted: make(chan struct{})}
 }
 
-// share acquires one use, waiting while another goroutine has or wants exclusive use. The channel is closed once a
-// goroutine wants exclusive use: the caller must then finish and call release.
+// share acquires one use, waiting while another goroutine has or wants exclusive use. The returned channel is closed
+// once a goroutine wants exclusive use: the caller must then finish and call release.
 func (g *gate) share(ctx context.Context) (<-chan struct{}, error) {
 	if err := g.uses.Acquire(ctx, 1); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (g *gate) lock(ctx context.Context) error {
 	return g.uses.Acquire(ctx, allUses)
 }
 
-// want changes how many workers want exclusive use.
+// want adjusts the number of workers that want exclusive use.
 func (g *gate) want(change int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

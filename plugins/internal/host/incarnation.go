@@ -44,7 +44,7 @@ type incarnation struct {
 
 	endOnce sync.Once
 	cause   error         // set before dead is closed
-	dead    chan struct{} // closed when it must not be used any more
+	dead    chan struct{} // closed when the incarnation must no longer be used
 	gone    chan struct{} // closed when all its resources are released
 }
 
@@ -56,7 +56,7 @@ var Handshake = plugin.HandshakeConfig{
 // connector starts and connects to a plugin.
 type connector func(ctx context.Context, number int) (*incarnation, error)
 
-// dialOptions returns the codec and the limits on the size of messages from and to a plugin.
+// dialOptions returns the codec and the size limits for messages to and from a plugin.
 func dialOptions() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithDefaultCallOptions(grpc.ForceCodecV2(wire.Codec),
 		grpc.MaxCallRecvMsgSize(2*wire.FrameLimitBytes), grpc.MaxCallSendMsgSize(8*wire.FrameLimitBytes))}
@@ -82,7 +82,8 @@ func (inc *incarnation) clientConfig(
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		StartTimeout:     spec.StartTimeout + time.Minute, // later than launch's own, whose error names the setting
+		// longer than launch's own timeout, whose error names the setting
+		StartTimeout:     spec.StartTimeout + time.Minute,
 		Logger:           hostLogger(log),
 		SkipHostEnv:      true,
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: runDir},
@@ -189,7 +190,7 @@ func checkDescription(d *wire.Description) error {
 	return nil
 }
 
-// startError prefers the process's own report to go-plugin's own error.
+// startError prefers the process's own report over go-plugin's error.
 func (inc *incarnation) startError(err error) error {
 	p := inc.proc
 	patience := goneWait
@@ -207,7 +208,7 @@ func (inc *incarnation) startError(err error) error {
 	return p.exit
 }
 
-// goneWait is how long to wait for the end of a process that broke its connection or was killed. That usually takes
+// goneWait is how long to wait for a process to end after it broke its connection or was killed. That usually takes
 // milliseconds, but longer on a busy machine.
 const goneWait = 10 * time.Second
 
@@ -217,10 +218,10 @@ func answered(err error) bool {
 	return errors.Is(err, errProtocol) || ok && s.Code() != codes.Unavailable && s.Code() != codes.Canceled
 }
 
-// fail ends the incarnation. The first cause counts.
+// fail ends the incarnation. Only the first cause is recorded.
 func (inc *incarnation) fail(cause error) { inc.end(cause, 0) }
 
-// close ends the incarnation in an orderly way: the plugin may finish its work within the given time.
+// close shuts the incarnation down gracefully: the plugin may finish its work within the given time.
 func (inc *incarnation) close(timeout time.Duration) {
 	select {
 	case <-inc.dead:
@@ -266,8 +267,8 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 	})
 }
 
-// reason replaces the error of a call with the cause of the process's failure, if it failed: the call's own error then
-// says little ("connection reset").
+// reason replaces a call's error with the cause of the process's failure, if it failed: the call's own error then says
+// little ("connection reset").
 func (inc *incarnation) reason(err error) error {
 	patience := goneWait
 	if inc.proc == nil || answered(err) {
@@ -288,7 +289,7 @@ func (inc *incarnation) reason(err error) error {
 	}
 }
 
-// rpcError rewords the error of a call for users.
+// rpcError rewords a call's error for users.
 func rpcError(err error) error {
 	if s, ok := status.FromError(err); ok {
 		return &callError{s}
@@ -352,8 +353,8 @@ func (inc *incarnation) watch(every time.Duration) {
 // maxWakes is the maximum number of times that a stopped process is sent SIGCONT.
 const maxWakes = 3
 
-// wake continues a process that was stopped (SIGSTOP), and reports whether it was: if so, the work in hand isn't
-// to blame. A process that is stopped again and again counts as stuck.
+// wake resumes a process that was stopped (SIGSTOP), and reports whether it did: if so, the work in hand isn't to
+// blame. A process that keeps being stopped counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > maxWakes {
 		return false

@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	maxLineBytes = 256 << 10 // of a line of output; a longer line is only reported as too long
+	maxLineBytes = 256 << 10 // per line of output; longer lines are only reported as too long
 	tailBytes    = 64 << 10
 	tailLines    = 20
-	linesPerSec  = 500       // logged per second; more are counted
+	linesPerSec  = 500       // logged per second; lines beyond that are only counted
 	bytesPerSec  = 256 << 10 // of them
 	maxLogged    = 16 << 10  // in a logged line
-	maxKept      = 2 << 10   // of a line of the tail
-	// Beyond these, reading waits for the next second, and so does a plugin that prints even more: a flood must not
-	// cost the host its processor. Output through go-plugin comes in messages of 1 KiB.
+	maxKept      = 2 << 10   // per line in the tail
+	// Beyond these limits, reading waits for the next second, which also holds up a plugin that prints even more: a
+	// flood must not eat the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 12 << 20
 )
@@ -56,7 +56,7 @@ func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
 // end records that the process has ended: its remaining output is read without a pause.
 func (p *logPump) end() { p.endOnce.Do(func() { close(p.ended) }) }
 
-// count counts read output. The lock is held.
+// count counts output that has been read. The caller holds the lock.
 func (p *logPump) count(lines, bytes int) {
 	if now := time.Now(); now.Sub(p.window) >= time.Second {
 		p.reportSuppressed()
@@ -66,7 +66,7 @@ func (p *logPump) count(lines, bytes int) {
 	p.read += bytes
 }
 
-// pace counts read output, and waits for the next second if this one is full.
+// pace counts output that has been read, and waits for the next second if this one's quota is used up.
 func (p *logPump) pace(lines, bytes int) {
 	p.mu.Lock()
 	p.count(lines, bytes)
@@ -100,7 +100,7 @@ func (p *logPump) warn(message string) {
 	p.log.Warn().Msg(message)
 }
 
-// pacedReader paces the bytes of an output, which need not have lines.
+// pacedReader paces output byte by byte, since it need not contain lines.
 type pacedReader struct {
 	r    io.Reader
 	pump *logPump
@@ -199,7 +199,7 @@ func (p *logPump) reportSuppressed() {
 	}
 }
 
-// keep keeps a line for the tail, as it was printed: it is parsed on request.
+// keep adds a line to the tail as printed; it is parsed on request.
 func (p *logPump) keep(line []byte) {
 	kept := string(line[:min(len(line), maxLineBytes)])
 	if len(line) > maxKept && line[0] != '{' {
@@ -219,8 +219,8 @@ func startsTrace(line string) bool {
 	}, func(s string) bool { return strings.HasPrefix(line, s) })
 }
 
-// parseLine reads a line of JSON in the form written by zerolog, hclog or Python's loggers, or plain text. fields is
-// nil for text.
+// parseLine parses a line of JSON in the form written by zerolog, hclog or Python's loggers, or plain text. For plain
+// text, the returned map is nil.
 func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 	if line[0] != '{' {
 		return textLevel(line), string(line), nil
@@ -257,7 +257,7 @@ func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 	return level, message, fields
 }
 
-// textLevel returns the level in brackets that a line begins with, or debug.
+// textLevel returns the bracketed level at the start of a line, or debug.
 func textLevel(line []byte) zerolog.Level {
 	name, _, found := bytes.Cut(bytes.TrimPrefix(line, []byte("[")), []byte("]"))
 	if !found || line[0] != '[' || len(name) > len("critical") {

@@ -19,22 +19,22 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// serveModule is the module of the Python package natgo that serves another module's builders.
+// serveModule is the module in the Python package natgo that serves another module's builders.
 const serveModule = "natgo.builder"
 
-// Limits on a locked Python package, and on what the interpreter prints about its place.
+// Limits on a locked Python package, and on the interpreter's output about its location.
 const (
 	maxModuleFiles = 2000
 	maxModuleBytes = 64 << 20
 	maxWhere       = 64 << 10
 )
 
-// ModuleArgs returns the arguments with which an interpreter serves the builders of a Python module that it locates
+// ModuleArgs returns the interpreter arguments for serving the builders of a Python module that the interpreter locates
 // itself.
 func ModuleArgs(module string) []string { return []string{"-m", serveModule, module} }
 
 // module returns the interpreter and arguments that serve the spec's module. With a checksum, the module's package is
-// located without running it, and checked; what runs is a private copy.
+// located without running it and then checked, and a private copy is run.
 func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, args []string, err error) {
 	if interpreter, err = s.interpreter(); err != nil || s.SHA256 == "" {
 		return interpreter, append(ModuleArgs(s.Module), s.Args...), err
@@ -62,7 +62,7 @@ func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, a
 	return interpreter, append([]string{"-m", serveModule, "--from", dir, s.Module}, s.Args...), nil
 }
 
-// moduleChanged names the file of a package that differs from the locked one.
+// moduleChanged returns an error that names the package file that differs from the locked one.
 func (s *Spec) moduleChanged(folder string, files map[string]string, sum string) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Beside)) {
 		switch got := files[name]; got {
@@ -83,7 +83,7 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 	return &checksumError{Path: "the package of " + s.Module, Want: s.SHA256, Got: sum}
 }
 
-// interpreter returns the Python that the spec names.
+// interpreter returns the path of the spec's Python interpreter.
 func (s *Spec) interpreter() (string, error) {
 	path, err := exec.LookPath(s.Path)
 	if err != nil && !errors.Is(err, exec.ErrDot) {
@@ -92,8 +92,8 @@ func (s *Spec) interpreter() (string, error) {
 	return filepath.Abs(path)
 }
 
-// ModuleFiles returns the SHA-256 of the Python package that contains the spec's module, and of its files by name. The
-// interpreter is asked for its location; none of the package's code is run.
+// ModuleFiles returns the SHA-256 of the Python package that contains the spec's module, and of each of its files by
+// name. The interpreter is asked for the package's location; none of the package's code is run.
 func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]string, err error) {
 	interpreter, err := s.interpreter()
 	if err != nil {
@@ -107,8 +107,8 @@ func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]st
 
 func moduleSum(files map[string]string) string { return folderKey(serveModule, files) }
 
-// locateModule returns the folder containing a module's package, and the files of the package, by their names below
-// that folder.
+// locateModule returns the folder containing a module's package, and the package's files, by path relative to that
+// folder.
 func (s *Spec) locateModule(
 	ctx context.Context, interpreter string,
 ) (folder string, files map[string]string, err error) {

@@ -50,7 +50,7 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	return p.start(ctx)
 }
 
-// Connect is like Start, for a plugin served in memory: dial makes a connection to it. It is for tests.
+// Connect is like Start, for a plugin served in memory: dial opens a connection to it. It is for tests.
 func Connect(
 	ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger,
 ) (*Plugin, error) {
@@ -94,7 +94,7 @@ func (p *Plugin) ProtocolMinor() int { return int(p.desc.Minor) }
 // Describe lists the builders that the plugin serves.
 func (p *Plugin) Describe() []BuilderInfo { return slices.Clone(p.desc.Builders) }
 
-// Builder returns the description of one builder. The error lists the existing ones.
+// Builder returns the description of one builder. The error for an unknown name lists the known ones.
 func (p *Plugin) Builder(name string) (BuilderInfo, error) {
 	var names []string
 	for _, b := range p.desc.Builders {
@@ -106,7 +106,7 @@ func (p *Plugin) Builder(name string) (BuilderInfo, error) {
 	return BuilderInfo{}, fmt.Errorf("plugin %s: unknown builder %q; it has %q", p.spec.Name, name, names)
 }
 
-// Validate asks the plugin about a builder's config, a JSON object.
+// Validate asks the plugin to validate a builder's config, a JSON object.
 func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([]Finding, error) {
 	if _, err := p.Builder(builder); err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, e
 	return inc.crash(p, inc.reason(err))
 }
 
-// Close ends the plugin: its processes may finish their work for Spec.DrainTimeout, then they are killed. Nothing
-// remains of the plugin when Close returns.
+// Close ends the plugin: its processes have Spec.DrainTimeout to finish their work, then they are killed. Nothing of
+// the plugin remains when Close returns.
 func (p *Plugin) Close() {
 	var wg sync.WaitGroup
 	for _, in := range p.instances {

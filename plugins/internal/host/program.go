@@ -91,7 +91,7 @@ func (p *program) wait() {
 	p.finish(err)
 }
 
-// finish records that the program has ended, or will never start. The lock is held.
+// finish records that the program has ended, or will never start. The caller holds the lock.
 func (p *program) finish(err error) {
 	p.ended.Do(func() {
 		p.pump.end()

@@ -13,7 +13,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
-// ReattachAddress returns the address in the environment for attaching to the named plugin, or an empty string.
+// ReattachAddress returns the address that the environment specifies for attaching to the named plugin, or an empty
+// string.
 func ReattachAddress(name string) string {
 	for _, entry := range strings.Split(os.Getenv(wire.ReattachVariable), ",") {
 		if n, addr, ok := strings.Cut(entry, "="); ok && strings.TrimSpace(n) == name {

@@ -14,13 +14,13 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// runDir holds the sockets of one Plugin. Next to it is a file that stays locked for as long as the folder has an
-// owner: a process id means nothing to a process in another namespace, and may have been reused. The name of both is
-// the beginning of the mark that the plugin's processes carry.
+// runDir holds one Plugin's sockets. Next to it is a file that stays locked for as long as the folder has an owner: a
+// process id means nothing to a process in another namespace, and may have been reused. Both names are the beginning of
+// the mark that the plugin's processes carry.
 //
-// A plugin can write here, as can anything else the user runs. Nothing written here can get a process killed except one
-// that carries the mark in its environment, where we put it: plugins and their children. Any other program has it there
-// only if it was deliberately started with a plugin's environment.
+// A plugin can write here, as can anything else the user runs. Nothing written here can get a process killed unless it
+// carries the mark in its environment, where we put it: plugins and their children. Any other program carries it only
+// if it was deliberately started with a plugin's environment.
 type runDir struct {
 	path string
 	mark string
@@ -74,10 +74,10 @@ func (d *runDir) claim() (err error) {
 	return os.Mkdir(d.path, 0o700)
 }
 
-// errNoFolder means that no plugin can be started, for lack of a folder for its socket. Trying again doesn't help.
+// errNoFolder means that no plugin can be started, for lack of a folder for its socket. Retrying doesn't help.
 var errNoFolder = errors.New("cannot recreate the lost folder for plugin sockets")
 
-// restore recreates the folder if it, or the folder it is in, was removed. Two instances may call it at once.
+// restore recreates the folder if it or its parent folder was removed. Two instances may call it at once.
 func (d *runDir) restore() error {
 	d.restoring.Lock()
 	defer d.restoring.Unlock()
@@ -108,7 +108,7 @@ func (d *runDir) remove() {
 	}
 }
 
-// runBase returns a folder of the user's that no other user can enter, with a short path.
+// runBase returns one of the user's folders that no other user can enter, with a short path.
 func runBase() (string, error) {
 	base := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" && len(x) < 50 {

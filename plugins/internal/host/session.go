@@ -36,8 +36,8 @@ type Session struct {
 	failures atomic.Int64
 }
 
-// Result is the outcome of a group. If Reason says that the group was dropped as a whole, it holds no records, and one
-// drop of unit "group".
+// Result is the outcome of a group. If Reason says that the whole group was dropped, the result contains no records and
+// one drop with unit "group".
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record
@@ -68,8 +68,8 @@ type job struct {
 	done   chan struct{}
 }
 
-// Open makes a session of a builder with a config, a JSON object. name is the user's name for the builder. The error is
-// a *ConfigError if the plugin rejects the config. Cancelling ctx ends the session.
+// Open opens a session with a builder, using a config, a JSON object. name is the user's name for the builder. The
+// error is a *ConfigError if the plugin rejects the config. Cancelling ctx ends the session.
 func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) (*Session, error) {
 	info, err := p.Builder(builder)
 	if err != nil {
@@ -101,7 +101,8 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 	return s, nil
 }
 
-// maxJobs bounds the groups in progress, of any size; queuedJobs the ones that no worker has taken yet.
+// maxJobs bounds the number of groups in progress, of any size; queuedJobs bounds the number that no worker has taken
+// yet.
 const (
 	maxJobs    = 4096
 	queuedJobs = 64
@@ -135,14 +136,14 @@ func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	case s.queue <- j:
 		return nil
 	case <-ctx.Done():
-		s.cancel(ctx.Err()) // the group has its place in the order but will never be answered
+		s.cancel(ctx.Err()) // the group has its position in the order but will never be answered
 		return ctx.Err()
 	case <-s.ctx.Done():
 		return s.end(nil)
 	}
 }
 
-// CloseSend ends the input of groups.
+// CloseSend marks the end of the groups to send.
 func (s *Session) CloseSend() {
 	close(s.queue)
 	close(s.order)
@@ -190,7 +191,7 @@ func (s *Session) Close() {
 	s.cancel(errStopped)
 }
 
-// end returns why the session is over.
+// end returns the reason the session is over.
 func (s *Session) end(err error) error {
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause
@@ -273,7 +274,7 @@ func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
 	}
 }
 
-// window bounds the bytes in progress. A single group larger than the limit goes alone.
+// window bounds the bytes in progress. A group larger than the limit is processed on its own.
 type window struct {
 	bytes *semaphore.Weighted
 	limit int64

@@ -8,9 +8,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// spans counts the memory of the messages that a group's records refer to. A reference takes a few bytes, however large
-// its target: thousands of records of one long session, each with all messages before it, take gigabytes once they are
-// resolved. A target of several records is held once.
+// spans tracks the memory taken by the messages that a group's records refer to. A reference takes a few bytes, however
+// large its target: thousands of records from one long session, each with all messages before it, take gigabytes once
+// they are resolved. A target shared by several records is held once.
 type spans struct {
 	group *ttc.Group
 	seen  map[builders.Ref]struct{}
@@ -46,7 +46,7 @@ func (s *spans) refer(r builders.Ref) {
 	}
 }
 
-// nodeBytes returns roughly the memory of a message: itself, and its encoding in the record log.
+// nodeBytes returns a message's approximate memory: the message itself, and its encoding in the record log.
 func nodeBytes(n *ttc.Node) int64 {
 	m := &n.Message
 	size := int(unsafe.Sizeof(*n)) + len(m.Text) + len(m.Reasoning) + 5*len(n.TokenIDs) + 5*len(n.LogProbs)

@@ -6,15 +6,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Spec says how to run a plugin. Zero values mean the defaults given with each field.
+// Spec describes how to run a plugin. Zero values select the defaults documented with each field.
 type Spec struct {
 	Name string   // the user's name for it
 	Path string   // executable; found on PATH if it contains no separator
 	Self bool     // run this program itself, instead of Path
 	Args []string // on the command line
 
-	// Module is a Python module that declares builders; the interpreter at Path serves it through the package natgo.
-	// With it, SHA256 is the checksum of the module's package, and Beside has the checksums of the package's files.
+	// Module is a Python module that declares builders; the interpreter at Path serves it through the package natgo. If
+	// it is set, SHA256 is the checksum of the module's package, and Beside holds the checksums of the package's files.
 	Module string
 
 	Dir string // working directory; the host's by default
@@ -22,28 +22,28 @@ type Spec struct {
 	SHA256 string // hex; the file is copied, and the copy is checked and run; if empty, the file itself is run
 	// With SHA256: files next to Path that it loads, by name, with their checksums; copied and checked along with it.
 	Beside map[string]string
-	Env    []string // names of variables it is granted in addition to the harmless ones
+	Env    []string // names of the variables it is granted besides the harmless ones
 
 	Reattach string // address of a running plugin (--debug): "unix:/path"; nothing is started or stopped
 
 	Instances    int           // processes; 1
 	StartTimeout time.Duration // from start to description; 10 s
 	CallTimeout  time.Duration // for a unary call; 10 s
-	// Without a sign of life while it is working on groups; 60 s. Reported progress extends it tenfold.
+	// How long a plugin working on groups may give no sign of life; 60 s. Reported progress extends it tenfold.
 	BatchTimeout time.Duration
-	DrainTimeout time.Duration // to end after being asked to; 5 s
+	DrainTimeout time.Duration // time to end after being asked to; 5 s
 	Memory       int64         // resident bytes per process; 0 means no limit
 	GroupLimit   int           // bytes per group; 32 MiB
-	OutputLimit  int           // bytes in memory of one group's results; 96 MiB
-	Window       int           // bytes of groups in progress over all processes; 8 MiB per instance
+	OutputLimit  int           // bytes that one group's results may take in memory; 96 MiB
+	Window       int           // bytes of groups in progress across all processes; 8 MiB per instance
 	Backoff      time.Duration // pause after the second failure in a row, doubling from then on; 250 ms, at most 30 s
-	Failures     int           // failures in a row, without a finished group in between, that end the run; 10
+	Failures     int           // consecutive failures, without a finished group in between, that end the run; 10
 
 	// OutputSetting is the setting that OutputLimit comes from, for messages; plugins.NAME.output.
 	OutputSetting string
 
-	// Known reports whether the program explains a drop reason; any other gets the plugin's name as a prefix. If nil,
-	// none is known.
+	// Known reports whether the program explains a drop reason; any other reason is prefixed with the plugin's name. If
+	// nil, no reason is known.
 	Known func(ledger.Reason) bool
 }
 

@@ -14,7 +14,7 @@ const (
 	closed         // the plugin was stopped
 )
 
-// supervisor is the state of an instance. It is a value: only step computes the next state, from a state and an event.
+// supervisor is an instance's state. It is a value: only step computes the next state, from a state and an event.
 type supervisor struct {
 	phase    phase
 	failures int // failures in a row, without a finished group in between

@@ -24,7 +24,7 @@ type worker struct {
 	instance *instance
 	heldBack atomic.Int64  // bytes of results that Recv has not taken
 	taken    chan struct{} // signalled when Recv takes results
-	backlog  []*job        // taken from the queue, sent without success, to be sent again in order
+	backlog  []*job        // taken from the queue, sent unsuccessfully, and due to be resent in order
 }
 
 // run serves the session's queue until it ends.
@@ -51,8 +51,8 @@ func (w *worker) run() {
 	}
 }
 
-// recover continues after a failure: the groups in progress are sent again, with exclusive use of the instance, to find
-// the one that makes the process fail. It reports whether the session continues.
+// recover continues after a failure: the groups in progress are resent, with exclusive use of the instance, to find the
+// one that makes the process fail. It reports whether the session continues.
 func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	if ctx.Err() != nil {
 		return false
@@ -64,8 +64,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
 	log.Err(err).Msg("the plugin failed; starting it again")
 	for len(inHand) > 0 {
-		// The consumer of the results may be waiting for a builder that waits for the instance: never wait for results
-		// to be consumed while holding it exclusively.
+		// The consumer of the results may be waiting for a builder that is waiting for the instance: never wait for
+		// results to be consumed while holding it exclusively.
 		if !w.room(ctx) || w.instance.gate.lock(ctx) != nil {
 			return false
 		}
@@ -81,8 +81,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until more results may wait for Recv. It holds nothing during the wait, and returns false if the context
-// ends first.
+// room waits until Recv has taken enough results for more to be added. It holds nothing during the wait, and returns
+// false if the context ends first.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
 		select {
@@ -94,15 +94,15 @@ func (w *worker) room(ctx context.Context) bool {
 	return true
 }
 
-// full reports whether so many results are waiting for Recv that no more may be added.
+// full reports whether too many results are waiting for Recv to add more.
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
-// isolate sends the jobs that a failing process was working on one by one, each after the previous answer. A failure
+// isolate resends the jobs that a failing process was working on one by one, each after the previous answer. A failure
 // then has only one possible culprit, which has already failed together with others, and counts as poison. It returns
 // the jobs that it didn't send because too many results are waiting to be consumed.
 //
 // A killed process proves nothing: a user, or the system for lack of memory, may have killed it, and may do so again.
-// Such a group is tried alone aloneTries times.
+// The group it was working on is tried alone aloneTries times.
 //
 // Bisecting the suspects would take a start per halving and find only one culprit.
 func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
@@ -152,9 +152,9 @@ func (w *worker) poison(j *job, cause error) {
 	w.session.refuse(j, poisonGroup, err)
 }
 
-// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails; in lockstep, one at a
-// time. It returns the jobs that were taken from the feed and still lack a result; more reports whether the feed may
-// have more.
+// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails. In lockstep, it sends
+// one at a time. It returns the jobs that were taken from the feed and still lack a result; more reports whether the
+// feed may have more.
 func (w *worker) attempt(
 	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,
 ) (inHand []*job, more bool, err error) {
@@ -271,7 +271,7 @@ type attempt struct {
 	waiting  atomic.Bool     // the consumer is slow, which is not the plugin's fault
 	clock    clock
 
-	granted atomic.Int64        // frames that the plugin may send in total
+	granted atomic.Int64        // total number of frames that the plugin may send
 	results chan frame          // read but not consumed: the plugin's credit bounds them
 	ahead   *semaphore.Weighted // bounds the bytes of the frames read ahead
 	readErr error               // the reason for the end, set before results is closed
@@ -283,13 +283,13 @@ type attempt struct {
 // maxCredit is the maximum number of unused credits that a plugin may grant us.
 const maxCredit = 1 << 10
 
-// heldLimit is the maximum number of bytes of results that may wait for Recv before the plugin gets no more credit.
+// heldLimit is the maximum number of result bytes that may wait for Recv before the plugin gets no more credit.
 const heldLimit = 8 << 20
 
-// aheadLimit is the maximum number of bytes of frames read before earlier ones are consumed.
+// aheadLimit is the maximum number of frame bytes read before earlier ones are consumed.
 const aheadLimit = 4 << 20
 
-// frame is a message with parts, and its size.
+// frame is a message with parts, along with its size.
 type frame struct {
 	*pb.BuildResponse
 	bytes int64
@@ -345,7 +345,7 @@ func (a *attempt) close(timeout time.Duration) {
 	_, _ = a.inc.rpc.Close(ctx, &pb.CloseRequest{Session: a.id})
 }
 
-// linger is how long a partly filled frame waits for more.
+// linger is how long a partly filled frame waits for more data.
 const linger = 2 * time.Millisecond
 
 // send writes jobs to the stream. It reports whether the feed may have more.
@@ -462,8 +462,8 @@ func (a *attempt) write(m *pb.BuildRequest) error {
 	return a.stream.Send(m)
 }
 
-// endIfDone half-closes the stream when all groups have been sent and answered; not before, because credits travel the
-// same way.
+// endIfDone half-closes the stream when all groups have been sent and answered; not earlier, because credits travel on
+// the same stream.
 func (a *attempt) endIfDone() error {
 	a.mu.Lock()
 	done := a.sent.Load() && len(a.jobs) == 0
@@ -478,8 +478,8 @@ func (a *attempt) endIfDone() error {
 	return a.stream.CloseSend()
 }
 
-// read reads the stream to its end, independently of the consumer: the plugin's credits for us count at once, and so
-// does its use of ours.
+// read reads the stream to its end, independently of the consumer: the credits that the plugin grants us count at once,
+// and so does its use of ours.
 func (a *attempt) read() error {
 	spent := int64(0)
 	for {
@@ -591,9 +591,9 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send one more frame, for one that was consumed, when the consumer has room for it. A worker
-// with exclusive use of the instance, or one that holds it while another goroutine wants it, does not wait for the
-// consumer, which may itself be waiting for the instance.
+// grant lets the plugin send another frame for one that was consumed, as soon as the consumer has room for it. A worker
+// that has exclusive use of the instance, or holds it while another goroutine wants it, does not wait for the consumer,
+// which may itself be waiting for the instance.
 func (a *attempt) grant() error {
 	if !a.lockstep && a.full() {
 		a.waiting.Store(true)
@@ -620,8 +620,8 @@ func (a *attempt) grant() error {
 	return err
 }
 
-// watch ends the attempt if the plugin is working on groups and gives no sign of life, or too few results, for too
-// long.
+// watch ends the attempt if the plugin is working on groups and gives no sign of life, or produces too few results, for
+// too long.
 func (a *attempt) watch() {
 	limit := a.session.plugin.spec.BatchTimeout
 	next := limit
@@ -654,14 +654,15 @@ func (a *attempt) watch() {
 // stall is how late a timer may fire on a busy machine.
 const stall = time.Second
 
-// overdue returns an error if the plugin has missed a deadline, and otherwise how long to wait until the next check.
+// overdue returns an error if the plugin has missed a deadline; otherwise it returns how long to wait until the next
+// check.
 func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	a.sendMu.Lock()
 	ended := a.ended
 	a.sendMu.Unlock()
 	a.mu.Lock()
 	idle := len(a.jobs) == 0
-	answered := idle || a.jobs[0].number > a.lastSent.Load() // all that was sent
+	answered := idle || a.jobs[0].number > a.lastSent.Load() // everything sent so far
 	a.mu.Unlock()
 	name := a.session.plugin.spec.Name
 	quiet, fruitless := a.clock.read()

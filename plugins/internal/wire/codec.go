@@ -13,8 +13,8 @@ import (
 )
 
 // Codec is gRPC's own for protocol buffers, with two differences: it refuses messages from the other side that would
-// take too much memory (checkShape), and it stores frames in its own buffers. gRPC pools no buffers of our size and
-// clears each buffer before it is overwritten, which costs as much as copying it.
+// take too much memory (checkShape), and it stores frames in its own buffers. gRPC doesn't pool buffers of our size,
+// and clears each buffer before overwriting it, which costs as much as copying it.
 var Codec encoding.CodecV2 = codec{}
 
 type codec struct{}

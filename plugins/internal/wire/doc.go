@@ -2,19 +2,19 @@
 // both the Go types (ttc, builders) and the generated ones (plugins/proto).
 //
 // GroupWriter and RecordWriter split their input into frames by size, so that neither a run of hundreds of MiB nor a
-// single huge text makes a huge message; GroupReader and RecordReader reassemble the pieces, within limits. A group
-// that has passed through both sides equals the one that was sent, except for the data that plugins don't get (see
-// ExampleCodec).
+// single huge text results in a huge message; GroupReader and RecordReader reassemble the pieces, within limits. A
+// group that has passed through both sides equals the one that was sent, except for the data that plugins don't get
+// (see ExampleCodec).
 //
 // Texts travel in one blob per frame and are decoded as substrings of it: one copy, one allocation, however many texts
-// there are. The blob lives for as long as any of its texts. Equal texts and equal prompts of a group are sent once;
+// there are. The blob lives for as long as any of its texts. Equal texts and equal prompts in a group are sent once;
 // preferences between candidates, the hot case, travel as columns of indices.
 //
-// Its Finding is the protocol's and differs from package finding's: it lacks a place in a file, which only the host
+// Its Finding is the protocol's and differs from package finding's: it lacks a position in a file, which only the host
 // knows.
 //
 // Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a part
 // that repeats or is missing is an error that names the fault, never a panic.
 //
-// An example has one serialisation: files on disk that form groups (ExampleCodec) hold the protocol's own frames.
+// Examples have only one serialisation: files on disk that form groups (ExampleCodec) hold the protocol's own frames.
 package wire

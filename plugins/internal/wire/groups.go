@@ -18,15 +18,15 @@ const proofsShift = 8
 type GroupWriter struct {
 	emit  func(*pb.BuildRequest) error
 	parts []*pb.GroupPart
-	part  *pb.GroupPart // the last of parts, of the group being written
+	part  *pb.GroupPart // the last of parts; belongs to the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
-	slab  []pb.Candidate // candidates that have not been sent; reused afterwards
+	slab  []pb.Candidate // candidates not yet sent; reused once they have been
 	used  int
 
 	prompts     map[string]uint32 // text prompts already sent
 	messages    map[*chat.Message]messagePrompt
-	prompt      *ttc.Prompt // the last one and its index: the candidates of a turn mostly share theirs
+	prompt      *ttc.Prompt // the last one and its index: a turn's candidates mostly share theirs
 	promptIndex uint32
 	nPrompts    uint32
 }
@@ -73,7 +73,7 @@ func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	return w.texts.err
 }
 
-// scales writes the scale of the rewards, then the ones of the steps in the order of their names.
+// scales writes the scale of the rewards, followed by the step scales, sorted by name.
 func (w *GroupWriter) scales(s *ttc.Scales) (out []*pb.Scale) {
 	if s == nil {
 		return nil
@@ -128,8 +128,8 @@ func (w *GroupWriter) split() error {
 	return err
 }
 
-// full splits if the frame is full. It returns the rest of cur, the example being written, which is cur itself if there
-// is no split.
+// full splits the frame if it is full. It returns the rest of cur, the example being written; without a split, that is
+// cur itself.
 func (w *GroupWriter) full(cur *pb.Example) (*pb.Example, error) {
 	if w.texts.err != nil {
 		return nil, w.texts.err
@@ -230,7 +230,7 @@ func (w *GroupWriter) candidate(c *ttc.Candidate) *pb.Candidate {
 	return out
 }
 
-// addPrompt returns the index of p in the group's prompt table, from 1, sending it if it is new; 0 is the empty prompt.
+// addPrompt returns the 1-based index of p in the group's prompt table, sending it if it is new; 0 is the empty prompt.
 func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 	if last := w.prompt; last != nil && last.Form == p.Form && last.Text == p.Text &&
 		sameMessages(last.Messages, p.Messages) {
@@ -279,7 +279,7 @@ type GroupReader struct {
 	prompts []ttc.Prompt
 }
 
-// Part processes a part and returns its group if the part ends it, else nil. It keeps the part's text.
+// Part processes a part and returns its group if the part ends it, or nil. It keeps the part's text.
 func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	switch {
 	case p.Begin && r.group != nil:

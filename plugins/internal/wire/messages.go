@@ -82,7 +82,7 @@ func (d *decoder) text(i uint32) string {
 
 func (d *decoder) raw(i uint32) json.Raw { return raw(d.text(i)) }
 
-// enum checks a value of an enumeration that ranges from 0 to last.
+// enum checks an enum value that ranges from 0 to last.
 func enum[T ~uint8](d *decoder, what string, v, last int32) T {
 	if v < 0 || v > last {
 		d.fail("unknown %s %d", what, v)

@@ -11,7 +11,8 @@ const (
 	Minor           = 4
 )
 
-// The cookie is an environment variable that shows a plugin that it was not started by hand. It is not a secret.
+// The cookie is an environment variable by which a plugin recognises that it was not started by hand. It is not a
+// secret.
 const (
 	CookieName  = "NATGO_PLUGIN_COOKIE"
 	CookieValue = "nat.builder.v1"
@@ -21,7 +22,7 @@ const (
 // NAME=unix:PATH, comma separated.
 const ReattachVariable = "NATGO_REATTACH"
 
-// Ping is the capability of a plugin that answers go-plugin's health check in a few seconds even while it builds.
+// Ping is the capability of a plugin that answers go-plugin's health check within a few seconds even while it builds.
 const Ping = "ping"
 
 // InitialCredit is the number of frames each side may send before it is granted any.
@@ -35,7 +36,7 @@ type Description struct {
 	Builders      []BuilderInfo
 }
 
-// BuilderInfo is builders.Info as it crosses the wire: the config struct as its JSON Schema.
+// BuilderInfo is builders.Info as it crosses the wire, with the config struct as its JSON Schema.
 type BuilderInfo struct {
 	Name         string          `json:"name"`
 	Version      string          `json:"version"`
@@ -47,7 +48,7 @@ type BuilderInfo struct {
 	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; if empty, any object
 }
 
-// Finding is a plugin's finding about a builder's config. The host knows the place in the user's file.
+// Finding is a plugin's finding about a builder's config. Only the host knows the position in the user's file.
 type Finding struct {
 	Pointer, Message, Fix, Code string
 	Warning                     bool
@@ -74,7 +75,7 @@ func (d *Description) Describe() *pb.DescribeResponse {
 	return out
 }
 
-// ReadDescription reads a plugin's description. Kinds and units that this build doesn't know are an error.
+// ReadDescription reads a plugin's description. Kinds and units unknown to this build are an error.
 func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 	out := Description{
 		Name:         m.GetName(),

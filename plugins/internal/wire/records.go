@@ -17,7 +17,7 @@ import (
 type RecordWriter struct {
 	emit  func(*pb.BuildResponse) error
 	parts []*pb.ResultPart
-	part  *pb.ResultPart // the last of parts, of the group being written
+	part  *pb.ResultPart // the last of parts; belongs to the group being written
 	bytes int
 	texts textWriter
 
@@ -104,7 +104,7 @@ func (w *RecordWriter) Done(failure, stack string) error {
 	return w.texts.err
 }
 
-// Record writes a record. It retains nothing of it.
+// Record writes a record without retaining any of it.
 func (w *RecordWriter) Record(r builders.Record) error {
 	w.records++
 	if p, ok := r.(*builders.Preference); ok && w.pair(p) {
@@ -127,7 +127,7 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	metadata := w.texts.addOnce(p.Metadata)
 	chosenPolicy, rejectedPolicy := w.texts.add(p.ChosenPolicy), w.texts.add(p.RejectedPolicy)
 	if len(w.part.Records) > 0 {
-		// Pairs come before the records of a part.
+		// Pairs come before a part's records.
 		w.part.Text, w.part.Ends = w.texts.take()
 		w.open(w.part.Group, w.part.Part+1)
 	}
@@ -149,7 +149,7 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	return true
 }
 
-// newPairs makes columns with room for n rows.
+// newPairs returns columns with room for n rows.
 func newPairs(n int) *pb.Pairs {
 	block := make([]uint32, 5*n)
 	part := func(i int) []uint32 { return block[i*n : i*n : (i+1)*n] }
@@ -323,7 +323,7 @@ func (w *RecordWriter) Count(name string, n int64) error {
 	return nil
 }
 
-// maxCounts bounds a builder's counters: they are statistics, not data.
+// maxCounts bounds the number of a builder's counters: they are statistics, not data.
 const maxCounts = 256
 
 // Results holds a builder's results for one group.
@@ -338,7 +338,7 @@ type Results struct {
 	block []builders.Preference // memory that Records point into
 }
 
-// Reuse makes the memory of the records available to later ones. None of it may be in use.
+// Reuse makes the records' memory available to later ones. None of it may be in use.
 func (r *RecordReader) Reuse(old *Results) {
 	if old.block != nil {
 		old.Records = old.Records[:0]
@@ -346,7 +346,7 @@ func (r *RecordReader) Reuse(old *Results) {
 	}
 }
 
-// RecordReader reassembles the results of a group. The zero value is ready to use.
+// RecordReader reassembles a group's results. The zero value is ready to use.
 type RecordReader struct {
 	Limit int // bytes of results for one group; 0 means no limit
 
@@ -354,7 +354,7 @@ type RecordReader struct {
 	next     uint32 // number of the expected part; 0 if no group is open
 	texts    textReader
 	results  *Results
-	elements int       // elements in records: sites, messages, parts, calls, further members
+	elements int       // elements in records: sites, messages, parts, calls, additional members
 	spare    sync.Pool // of *Results
 }
 
@@ -366,15 +366,15 @@ func (r *RecordReader) Pending() int {
 	return r.results.Bytes
 }
 
-// Approximate memory of results besides their text.
+// Approximate memory taken by results besides their text.
 const (
 	recordBytes  = 400
 	dropBytes    = 250
-	elementBytes = 200 // memory of an element of a record
-	textBytes    = 20  // memory of an entry of the text table
+	elementBytes = 200 // memory per element of a record
+	textBytes    = 20  // memory per text table entry
 )
 
-// Part processes a part of the results of g and returns them when they are complete, else nil. It keeps the part's
+// Part processes a part of g's results and returns the results when they are complete, or nil. It keeps the part's
 // text. References are not checked.
 func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if r.next == 0 {
@@ -441,7 +441,7 @@ func (r *RecordReader) begin() *Results {
 	return &Results{}
 }
 
-// OutputLimitError reports that a builder produced more from one group than is allowed.
+// OutputLimitError reports that a builder produced more for one group than is allowed.
 type OutputLimitError struct{ Limit, Records int }
 
 func (e *OutputLimitError) Error() string {

@@ -10,13 +10,13 @@ import (
 // A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes there and two
 // hundred here. The memory a plugin's message would take is computed before it is decoded.
 const (
-	maxDecoded   = 64 << 20 // bytes in memory of one message
+	maxDecoded   = 64 << 20 // memory of one message, in bytes
 	messageBytes = 224      // memory of a nested message, without its content
-	numberBytes  = 8        // of a packed number
+	numberBytes  = 8        // per packed number
 )
 
-// checkShape refuses a message that would take too much memory. Messages too small for that are not examined, which
-// covers every frame of a plugin that respects the frame size.
+// checkShape refuses a message that would take too much memory. Messages too small to do so are not examined, which
+// covers every frame from a plugin that respects the frame size.
 func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	if len(data) <= maxDecoded/(messageBytes/2+1) {
 		return nil
@@ -28,8 +28,8 @@ func checkShape(d protoreflect.MessageDescriptor, data []byte) error {
 	return nil
 }
 
-// decodedBytes returns roughly how much memory a message takes. It stops at the limit; malformed messages are left to
-// the decoder.
+// decodedBytes returns approximately how much memory a message takes. It stops at the limit; malformed messages are
+// left to the decoder.
 func decodedBytes(d protoreflect.MessageDescriptor, data []byte) (n int) {
 	n = messageBytes
 	for len(data) > 0 && n <= maxDecoded {

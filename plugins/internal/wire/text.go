@@ -30,11 +30,11 @@ type textWriter struct {
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
 	split func() error      // ends that frame in the middle of the group
-	err   error             // of split; it sticks
+	err   error             // from split; it sticks
 
 	text           []byte // text of the frame, whose parts share one buffer
 	ends           []uint32
-	from, fromEnds int // where the current part starts in them
+	from, fromEnds int // where the current part starts in text and ends
 }
 
 // sketch distinguishes most texts by their beginning and length. Texts are many and large, and most are sent once:
@@ -63,7 +63,8 @@ func (t *textWriter) reset() {
 	t.n, t.size = 0, 0
 }
 
-// add returns the index of s, sending it if it is new. Only a text that looks like an earlier one is compared in full.
+// add returns the index of s, sending it if it is new. Only a string that looks like an earlier one is compared in
+// full.
 func (t *textWriter) add(s string) uint32 {
 	if s == "" {
 		return 0

@@ -1,4 +1,4 @@
-"""Token batches of a run: random access, ranks, and a stream that can be stopped and resumed."""
+"""A run's token batches: random access, ranks, and a stream that can be stopped and resumed."""
 
 import hashlib
 import json
@@ -15,9 +15,9 @@ _SPLITS = ("train", "validation")
 
 
 class Batch(Mapping[str, Any]):
-    """One batch: tensors under the format's names, and the batch's line of the index.
+    """One batch: tensors under the format's names, and the batch's index line.
 
-    Shapes: `[R, T]` for ids, masks, labels and log-probs of a side, `[R]` for columns with one value per row, `[P]` for
+    Shapes: `[R, T]` for a side's ids, masks, labels and log-probs, `[R]` for columns with one value per row, `[P]` for
     the pair table of `sdpo`. Every value is a numpy array that views the mapped file, or a torch tensor over the same
     memory; where numpy isn't installed it is a memoryview.
     """
@@ -25,7 +25,7 @@ class Batch(Mapping[str, Any]):
     def __init__(self, tensors: Mapping[str, Any], line: Dict[str, Any]):
         self._tensors = tensors
         self.line = line
-        """The batch's line of `batches/index.jsonl`: rows, tokens, sites, proofs."""
+        """The batch's line in `batches/index.jsonl`: rows, tokens, sites, proofs."""
 
     def __getitem__(self, name: str) -> Any:
         try:
@@ -57,7 +57,7 @@ class Batch(Mapping[str, Any]):
 
 
 class _Lines(Sequence[Dict[str, Any]]):
-    """The lines of the index for a channel and a split. Pickled, it is their place: another process reads them anew."""
+    """The index lines for a channel and a split. Only their location is pickled: another process rereads them."""
 
     def __init__(self, root: str, channel: str, split: str, sum: str, lines: Optional[List[Dict[str, Any]]] = None):
         self._root, self._channel, self._split, self._sum, self._lines = root, channel, split, sum, lines
@@ -85,9 +85,9 @@ class _Lines(Sequence[Dict[str, Any]]):
 
 
 class BatchSet(Sequence[Batch]):
-    """The batches of one channel and split, in the order of the index or of an epoch. Made by `load`.
+    """The batches of one channel and split, in index order or an epoch's order. Created by `load`.
 
-    It can be pickled, for worker processes: as its folder, its settings and its order, without what the index says.
+    It can be pickled for worker processes: as its folder, settings and order, without the contents of the index.
     """
 
     def __init__(self, root: str, lines: Sequence[Dict[str, Any]], order: Sequence[int], torch: bool, verify: bool):
@@ -127,8 +127,7 @@ class BatchSet(Sequence[Batch]):
         return self._reordered(self._order[rank::world])
 
     def epoch(self, epoch: int) -> "BatchSet":
-        """The same batches in the order of an epoch, which depends on its number alone; epoch 0 is the order of the
-        index."""
+        """The same batches in an epoch's order, which depends only on its number; epoch 0 is the index order."""
         if epoch == 0:
             return self._reordered(self._order if isinstance(self._order, range) else sorted(self._order))
         return self._reordered(sorted(self._order, key=lambda at: hashlib.sha256(f"{epoch}:{at}".encode()).digest()))
@@ -146,7 +145,7 @@ class BatchSet(Sequence[Batch]):
         return digest.hexdigest()
 
     def changes(self) -> str:
-        """Identifies the files as they are, where they need not be those that the index was written for; otherwise empty."""
+        """Identifies the actual files if they may differ from the ones the index was written for; otherwise empty."""
         if self._verify:
             return ""
         seen = [os.stat(os.path.join(self._root, self._lines[at]["file"])) for at in self._order]
@@ -237,10 +236,10 @@ def load(
 ) -> BatchSet:
     """The batches of a run folder, or of a `batches` folder.
 
-    `channel` is `sft`, `dpo`, `rl` or `sdpo`; it may be left out if the run has only one. With `torch=True` the values are torch tensors, otherwise numpy arrays.
-    Each file's hash is checked when it is first read, and again if its size or time has changed; `verify=False` skips
-    that. Rollouts whose ids were made from text (`collator.rl.ids: rendered`) are not what a policy sampled: they are
-    loaded only with `rendered=True`.
+    `channel` is `sft`, `dpo`, `rl` or `sdpo`; it may be omitted if the run has only one. With `torch=True` the values
+    are torch tensors, otherwise numpy arrays. Each file's hash is checked when it is first read, and again if its size
+    or time has changed; `verify=False` skips that. Rollouts whose ids were made from text (`collator.rl.ids: rendered`)
+    don't have the ids that a policy sampled, so they are loaded only with `rendered=True`.
     """
     if channel is not None and channel not in CHANNELS:
         raise ValueError(f"channel {channel!r} is not one of {', '.join(CHANNELS)}")
@@ -262,7 +261,7 @@ def load(
 
 
 def folder(run: Path) -> str:
-    """The folder with the batches of a run; run may be that folder."""
+    """The folder with a run's batches; run may itself be that folder."""
     root = os.fspath(run)
     return root if os.path.exists(os.path.join(root, "index.jsonl")) else os.path.join(root, "batches")
 

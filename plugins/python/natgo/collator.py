@@ -17,13 +17,13 @@ Hints = Callable[[Optional[str], Any], Optional[str]]
 _CHANNELS = ("rl", "sdpo", "dpo", "sft")
 _NAMES = ("nat_go", "composer")
 
-# What `hints` returns travels with the error, where the builder finds it.
+# The hint that `hints` returns is stored with the error, where the builder finds it.
 _HINT = "{% if error_meta and error_meta.hint %}{{ error_meta.hint }}{% endif %}"
 
-# With `hints`, the errors are those that the traces report: `hints` is asked about each of them.
+# With `hints`, only the errors that the traces report count: `hints` is called for each of them.
 _TOLD = {"results": ["flag"], "silence": ["result_flag"], "calls": []}
 
-# What the reference collator makes of traces: rollouts from text, one row per site, masks of 1 and -100.
+# How the reference collator handles traces: rollouts from text, one row per site, masks of 1 and -100.
 _COMPOSER: Dict[str, Any] = {
     "format": "composer",
     "composer": {"width": "equal", "mask": "ignore_index"},
@@ -41,9 +41,9 @@ class Collated(Dict[str, Any]):
     """
 
     books: List[Dict[str, Any]]
-    """The accounts, {stage, unit, in, out, dropped: {reason: count}}: in is the sum of out and all that was dropped."""
+    """The accounts, {stage, unit, in, out, dropped: {reason: count}}: in is the sum of out and everything dropped."""
     drops: List[Dict[str, Any]]
-    """The first of what was dropped: reason, unit, example, detail."""
+    """The first dropped items: reason, unit, example, detail."""
     channels: List[Dict[str, Any]]
     """The channels that have rows: rows, tokens, n_active, examples (what row_example indexes), sites."""
 
@@ -68,8 +68,8 @@ class Collator:
     """Makes batches from traces: `collator(traces)` is a dict of tensors, so it is a `collate_fn` for a DataLoader.
 
     A trace is a rollout as the source `traces` reads it: `messages` (or `turns`) in the OpenAI chat format with
-    `tools`, `reward` (or `final_reward`), `task_id`, `token_ids` and `logprobs` of messages, `dpo_pairs`. What names no
-    model counts as sampled by the model that is trained.
+    `tools`, `reward` (or `final_reward`), `task_id`, `token_ids` and `logprobs` of messages, `dpo_pairs`. Anything
+    that doesn't name a model counts as sampled by the model being trained.
 
     The work is done by one `nat-go collate`, started at the first call and again if it ends; each process that calls,
     such as a DataLoader's worker, has its own, whether it was forked or spawned. A collator can be pickled; its process
@@ -78,14 +78,14 @@ class Collator:
     tokenizer: a Hugging Face folder, a tokenizer.json, or a tokenizer with `save_pretrained`.
     channels: some of `rl`, `sdpo`, `dpo`, `sft`.
     names: `nat_go`, or `composer` for the keys of the reference collator and rollouts made from text.
-    hints: for sdpo, `(error_kind, error_meta) -> hint or None`, asked at every turn with a `tool_error`, which are then the
-        errors (`builders` may say otherwise); without it the builder finds errors, and hints, itself.
-    settings, source, builders: as in a configuration: the section `collator`, the settings of the source `traces`, and those
-        of each channel's builder (`{"sdpo": {"target": "next_turn"}}`).
+    hints: for sdpo, `(error_kind, error_meta) -> hint or None`, called for every turn with a `tool_error`; these turns
+        are then the errors (unless `builders` says otherwise). Without it, the builder finds errors and hints itself.
+    settings, source, builders: as in a configuration: the section `collator`, the settings for the source `traces`, and
+        those for each channel's builder (`{"sdpo": {"target": "next_turn"}}`).
     torch: torch tensors, else numpy arrays (without numpy: memoryviews).
     strict: raise `DroppedError` if anything is dropped.
     timeout, start_timeout: seconds for an answer, and for the process to load the tokenizer.
-    retries: how often a call is tried again when the process ended under it.
+    retries: how often a call is retried if the process ends during it.
     program: path of nat-go; default: the wheel's.
     """
 
@@ -197,7 +197,7 @@ class Collator:
             raise
 
     def _hinted(self, trace: Trace, number: int) -> Trace:
-        """The trace, with a hint beside each error."""
+        """The trace, with a hint next to each error."""
         assert self._hints is not None
         for key in ("messages", "traj", "turns"):
             turns = trace.get(key) if isinstance(trace, Mapping) else None
@@ -218,7 +218,7 @@ class Collator:
 
     @property
     def pid(self) -> Optional[int]:
-        """The id of the nat-go process that serves this one; None while there is none."""
+        """The id of the nat-go process that serves this one, or None."""
         return self._process.pid if self._process is not None else None
 
     def close(self) -> None:
@@ -242,7 +242,7 @@ def _remove(folder: str, owner: int) -> None:
 
 
 def _plain(x: Any) -> Any:
-    """Converts arrays, tensors and their scalars to what JSON has."""
+    """Converts arrays, tensors and their scalars to JSON types."""
     if hasattr(x, "tolist"):
         return x.tolist()
     if isinstance(x, Mapping):

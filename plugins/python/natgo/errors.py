@@ -8,27 +8,27 @@ class NatgoError(Exception):
 
 
 class MissingPackageError(NatgoError, ImportError):
-    """A package that natgo doesn't bring is missing; the message has the command that installs it."""
+    """A package that natgo doesn't include is missing; the message contains the command that installs it."""
 
 
 def missing(what: str, name: str, install: str = "") -> MissingPackageError:
-    """The error that what, a function or module, needs the package of a name. install: what to give to pip, if that is
-    more than the name."""
+    """The error that what, a function or module, needs the package `name`. install: the argument to pip, if it is more
+    than the name."""
     return MissingPackageError(f"{what} needs the package {name}: pip install {install or name}", name=name)
 
 
 class BatchError(NatgoError):
-    """A batch file or the index is missing, damaged or in another format; the message names the file and the place."""
+    """A batch file or the index is missing, damaged or in another format; the message says where."""
 
 
 class MissingTensorError(BatchError, KeyError):
-    """A batch has no such tensor; the message names those that it has."""
+    """A batch doesn't have the requested tensor; the message lists the ones it has."""
 
     __str__ = Exception.__str__  # KeyError's quotes the message
 
 
 class RowsError(NatgoError):
-    """A run has no such rows, or they are damaged; the message names the file and the place."""
+    """A run's rows are missing or damaged; the message names the file and the location."""
 
 
 class TamperedError(BatchError, RowsError):
@@ -51,9 +51,9 @@ class SettingsError(CollatorError):
 
 
 class RequestError(CollatorError):
-    """These traces can't be collated, as the message says; the next call is not affected.
+    """These traces can't be collated; the message says why. The next call is not affected.
 
-    `code` is `bad_request`, `too_large` or `failed`; `where` is the place, such as `traces[3]`.
+    `code` is `bad_request`, `too_large` or `failed`; `where` is the location, such as `traces[3]`.
     """
 
     def __init__(self, message: str, code: str, where: str = ""):
@@ -65,15 +65,15 @@ class RequestError(CollatorError):
 
 
 class DeadlineError(CollatorError, TimeoutError):
-    """There was no answer in time. The process was stopped; the next call starts another."""
+    """The answer did not arrive in time. The process was stopped; the next call starts another."""
 
 
 class ProcessError(CollatorError):
-    """The process can't be started, or ended at every try; the message has its last output."""
+    """The process can't be started, or ended on every attempt; the message contains its last output."""
 
 
 class DroppedError(CollatorError):
-    """With `strict=True`: something was left out of a batch. `dropped` counts it by reason."""
+    """With `strict=True`, something was dropped from a batch. `dropped` holds the counts by reason."""
 
     def __init__(self, message: str, dropped: Dict[str, int]):
         super().__init__(message)

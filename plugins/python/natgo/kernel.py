@@ -1,4 +1,4 @@
-"""nat-go's kernels beside torch, in the same process: the wheel's library, loaded when it is first called."""
+"""nat-go's kernels in the same process as torch: the wheel's library, which is loaded on the first call."""
 
 import ctypes
 import os
@@ -8,7 +8,7 @@ from typing import Any, Optional, Tuple
 LIBRARY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "libnatgo.so")
 _DTYPES = {"torch.float32": 0, "torch.bfloat16": 1, "torch.float16": 2}
 _loaded: Optional[Tuple[Any, int]] = None
-"""The library, None if there is none, and the process that loaded it."""
+"""The library, or None if it isn't available, and the process that loaded it."""
 
 
 class _Call(ctypes.Structure):
@@ -38,9 +38,11 @@ def _library() -> Any:
 
 
 def jsd(student: Any, teacher: Any, beta: float, temperature: float, normalize: bool, clip: float, gradient: bool) -> Optional[Tuple[Any, Any]]:
-    """Returns [N], the divergence at each row of logits [N,V], and its gradient [N,V] or None, in float32; or None where the kernels can't be used.
+    """Returns [N], the divergence at each row of logits [N,V], and its gradient [N,V] or None, in float32; returns None
+    if the kernels can't be used.
 
-    They can for tensors on the CPU in float32, bfloat16 or float16, with a library, in the process that loaded it.
+    They can be used for tensors on the CPU in float32, bfloat16 or float16, with a library, in the process that loaded
+    it.
     """
     import torch
 

@@ -1,4 +1,5 @@
-"""Checks a training script's loss from within the script, its own terms beside exact ones, token by token; and the exact divergence to train with."""
+"""Checks a training script's loss from within the script, comparing its own terms with exact ones, token by token; and
+provides the exact divergence to train with."""
 
 import json
 import os
@@ -24,16 +25,16 @@ class Difference:
 
     term: str
     row: int
-    """Of the batch, from 0; -1: the batch as a whole."""
+    """Row in the batch, from 0; -1: the batch as a whole."""
     token: int
     """Position of the token in the row; -1: the row as a whole."""
     id: int
     yours: Optional[float]
-    """None where it is not finite, as for `ours`."""
+    """None if it is not finite, like `ours`."""
     ours: Optional[float]
     why: str
     pair: Optional[int] = None
-    """Of sdpo: the pair's place in the pair table."""
+    """For sdpo, the pair's index in the pair table."""
 
     def __str__(self) -> str:
         token = f", token {self.token} (id {self.id})" if self.token >= 0 else ""
@@ -43,22 +44,22 @@ class Difference:
 
 @dataclass(frozen=True)
 class Report:
-    """What a check found; `print` shows it in words."""
+    """A check's result; `print` shows it in words."""
 
     channel: str
     compared: List[str]
-    """The terms that were compared, of those given."""
+    """The given terms that were compared."""
     entries: int
     differ: int
     """How many of these entries differ."""
     differences: List[Difference]
-    """The first of them, in order."""
+    """The first differing entries, in order."""
     causes: List[str]
-    """For a term, the one mistake that would explain all its differences, if there is one."""
+    """For a term, the single mistake that would explain all its differences, if any."""
     loss: Optional[float]
-    """Ours, reduced over the batch."""
+    """Our loss, reduced over the batch."""
     warnings: List[str] = field(default_factory=list)
-    """What else there is to know, such as rows of logits that took the kernels' slow path."""
+    """Other remarks, such as rows of logits that took the kernels' slow path."""
     ok: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -83,19 +84,21 @@ def check(
     program: Optional[Union[str, "os.PathLike[str]"]] = None,
     **options: Union[float, str],
 ) -> Report:
-    """Compares a script's own loss terms with exact ones of the same logits.
+    """Compares a script's own loss terms with exact ones for the same logits.
 
-    batch: one channel's tensors by nat-go's names, of `natgo.load` or of `Collator(...)(traces).channel(name)`; at most 64 rows.
-    logits: of the model, as they are, not shifted: `[R, T, V]` for sft and rl; for dpo `{"chosen_logits", "rejected_logits"}`,
-        with `ref_chosen_logps` and `ref_rejected_logps` `[R]` where the batch has none; for sdpo `{"student_logits",
-        "teacher_logits"}`, `[R, T, V]`, or `[P, V]` at the pairs. Tensors of torch or arrays of numpy; bfloat16, float16 or float32.
-    terms: what the script computed, any of: `token_losses` `[R, T]` (sft, rl: each token's part before weights, 0 where nothing is
+    batch: one channel's tensors under nat-go's names, from `natgo.load` or `Collator(...)(traces).channel(name)`;
+        at most 64 rows.
+    logits: the model's, not shifted: `[R, T, V]` for sft and rl; for dpo `{"chosen_logits", "rejected_logits"}`,
+        with `ref_chosen_logps` and `ref_rejected_logps` `[R]` if the batch lacks them; for sdpo `{"student_logits",
+        "teacher_logits"}`, `[R, T, V]`, or `[P, V]` at the pairs. Torch tensors or numpy arrays; bfloat16, float16 or float32.
+    terms: any that the script computed: `token_losses` `[R, T]` (sft, rl: each token's part before weights, 0 where nothing is
         trained), `chosen_logps` and `rejected_logps` `[R, T]` (dpo: log p of each trained token), `pair_losses` `[R]` or `[P]` (dpo,
-        sdpo), and `loss` (the whole, reduced). `[R, T - 1]` stands for `[R, T]` without its first column.
-    options: settings of the loss as `nat-go loss check` has them: `dpo_beta=0.1`, `jsd_beta=0.5`, `temperature=1`, `clip_epsilon=0.2`, ...
+        sdpo), and `loss` (the whole, reduced). `[R, T - 1]` means `[R, T]` without its first column.
+    options: settings for the loss, as in `nat-go loss check`: `dpo_beta=0.1`, `jsd_beta=0.5`, `temperature=1`,
+        `clip_epsilon=0.2`, ...
 
-    The tensors are handed over in files, in shared memory if there is room, otherwise in the system's folder for
-    temporary files; they are removed afterwards.
+    The tensors are passed in files, in shared memory if there is room, otherwise in the system's temporary folder;
+    the files are removed afterwards.
     """
     batch = {name: x for name, x in batch.items() if hasattr(x, "shape")}
     rows = max((x.shape[0] for name, x in batch.items() if name.endswith("input_ids")), default=0)
@@ -130,7 +133,7 @@ def check(
 
 
 def jsd(student: Any, teacher: Any, *, beta: float = 0.5, temperature: float = 1.0, normalize: bool = False, clip: float = 0.0) -> Any:
-    """The generalised JSD at each row of two tensors of logits [N, V], as [N] in nats, with a gradient towards the student.
+    """The generalised JSD at each row of two tensors of logits [N, V], as [N] in nats, with a gradient for the student.
 
     It is beta KL(p||M) + (1 - beta) KL(q||M), q the student, p the teacher, M = (1 - beta) q + beta p; 0 is KL(p||q), 1
     KL(q||p). temperature divides both sides' logits; clip, above 0, is the upper limit of a row; normalize divides by
@@ -154,7 +157,7 @@ def _program(program: Optional[Union[str, "os.PathLike[str]"]]) -> str:
 
 
 def _room(size: int) -> Optional[str]:
-    """Shared memory, if it has room for so many bytes; None: the system's folder for temporary files."""
+    """The shared memory folder if it has room for `size` bytes; None: the system's temporary folder."""
     try:
         stat = os.statvfs(_SHARED)
     except OSError:

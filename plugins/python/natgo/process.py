@@ -19,15 +19,15 @@ _SAID_BYTES = 2000  # of what the process says on standard error, kept for messa
 
 
 class Ended(Exception):
-    """The process has ended, or what it writes makes no sense; the message says which."""
+    """The process has ended, or its output is invalid; the message says which."""
 
 
 class Late(Exception):
-    """There was no answer in time."""
+    """The answer did not arrive in time."""
 
 
 class Process:
-    """One `nat-go collate`. `ask` is for one caller at a time."""
+    """One `nat-go collate` process. `ask` must not be called concurrently."""
 
     def __init__(self, program: str, max_answer: int):
         self._owner = os.getpid()
@@ -104,7 +104,7 @@ class Process:
             raise Late()
 
     def last_words(self) -> str:
-        """How it ended, and what it said."""
+        """How the process ended, and its last output."""
         try:
             code: Optional[int] = self._process.wait(5)
         except subprocess.TimeoutExpired:
@@ -116,7 +116,7 @@ class Process:
         return f"{how}: {said}" if said else how
 
     def close(self) -> None:
-        """Ends it. In a forked child only the child's copies of the pipes are closed."""
+        """Ends the process. In a forked child, only the child's copies of the pipes are closed."""
         _all.discard(self)
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -131,7 +131,7 @@ class Process:
 
 
 def _widen(pipe: int) -> None:
-    """Gives a pipe room for most frames, so that neither side waits for the other in the middle of one."""
+    """Enlarges a pipe to hold most frames, so that neither side waits for the other in the middle of one."""
     try:
         fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_BYTES)
     except OSError:
@@ -142,7 +142,7 @@ _all: "weakref.WeakSet[Process]" = weakref.WeakSet()
 
 
 def _forked() -> None:
-    """Closes the parent's pipes in a forked child: otherwise the parent's processes would outlive it."""
+    """Closes the parent's pipes in a forked child; otherwise the parent's processes would outlive the parent."""
     for process in list(_all):
         process.close()
 
@@ -151,9 +151,9 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class Supervised:
-    """A process that is started when it is first needed, in each process that needs it, and again if it has ended.
+    """A process that is started on first use, in each process that needs it, and restarted if it has ended.
 
-    `settings` is its first frame. The answers to the same frame are the same, so a call whose process ended is tried again.
+    `settings` is its first frame. The same frame always gets the same answer, so a call whose process ended is retried.
     """
 
     def __init__(self, program: str, settings: bytes, max_answer: int, start_seconds: float, retries: int):
@@ -163,11 +163,11 @@ class Supervised:
         self._owner = os.getpid()
         self._process: Optional[Process] = None
         self.ready: Dict[str, Any] = {}
-        """What the process said of its settings."""
+        """The process's answer to its settings."""
         self.starts = 0
 
     def ask(self, frame: bytes, seconds: float) -> Tuple[Dict[str, Any], bytearray]:
-        """Raises `Ended` if every try ended early, `Late` if time runs out, and `Refused` if the answer is an error."""
+        """Raises `Ended` if every attempt ended early, `Late` if time runs out, `Refused` if the answer is an error."""
         if self._owner != os.getpid():  # a lock that another thread of the parent held would never be released
             self._owner, self._lock, self._process = os.getpid(), threading.Lock(), None
         with self._lock:
@@ -199,7 +199,7 @@ class Supervised:
 
     @property
     def pid(self) -> Optional[int]:
-        """The id of the process that runs for this one; None while there is none."""
+        """The id of the process that runs for this one, or None."""
         return self._process.pid if self._process is not None and self._process.mine else None
 
     def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""Files of a run folder, which are not trusted: only regular files are opened, and no text is read without a limit."""
+"""Files in a run folder, which are not trusted: only regular files are opened, and text is always read with a limit."""
 
 import errno
 import json
@@ -23,7 +23,7 @@ def open_file(path: str) -> BinaryIO:
 
 
 def parse(text: bytes) -> Any:
-    """A JSON value; ValueError says what is wrong with it."""
+    """Parses a JSON value; ValueError describes a problem with it."""
     try:
         return json.loads(text.decode("utf-8"))
     except UnicodeDecodeError:

@@ -1,8 +1,8 @@
-"""Stored teachers (`collator.teacher`) as other trainers read them: the top-k of `sdpo` and of `rl` batches.
+"""Stored teachers (`collator.teacher`) as other trainers read them: the top-k of `sdpo` and `rl` batches.
 
-Row t of every column here is about the logits at t, which predict token t + 1: neither loss shifts. Neither has a place
-for the mass outside the top-k: the k probabilities are scaled to 1, so what the student gives to other tokens it loses,
-though the teacher may like them. `natgo.trl` keeps that mass, as one more entry.
+Row t of every column here refers to the logits at t, which predict token t + 1: neither loss shifts. Neither loss keeps
+the mass outside the top-k: the k probabilities are scaled to 1, so any mass that the student gives to other tokens
+counts against it, even if the teacher likes them. `natgo.trl` keeps that mass, as one more entry.
 """
 
 import warnings
@@ -23,11 +23,12 @@ there are fewer, and the row's weight [T-1], 0 where nothing is learnt."""
 
 
 def axolotl(batches: Iterable[Batch]) -> Iterator[Dict[str, Any]]:
-    """Rows as axolotl's KD plugin prepares its own: `input_ids`, `attention_mask`, `labels`, `target_token_ids`, `target_logprobs`, `target_mask`.
+    """Rows as axolotl's KD plugin prepares its own: `input_ids`, `attention_mask`, `labels`, `target_token_ids`,
+    `target_logprobs`, `target_mask`.
 
-    `labels` are what is learnt, at its place; the `target_` columns stand one place earlier, at the logits. They have no
-    weights: batches of unequal ones are refused. `kd_ce_alpha` above 0 would train on the tokens of `labels`, which in
-    `sdpo` batches are those of the turn that failed.
+    `labels` hold the learnt tokens at their own positions; the `target_` columns are one position earlier, at the
+    logits. The rows don't have weights, so batches with unequal weights are refused. `kd_ce_alpha` above 0 would train
+    on the tokens in `labels`, which in `sdpo` batches are the failed turn's.
     """
     seen = set()
     for ids, top, p, weight in _rows(batches):
@@ -49,7 +50,8 @@ def axolotl(batches: Iterable[Batch]) -> Iterator[Dict[str, Any]]:
 
 
 def tinker(batches: Iterable[Batch]) -> Iterator[Any]:
-    """A `tinker.Datum` a row, for its loss `cross_entropy`: `target_tokens` and `weights` [N,K], the latter probability times the row's weight."""
+    """One `tinker.Datum` per row, for its loss `cross_entropy`: `target_tokens` and `weights` [N,K], the latter
+    probability times the row's weight."""
     try:
         from tinker import Datum, ModelInput
     except ModuleNotFoundError as err:
@@ -84,7 +86,7 @@ def _of_rollouts(batch: Batch) -> Iterator[_Row]:
 
 
 def _of_pairs(batch: Batch) -> Iterator[_Row]:
-    """A rollout with all its pairs; a row more where two hints are about one token."""
+    """A rollout with all its pairs; an extra row where two hints concern the same token."""
     check_pairs(batch)
     if float(batch.get("pair_teacher_temperature", [1.0])[0]) != 1:
         raise BatchError(f"{batch.line['file']}: its teacher's log-probs are not at temperature 1")
@@ -102,9 +104,10 @@ def _of_pairs(batch: Batch) -> Iterator[_Row]:
 
 
 def spread(logprobs: Any) -> Tuple[Any, Any]:
-    """The mass that top-k log-probs [N,K] leave to all other tokens, exact where one token has nearly all, and the entropy in nats, [N] each.
+    """The mass that top-k log-probs [N,K] leave to all other tokens, exact where one token has nearly all, and the
+    entropy in nats, [N] each.
 
-    The entropy has the rest as one more token: it is a lower bound.
+    The entropy counts the rest as one more token, so it is a lower bound.
     """
     p = np.exp(np.sort(np.minimum(logprobs.astype(np.float64), 0), 1))
     rest = np.maximum(-np.expm1(np.minimum(logprobs.astype(np.float64), 0).max(1)) - p[:, :-1].sum(1), 0)

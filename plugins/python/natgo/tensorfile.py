@@ -1,7 +1,8 @@
 """Safetensors files, mapped into memory: every tensor is a view of the mapping.
 
-The format is https://github.com/huggingface/safetensors#format: eight bytes little-endian length of a JSON header, the header,
-then the tensors' bytes. The header of a batch is small and is checked in full before any tensor is made.
+The format is https://github.com/huggingface/safetensors#format: the little-endian length of a JSON header in eight
+bytes, the header, then the tensors' bytes. A batch's header is small and is checked in full before any tensor is
+created.
 """
 
 import mmap
@@ -36,7 +37,7 @@ def _array(kind: _Type, shape: List[int], data: Any) -> Any:
 
 
 def as_torch(x: Any) -> Any:
-    """A torch tensor over the memory of a value that map_tensors made."""
+    """A torch tensor over the memory of a value created by map_tensors."""
     try:
         import torch
     except ModuleNotFoundError:
@@ -51,7 +52,7 @@ def as_torch(x: Any) -> Any:
 def map_tensors(path: str) -> Tuple[Dict[str, Any], mmap.mmap]:
     """The tensors of a file by name, and the mapping that they are views into.
 
-    The mapping is private: writing to a tensor changes neither the file nor what others see of it.
+    The mapping is private: writing to a tensor doesn't change the file or what others see of it.
     """
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size

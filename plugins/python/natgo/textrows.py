@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 Path = Union[str, "os.PathLike[str]"]
-# Columns without a fixed shape: tools are described, and called, with any keys. In a struct, each row would get the keys of
-# all rows, with None as the value.
+# Columns without a fixed shape: tool definitions and calls can have any keys. In a struct, each row would get the
+# keys of all rows, with None as the value.
 _FREE = ("arguments", "parameters", "tools")
 _MAX_NAMES = 1000  # of an object: with more, it is read as JSON and not as a struct
 _MAX_DEPTH = 12  # of objects and lists in a column: below, values are read as JSON
@@ -20,9 +20,9 @@ _MAX_DEPTH = 12  # of objects and lists in a column: below, values are read as J
 def rows(run: Path, format: str, split: str = "train", *, kind: str = "", verify: bool = True) -> "Dataset":
     """The rows of a run folder in one format, as a `datasets.Dataset`.
 
-    `format` is one that the run wrote: `trl`, `messages`, `verl`, `sft_parquet` and so on. `kind` is needed where the
+    `format` is one that the run wrote: `trl`, `messages`, `verl`, `sft_parquet` and so on. `kind` is required if the
     format has rows of several kinds: `preference`, `demonstration` or `rollout`. Columns have the types of the rows'
-    values; tool definitions and the arguments of calls are `datasets.Json`, so that each comes back as it was written.
+    values; tool definitions and call arguments are `datasets.Json`, so that each is read back as it was written.
     The file is checked against the hash in the manifest; `verify=False` skips that.
     """
     try:
@@ -58,7 +58,7 @@ def _table(path: str) -> "Dataset":
 
 
 def _plain(feature: Any) -> bool:
-    """Whether a column holds values: those of images and audio name files, which reading a row would open."""
+    """Whether a column holds plain values: image and audio columns name files, which reading a row would open."""
     import datasets
 
     if isinstance(feature, dict):
@@ -137,7 +137,7 @@ def _read(path: str) -> Iterator[Dict[str, Any]]:
         raise RowsError(f"{path}: {err}") from None
 
 
-# A shape is None (nothing but null), the name of a type, "json" for what has no type of its own, a list of one shape, or a
+# A shape is None (only nulls), the name of a type, "json" for values without a single type, a list of one shape, or a
 # dict of shapes.
 
 

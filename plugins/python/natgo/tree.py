@@ -1,4 +1,4 @@
-"""The rows of an optimizer step as trees: tokens that rows have in common from their start are forwarded once.
+"""An optimizer step's rows as trees: tokens that rows share from the start are forwarded once.
 
     from natgo import tree
 
@@ -6,9 +6,9 @@
         logits = model(one.ids[None], attention_mask=tree.masks(model.config, one), position_ids=one.depth[None]).logits
         loss = -(one.terms.weight * logits[0].log_softmax(-1)[one.terms.position, one.terms.target]).sum()
 
-The rows stay as they are, so a loss over the terms is the loss over the rows, and so is its gradient. Tokens are shared
-as TRL's `TreeRow` shares them: two rows have a node in common if they agree on the next token, too, so that every
-position has one target.
+The rows remain unchanged, so a loss over the terms equals the loss over the rows, as does its gradient. Tokens are
+shared as in TRL's `TreeRow`: two rows share a node only if they also agree on the next token, so that every position
+has one target.
 """
 
 import re
@@ -39,19 +39,19 @@ class Terms(NamedTuple):
     """The trained tokens of a tree, row by row: a position that rows share has a term for each of them."""
 
     position: torch.Tensor
-    """int64 [M], where the prediction is made: that of the token before."""
+    """int64 [M], the position where the prediction is made, which is the previous token's."""
     target: torch.Tensor
     weight: torch.Tensor
-    """float64 [M], the row's."""
+    """float64 [M], the row's weight."""
     advantage: torch.Tensor
     old: torch.Tensor
     row: torch.Tensor
-    """int64 [M], the number of the row among all that were packed."""
+    """int64 [M], the row's number among all packed rows."""
 
     def merged(self) -> "Terms":
-        """One term a position, with the sum of the weights: for a loss that is a sum over tokens, such as the NLL.
+        """One term per position, with the sum of the weights: for a loss that is a sum over tokens, such as the NLL.
 
-        A clipped ratio is no such loss, and one that looks at whole rows is none either.
+        A clipped ratio isn't such a loss, nor is one that looks at whole rows.
         """
         position, first, own = np.unique(self.position.numpy(), return_index=True, return_inverse=True)
         weight = torch.from_numpy(np.bincount(own, self.weight.numpy(), len(position)))
@@ -60,13 +60,13 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """Nodes in the order of a depth-first walk."""
+    """Nodes in depth-first order."""
 
     ids: torch.Tensor
     depth: torch.Tensor
     """The position of a node in its rows."""
     end: torch.Tensor
-    """A node is before all nodes between it and its end."""
+    """A node is an ancestor of all nodes between it and its end."""
     places: Dict[int, torch.Tensor]
     """The nodes of each row, by its number."""
     terms: Terms
@@ -82,16 +82,16 @@ class Tree:
         return seen if window is None else seen & (self.depth[:, None] - self.depth < window)
 
     def padded(self, multiple: int, pad_id: int) -> "Tree":
-        """With nodes at its end that attend to themselves alone, and that nothing attends to."""
+        """The tree padded with nodes that attend only to themselves, and that nothing else attends to."""
         n, more = len(self.ids), -len(self.ids) % multiple
         ends = torch.arange(n + 1, n + more + 1, device=self.ids.device)
         return replace(self, ids=torch.cat((self.ids, torch.full_like(ends, pad_id))), depth=torch.cat((self.depth, 0 * ends)), end=torch.cat((self.end, ends)))
 
 
 def pack(rows: Sequence[Row], tree_tokens: int, together: Optional[Sequence[Any]] = None) -> List[Tree]:
-    """Trees of at most so many nodes, each row in one of them, in few nodes altogether.
+    """Packs rows into trees of at most `tree_tokens` nodes, each row into one tree, with few nodes in total.
 
-    Rows that have the same entry in together are in the same tree. A row is never cut: one that doesn't fit is an error.
+    Rows with the same entry in together are in the same tree. A row is never cut: one that doesn't fit is an error.
     """
     if together is not None and len(together) != len(rows):
         raise ValueError(f"together: expected an entry for each of {len(rows)} rows, got {len(together)}")
@@ -112,7 +112,7 @@ def pack(rows: Sequence[Row], tree_tokens: int, together: Optional[Sequence[Any]
 
 
 def _shared(a: Any, b: Any) -> int:
-    """How many nodes two rows have in common: all that agree on their token and the next one."""
+    """The number of nodes that two rows share: all that agree on their token and the next one."""
     n = min(len(a), len(b))
     different = np.flatnonzero(a[:n] != b[:n])
     same = int(different[0]) if len(different) else n
@@ -120,7 +120,8 @@ def _shared(a: Any, b: Any) -> int:
 
 
 def _walk(ids: Sequence[Any]) -> Tuple[List[int], List[int]]:
-    """The rows in the order of a depth-first walk, branches in the order in which rows open them, and how many nodes each row shares with the one before it."""
+    """The rows in depth-first order, with branches in the order in which rows open them, and the number of nodes that
+    each row shares with the one before it."""
     sorted_keys: List[bytes] = []  # neighbours in their order share the longest beginnings
     sorted_rows: List[int] = []
     order: List[int] = []
@@ -140,7 +141,7 @@ def _walk(ids: Sequence[Any]) -> Tuple[List[int], List[int]]:
 
 
 def _cut(ids: Sequence[Any], units: List[List[int]], tree_tokens: int) -> Iterator[List[List[int]]]:
-    """Divides a walk between units such that as few nodes as possible are there twice, and no part is too large."""
+    """Splits a walk between units so that as few nodes as possible are duplicated, and no part is too large."""
     before: List[int] = []  # nodes that a unit shares with the one before it: what a cut there costs
     size: List[int] = []
     last: Any = ids[0][:0]
@@ -196,7 +197,7 @@ def _terms(rows: Sequence[Row], ids: Sequence[Any], places: Dict[int, torch.Tens
 _RECURRENT = "has recurrent or convolutional layers, which read all tokens in a line"
 _SINKS = "has attention sinks, which sdpa has no form for"
 _ORDER = "takes distances from the order of the tokens, not from their positions"
-# By what a model's type says of it, where no setting does.
+# By model type, where no setting shows it.
 _TYPES = {
     **dict.fromkeys(("bloom", "cpmant", "gpt_neo", "mpt", "reformer", "xlnet"), _ORDER),
     "rembert": "attends to later tokens",
@@ -213,7 +214,7 @@ _SETTINGS = (
 
 
 def check(config: Any) -> None:
-    """Raises an error, from the configuration of a model of transformers, if a tree doesn't give it the gradients of the rows."""
+    """Raises an error if a tree doesn't yield the rows' gradients for a transformers model with this configuration."""
     own = config.get_text_config()
     kinds = set(getattr(own, "layer_types", None) or ())
     found = [_TYPES[own.model_type]] if own.model_type in _TYPES else []
@@ -233,7 +234,7 @@ def check(config: Any) -> None:
 
 
 def masks(config: Any, tree: Tree, dtype: torch.dtype = torch.float32) -> Any:
-    """The attention_mask that a model of transformers takes: one for each kind of layer, added to scores of this dtype."""
+    """The attention_mask for a transformers model: one for each kind of layer, added to scores of this dtype."""
     own = config.get_text_config()
     kinds = set(getattr(own, "layer_types", None) or (["sliding_attention"] if getattr(own, "sliding_window", None) else ["full_attention"]))
     made = {}

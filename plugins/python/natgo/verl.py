@@ -1,7 +1,7 @@
 """verl rows with tools and tool calls.
 
-nat-go writes such messages and tools as JSON: typed, Parquet would give every definition and every call the keys of all
-others, with null where they had none, and chat templates print those. verl's own class stops at JSON; this one reads it:
+nat-go writes such messages and tools as JSON: with typed Parquet columns, every definition and every call would have
+the keys of all others, with nulls, which chat templates print. verl's own class stops at JSON; this one reads it:
 
     data.custom_cls.path=pkg://natgo.verl data.custom_cls.name=Conversations
 """
@@ -17,14 +17,14 @@ __all__ = ["Conversations"]
 
 
 def parsed(values: Any) -> list[Any] | None:
-    """Returns a list with its JSON texts parsed."""
+    """Returns a list with its JSON strings parsed."""
     if values is None:
         return None
     return [json.loads(v) if isinstance(v, str) else v for v in values]
 
 
 class Conversations(MultiTurnSFTDataset):  # type: ignore[misc] # verl has no types
-    """verl's MultiTurnSFTDataset over rows of nat-go's format verl."""
+    """verl's MultiTurnSFTDataset over rows in nat-go's format verl."""
 
     # What verl's class sets.
     messages: Any
@@ -36,7 +36,7 @@ class Conversations(MultiTurnSFTDataset):  # type: ignore[misc] # verl has no ty
         self.messages = [parsed(messages) for messages in self.messages]
         if self.tools is not None:
             self.tools = [parsed(tools) for tools in self.tools]
-        # A row of the table is taken anew for each example, which pandas can't do with a column of JSON.
+        # Each example takes its row from the table again, which pandas can't do with a JSON column.
         rest = [c for c in self.dataframe.columns if c not in (self.messages_key, self.tools_key)]
         self.dataframe = self.dataframe[rest].astype(object)
         self.dataframe[self.messages_key] = self.messages

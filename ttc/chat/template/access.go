@@ -116,7 +116,8 @@ func (st *state) subscript(v, i val) (val, bool) {
 	return missing, false
 }
 
-// normalIndex returns index i of a sequence of n elements as one from 0, or false if it is out of range or not an int.
+// normalIndex converts an index into a sequence of n elements to a non-negative one. It returns false if i is out of
+// range or not an int.
 func normalIndex(i val, n int) (int, bool) {
 	if i.Kind() != pyvalue.KindInt && i.Kind() != pyvalue.KindBool {
 		return 0, false

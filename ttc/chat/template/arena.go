@@ -7,8 +7,8 @@ import (
 )
 
 // arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. None outlives the
-// render, since a Result has copies, so the next render reuses the memory, and they cost the garbage collector nothing.
-// (Allocating them would take a third of the time of templates that call macros and filters with arguments.)
+// render, since a Result holds copies, so the next render reuses the memory at no cost to the garbage collector.
+// (Allocating them would take a third of the time in templates that call macros and filters with arguments.)
 type arena struct {
 	text  []byte
 	provs slab[prov]
@@ -20,7 +20,7 @@ type arena struct {
 	loops slab[loop]
 }
 
-// reset reclaims everything. Nothing that came from the arena may be used any more.
+// reset reclaims everything. Nothing that came from the arena may be used after that.
 func (a *arena) reset() {
 	a.text = a.text[:0]
 	a.provs.reset()
@@ -63,7 +63,8 @@ func (s *slab[T]) reset() {
 	s.taken = 0
 }
 
-// from takes n elements from a slab and counts them as bytes made: an element that is kept also keeps its neighbours.
+// from takes n elements from a slab and counts their bytes against the limit: an element that is kept also keeps its
+// neighbours alive.
 func from[T any](st *state, s *slab[T], n int) []T {
 	var e T
 	size := n * int(unsafe.Sizeof(e))
@@ -74,7 +75,7 @@ func from[T any](st *state, s *slab[T], n int) []T {
 
 func (st *state) values(n int) []val { return from(st, &st.made.vals, n) }
 
-// newList makes a list value.
+// newList returns a list value.
 func (st *state) newList(items []val) val {
 	l := &from(st, &st.made.lists, 1)[0]
 	l.Items = items
@@ -123,7 +124,7 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns the value that b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes returns v with its quoted spans split up as provOf does it, for texts from which many parts are cut.
+// markEscapes returns v with its quoted spans split up the way provOf does, for texts that are cut into many parts.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

@@ -8,7 +8,7 @@ import (
 )
 
 // A template is compiled into closures: an expression becomes a function that returns a value, a statement one that
-// writes to the output. By then names have become slots.
+// writes to the output. By then, names have been resolved to slots.
 
 type (
 	expr func(st *state) val
@@ -54,7 +54,7 @@ func (f *frame) softened() *frame {
 	return &c
 }
 
-// variable is a slot as seen from a function: the number of functions outwards, and the index there.
+// variable is a slot as seen from a function: the number of functions to go outwards, and the index there.
 type variable struct{ hops, slot int }
 
 func (f *frame) variable(r ref) variable {
@@ -102,7 +102,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 		run := c.body(body, f)
 		return func(st *state) flow {
 			enter(st)
-			st.heads = nil // the template allows none
+			st.heads = nil // the template doesn't allow heads
 			return run(st)
 		}, fn
 	}
@@ -120,7 +120,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 	}, fn
 }
 
-// enter compiles what happens on entering a frame: every variable gets its first value.
+// enter compiles the entry into a frame: every variable gets its initial value.
 func (c *compiler) enter(f *frame) func(st *state) {
 	type first struct {
 		to    variable
@@ -244,7 +244,7 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 	}
 }
 
-// constantTexts returns the joined constant texts that items begin with, and how many items those are.
+// constantTexts joins the constant texts at the start of items, and returns the result and the number of items joined.
 func (c *compiler) constantTexts(items []node) (string, int) {
 	var text strings.Builder
 	for i, item := range items {

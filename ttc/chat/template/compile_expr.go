@@ -199,7 +199,7 @@ func (c *compiler) compare(n *compareNode, f *frame) expr {
 	return func(st *state) val { return pyvalue.Bool(is(st)) }
 }
 
-// comparison compiles a comparison without a faster path.
+// comparison compiles comparisons that don't have a faster path.
 func (c *compiler) comparison(n *compareNode, f *frame) condition {
 	first, at := c.expr(n.first, f), n.at()
 	type step struct {
@@ -254,8 +254,8 @@ func addends(n *binaryNode) []node {
 	return out
 }
 
-// addition is a + b + c + ... : templates join texts that way, and one pass over all operands beats a new text for
-// every plus. Literal texts are not evaluated.
+// addition is a + b + c + ... : templates join texts that way, and one pass over all operands beats building a new text
+// for every plus. Literal texts are not evaluated.
 type addition struct{ parts []addend }
 
 // addend is a text, or an expression.

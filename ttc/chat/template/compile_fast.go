@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A chat template mostly looks up a key of a message and compares it with a text, to decide something. Here such
+// Chat templates mostly look up a message's key and compare its value with a text to make a decision. Here such
 // expressions are compiled without passing values around: lookups to pointers, decisions to booleans.
 
 type (
@@ -33,19 +33,19 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 	return func(st *state) *val { return st.keep(e(st)) }
 }
 
-// path is a variable and the lookups from it: message.role, messages[0]['content'], call.function.name. One loop over
-// the names is faster than a closure for each name that calls the previous one.
+// path is a variable and the lookups on it: message.role, messages[0]['content'], call.function.name. One loop over the
+// names is faster than a closure for each name that calls the previous one.
 //
 // In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, JSON texts and memmove take the most time, and they are
-// memory-bound: a message's dict, keys, provenance and text are a cache miss each. So it helps to touch and pass around
-// fewer values; it doesn't help to prefetch the next message.
+// memory-bound: a message's dict, keys, provenance and text each cost a cache miss. So it helps to touch and pass
+// around fewer values; it doesn't help to prefetch the next message.
 type path struct {
 	slot   int
 	absent val // the variable's value while it is unset
 	names  []lookup
 }
 
-// path compiles lookups from a variable of the current function; nil for other expressions.
+// path compiles lookups on one of the current function's variables. It returns nil for other expressions.
 func (c *compiler) path(n node, f *frame) *path {
 	p := &path{}
 	for {
@@ -96,7 +96,7 @@ type lookup struct {
 	absent val  // the result on a dict without the key; error messages about it depend only on the container's type
 }
 
-// lookup returns an expression's constant key and its container; nil for other expressions.
+// lookup returns an expression's constant key and its container. It returns nil for other expressions.
 func (c *compiler) lookup(n node) (node, *lookup) {
 	switch n := n.(type) {
 	case *attrNode:

@@ -1,22 +1,22 @@
 // Package template renders chat templates - the Jinja that Hugging Face's chat templates are written in - byte for byte
-// as transformers does, and reports for every byte which field of which message it comes from.
+// as transformers does, and reports, for every byte, which message and field it comes from.
 //
 //	tmpl, err := template.Compile(source)
 //	messages, err := template.ParseMessages(json)
 //	result, err := tmpl.Render(template.Input{Messages: messages, AddGenerationPrompt: true})
 //
-// It has the settings of transformers: the immutable sandbox, trim_blocks, lstrip_blocks, loop controls, generation
-// blocks, and its tojson, raise_exception and strftime_now; the reference is jinja2 3.1 under CPython 3.11. The engine
+// It uses transformers' settings: the immutable sandbox, trim_blocks, lstrip_blocks, loop controls, generation blocks,
+// and its tojson, raise_exception and strftime_now; the reference is jinja2 3.1 under CPython 3.11. The engine
 // implements the parts of jinja2 that public chat templates use, but not the rest: template inheritance, autoescape,
 // recursive loops, filters such as urlize and sum, sets, powers, and arithmetic beyond 64 bits. A template that uses an
 // unsupported feature gets an UnsupportedError that names it. The clock is never read.
 //
-// Templates and conversations are untrusted: steps, bytes, nesting and call depth have limits (Limits). What Python
-// would raise is an *Error with its place in the template. README.md says how the engine is built, and why it is our
-// own.
+// Templates and conversations are untrusted: steps, bytes, nesting and call depth have limits (Limits). Anything that
+// Python would raise becomes an *Error with its position in the template. README.md explains how the engine is built,
+// and why we wrote our own.
 //
 // It is one large package because every builtin needs unexported parts, the limits and the provenance of a value;
-// filters.go lists the supported filters of jinja2, each with its function.
+// filters.go lists the supported jinja2 filters and their functions.
 //
 // Part of the Go API we promise (v0).
 package template

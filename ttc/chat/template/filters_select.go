@@ -14,7 +14,7 @@ func mapFilter(st *state, v val, a *args) val {
 	})
 }
 
-// newLazyGenerator makes a generator over v that prepares its function on first use, as the generator functions of
+// newLazyGenerator returns a generator over v that prepares its function on first use, as the generator functions in
 // jinja2's filters do. The function returns the value to yield, and whether to yield it.
 func (st *state) newLazyGenerator(name string, v val, prepare func() func(val) (val, bool)) val {
 	var it iterator

@@ -45,7 +45,7 @@ func dictGlobal(_ *state, a *args) val { return pyvalue.OfDict(a.dict("dict")) }
 
 func namespaceGlobal(_ *state, a *args) val { return pyvalue.OfObject(&namespace{a.dict("namespace")}) }
 
-// dict returns a dict of the arguments of a function, all of which must be named.
+// dict returns a function's arguments as a dict. All of them must be named.
 func (a *args) dict(fn string) *pyvalue.Dict {
 	if len(a.plain) > 0 {
 		throwUnsupported("an argument of " + fn + " without a name")

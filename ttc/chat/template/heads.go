@@ -7,12 +7,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A conversation is rendered together with its heads, its first n messages: when the loop over the messages has done n
-// of them, the rest of the template is run as if the conversation ended there, and its output is taken back. The result
-// is the head's own render because a template can change nothing but variables, which are restored, and because it has
-// seen nothing of the later messages until then: fork.find refuses templates that use the list of messages in other
-// ways than reading messages by index, and state.sees records those. If only the last message's turn in the loop has
-// looked at a later message (loop.last), that turn is done again, too.
+// A conversation is rendered together with its heads, its first n messages: when the loop over the messages has
+// processed n of them, the rest of the template is run as if the conversation ended there, and its output is then
+// undone. The result equals a separate render of the head, because a template can change nothing but variables, which
+// are restored, and because it has seen none of the later messages by then: fork.find refuses templates that use the
+// list of messages for anything but reading messages by index, and state.sees records those reads. If only the last
+// message's iteration of the loop has looked at a later message (loop.last), that iteration is repeated, too.
 
 // Head is the text of a conversation's head: the whole conversation's text up to a point, and the rest.
 type Head struct{ Common, Rest string }
@@ -20,7 +20,7 @@ type Head struct{ Common, Rest string }
 // Len returns the length of the text.
 func (h Head) Len() int { return len(h.Common) + len(h.Rest) }
 
-// BeginsAs reports whether the text has at least n bytes, and the first n of them begin another text.
+// BeginsAs reports whether h has at least n bytes and another text starts with the first n of them.
 func (h Head) BeginsAs(text string, n int) bool {
 	if n <= len(h.Common) {
 		return strings.HasPrefix(text, h.Common[:n])
@@ -40,7 +40,7 @@ type heads struct {
 	seen  int      // index of the last message read other than as the loop's item; -1: none; past the last: the end
 	slots []val    // saved variables
 
-	before struct { // the state before the loop's last turn
+	before struct { // the state before the loop's last iteration
 		size        int // of the output
 		seen        int
 		left, bytes int64
@@ -54,14 +54,14 @@ type tailed struct {
 	ok     bool
 }
 
-// listed is a list of the messages from one on.
+// listed is a list of the messages starting at a given index.
 type listed struct {
 	list *pyvalue.List
 	from int
 }
 
-// RenderHeads is like Render, and makes the heads that Result.Head returns: heads that end in a message of the
-// assistant, and heads with a prompt for the next message, which is the assistant's.
+// RenderHeads is like Render, but also renders the heads that Result.Head returns: heads that end in an assistant
+// message, and heads that end just before one, with a generation prompt.
 func (t *Template) RenderHeads(in Input) (Result, error) {
 	h := &heads{messages: in.Messages, seen: -1}
 	if in.Kwargs != nil {
@@ -74,8 +74,8 @@ func (t *Template) RenderHeads(in Input) (Result, error) {
 	return t.renderIn(nil, in, h)
 }
 
-// Head returns the render of the first n messages, with or without a generation prompt. It returns false if it was not
-// made, or if messages aren't the result's.
+// Head returns the render of the first n messages, with or without a generation prompt. It returns false if that head
+// was not rendered, or if messages aren't the ones that the result was rendered from.
 func (r *Result) Head(messages []pyvalue.Value, n int, open bool) (Head, bool) {
 	h := r.heads
 	if h == nil || n == 0 || 2*n+1 >= len(h.found) || len(messages) < n || &messages[0] != &h.messages[0] {
@@ -101,7 +101,7 @@ func (h *heads) from(list *pyvalue.List) (int, bool) {
 	return 0, false
 }
 
-// slices records that out has the items of v from start on.
+// slices records that out contains the items of v starting at index start.
 func (h *heads) slices(v, out val, start int) {
 	if from, ok := h.from(v.List()); ok && len(out.Items()) > 0 && start+len(out.Items()) == len(v.Items()) {
 		h.lists = append(h.lists, listed{out.List(), from + start})
@@ -116,7 +116,7 @@ func (h *heads) end(n int) {
 	}
 }
 
-// sees records that the template reads an item of a list of messages.
+// sees records that the template reads an item from a list of messages.
 func (st *state) sees(list, i val) {
 	h := st.heads
 	if h == nil {
@@ -133,23 +133,23 @@ func (st *state) sees(list, i val) {
 	h.seen = max(h.seen, at)
 }
 
-// The work that the end of a template may take for a head; if it takes more, the head isn't made.
+// Limits on the work that running the rest of a template for a head may take; beyond them, the head isn't rendered.
 const (
 	maxTailSteps = 10_000
 	maxTailBytes = 64 << 10
 )
 
-// fork is the place in a template where the heads of conversations end.
+// fork is the point in a template where the heads of conversations end.
 type fork struct {
-	least   int  // heads of fewer messages may differ earlier
-	repeats bool // a turn of the loop can be taken back
+	least   int  // heads with fewer messages may differ earlier
+	repeats bool // an iteration of the loop can be undone
 	after   stmt
 	prompt  int // the variable add_generation_prompt, among the template's own; -1 if it isn't among them
 	given   int // the same in state.given; -1 if the template doesn't read it
 }
 
-// at is called when the loop over items has done the given number of them. again repeats the last turn; it is nil if no
-// item is done.
+// at is called when the loop over items has processed the given number of them. again repeats the last iteration; it is
+// nil if no item has been processed.
 func (k *fork) at(st *state, items val, done int, again func()) {
 	h := st.heads
 	if h == nil {
@@ -171,8 +171,9 @@ func (k *fork) at(st *state, items val, done int, again func()) {
 	h.before.slots = append(h.before.slots[:0], st.act.slots...)
 }
 
-// heads makes the heads of n messages that Result.Head is asked for. again, if it isn't nil, repeats the last message's
-// turn, which has looked at a later message; common is the length of the text that the head shares with the whole.
+// heads renders the heads of n messages that Result.Head may return. again, if it isn't nil, repeats the last message's
+// iteration, which has looked at a later message; common is the length of the text that the head shares with the whole
+// conversation.
 func (k *fork) heads(st *state, n, common int, again func()) {
 	h := st.heads
 	if h.found == nil {
@@ -197,7 +198,7 @@ func isAssistant(message val) bool {
 	return false
 }
 
-// head runs the rest of the template and takes it back.
+// head runs the rest of the template and undoes its effects.
 func (k *fork) head(st *state, common int, again func(), open bool) (out tailed) {
 	h, b := st.heads, st.out
 	at, spans, escapes := len(b.b), len(b.p.spans), b.p.escapes
@@ -248,8 +249,9 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	return tailed{common, string(b.b[at:]), true}
 }
 
-// find returns the index of the statement of a template whose iterations end heads: the first loop over the messages.
-// It returns -1 if heads may differ from the whole before that, or if what follows can't be taken back.
+// find returns the index of the template statement whose iterations end heads: the first loop over the messages. It
+// returns -1 if heads may differ from the whole conversation before that, or if the rest of the template can't be
+// undone.
 func (k *fork) find(body []node) int {
 	u := listUse{names: map[string]bool{"messages": true}}
 	for known := 0; known < len(u.names); {
@@ -284,7 +286,7 @@ func (k *fork) find(body []node) int {
 	return at
 }
 
-// isWrite reports whether a statement changes a namespace, which a fork wouldn't take back, or looks names up late.
+// isWrite reports whether a statement changes a namespace, which a fork wouldn't undo, or looks names up late.
 func isWrite(n node) bool {
 	switch n.(type) {
 	case *nsRefNode, *filterBlockNode:
@@ -319,7 +321,7 @@ func macroWrites(n node) bool {
 type listUse struct {
 	names   map[string]bool // of the lists
 	index   int             // the largest constant index
-	skipped int             // messages that slices skip, all together
+	skipped int             // total number of messages that slices skip
 }
 
 func (u *listUse) isName(n node) bool {
@@ -332,7 +334,7 @@ func (u *listUse) isLoop(n node) bool {
 	return ok && u.isName(l.iter)
 }
 
-// isList reports whether an expression is a list of the messages from one on.
+// isList reports whether an expression is a list of the messages, possibly starting at a later one.
 func (u *listUse) isList(n node) bool {
 	switch n := n.(type) {
 	case *nameNode:
@@ -346,7 +348,7 @@ func (u *listUse) isList(n node) bool {
 	return false
 }
 
-// constIndex returns a small constant from 0 on, or -1.
+// constIndex returns the value of a small non-negative integer constant, or -1.
 func constIndex(n node) int {
 	if k, ok := n.(*constNode); ok && k.value.Kind() == pyvalue.KindInt {
 		if i, ok := k.value.Int64(); ok && i >= 0 && i < 1000 {
@@ -356,8 +358,8 @@ func constIndex(n node) int {
 	return -1
 }
 
-// allows reports whether what n does with lists of messages can't depend on their end, unless state.sees records it,
-// and whether it uses nothing else that heads differ in.
+// allows reports whether n's use of message lists is independent of where they end, apart from uses that state.sees
+// records, and whether n uses nothing else that differs between heads.
 func (u *listUse) allows(n node) bool {
 	switch n := n.(type) {
 	case nil:
@@ -389,7 +391,7 @@ func (u *listUse) allows(n node) bool {
 	return u.all(children(n))
 }
 
-// indexes reports whether a list of messages may have that index.
+// indexes reports whether n may be used as an index into a list of messages.
 func (u *listUse) indexes(n node) bool {
 	switch n := n.(type) {
 	case *sliceNode: // allowed only in assignments
@@ -419,8 +421,8 @@ func (u *listUse) assigns(n node) bool {
 	return true
 }
 
-// decides is allows for an expression of which only the truth value matters. With enough messages, a list of them is
-// not empty.
+// decides is like allows, for an expression of which only the truth value matters. With enough messages, a list of them
+// is not empty.
 func (u *listUse) decides(n node) bool {
 	switch n := n.(type) {
 	case *nameNode:

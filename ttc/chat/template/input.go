@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// ParseMessages reads the JSON array of a conversation into the form of Input.Messages: every value as Python sees it,
-// with its origin attached. The messages are neither changed nor checked.
+// ParseMessages parses a conversation's JSON array into the form of Input.Messages: every value as Python sees it, with
+// its origin attached. The messages are neither changed nor checked.
 func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 	v, err := pyvalue.Parse(raw)
 	if err != nil {
@@ -26,7 +26,7 @@ func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 	return out, nil
 }
 
-// ParseTools reads the JSON array of tool definitions into the form of Input.Tools.
+// ParseTools parses the JSON array of tool definitions into the form of Input.Tools.
 func ParseTools(raw json.Raw) (pyvalue.Value, error) {
 	v, err := pyvalue.Parse(raw)
 	if err != nil {
@@ -35,7 +35,7 @@ func ParseTools(raw json.Raw) (pyvalue.Value, error) {
 	return toolOrigin(v), nil
 }
 
-// ToolList makes Input.Tools from tool definitions, or None if there are none.
+// ToolList builds Input.Tools from tool definitions. It returns None for an empty list.
 func ToolList(tools []chat.Tool) (pyvalue.Value, error) {
 	if len(tools) == 0 {
 		return pyvalue.None, nil
@@ -98,9 +98,9 @@ func originOf(v val, src *Source) val {
 // them.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
-// AliasReasoning does to a message what transformers does before rendering: a message with reasoning under any of its
-// keys gets it as `thinking`, first, unless it has that key, and as `reasoning_content`. Doing it twice changes
-// nothing.
+// AliasReasoning prepares a message as transformers does before rendering: a message with reasoning under any of its
+// keys also gets it as `thinking`, first, unless it already has that key, and as `reasoning_content`. Doing it twice
+// changes nothing.
 func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {
@@ -127,14 +127,14 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	return pyvalue.OfDict(out)
 }
 
-// Conversation makes Input.Messages from messages, normalised the way templates want them: null or absent content
+// Conversation builds Input.Messages from messages, normalised the way templates expect them: null or absent content
 // becomes an empty string, arguments that parse as an object become one with its keys in the model's order, and
-// reasoning gets the further keys of AliasReasoning.
+// reasoning gets the additional keys of AliasReasoning.
 func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }
 
-// RawConversation is like Conversation, but with all arguments as the sampled text, for templates that expect it.
+// RawConversation is like Conversation, but keeps all arguments as the sampled text, for templates that expect that.
 func RawConversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, true)
 }

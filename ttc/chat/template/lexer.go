@@ -98,7 +98,7 @@ func (l *lexer) advance(to int) {
 	l.pos = to
 }
 
-// root reads template data up to the next tag, and the tag.
+// root reads template data up to the next tag, and then the tag.
 func (l *lexer) root() {
 	start, at := l.pos, l.pos
 	for {
@@ -147,7 +147,7 @@ func (l *lexer) sign(at int) (byte, int) {
 	return 0, at
 }
 
-// named returns the position after the name of a tag and white space, or -1 if the tag has another name.
+// named returns the position after a tag's name and the white space around it, or -1 if the tag has a different name.
 func (l *lexer) named(at int, name string) int {
 	at = l.skipSpace(at)
 	if !strings.HasPrefix(l.src[at:], name) {
@@ -156,7 +156,7 @@ func (l *lexer) named(at int, name string) int {
 	return l.skipSpace(at + len(name))
 }
 
-// rawBegin returns the end of the rest of a raw tag, or -1. Unlike other tags it keeps the line break after it.
+// rawBegin returns the end of the rest of a raw tag, or -1. Unlike other tags, a raw tag keeps the line break after it.
 func (l *lexer) rawBegin(at int) int {
 	at = l.named(at, "raw")
 	switch {
@@ -345,7 +345,7 @@ func (l *lexer) operator() {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// digits returns the end of the digits that begin at a position.
+// digits returns the end of the run of digits that starts at a position.
 func (l *lexer) digits(at int) int {
 	for at < len(l.src) && isDigit(l.src[at]) {
 		at++

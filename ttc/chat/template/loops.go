@@ -222,7 +222,7 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) 
 	}
 }
 
-// loopTurn compiles one turn of a loop, for an item.
+// loopTurn compiles a loop's iteration for one item.
 func (c *compiler) loopTurn(
 	n *forNode, body *frame, loopVar variable, extended bool,
 ) func(st *state, loopValue, item val) flow {
@@ -238,7 +238,7 @@ func (c *compiler) loopTurn(
 	}
 }
 
-// loopVariable returns the variable `loop`, if something in the loop may use it.
+// loopVariable returns the variable `loop` if something in the loop may use it.
 func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, extended bool) {
 	if !undeclared(n.body, "loop")["loop"] {
 		return loopVar, false
@@ -246,7 +246,8 @@ func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, exte
 	return body.variable(body.sym.parameter("loop")), true
 }
 
-// loopElse compiles the part that runs if no turn ran to its end, as in jinja2; nil without one.
+// loopElse compiles the part that runs if no iteration ran to completion, as in jinja2. It returns nil if the loop
+// doesn't have one.
 func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	if n.otherwise == nil {
 		return nil
@@ -260,7 +261,7 @@ func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	}
 }
 
-// loopFilter compiles `for ... if test`: a generator, so tests run as items are requested.
+// loopFilter compiles `for ... if test` to a generator, so tests run as items are requested.
 func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, rest iterator) iterator {
 	if n.test == nil {
 		return nil

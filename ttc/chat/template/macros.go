@@ -61,7 +61,7 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 		r, _ := in.sym.find(p.name)
 		m.places = append(m.places, in.variable(r))
 	}
-	// The names above may have been scanned as ordinary ones; jinja2 analyses the node again for the same reason.
+	// The names above may have been scanned as ordinary ones; jinja2 reanalyses the node for the same reason.
 	m.enter = c.enter(in)
 	m.defaults = c.exprs(n.defaults, in)
 	m.body = c.body(n.body, in)
@@ -78,9 +78,8 @@ func (c *compiler) macroStatement(n *macroNode, f *frame) stmt {
 	}
 }
 
-// generation compiles transformers' {% generation %}: the body runs like a macro, and the range of its
-// text in the output is recorded. transformers gets the range wrong inside a macro or a set block; there, none is
-// recorded.
+// generation compiles transformers' {% generation %}: the body runs like a macro, and the range of its text in the
+// output is recorded. Inside a macro or a set block, where transformers gets the range wrong, none is recorded.
 func (c *compiler) generation(n *bodyNode, f *frame) stmt {
 	code := c.macro(n.macro, f)
 	at := n.at()
@@ -96,7 +95,7 @@ func (c *compiler) generation(n *bodyNode, f *frame) stmt {
 	}
 }
 
-// callMacro calls a macro with Python's and jinja2's rules for arguments.
+// callMacro calls a macro using Python's and jinja2's argument rules.
 func (st *state) callMacro(m *macro, a *args) val {
 	code := m.code
 	given := st.values(len(code.params))

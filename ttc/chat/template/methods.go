@@ -31,7 +31,8 @@ func plainMethod(name string, f func(st *state, v val) val) method {
 	}
 }
 
-// positional returns the arguments of a method without named parameters; missing ones are marked as such.
+// positional returns the arguments of a method that doesn't have named parameters; missing arguments are marked as
+// such.
 func (a *args) positional(name string, minArgs, maxArgs int) []val {
 	if len(a.names) > 0 {
 		throw("TypeError", "%s() takes no keyword arguments", name)

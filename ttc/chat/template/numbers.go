@@ -10,17 +10,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// parseInt is int(s), or false if that isn't an int of 64 bits written in ASCII digits alone.
+// parseInt is int(s). It returns false if the result isn't a 64-bit int written only in ASCII digits.
 func parseInt(s string) (int64, bool) {
 	i, err := strconv.ParseInt(strings.TrimFunc(s, pytext.IsSpace), 10, 64)
 	return i, err == nil
 }
 
-// parseFloat is float(s). A number with underscores or the digits of another script, which Python accepts, raises an
+// parseFloat is float(s). A number with underscores or digits from another script, which Python accepts, raises an
 // error here instead of counting as non-numeric.
 func parseFloat(s string) (float64, bool) {
 	s = strings.TrimFunc(s, pytext.IsSpace)
-	if strings.ContainsAny(s, "xXpP") { // Python reads no hexadecimal floats
+	if strings.ContainsAny(s, "xXpP") { // Python doesn't parse hexadecimal floats
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(s, 64)

@@ -57,7 +57,7 @@ func (st *state) joinItems(a, b val) []val {
 	return append(append(st.made.vals.take(len(x) + len(y))[:0], x...), y...)
 }
 
-// join2 is a + b for two texts. If one is Markup the other is escaped and the result is Markup.
+// join2 is a + b for two texts. If only one is Markup, the other is escaped and the result is Markup.
 func (st *state) join2(a, b val) val {
 	am, bm := isMarkup(a), isMarkup(b)
 	if am != bm {
@@ -164,7 +164,7 @@ func (st *state) numeric(op string, a, b val) val {
 	return missing
 }
 
-// whole returns an int as a machine word. Templates carry larger ints through, but can't compute with them.
+// whole returns an int as a machine word. Templates can pass larger ints through, but can't compute with them.
 func whole(v val) int64 {
 	i, ok := v.Int64()
 	if !ok {
@@ -200,7 +200,7 @@ func negate(v val, minus bool) val {
 	return pyvalue.Int(whole(v))
 }
 
-// holds is `a op b` for a comparison.
+// holds evaluates the comparison `a op b`.
 func (st *state) holds(op string, a, b val) bool {
 	st.step()
 	switch op {
@@ -236,7 +236,8 @@ func (st *state) hashes(key val) {
 	}
 }
 
-// costOf counts the work of comparing or printing a container, element by element, including nested ones.
+// costOf counts the work of comparing or printing a container: all its elements, including the elements of nested
+// containers.
 func (st *state) costOf(v val) { st.costAt(v, 0) }
 
 func (st *state) costAt(v val, depth int) {

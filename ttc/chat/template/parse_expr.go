@@ -382,7 +382,7 @@ func (p *parser) callArguments() arguments {
 	return a
 }
 
-// filters parses the filters that follow n; it returns n if there are none.
+// filters parses the filters that follow n. It returns n itself if none follow.
 func (p *parser) filters(n node) node {
 	for links := 0; p.skipOp("|"); links++ {
 		p.chain(links)

@@ -5,8 +5,8 @@ import "slices"
 const (
 	// maxNesting is the maximum nesting depth of expressions and blocks in a template.
 	maxNesting = 100
-	// maxChain is the maximum length of a chain that no parentheses interrupt: of operators of one precedence, of
-	// lookups and calls, or of filters and tests.
+	// maxChain is the maximum length of an unparenthesised chain of operators of the same precedence, of lookups and
+	// calls, or of filters and tests.
 	maxChain = 2000
 )
 
@@ -84,7 +84,8 @@ func (p *parser) enter(t token) {
 
 func (p *parser) leave() { p.depth-- }
 
-// statements parses until one of the end tags, which becomes the current token. Without end tags it parses to the end.
+// statements parses up to one of the end tags, which becomes the current token. Without end tags, it parses to the end
+// of the template.
 func (p *parser) statements(ends []string) []node {
 	p.enter(p.cur())
 	defer p.leave()
@@ -271,7 +272,7 @@ func (p *parser) macroStatement(t token) node {
 	return m
 }
 
-// callBlock parses the printing of a call that passes on the block's body as the argument caller.
+// callBlock parses a print of a call that receives the block's body as the argument caller.
 func (p *parser) callBlock(t token) node {
 	m := &macroNode{pos: pos(t.pos)}
 	if p.isOp("(") {

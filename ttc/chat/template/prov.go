@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Source is a field of a message (or a tool definition) that text comes from.
+// Source identifies the message field (or tool definition) that text comes from.
 type Source struct {
 	Message int    // index of the message, or FromTools
 	Field   string // "content", "content[0].text", "tool_calls[0].function.arguments.city"
@@ -19,8 +19,8 @@ type Source struct {
 // FromTools is Source.Message for text that comes from the tool definitions.
 const FromTools = -2
 
-// prov is the provenance of a text, carried as the tag of a value: its spans, as in a Result. A nil prov is template
-// text. For values such as numbers and None it has one empty span, the source of all text printed for the value.
+// prov is a text's provenance, carried as a value's tag: its spans, as in a Result. A nil prov means template text. For
+// values such as numbers and None, it has one empty span, the source of all text printed for the value.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -28,7 +28,7 @@ type prov struct {
 	escapes bool // some span is quoted
 }
 
-// rawProv returns the provenance of v, in which spans may be quoted; for copying whole texts.
+// rawProv returns v's provenance, which may contain quoted spans; use it to copy whole texts.
 func rawProv(v val) *prov {
 	if t := v.LeafTag(); t != nil {
 		p, _ := t.Of.(*prov)
@@ -37,7 +37,7 @@ func rawProv(v val) *prov {
 	return nil
 }
 
-// provOf returns the provenance of v without quoted spans: every part of the text can be located.
+// provOf returns v's provenance without quoted spans, so that every part of the text can be located.
 func provOf(v val) *prov {
 	p := rawProv(v)
 	if p == nil || !p.escapes {
@@ -60,7 +60,7 @@ func provOf(v val) *prov {
 	return out
 }
 
-// ClassName makes the repr of a Markup say that it is one.
+// ClassName makes a Markup's repr show that it is one.
 func (p *prov) ClassName() string {
 	if p != nil && p.markup {
 		return "Markup"
@@ -73,8 +73,8 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
-// asTag returns p in the form that values carry. Provenances of the input are shared between renders, which is safe:
-// asTag was called on them before, so it doesn't write to them again.
+// asTag returns p in the form that values carry. Provenances of the input are shared between renders. This is safe
+// because asTag has already been called on them, so it doesn't write to them again.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -82,7 +82,7 @@ func (p *prov) asTag() *pyvalue.Tag {
 	return &p.Tag
 }
 
-// str makes a str value.
+// str returns a str value.
 func str(s string, p *prov) val {
 	if p == nil {
 		return pyvalue.Str(s)
@@ -109,7 +109,8 @@ func markupProv(p *prov) *prov {
 	return &prov{spans: p.spans, escapes: p.escapes, markup: true}
 }
 
-// at returns the source of byte i of the text; for byte 0 of an empty one, as for a number, the value's own source.
+// at returns the source of byte i of the text. For byte 0 of an empty text, such as a number's, it returns the value's
+// own source.
 func (p *prov) at(i int) (*Source, int) {
 	if p == nil || len(p.spans) == 0 {
 		return nil, 0
@@ -128,7 +129,7 @@ func (p *prov) at(i int) (*Source, int) {
 	return s.Source, s.Offset + i - s.Start
 }
 
-// find returns the index of the span that contains byte i, or of the next one.
+// find returns the index of the span that contains byte i, or of the next span.
 func (p *prov) find(i int) int {
 	return sort.Search(len(p.spans), func(k int) bool { return p.spans[k].End > i })
 }
@@ -140,7 +141,7 @@ type provBuilder struct {
 	escapes bool
 }
 
-// add records that the next n bytes come from src, from byte off on; a nil src is the template.
+// add records that the next n bytes come from src, starting at byte off; a nil src is the template.
 func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	start := b.n
 	b.n += n
@@ -167,7 +168,8 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice records that the next bytes are bytes i to j of a text with provenance p, which lacks quoted spans.
+// addSlice records that the next bytes are bytes i to j of a text with provenance p, which doesn't contain quoted
+// spans.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {
@@ -199,7 +201,7 @@ func (b *provBuilder) addAll(p *prov, n int) {
 	b.n = start + n
 }
 
-// unquote records that the next bytes are s: the text of src from byte off on, escaped and between quotes.
+// unquote records that the next bytes are s: src's text starting at byte off, escaped and between quotes.
 func (b *provBuilder) unquote(s string, src *Source, off int) {
 	eachEscape(s, func(out, in int) {
 		if out == in && in > 0 {
@@ -211,7 +213,8 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 	})
 }
 
-// eachEscape walks a quoted text: plain runs, and escapes (and quotes), where out bytes encode in bytes of the text.
+// eachEscape walks a quoted text, calling f for each plain run and for each escape or quote, where out bytes encode in
+// bytes of the text.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
 	run := 1
@@ -236,7 +239,7 @@ func eachEscape(s string, f func(out, in int)) {
 	}
 }
 
-// escapeAt returns the length of the escape that s begins with, and of the UTF-8 it encodes.
+// escapeAt returns the length of the escape at the start of s, and of the UTF-8 it encodes.
 func escapeAt(s string) (out, in int) {
 	digits := 0
 	if len(s) > 1 {
@@ -256,7 +259,8 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of the collected spans; nil if there are none, because all of the text is the template's.
+// prov returns a copy of the collected spans. It returns nil if none were collected, because all of the text is the
+// template's.
 func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:
@@ -267,7 +271,7 @@ func (b *provBuilder) prov() *prov {
 	return &prov{spans: slices.Clone(b.spans), escapes: b.escapes}
 }
 
-// singleProv is a prov of one span.
+// singleProv is a prov with a single span.
 type singleProv struct {
 	prov
 	span [1]Span
@@ -304,7 +308,7 @@ func (b *builder) writeSlice(s string, p *prov, i, j int) {
 	b.p.addSlice(p, i, j)
 }
 
-// writeFrom appends s, all of which comes from byte i of a text with provenance p.
+// writeFrom appends s, all of which is derived from byte i of a text with provenance p.
 func (b *builder) writeFrom(s []byte, p *prov, i int) {
 	b.b = append(b.b, s...)
 	src, off := p.at(i)
@@ -340,7 +344,7 @@ type marker struct {
 	mode Mode
 }
 
-// mark is called when the output from dst on comes from v.
+// mark is called when the output starting at dst comes from v.
 func (m *marker) mark(v val, dst int) {
 	m.st.step()
 	m.st.checkRoom(dst - m.base + spanSize*(len(m.b.p.spans)-m.spans))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// directives are Go's layouts for the directives that chat templates use.
+// directives maps the directives that chat templates use to Go's layouts.
 var directives = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'B': "January", 'd': "02", 'e': "_2", 'm': "01", 'y': "06", 'Y': "2006",
 	'H': "15", 'I': "03", 'M': "04", 'S': "05", 'p': "PM", 'F': "2006-01-02", 'T': "15:04:05",

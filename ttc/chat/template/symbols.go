@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Scoping is jinja2's, decided at compile time: every frame (the template, the body of a loop, a macro, ...) knows
-// which names it loads and stores, and how a variable gets its first value on entry. The rules come from
-// jinja2/idtracking.py; its Python local is a slot of an activation record here.
+// Scoping is jinja2's, decided at compile time: every frame (the template, the body of a loop, a macro, ...) records
+// which names it loads and stores, and how a variable gets its initial value on entry. The rules come from
+// jinja2/idtracking.py; a Python local there is a slot in an activation record here.
 
 // funcScope is a scope that becomes one function: the template, a macro, a loop filter.
 type funcScope struct {
@@ -126,7 +126,7 @@ func (s *symbols) load(name string) {
 	}
 }
 
-// branch merges the effects of an if's branches: a name stored in any of them starts out with its value from outside.
+// branch merges the effects of an if's branches: a name stored in any of them starts out with its outer value.
 func (s *symbols) branch(branches []*symbols) {
 	var stores []string
 	for _, b := range branches {
@@ -170,7 +170,7 @@ func (s *symbols) scanNode(n node) {
 	case *nameNode:
 		switch n.use {
 		case useLoad:
-			if _, ok := s.find(n.name); !ok && n.name == "self" { // jinja2's own, which has the template's blocks
+			if _, ok := s.find(n.name); !ok && n.name == "self" { // jinja2's own, which contains the template's blocks
 				throwAt(n.at(), unsupportedError, "the variable self is not supported in chat templates")
 			}
 			s.load(n.name)
@@ -226,7 +226,7 @@ func (s *symbols) scanParams(target node) {
 	}
 }
 
-// undeclared reports which of names the nodes load without having stored them first.
+// undeclared reports which of the names are loaded by nodes before being stored.
 func undeclared(nodes []node, names ...string) map[string]bool {
 	found, left := map[string]bool{}, map[string]bool{}
 	for _, n := range names {
@@ -255,7 +255,7 @@ func undeclared(nodes []node, names ...string) map[string]bool {
 	return found
 }
 
-// contains reports whether a node of the tree satisfies is.
+// contains reports whether any node in the tree satisfies is.
 func contains(nodes []node, is func(node) bool) bool {
 	return slices.ContainsFunc(nodes, func(n node) bool { return is(n) || contains(children(n), is) })
 }

@@ -20,7 +20,7 @@ type Template struct {
 	from []string // the variables it reads, in the order of state.given
 }
 
-// maxSource is the size in bytes of the largest template that Compile accepts. The largest stock template has 20 KiB.
+// maxSource is the size in bytes of the largest template that Compile accepts. The largest stock template is 20 KiB.
 const maxSource = 1 << 20
 
 // Compile compiles a chat template. The error is an *Error.
@@ -55,8 +55,8 @@ func Compile(src string) (t *Template, err error) {
 // Limits bound what one render may do. A field of zero or less means its default.
 type Limits struct {
 	Steps int64 // operations, 30 million by default: a few seconds' worth of any kind
-	Bytes int64 // text and lists made, printed or not: 256 MiB by default
-	Depth int   // nested calls of macros: 200 by default
+	Bytes int64 // text and lists created, printed or not: 256 MiB by default
+	Depth int   // nested macro calls: 200 by default
 }
 
 func (l Limits) orDefault() Limits {
@@ -77,8 +77,8 @@ var DefaultNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // Input is the input of a template.
 type Input struct {
-	Messages            []pyvalue.Value // one dict per message, as made by Conversation or ParseMessages
-	Tools               pyvalue.Value   // a list as made by ToolList or ParseTools, or None
+	Messages            []pyvalue.Value // one dict per message, as returned by Conversation or ParseMessages
+	Tools               pyvalue.Value   // a list as returned by ToolList or ParseTools, or None
 	AddGenerationPrompt bool
 	Kwargs              *pyvalue.Dict // additional variables: bos_token, enable_thinking, documents, ...; may be nil
 	Now                 time.Time     // the time that strftime_now reads; DefaultNow if zero
@@ -88,7 +88,7 @@ type Input struct {
 // Span is a run of the output and its origin. Text outside all spans is the template's own.
 type Span struct {
 	chat.Span      // bytes of Result.Text
-	*Source        // shared by the spans of a field
+	*Source        // shared by all spans of a field
 	Offset    int  // byte of the field's text at which the run starts
 	Mode      Mode // how the run's bytes are derived from the field's
 }
@@ -98,13 +98,13 @@ type Mode uint8
 
 // The modes.
 const (
-	// Linear: the run is the field's bytes from Offset on, one for one (possibly changed in a way that preserves
+	// Linear: the run is the field's bytes starting at Offset, one for one (possibly changed in a way that preserves
 	// lengths, as most case changes do).
 	Linear Mode = iota
-	// Flat: the whole run comes from Offset: an escape, a number, the punctuation of an object.
+	// Flat: the whole run comes from Offset. Examples are an escape, a number, or the punctuation of an object.
 	Flat
-	// Quoted: the run is the field's text from Offset on as written by JSON or Python's repr, with quotes and escapes.
-	// Exact splits it up.
+	// Quoted: the run is the field's text starting at Offset as written by JSON or Python's repr, with quotes and
+	// escapes. Exact splits it up.
 	Quoted
 )
 
@@ -117,7 +117,7 @@ type Result struct {
 	heads *heads // see Head
 }
 
-// Exact iterates over the spans with every quoted one split into linear and flat ones.
+// Exact iterates over the spans, splitting every quoted span into linear and flat ones.
 func (r *Result) Exact() iter.Seq[Span] {
 	return func(yield func(Span) bool) {
 		for _, s := range r.Spans {
@@ -148,12 +148,12 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 // (raise_exception), used something undefined, or exceeded a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
-// Room is memory for results, used by one render after another. The zero value is ready. It is not safe for concurrent
-// use.
+// Room is memory for results that successive renders reuse. The zero value is ready to use. It is not safe for
+// concurrent use.
 type Room struct{ out builder }
 
 // RenderIn is like Render, but puts the result in room, replacing the previous one: a caller that is done with each
-// result before making the next leaves nothing to the garbage collector. The result's text and spans are valid until
+// result before rendering the next leaves nothing to the garbage collector. The result's text and spans are valid until
 // the room's next render.
 func (t *Template) RenderIn(room *Room, in Input) (Result, error) { return t.renderIn(room, in, nil) }
 

@@ -32,7 +32,7 @@ var tests = map[string]testFunc{
 	"<=": operatorTest("<="), "le": operatorTest("<="),
 }
 
-// testNamed returns the test with the given name, or nil if there is none.
+// testNamed returns the test with the given name, or nil if it doesn't exist.
 func testNamed(name string) testFunc {
 	is := plainTests[name]
 	if is == nil {

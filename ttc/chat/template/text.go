@@ -30,7 +30,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	return st.cut(v, i, j)
 }
 
-// stripped returns the byte range that remains of a text after removing the characters that in accepts from its sides;
+// stripped returns the byte range of a text that remains after removing the characters that in accepts from its ends;
 // plain is set if they are white space.
 func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
@@ -78,7 +78,7 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 	st.spend(len(s))
 	st.countScan(s)
 	out := make([]byte, 0, len(s))
-	aligned := true // every character kept its length, so the provenance still fits
+	aligned := true // every character kept its length, so the provenance is still valid
 	eachRune(s, func(at int, r rune, size int) {
 		n := len(out)
 		out = f(out, at, r)
@@ -171,7 +171,7 @@ func (st *state) title(v val) val {
 	})
 }
 
-// titleWords is jinja2's title filter: every text after white space or one of - ( { [ < begins with a capital.
+// titleWords is jinja2's title filter: the first character after white space or one of - ( { [ < becomes a capital.
 func (st *state) titleWords(v val) val {
 	s, rest := v.Text(), 0 // rest is the start of the word's second character
 	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
@@ -186,7 +186,7 @@ func (st *state) titleWords(v val) val {
 
 func isWordBreak(r rune) bool { return pytext.IsSpace(r) || strings.ContainsRune("-({[<", r) }
 
-// escape is markupsafe.escape: HTML's five characters; a Markup is unchanged.
+// escape is markupsafe.escape: it escapes HTML's five special characters and leaves a Markup unchanged.
 func (st *state) escape(v val) val {
 	if isMarkup(v) {
 		return v

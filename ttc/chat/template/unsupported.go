@@ -8,7 +8,7 @@ import (
 )
 
 // The names below exist in jinja2 or Python, but no public chat template uses them. A template that does gets an error
-// that says so; without the lists, jinja2's rule for unknown names would apply, which may yield an empty text.
+// that says so; without the lists, jinja2's rule for unknown names would apply, which may produce an empty text.
 
 var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape groupby " +
 	"max pprint random reverse round slice striptags sum truncate urlencode urlize wordcount wordwrap xmlattr")
@@ -31,14 +31,14 @@ var unsupportedAttributes = map[pyvalue.Kind][]string{
 	pyvalue.KindFloat: numberNames,
 }
 
-// unsupportedError is the class of errors about the parts of jinja2 that this engine doesn't support.
+// unsupportedError is the class of errors about parts of jinja2 that this engine doesn't support.
 const unsupportedError = "UnsupportedError"
 
 func throwUnsupported(what string) {
 	throw(unsupportedError, "%s is not supported in chat templates", what)
 }
 
-// refuse raises an error about arguments that jinja2 has and this engine doesn't support: the named ones, and
+// refuse raises an error about arguments that jinja2 accepts but this engine doesn't support: the named ones, and
 // positional ones after the first few.
 func (a *args) refuse(fn string, few int, names ...string) {
 	for _, name := range names {

@@ -12,7 +12,7 @@ import (
 
 type val = pyvalue.Value
 
-// missing is the value of a variable that was never set, and of an argument that was not given.
+// missing is the value of an unset variable or an omitted argument.
 var missing = pyvalue.OfSentinel(&absent{})
 
 type absent struct{ _ byte }
@@ -53,7 +53,7 @@ func asUndefined(v val) *undefined {
 	return u
 }
 
-// raise raises the error for a use of the value that jinja2 doesn't allow.
+// raise raises the error for a use of the value that jinja2 forbids.
 func (u *undefined) raise() {
 	switch {
 	case u.unsafe:
@@ -94,7 +94,7 @@ func reprOf(v val) string {
 	return s
 }
 
-// isSmall reports whether v has at most that many parts and bytes.
+// isSmall reports whether v has at most parts parts and bytes in total.
 func isSmall(v val, parts *int) bool {
 	if *parts -= 1 + len(v.Text()); *parts < 0 {
 		return false
@@ -124,7 +124,7 @@ type namespace struct{ attrs *pyvalue.Dict }
 
 func (*namespace) TypeName() string { return "Namespace" }
 
-// AppendRepr prints a namespace with its content.
+// AppendRepr prints a namespace along with its content.
 func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
 	dst, err := pyvalue.AppendReprAt(append(dst, "<Namespace "...), pyvalue.OfDict(n.attrs), mark, depth)
 	return append(dst, '>'), err
@@ -151,7 +151,7 @@ const address = "0x7f0000000000"
 
 func (c *callable) TypeName() string { return string(c.kind) }
 
-// Repr prints a callable with neither its receiver nor an address.
+// Repr prints a callable without its receiver or address.
 func (c *callable) Repr() string {
 	if c.kind == classKind {
 		return "<class '" + c.name + "'>"
@@ -234,7 +234,7 @@ func or(v, otherwise val) val {
 // iterator yields the items of an iterable.
 type iterator struct {
 	items []val              // remaining items, if all are known
-	draw  func() (val, bool) // for one that makes items on demand; else nil
+	draw  func() (val, bool) // for an iterator that produces items on demand; else nil
 }
 
 func (it *iterator) next() (val, bool) {
@@ -259,7 +259,7 @@ type generator struct {
 
 func (*generator) TypeName() string { return "generator" }
 
-// Repr prints an address as Python does, always the same one.
+// Repr prints an address as Python does, but always the same one.
 func (g *generator) Repr() string { return "<generator object " + g.name + " at " + address + ">" }
 
 // maxGenerators is the maximum number of generators that may draw from one another.
@@ -286,7 +286,7 @@ func (d *dictView) TypeName() string { return "dict_" + d.kind }
 func (d *dictView) Truth() bool      { return d.dict.Len() > 0 }
 func (d *dictView) Unhashable() bool { return d.kind != "values" }
 
-// AppendRepr prints a view with its content.
+// AppendRepr prints a view along with its content.
 func (d *dictView) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]byte, error) {
 	dst = append(append(dst, d.TypeName()...), '(')
 	dst, err := pyvalue.AppendReprAt(dst, pyvalue.NewList(d.items()), mark, depth)
@@ -320,7 +320,7 @@ func (r *rangeObject) Truth() bool    { return r.len() > 0 }
 func (r *rangeObject) at(i int64) val { return pyvalue.Int(r.start + i*r.step) }
 func (r *rangeObject) Hash() string   { return fmt.Sprint("range", r.normal()) }
 
-// normal returns equal values for ranges over the same numbers.
+// normal returns a normal form, equal for ranges over the same numbers.
 func (r *rangeObject) normal() [3]int64 {
 	switch n := r.len(); n {
 	case 0:
@@ -344,7 +344,7 @@ func (r *rangeObject) Repr() string {
 	return fmt.Sprintf("range(%d, %d, %d)", r.start, r.stop, r.step)
 }
 
-// length is len(v), or false if Python says that it lacks one.
+// length is len(v), or false if v doesn't have a length in Python.
 func length(v val) (int, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:
@@ -381,7 +381,7 @@ func isIterable(v val) bool {
 	return false
 }
 
-// iterate returns an iterator over v, or false if Python says that it isn't iterable.
+// iterate returns an iterator over v, or false if v isn't iterable in Python.
 func (st *state) iterate(v val) (iterator, bool) {
 	switch v.Kind() {
 	case pyvalue.KindStr:

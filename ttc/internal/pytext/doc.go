@@ -1,4 +1,4 @@
-// Package pytext is Python's view of text: the code points of WTF-8, with the properties and cases they have in CPython
+// Package pytext is Python's view of text: the code points of WTF-8, with their properties and case mappings in CPython
 // 3.11.
 //
 // Character properties follow Unicode 14.0, which CPython 3.11 ships. Go's tables are newer: a character unknown to

@@ -31,7 +31,7 @@ func Len(s string) int {
 	return n
 }
 
-// ByteIndex returns the byte offset of code point i of s; len(s) for i at or past the end.
+// ByteIndex returns the byte offset of code point i in s, or len(s) if i is at or past the end.
 func ByteIndex(s string, i int) int {
 	if i <= 0 {
 		return 0

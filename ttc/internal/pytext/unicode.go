@@ -10,8 +10,8 @@ func IsPrintable(r rune) bool {
 	if r < 0x7f {
 		return r >= ' '
 	}
-	// printable holds the first code point of every run, alternately printable and not; a run that starts at an even
-	// index is printable.
+	// printable holds the first code point of every run. Runs alternate between printable and not; a run that starts at
+	// an even index is printable.
 	n := sort.Search(len(printable), func(i int) bool { return printable[i] > r })
 	return n%2 == 1
 }

@@ -18,10 +18,10 @@ const (
 	NATFile = nat.FileName
 )
 
-// NATConfig is the configuration of the source of type NATType.
+// NATConfig is the configuration for sources of type NATType.
 type NATConfig = nat.Config
 
-// NAT returns the factory of the source of type NATType.
+// NAT returns the factory for sources of type NATType.
 func NAT() source.Factory { return nat.Factory() }
 
 // NoMatch explains why no TTC_END step has the wanted name; it returns "" if one has it.
@@ -36,13 +36,13 @@ type EndpointConfig = endpoint.Config
 // Endpoint returns the factory of the source whose configuration is an EndpointConfig.
 func Endpoint() source.Factory { return endpoint.Factory() }
 
-// TracesConfig is the configuration of the source of agent runs in the OpenAI chat format.
+// TracesConfig is the configuration of the source for agent runs in the OpenAI chat format.
 type TracesConfig = traces.Config
 
 // TracesDecoder decodes traces in memory as the source of TracesConfig reads them.
 type TracesDecoder = traces.Decoder
 
-// ScoresConfig is `dataset.scores`: files with scores of the examples.
+// ScoresConfig is `dataset.scores`: files with the examples' scores.
 type ScoresConfig = scores.Config
 
 // Scores holds the scores from score files.
@@ -57,7 +57,7 @@ type ScoreRules = scores.Rules
 // Found describes how an input is read.
 type Found = detect.Found
 
-// Survey describes the examples of an input.
+// Survey describes the examples in an input.
 type Survey = detect.Survey
 
 // UnknownError is the error for an input that no source recognises.
@@ -69,7 +69,7 @@ type AmbiguousError = detect.AmbiguousError
 // MapTakes lists the names that a user can map to keys of an input.
 const MapTakes = detect.MapTakes
 
-// ErrEmpty is the error for an input without content.
+// ErrEmpty is the error for empty input.
 var ErrEmpty = detect.ErrEmpty
 
 // NewTracesDecoder returns a decoder for a configuration.
@@ -88,14 +88,14 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return detect.ReadHead(ctx, path)
 }
 
-// Choose shows the sources the head of an input and asks how they would read it. only names the single source to ask;
-// empty means all of them.
+// Choose asks the sources how they would read an input, given its head. only names the single source to ask; empty
+// means all sources.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return detect.Choose(all, only, h)
 }
 
-// Recognize determines how a file is read: by its entries or by the entries of the list that the file wraps. given are
-// the settings that the user named; only is as in Choose.
+// Recognize determines how a file is read: by its entries or by the entries of the list that the file wraps. given
+// holds the settings that the user specified; only is as in Choose.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {

@@ -24,8 +24,8 @@ type Bed struct {
 	runs    int
 }
 
-// newBed makes a folder below dir and generates an input in it. If dir is empty it uses an in-memory file system if
-// there is one, so that the disk is not measured. Close removes the folder.
+// newBed creates a folder below dir and generates an input in it. If dir is empty, it uses an in-memory file system
+// where possible, so that the disk is not measured. Close removes the folder.
 func newBed(program, dir string, s Shape) (*Bed, error) {
 	if dir == "" {
 		if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
@@ -56,8 +56,8 @@ func newBed(program, dir string, s Shape) (*Bed, error) {
 // Close removes the folder.
 func (b *Bed) Close() error { return os.RemoveAll(b.Dir) }
 
-// Run executes a run on the input, and returns its usage and the size of the data set that it wrote, in bytes. It
-// removes the data set.
+// Run executes a run on the input and returns its usage and the size in bytes of the data set it wrote. It removes the
+// data set.
 func (b *Bed) Run(ctx context.Context, formats ...string) (Usage, int64, error) {
 	return b.run(ctx, []string{"--from", b.Input}, formats)
 }
@@ -80,7 +80,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 }
 
 // RunPipe executes a run on input that is piped as it is generated, so the input may be larger than any disk. It
-// returns the run's usage and the number of bytes of input.
+// returns the run's usage and the input size in bytes.
 func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, int64, error) {
 	pipe := filepath.Join(b.Dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {

@@ -20,7 +20,7 @@ type Shape struct {
 // Standard is the shape that NAT was measured on: 88 MiB.
 var Standard = Shape{Examples: 2000, Turns: 3, Candidates: 8, Seed: 20261120}
 
-// Records returns the number of pairs that a run makes from an input of this shape if no scores are equal.
+// Records returns the number of pairs that a run builds from an input of this shape if no scores are equal.
 func (s Shape) Records() int64 {
 	return int64(s.Examples) * int64(s.Turns) * int64(s.Candidates) * int64(s.Candidates-1) / 2
 }
@@ -33,8 +33,8 @@ var words = []string{
 	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result",
 }
 
-// Generate writes a file of the shape as NAT writes it: indented by two, with non-ASCII text unescaped. The same shape
-// yields the same bytes. One example is in memory at a time, so the file may be larger than memory.
+// Generate writes a file of the given shape as NAT would: indented by two, with non-ASCII text unescaped. The same
+// shape yields the same bytes. Only one example is in memory at a time, so the file may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
 	s.PromptBytes = cmp.Or(s.PromptBytes, 600)
 	if s.OutputBytes == 0 {
@@ -55,7 +55,7 @@ func Generate(w io.Writer, s Shape) error {
 		}
 	}
 	if s.Examples == 0 {
-		_ = out.WriteByte('[') // the writer keeps errors, and Flush returns the first
+		_ = out.WriteByte('[') // the writer remembers errors, and Flush returns the first
 	}
 	_, _ = out.WriteString("\n]")
 	return out.Flush()

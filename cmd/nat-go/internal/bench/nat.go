@@ -21,7 +21,7 @@ var natScript []byte
 // nvidia-nat-eval, nvidia-nat-nemo-customizer). If it is not set, python3 is tried.
 const PythonVariable = "NATGO_NAT_PYTHON"
 
-// findPython returns a Python with NAT installed, or "" and the reason that there is none.
+// findPython returns a Python with NAT installed, or "" and the reason it found none.
 func findPython(ctx context.Context) (python, why string) {
 	named := os.Getenv(PythonVariable)
 	python = cmp.Or(named, "python3")

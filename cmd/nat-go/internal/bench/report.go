@@ -25,14 +25,15 @@ type Options struct {
 
 // Report holds the results of Run.
 type Report struct {
-	Machine   string  `json:"machine"`
-	Input     int64   `json:"input_bytes"`
-	Records   int64   `json:"records"` // Shape.Records of the input
-	Rows      int64   `json:"row_bytes"`
-	Results   []Line  `json:"results"`
-	OverNAT   float64 `json:"times_nat,omitempty"`         // NAT's time divided by ours
-	NoNAT     string  `json:"nat_not_measured,omitempty"`  // why NAT was not measured
-	OverFloor float64 `json:"times_write_floor,omitempty"` // our time over the time of writing and syncing the same bytes
+	Machine string  `json:"machine"`
+	Input   int64   `json:"input_bytes"`
+	Records int64   `json:"records"` // Shape.Records of the input
+	Rows    int64   `json:"row_bytes"`
+	Results []Line  `json:"results"`
+	OverNAT float64 `json:"times_nat,omitempty"`        // NAT's time divided by ours
+	NoNAT   string  `json:"nat_not_measured,omitempty"` // why NAT was not measured
+	// our time divided by the time to write and sync the same bytes
+	OverFloor float64 `json:"times_write_floor,omitempty"`
 	Dir       string  `json:"-"`
 }
 
@@ -43,7 +44,7 @@ type Line struct {
 	CPUSeconds       float64 `json:"cpu_seconds,omitempty"`
 	MBPerSecond      float64 `json:"mb_per_s"`
 	RecordsPerSecond float64 `json:"records_per_s"`
-	PeakMiB          float64 `json:"peak_mib,omitempty"` // of all processes together
+	PeakMiB          float64 `json:"peak_mib,omitempty"` // total over all processes
 }
 
 // Run measures the main job, and NAT if it is installed, and prints a table or JSON.
@@ -60,7 +61,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	return r.print(w)
 }
 
-// measureAll measures nat-go, writing, and NAT in turn in every round, then a stream if one is wanted.
+// measureAll measures nat-go, writing, and NAT in turn in every round, then a stream if requested.
 func measureAll(ctx context.Context, o Options) (*Report, error) {
 	b, err := newBed(o.Program, o.Dir, o.Shape)
 	if err != nil {
@@ -112,7 +113,7 @@ func measureAll(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// stream adds a run of a large input from a pipe.
+// stream adds a run on a large input from a pipe.
 func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 	s := o.Shape.Scaled(o.Stream*1e9, b.Bytes)
 	u, bytes, err := b.RunPipe(ctx, s, "customizer")
@@ -139,7 +140,7 @@ func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	}
 }
 
-// median returns the usage with the median time, and the largest peak of all.
+// median returns the usage with the median time, and with the largest peak of all.
 func median(us []Usage) Usage {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b Usage) int { return int(a.Wall - b.Wall) })

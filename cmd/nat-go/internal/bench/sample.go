@@ -15,8 +15,8 @@ import (
 type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration // user plus system time
-	// Peak is the maximum of the resident bytes of all processes together, sampled. On systems other than Linux it
-	// counts only the largest process.
+	// Peak is the sampled maximum of the resident bytes of all processes together. On systems other than Linux, it
+	// covers only the largest process.
 	Peak int64
 }
 
@@ -25,7 +25,7 @@ const (
 	lookEvery   = 10 // samples per search for new processes
 )
 
-// measure runs a command to its end. Its output is part of the error if it fails.
+// measure runs a command to completion. If the command fails, its output is part of the error.
 func measure(cmd *exec.Cmd) (Usage, error) {
 	var text bytes.Buffer
 	if cmd.Stdout == nil {
@@ -53,7 +53,8 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 }
 
 // watch samples the memory of a process and its descendants until it is stopped, and returns the peak. It must not take
-// CPU time from them: files stay open, and the search for new processes, which visits every thread, is done less often.
+// CPU time from them, so files are kept open, and the search for new processes, which visits every thread, runs less
+// often.
 func watch(pid int, stop <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -80,7 +81,7 @@ func watch(pid int, stop <-chan struct{}) (peak int64) {
 	}
 }
 
-// find opens the memory statistics of a process and all its descendants in /proc, which other systems than Linux lack.
+// find opens the memory statistics of a process and all its descendants in /proc, which only Linux has.
 func find(known map[int]*os.File, pid int) {
 	if known[pid] == nil {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/statm", pid))
@@ -100,7 +101,7 @@ func find(known map[int]*os.File, pid int) {
 	}
 }
 
-// resident returns the resident memory, in bytes, according to the statistics of a process, or 0 once it is gone.
+// resident returns a process's resident memory in bytes according to its statistics, or 0 once it is gone.
 func resident(statm *os.File) int64 {
 	var text [128]byte
 	n, _ := statm.ReadAt(text[:], 0)

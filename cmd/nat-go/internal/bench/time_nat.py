@@ -1,6 +1,6 @@
 """Times what NAT does between a finished evaluation and the files its trainer uploads, with NAT's own classes.
 
-usage: time_nat.py WORKFLOW_OUTPUT.json OUTPUT_FOLDER; prints the seconds, imports not counted, and the peak memory in
+usage: time_nat.py WORKFLOW_OUTPUT.json OUTPUT_FOLDER; prints the seconds, not counting imports, and the peak memory in
 bytes.
 """
 import asyncio

@@ -22,29 +22,29 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// PluginName is the name that the plugin with the built-in builders gives itself.
+// PluginName is the name by which the plugin with the built-in builders identifies itself.
 const PluginName = "nat-go"
 
 // ServeCommand is the hidden command that serves the built-in builders.
 const ServeCommand = "plugin-serve"
 
-// NATPairs is the name under which NAT's own algorithm is served: the dpo_traj_builder of --compat nat.
+// NATPairs is the name under which NAT's own algorithm is served for --compat nat, in place of dpo_traj_builder.
 const NATPairs = "dpo_traj_builder.natcompat"
 
-// Sources returns the types of source.
+// Sources returns the source types.
 func Sources() []source.Factory { return readers.Factories() }
 
-// Source returns the source with a `_type`.
+// Source returns the source with the given `_type`.
 func Source(typ string) (source.Factory, bool) {
 	return find(Sources(), func(f source.Factory) bool { return f.Type == typ })
 }
 
-// adapters returns the types of trainer adapter.
+// adapters returns the trainer adapter types.
 func adapters() []trainers.Factory {
 	return []trainers.Factory{files.Factory(), customizer.Factory(), exec.Factory(), atropos.Factory()}
 }
 
-// Adapter returns the trainer adapter with a `_type`.
+// Adapter returns the trainer adapter with the given `_type`.
 func Adapter(typ string) (trainers.Factory, bool) {
 	return find(adapters(), func(f trainers.Factory) bool { return f.Type == typ })
 }
@@ -56,7 +56,7 @@ func find[F any](all []F, is func(F) bool) (f F, ok bool) {
 	return f, false
 }
 
-// Builder returns the built-in builder with a name.
+// Builder returns the built-in builder with the given name.
 func Builder(name string) (sdk.Factory, bool) {
 	return find(allBuilders(), func(f sdk.Factory) bool { return f.Info().Name == name })
 }
@@ -64,7 +64,7 @@ func Builder(name string) (sdk.Factory, bool) {
 // Builders returns the built-in builders that a configuration can name.
 func Builders() []sdk.Factory { return slices.Clone(allBuilders()) }
 
-// allBuilders makes the list on first use, because deriving the schema of each builder's settings takes time.
+// allBuilders builds the list on first use, because deriving the schema of each builder's settings takes time.
 var allBuilders = sync.OnceValue(func() []sdk.Factory {
 	return []sdk.Factory{
 		sdk.New(dpo.Info(), func(c *dpo.Config) (builders.Builder, error) { return dpo.New(*c) }),

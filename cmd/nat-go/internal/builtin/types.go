@@ -11,7 +11,7 @@ import (
 // them out gets a warning.
 var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
 
-// Types returns the types of component that a configuration may name.
+// Types returns the component types that a configuration may name.
 func Types() config.Types {
 	t := config.Types{
 		Sources:  map[string]config.Component{},

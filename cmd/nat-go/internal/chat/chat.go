@@ -21,7 +21,8 @@ const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
-	// answer appends the members of the answer to a line, except "ok". The error explains why there is no answer.
+	// answer appends the members of the answer to a line, except "ok". The error explains why the request can't be
+	// answered.
 	answer(dst, line []byte) ([]byte, error)
 }
 
@@ -29,8 +30,8 @@ type Answerer interface {
 //
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
-// with the place in the template if the template refused the request, else 0. Answers of Tokens lack line and column.
-// The error comes from reading or writing, or is a *Refused returned after the last line.
+// with the position in the template if the template refused the request, else 0. Answers from Tokens lack line and
+// column. The error comes from reading or writing, or is a *Refused returned after the last line.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte
@@ -44,14 +45,14 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 			dst = appendRefusal(dst[:0], err, !plain)
 		}
 		dst = append(dst, "}\n"...)
-		_, _ = w.Write(dst) // the writer keeps errors, and Flush returns the first
+		_, _ = w.Write(dst) // the writer remembers errors, and Flush returns the first
 		return err
 	})
 }
 
-// requests calls answer with each request, counted from 1, or with the reason that it can't be read; answer returns an
-// error if the request was refused. It calls flush before waiting for a line, so a client can wait for each answer
-// before its next request.
+// requests calls answer with each request, counted from 1, or with the reason it can't be read. answer returns an error
+// if the request was refused. requests calls flush before waiting for a line, so a client can wait for each answer
+// before sending its next request.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0
@@ -96,7 +97,8 @@ type invalid struct{ error }
 
 func (e invalid) Unwrap() error { return e.error }
 
-// appendRefusal appends an error answer up to, but not including, its last brace; placed adds the line and column.
+// appendRefusal appends an error answer up to, but not including, its last brace. If placed is set, it includes the
+// line and column.
 func appendRefusal(dst []byte, err error, placed bool) []byte {
 	code, text, line, column := "bad_request", err.Error(), 0, 0
 	var t *template.Error

@@ -13,19 +13,19 @@ import (
 
 // Mask answers with the tokens of a conversation and a mask of the trained ones.
 //
-// A request is the same as for Render. An answer has
+// Requests are the same as for Render. An answer contains
 //
 //	"ids":[...],"mask":[...],"straddle":false,"unstable":[message,...],"filler":[[start,end],...]
 //
-// mask has one item per id. unstable lists the assistant messages that the render does not show as they were sampled;
-// filler has UTF-8 byte ranges of the text.
+// mask has one item per id. unstable lists the assistant messages that are not rendered as they were sampled. filler
+// contains UTF-8 byte ranges of the text.
 type Mask struct {
 	Tokenizer *tokenizer.Tokenizer
 	Template  *turns.Renderer
-	Vars      *pyvalue.Dict // template variables; a request's kwargs are added to these
+	Vars      *pyvalue.Dict // template variables, to which a request's kwargs are added
 	Now       time.Time     // what strftime_now shows
-	// Rows answers with the content of token rows: look-alikes in content stay text; filler and straddling tokens are
-	// not trained. Otherwise the answer is the plain render as Hugging Face encodes it: look-alikes become special
+	// Rows answers with the content of token rows: look-alikes in content remain text, and filler and straddling tokens
+	// are not trained. Otherwise the answer is the plain render as Hugging Face encodes it: look-alikes become special
 	// tokens, and a token is in the mask if it overlaps any character of a turn, including filler.
 	Rows bool
 
@@ -116,7 +116,7 @@ func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) 
 	return enc, err
 }
 
-// conversation returns the conversation of a request, and the renderer with its variables: the template's own and the
+// conversation returns a request's conversation, and the renderer with its variables: the template's own and the
 // request's kwargs, which may include add_generation_prompt.
 func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, error) {
 	q, err := parseRequest(line)
@@ -142,7 +142,7 @@ func (m *Mask) conversation(line []byte) (*turns.Conversation, *turns.Renderer, 
 	return c, r, err
 }
 
-// renderer returns the template's renderer with these variables. It keeps the last one, since consecutive requests tend
+// renderer returns the template's renderer for these variables. It keeps the last one, since consecutive requests tend
 // to have the same variables.
 func (m *Mask) renderer(vars *pyvalue.Dict) (*turns.Renderer, error) {
 	key, err := pyvalue.Repr(pyvalue.OfDict(vars))

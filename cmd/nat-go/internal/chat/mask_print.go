@@ -15,7 +15,7 @@ import (
 )
 
 // Print answers requests as text: the tokens of each conversation, their owners, and whether they are the model's own,
-// with the reason if not. It returns the errors of Answer.
+// with the reason if not. It returns the same errors as Answer.
 func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	t := terminal.For(out)
 	return requests(in, t.Flush, func(n int, line []byte, err error) error {
@@ -45,12 +45,12 @@ func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 		for _, note := range k.notes() {
 			fmt.Fprintln(t, "  note: "+note)
 		}
-		_ = side.Print(t, look) // the terminal's writer keeps write errors
+		_ = side.Print(t, look) // the terminal's writer remembers write errors
 		return nil
 	})
 }
 
-// notes returns remarks that the tokens themselves don't show.
+// notes returns remarks on anything that the tokens themselves don't show.
 func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))

@@ -13,12 +13,12 @@ import (
 // Render answers with the text that a template renders.
 //
 // A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}. Unless Normalise is set, the conversation
-// is rendered as transformers would: reasoning gets its aliases, and nothing else is changed. An answer has
+// is rendered as in transformers: reasoning gets its aliases, and nothing else is changed. An answer contains
 //
 //	"text":"...","spans":[{"start","end","message","field"},...],"generations":[[start,end],...]
 //
-// Positions are UTF-8 bytes of the text. Text that no span covers comes from the template, its variables or the tools.
-// generations is present if the template marks the model's own text.
+// Positions are UTF-8 byte offsets in the text. Text that no span covers comes from the template, its variables or the
+// tools. generations is present if the template marks the model's own text.
 type Render struct {
 	Now       time.Time // what strftime_now shows
 	Normalise bool      // prepare messages as for traces (template.Conversation)
@@ -66,7 +66,7 @@ func (r *Render) answer(dst, line []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// asTraces reads the messages of a request as if they came from a trace.
+// asTraces reads a request's messages as if they came from a trace.
 func asTraces(line []byte) ([]pyvalue.Value, error) {
 	raw, _ := json.Raw(line).Get("messages") // cannot fail: the line has been parsed
 	messages, err := chat.ParseMessages(raw)
@@ -76,7 +76,7 @@ func asTraces(line []byte) ([]pyvalue.Value, error) {
 	return template.Conversation(messages)
 }
 
-// appendSpans writes the spans that come from messages; adjacent ones from the same field are joined.
+// appendSpans writes the spans that come from messages, joining adjacent ones from the same field.
 func appendSpans(dst []byte, spans []template.Span) []byte {
 	first := true
 	for i := 0; i < len(spans); {

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Tokens answers with the ids of a text.
+// Tokens answers with a text's token ids.
 //
 // A request is {"text": "...", "add_special_tokens": true}, where add_special_tokens defaults to true, as in Hugging
 // Face; other keys are ignored. Special tokens in the text are parsed. An answer has "ids" and, in UTF-8 bytes,

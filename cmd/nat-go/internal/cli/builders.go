@@ -37,7 +37,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument for a program named by its path (repeatable)")
 }
 
-// load reads the catalog of the selected plugins, and prints what it finds wrong with the configuration.
+// load reads the catalog of the selected plugins and prints any problems with the configuration.
 func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
 	opt, err := loadOptions(builtin.Types(), "", nil)
 	if err != nil {

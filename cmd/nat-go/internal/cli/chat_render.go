@@ -50,7 +50,7 @@ transformers' aliases of reasoning; --as-traces parses arguments that are text a
 	return cmd
 }
 
-// readTemplate reads a template file, or the one in a model's folder.
+// readTemplate reads a template file, or the template in a model's folder.
 func readTemplate(path string) (string, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() { // chat_template.jinja, or in tokenizer_config.json
 		c, err := tokenizer.ReadConfig(path)

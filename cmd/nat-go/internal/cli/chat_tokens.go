@@ -51,7 +51,7 @@ func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	return t, nil
 }
 
-// answerFile calls answer with the file of requests at path, or standard input, and standard output.
+// answerFile calls answer with the request file at path, or standard input, and with standard output.
 func answerFile(cmd *cobra.Command, path string, answer func(in io.Reader, out io.Writer) error) error {
 	in := cmd.InOrStdin()
 	if path != "-" && path != "/dev/stdin" {

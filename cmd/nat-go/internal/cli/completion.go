@@ -90,8 +90,8 @@ func codeValues(*cobra.Command) (out []string) {
 	return out
 }
 
-// runValues returns the runs' folders in the output folders, within each output folder in descending order of name,
-// because run ids begin with the time unless the user chose them.
+// runValues returns the run folders in the output folders. Within each output folder they are in descending order of
+// name, because run ids begin with the time unless the user chose them.
 func runValues(cmd *cobra.Command) []string {
 	roots, err := cmd.Flags().GetStringArray("output-dir")
 	if err != nil {

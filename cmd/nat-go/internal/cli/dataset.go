@@ -21,7 +21,7 @@ func newDatasetCmd() *cobra.Command {
 	return cmd
 }
 
-// rowLimits adds the flags for the maximum size of a row, and returns the limits that they set.
+// rowLimits adds the flags for the maximum size of a row, and returns the limits to which they are bound.
 func rowLimits(cmd *cobra.Command) *dataset.Limits {
 	limits := dataset.DefaultLimits
 	f := cmd.Flags()
@@ -56,7 +56,7 @@ func checkOnDisk(path string) error {
 	return nil
 }
 
-// noTexts returns the error for a data set without rows of text, for commands that need them.
+// noTexts returns the error for a data set without text rows, for commands that need them.
 func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
 		return exit.Failedf("%s holds only token rows, which contain no text: name the folder of the run, whose records do", path)
@@ -65,7 +65,7 @@ func noTexts(p *dataset.Place, path string) error {
 }
 
 // findRun returns the run in a folder, which must have a record log. If a killed command was putting files in place,
-// findRun completes that.
+// findRun finishes that.
 func findRun(path string) (*dataset.Place, error) {
 	p := &dataset.Place{Run: runfolder.Folder(path)}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -88,7 +88,7 @@ func (f *convertFlags) checkOutput(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// rowOptions returns the options of the run, overridden by the flags given.
+// rowOptions returns the run's options, overridden by any flags given.
 func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows.Options, error) {
 	opts, err := from.RowOptions()
 	if err != nil {
@@ -117,7 +117,7 @@ func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows
 	return opts, nil
 }
 
-// targets finds the formats by name, and checks that they can be made from the data set.
+// targets finds the formats by name, and checks that they can be written from the data set.
 func targets(from *dataset.Place, names []string) (to []dataset.Format, err error) {
 	for _, name := range names {
 		f, ok := dataset.Lookup(name)
@@ -152,7 +152,7 @@ func convert(
 	return c, nil
 }
 
-// convertible returns the run at path, or the rows there. Rows must be of one format, and need an output folder.
+// convertible returns the run at path, or the rows there. Rows must be in a single format, and need an output folder.
 func convertible(path, output string, limits dataset.Limits) (*dataset.Place, error) {
 	if run, err := findRun(path); err == nil {
 		return run, nil

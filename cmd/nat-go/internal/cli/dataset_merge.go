@@ -65,7 +65,7 @@ later.`,
 	return cmd
 }
 
-// runNamed returns the folder of the run that an argument names: a path, or an id of a run in outputDirs.
+// runNamed returns the folder of the run that an argument names, either by path or by the id of a run in outputDirs.
 func runNamed(arg string, outputDirs []string) (runfolder.Folder, error) {
 	if runfolder.Has(arg) {
 		return runfolder.Folder(arg), nil

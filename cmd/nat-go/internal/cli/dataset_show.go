@@ -89,7 +89,7 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
 
-// showTokens prints the site or row that --site or --tokens requests. It reports whether one of the flags was given.
+// showTokens prints the site or row requested by --site or --tokens. It reports whether one of the flags was given.
 func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err error) {
 	out := cmd.OutOrStdout()
 	columns := s.width
@@ -112,8 +112,8 @@ func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err
 	return false, nil
 }
 
-// showRecords prints the requested records. With --dropped, it prints drops from dropped.jsonl if no dropped record
-// matches.
+// showRecords prints the requested records. With --dropped, it falls back to the drops in dropped.jsonl if no dropped
+// record matches.
 func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	q := s.query
 	if cmd.Flags().Changed("record") {
@@ -154,7 +154,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	return err
 }
 
-// selects reports whether a flag says which records to show, so that it is an error if none matches.
+// selects reports whether a flag says which records to show, in which case it is an error if none matches.
 func (s *showFlags) selects(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }
@@ -186,8 +186,8 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	return exit.Default(exit.Failed, err)
 }
 
-// showInput shows the records that a run makes from the first examples of a file that isn't in a row format. refused is
-// the error that says so; showInput returns it if a run can't read the file, either.
+// showInput shows the records that a run builds from the first examples of a file that isn't in a row format. refused
+// is the error that says so; showInput returns it if a run can't read the file either.
 func (s *showFlags) showInput(
 	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
 ) error {
@@ -249,8 +249,8 @@ func (p *viewPrinter) print(v show.View) error {
 	return nil
 }
 
-// drops prints the drops in dropped.jsonl that match q, with the messages that were dropped if the run's inputs can
-// still be read.
+// drops prints the drops in dropped.jsonl that match q, with the dropped messages if the run's inputs can still be
+// read.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop
 	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {
@@ -290,7 +290,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 	return nil
 }
 
-// dropped identifies the example that was dropped, or from which something was.
+// dropped identifies an example that was dropped as a whole or in part.
 type dropped struct {
 	run     int
 	example string

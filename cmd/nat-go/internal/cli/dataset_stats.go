@@ -68,7 +68,7 @@ func renderer(path string) (*turns.Renderer, error) {
 		return nil, err
 	}
 	s := turns.Settings{Now: at}
-	if c, err := tokenizer.ReadConfig(path); err == nil { // only a model's folder names special tokens
+	if c, err := tokenizer.ReadConfig(path); err == nil { // only a model's folder specifies special tokens
 		s.Vars = collator.TemplateVars(c, nil)
 	}
 	r, err := turns.New(text, s)
@@ -78,7 +78,7 @@ func renderer(path string) (*turns.Renderer, error) {
 	return r, nil
 }
 
-// measure returns the statistics of the records of the run at path, or of the rows there, for each format.
+// measure returns the statistics of the records in the run at path, or of the rows there, for each format.
 func measure(path string, render *turns.Renderer, limits dataset.Limits) ([]*dataset.Stats, error) {
 	if p, err := findRun(path); err == nil {
 		s, err := p.Measure(render, os.TempDir())

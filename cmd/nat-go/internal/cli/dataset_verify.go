@@ -28,7 +28,7 @@ Exit code 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0], *limits)
-			// A run may have token batches but no rows of text.
+			// A run may have token batches but no text rows.
 			if run := runfolder.Folder(args[0]); err != nil && run.IsRun() {
 				p, err = &dataset.Place{Run: run}, nil
 			}

@@ -7,14 +7,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// feed describes which part of a kind of record a trainer trains on if the record reaches it in a format.
+// feed describes which part of a record of some kind a trainer trains on if the record reaches it in some format.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
 	Trainer  string `json:"trainer"`
 	Trains   string `json:"trains"`   // the tokens in its loss
 	Lost     string `json:"lost"`     // parts of the record that the format can't carry
-	Verified string `json:"verified"` // how this is known
+	Verified string `json:"verified"` // how this was verified
 }
 
 //go:embed feeds.yaml

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
-// jobFlags are the flags of the commands about a run's job.
+// jobFlags are the flags for commands that deal with a run's job.
 type jobFlags struct {
 	outputDirs []string
 }
@@ -31,8 +31,8 @@ func (f *jobFlags) add(cmd *cobra.Command) {
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
-// addOutputDirs adds the flag for the folders that contain runs. By default they are out, where runs without a
-// configuration are made, and NAT's default output_dir.
+// addOutputDirs adds the flag for the folders that contain runs. The defaults are out, where runs without a
+// configuration are written, and NAT's default output_dir.
 func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 	cmd.Flags().StringArrayVar(dirs, "output-dir", defaultOutputDirs,
 		"folder in which run ids are looked up (repeatable)")
@@ -61,7 +61,7 @@ func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Clien
 	})
 }
 
-// withJob opens the job of a run, calls do with it, and reports the job together with do's error.
+// withJob opens a run's job, calls do with it, and reports the job together with do's error.
 func (f *jobFlags) withJob(cmd *cobra.Command, run string, do func(*jobs.Client, *jobs.Job) error) error {
 	dir, j, err := f.load(run)
 	if err != nil {
@@ -75,7 +75,7 @@ func (f *jobFlags) withJob(cmd *cobra.Command, run string, do func(*jobs.Client,
 	return report(cmd, dir, j, do(c, j))
 }
 
-// jobReport is the --json output of the commands about a job.
+// jobReport is the --json output of commands that deal with a job.
 type jobReport struct {
 	RunID  string         `json:"run_id"`
 	Status trainers.State `json:"status"`
@@ -84,8 +84,7 @@ type jobReport struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// report prints the state of a job with failure, which may be nil. It returns failure, joined with any error of
-// printing.
+// report prints the state of a job, and failure if it isn't nil. It returns failure, joined with any printing error.
 func report(cmd *cobra.Command, dir runfolder.Folder, j *jobs.Job, failure error) error {
 	w := cmd.OutOrStdout()
 	if asJSON(cmd) {
@@ -134,8 +133,8 @@ func onInterrupt(stderr io.Writer, j *jobs.Job) func() {
 	}
 }
 
-// printUpdates returns a function that prints updates of a job: each change of state, and others at most every
-// 10 seconds.
+// printUpdates returns a function that prints a job's updates: every change of state, and others at most every 10
+// seconds.
 func printUpdates(w io.Writer) func(jobs.Update) {
 	var last time.Time
 	var state trainers.State
@@ -151,7 +150,7 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
 // force ends the program as a kill would: the system releases its resources, and a run in progress can be resumed. It
-// waits at most a second for its message to be written, because the terminal may be the cause of the hang.
+// waits at most a second for its message to be written, because the terminal itself may be hanging.
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})
 	go func() {

@@ -61,7 +61,7 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 	return cmd
 }
 
-// whatToRun lists the possible inputs of a run.
+// whatToRun lists the possible inputs for a run.
 const whatToRun = `run what? One of:
   nat-go run FILE...             files or folders of conversations, scored answers, pairs; - for standard input
   nat-go run --config-file FILE  a configuration; nat-go init FILE writes one
@@ -98,7 +98,7 @@ func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 }
 
-// run makes the run that the flags describe.
+// run starts the run that the flags describe.
 func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
 	r.EndpointTimeout = time.Duration(r.timeout) * time.Second
 	var err error
@@ -111,7 +111,7 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 	return finetune.Run(ctx, r.Request, env)
 }
 
-// withRun calls run as withEnv does, and prints the summary that it returns.
+// withRun calls run through withEnv and prints the summary that it returns.
 func withRun(
 	cmd *cobra.Command, commitBytes int64,
 	run func(context.Context, finetune.Env) (*finetune.Summary, error),
@@ -143,8 +143,8 @@ func withRun(
 	return err
 }
 
-// withEnv calls a run, or part of one, with the environment of this process. If the process got a signal, an error has
-// the exit code for the signal.
+// withEnv calls a run, or part of one, with this process's environment. If the process received a signal, an error gets
+// the exit code for that signal.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
 	setHeapGrowth(68, runFloor)
 	ctx, cancel := context.WithCancel(cmd.Context())

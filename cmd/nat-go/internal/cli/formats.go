@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// recipe is an example that leads from an agent's runs to a trained model.
+// recipe is an example that goes from an agent's runs to a trained model.
 type recipe struct {
 	Folder string `json:"folder"`
 	Does   string `json:"does"`
@@ -26,14 +26,14 @@ var recipes = []recipe{
 	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
 }
 
-// input is a format of files that nat-go reads.
+// input is a file format that nat-go reads.
 type input struct {
 	Type  string `json:"type"`
 	Does  string `json:"does"`
 	Proof string `json:"proof,omitempty"` // how reading was verified; empty for NAT's and nat-go's own formats
 }
 
-// inputs returns the formats that nat-go recognises by the content of a file.
+// inputs returns the formats that nat-go recognises by a file's content.
 func inputs() (out []input) {
 	for _, f := range builtin.Sources() {
 		if f.Recognize == nil {
@@ -98,7 +98,7 @@ func rowFormats() (all []rowFormat) {
 	return all
 }
 
-// formatsScreen collects the text that the command formats prints.
+// formatsScreen collects the text printed by the command formats.
 type formatsScreen struct {
 	text  strings.Builder
 	width int

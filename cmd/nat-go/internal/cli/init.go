@@ -72,7 +72,7 @@ that works as it is: to standard output, or to the file that --write names. What
 	return cmd
 }
 
-// inputFlags adds the flags of every command that reads an input without a configuration.
+// inputFlags adds the flags for commands that read an input without a configuration.
 func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
 	f.StringVar(sourceType, "source", "", "how inputs are read; default: recognised from the first entries")
 	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, "+

@@ -66,7 +66,7 @@ tokens, and the recorded ids. A call whose trace disagrees with the tokenizer co
 	return cmd
 }
 
-// listLogs lists the logs of agents in their usual places.
+// listLogs lists agent logs found in their usual locations.
 func listLogs(cmd *cobra.Command) error {
 	home, err := os.UserHomeDir()
 	if err != nil {

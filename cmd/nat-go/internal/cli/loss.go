@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// newLossCmd returns the group of commands that compute losses over dumped logits.
+// newLossCmd returns the group of commands that compute losses from dumped logits.
 func newLossCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "loss", Short: "Compute exact losses and gradients over logits that a trainer dumped",
@@ -28,7 +28,7 @@ func openTensors(path string) (*tensors.File, error) {
 	return f, nil
 }
 
-// refuseOverwrite returns an error if output is one of the inputs: writing it would destroy the dump.
+// refuseOverwrite returns an error if output is one of the inputs, because writing it would destroy the dump.
 func refuseOverwrite(output string, inputs ...string) error {
 	out, err := os.Stat(output)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// compositeFlags are the flags for the composite loss. Flags with a few possible values are texts until parse reads
+// compositeFlags are the flags for the composite loss. Flags with a few possible values are strings until parse reads
 // them.
 type compositeFlags struct {
 	loss.Options

@@ -67,7 +67,7 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 	return cmd
 }
 
-// rowsLoss computes the loss of the rows in a file, with the settings of q.
+// rowsLoss computes the loss for the rows in a file, with the settings in q.
 func rowsLoss(input string, q loss.RowsRequest) (*loss.RowsResult, error) {
 	f, err := openTensors(input)
 	if err != nil {

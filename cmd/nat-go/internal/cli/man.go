@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
-// newManCmd returns the command that writes the manual pages from the texts that --help shows.
+// newManCmd returns the command that writes the manual pages from the --help texts.
 func newManCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "man FOLDER",

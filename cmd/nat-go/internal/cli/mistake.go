@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// natFlags maps each flag of NAT's `finetune` that nat-go doesn't have to the reason.
+// natFlags maps each flag of NAT's `finetune` that nat-go doesn't have to the reason it is missing.
 var natFlags = map[string]string{
 	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made from the recorded steps",
 	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split cuts the validation set from the pairs",

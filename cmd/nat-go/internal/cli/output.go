@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// printResult prints the result of a command: as text or, with --json, as one JSON object.
+// printResult prints a command's result as text or, with --json, as one JSON object.
 func printResult(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 	if asJSON(cmd) {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
@@ -52,7 +52,7 @@ func newLogger(cmd *cobra.Command) zerolog.Logger {
 }
 
 // hide masks the environment's credentials for object storage in everything that the command prints from then on. It
-// returns the set of masked values, to which more can be added.
+// returns the set of masked values, so that more can be added.
 func hide(cmd *cobra.Command) *secret.Values {
 	values := secret.NewValues(objects.Secrets(os.Getenv)...)
 	for _, w := range []io.Writer{cmd.OutOrStdout(), cmd.ErrOrStderr()} {

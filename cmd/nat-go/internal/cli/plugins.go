@@ -48,7 +48,7 @@ func newPluginsListCmd() *cobra.Command {
 	return cmd
 }
 
-// programOf returns the program that serves a plugin's builders, with the arguments that run a Python module.
+// programOf returns the program that serves a plugin's builders, including the arguments needed to run a Python module.
 func programOf(v inspect.Plugin) string {
 	if v.Python != "" {
 		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")
@@ -103,8 +103,8 @@ files of its package. The lock file is beside the configuration; put it under ve
 	return cmd
 }
 
-// checkPluginBlocks checks the configuration's blocks for plugins' builders against the builders' schemas. A schema
-// comes from the lock, or from the plugin, which is started for that.
+// checkPluginBlocks checks the blocks that configure plugins' builders against the builders' schemas. A schema comes
+// from the lock, or from the plugin, which is started to get it.
 func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
 	flags := pluginFlags{config: file}
 	plugins, err := flags.load(cmd)

@@ -24,7 +24,7 @@ type progress struct {
 	width func() int // columns of the terminal, which may change; 0 means not a terminal
 	quiet bool
 	last  time.Time
-	asked time.Time // when the system was last asked for the width
+	asked time.Time // when the system was last queried for the width
 	shown bool
 	step  string // the current step
 	began time.Time
@@ -34,7 +34,7 @@ type progress struct {
 const (
 	terminalEvery = 100 * time.Millisecond
 	lineEvery     = 10 * time.Second
-	// ratesAfter is the time that a step must have run before its rate and remaining time are meaningful.
+	// ratesAfter is how long a step must have run before its rate and remaining time are meaningful.
 	ratesAfter = time.Second
 )
 
@@ -57,7 +57,7 @@ func (p *progress) show(s finetune.Progress) {
 		p.step, p.began, p.from = s.Step, now, s.Done
 	}
 	if now.Sub(p.last) < terminalEvery || now.Sub(p.asked) < terminalEvery {
-		return // asking for the terminal's width takes a system call
+		return // querying the terminal's width takes a system call
 	}
 	p.asked = now
 	width, every := p.width(), lineEvery
@@ -86,8 +86,8 @@ const (
 //
 //	build  [######------]  50 %  44.0 of 88.0 MiB  3s left  12.3 MiB/s  1000 examples, 84000 records
 //
-// It omits parts from the end, but never the first two, while the line has more than most columns. 0 columns mean no
-// limit, and no bar.
+// It omits parts from the end, but never the first two, while the line has more than most columns. If most is 0, the
+// width is unlimited and the bar is omitted.
 func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text
@@ -121,7 +121,7 @@ func present(parts ...string) (out []string) {
 	return out
 }
 
-// rate formats the speed of a step and the time left at that speed, if they are known yet.
+// rate formats a step's speed and the time left at that speed, if known yet.
 func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
 	took := now.Sub(p.began)
 	if took < ratesAfter || s.Done <= p.from {

@@ -65,7 +65,7 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	var coded *exit.Error
 	switch {
 	case errors.Is(err, syscall.EPIPE) && errors.Is(stdout.Err(), syscall.EPIPE):
-		return exit.OK // the reader has seen enough
+		return exit.OK // the reader has stopped reading
 	case errors.As(err, &coded):
 		if coded.Err != nil {
 			fmt.Fprintln(stderr, "nat-go: "+indent(coded.Err.Error()))
@@ -79,8 +79,8 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	return exit.Usage
 }
 
-// indent indents all lines of a text but the first, so that none can be mistaken for a message of nat-go, and masks
-// secrets.
+// indent indents all lines of a text except the first, so that none of them can be mistaken for a message from nat-go,
+// and masks secrets.
 func indent(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(secret.Shape(text), "\n"), "\n", "\n  ")
 }
@@ -122,7 +122,7 @@ func newRootCmd(p Program) *cobra.Command {
 	return root
 }
 
-// refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the help for them and reports success.
+// refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the parent's help and reports success.
 func refuseMisspelt(of *cobra.Command) {
 	for _, c := range of.Commands() {
 		if c.HasSubCommands() && !c.Runnable() {
@@ -133,7 +133,7 @@ func refuseMisspelt(of *cobra.Command) {
 	}
 }
 
-// addHelp ends the help text of each command with the exit codes. Cobra's templates could do the same, but package
+// addHelp appends the exit codes to each command's help text. Cobra's templates could do the same, but package
 // text/template finds methods by name at run time, so the linker would have to keep every exported method.
 func addHelp(root *cobra.Command) {
 	help := root.HelpFunc()
@@ -150,7 +150,7 @@ Exit codes: 0 done; 1 the work failed, or what was checked has errors; 2 the con
 3 something outside nat-go is missing or fails (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
 `
 
-// kebab spells a flag's name with dashes, so that NAT's spelling, with underscores, is accepted, too.
+// kebab spells a flag's name with dashes, so that NAT's spelling, with underscores, is also accepted.
 func kebab(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }

@@ -50,7 +50,7 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *localPlan
 	return c, err
 }
 
-// runsOf returns the folder of Env.Runs for a plan on a disk. It is in the plan's folder, which the processes of all
+// runsOf returns the Env.Runs folder for a plan on a disk. It is inside the plan's folder, which the processes of all
 // shards can use.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }
 
@@ -62,7 +62,7 @@ func (c *localPlan) withOriginalPath(err error) error {
 	return c.remote.RewriteError(c.dir, err)
 }
 
-// restoreSummary replaces the path of a plan's copy in the texts of a summary, too.
+// restoreSummary also replaces the path of a plan's copy in a summary's texts.
 func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return
@@ -73,13 +73,13 @@ func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	}
 }
 
-// workFlag adds the flag for the folder in which copies of a stored plan are made.
+// workFlag adds the flag for the folder that holds copies of a stored plan.
 func workFlag(f *pflag.FlagSet, work *string) {
 	f.StringVar(work, "work-dir", "", "local folder for copies of a plan in object storage, from which an "+
 		"interrupted shard continues; default: in the user's cache")
 }
 
-// workDir returns the folder for copies that the flag names, or the default.
+// workDir returns the folder for copies given by the flag, or the default.
 func workDir(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil
@@ -91,7 +91,7 @@ func workDir(flag string) (string, error) {
 	return filepath.Join(cache, "nat-go", "shards"), nil
 }
 
-// inWorkDir calls do with a new folder in the folder for copies, and removes the new folder afterwards.
+// inWorkDir calls do with a new folder inside the folder for copies, then removes the new folder.
 func inWorkDir(flag string, do func(work string) error) error {
 	work, err := workDir(flag)
 	if err != nil {
@@ -108,7 +108,8 @@ func inWorkDir(flag string, do func(work string) error) error {
 	return do(own)
 }
 
-// planArg returns the folder of the plan that a command's argument names, or the current folder without one.
+// planArg returns the folder of the plan named by a command's argument or, without an argument, of a plan in the
+// current folder.
 func planArg(args []string) shards.Folder {
 	if len(args) == 0 {
 		return shards.Find(".")
@@ -116,7 +117,7 @@ func planArg(args []string) shards.Folder {
 	return shards.Find(args[0])
 }
 
-// withFinalCode gives err the exit code that makes a scheduler give up on a shard, if a retry would fail again:
+// withFinalCode gives err the exit code that makes a scheduler give up on a shard if a retry would fail again, because
 // something is wrong with the plan, the configuration or the inputs. A system error or a missing file gets the code for
 // the environment, because the next attempt may succeed.
 func withFinalCode(err error) error {

@@ -74,7 +74,8 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
 }
 
-// planShards makes a plan. If the plan's folder is in object storage, it makes the plan on this machine and uploads it.
+// planShards creates a plan. If the plan's folder is in object storage, it creates the plan on this machine and uploads
+// it.
 func planShards(
 	ctx context.Context, req finetune.Request, env finetune.Env,
 ) (made *finetune.Planned, err error) {

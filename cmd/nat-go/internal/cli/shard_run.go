@@ -74,8 +74,8 @@ code 143.`,
 	return cmd
 }
 
-// runShard builds a shard. If the plan is in object storage, it uploads the result, and does nothing if the shard is
-// there already.
+// runShard builds a shard. If the plan is in object storage, it uploads the result, or does nothing if the shard is
+// already there.
 func (c *localPlan) runShard(
 	ctx context.Context, of finetune.Shard, env finetune.Env,
 ) (*finetune.Summary, error) {
@@ -102,7 +102,7 @@ func (c *localPlan) runShard(
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
-	// With tasks, other processes of this machine that build the group stage may be reading the copies of built shards.
+	// With tasks, other processes on this machine that build the group stage may be reading the copies of built shards.
 	if !c.plan.Tasks || of.Stage == shards.Group {
 		err = os.RemoveAll(string(c.dir.Shard(of.Stage, of.Number)))
 	}
@@ -111,8 +111,8 @@ func (c *localPlan) runShard(
 
 var errBuilt = errors.New("shard is done")
 
-// shardIndex returns the number of the shard: index or, if that is negative, the value of an environment variable, and
-// the name of the variable.
+// shardIndex returns the number of the shard and where it came from. The number is index or, if that is negative, the
+// value of an environment variable, whose name is returned as from.
 func shardIndex(dir shards.Folder, index int) (number int, from string, err error) {
 	if index >= 0 {
 		return index, "", nil

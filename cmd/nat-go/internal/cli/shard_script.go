@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// newShardScriptCmd returns the group of commands that write scripts for engines.
+// newShardScriptCmd returns the group of commands that write scripts for execution engines.
 func newShardScriptCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "script",
@@ -29,7 +29,7 @@ Call it where the plan was made. nat-go itself starts nothing there.`,
 	return cmd
 }
 
-// script has the flags that the commands for all engines share.
+// script holds the flags shared by the commands for all engines.
 type script struct {
 	engines.Needs
 	engine string
@@ -46,7 +46,7 @@ func (s *script) flags(f *pflag.FlagSet) {
 	f.BoolVar(&s.leave, "leave-writing", true, "have the shards write the data set, too; false: the merge writes it")
 }
 
-// write writes the scripts that run the plan, and says how to start them.
+// write writes the scripts that run the plan, and prints how to start them.
 func (s *script) write(
 	cmd *cobra.Command, args []string, next string, files func(engines.Run) ([]engines.File, error),
 ) error {
@@ -121,7 +121,7 @@ func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err er
 	return plan, err
 }
 
-// programFlag adds the flag for the path of the program on the nodes.
+// programFlag adds the flag for the program's path on the nodes.
 func programFlag(f *pflag.FlagSet, name *string) {
 	f.StringVar(name, "program", "", "path of nat-go on the nodes; default: this program's own file")
 }
@@ -138,7 +138,7 @@ func programPath(name string) (string, error) {
 	return own, nil
 }
 
-// command completes the command for an engine, which writes the files that function files returns. Before it calls
+// command completes the command for an engine, which writes the files returned by the function files. Before calling
 // files, the command stores the values of the common flags in needs and, unless program is nil, the path of nat-go on
 // the nodes in program. interpreter is the program that runs the first file.
 func (s *script) command(

@@ -44,7 +44,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 	return cmd
 }
 
-// tasksOf returns, for each of the missing shards, the array task that builds it.
+// tasksOf returns the array task that builds each missing shard.
 func tasksOf(missing []int, perTask int) []int {
 	tasks := make([]int, len(missing))
 	for i, shard := range missing {
@@ -53,8 +53,8 @@ func tasksOf(missing []int, perTask int) []int {
 	return tasks
 }
 
-// shardStates examines the shards of a plan: in one stage or, if stage is empty, in all up to the first that is not
-// done. For a plan in object storage it downloads the shards' manifests.
+// shardStates examines a plan's shards: in one stage or, if stage is empty, in all stages up to the first that isn't
+// done. For a plan in object storage, it downloads the shards' manifests.
 func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
 	if dir.Remote() == nil {
 		return lookAt(ctx, &localPlan{dir: dir}, stage)

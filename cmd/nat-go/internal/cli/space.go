@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minSpace is the address space that a run needs. Go and the tokenizer library reserve more than they use, and end the
-// program if they can't.
+// minSpace is the address space that a run needs. Go and the tokenizer library reserve more than they use, and
+// terminate the program if they can't.
 const minSpace = 2 << 30
 
 // checkSpace returns an error if the limit on the address space (ulimit -v) is too low.

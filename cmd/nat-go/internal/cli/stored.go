@@ -27,8 +27,7 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// withCopies calls work with the arguments, in which it replaces stored objects and standard input with the paths of
-// copies.
+// withCopies calls work with the arguments, after replacing stored objects and standard input with paths of copies.
 func withCopies(cmd *cobra.Command, args []string, work func(args []string) error) (err error) {
 	c := &storedCopies{}
 	defer c.remove()
@@ -59,10 +58,10 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 // storedCopies are copies of stored objects, or of data that came from standard input.
 type storedCopies struct {
 	dir   string
-	names []string // in pairs: the name of a copy, and the name of its original
+	names []string // pairs: the name of a copy and the name of its original
 }
 
-// copy copies the stored run or file of this name, and returns the path of the copy.
+// copy copies the stored run or file with this name, and returns the copy's path.
 func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	if err := c.make(); err != nil {
 		return "", err
@@ -101,7 +100,7 @@ func (c *storedCopies) name(to, of string) {
 	}
 }
 
-// take copies rows from standard input to a file, and returns its path.
+// take copies rows from standard input to a file and returns the file's path.
 func (c *storedCopies) take(in io.Reader) (string, error) {
 	if err := c.make(); err != nil {
 		return "", err

@@ -8,11 +8,11 @@ import (
 	"sync"
 )
 
-// collector holds the settings of the garbage collector. With Go's defaults, the process of the built-in builders,
-// which has little live memory, would collect on every other frame, and a run would collect five times while it starts.
+// collector holds the settings of the garbage collector. With Go's defaults, the built-in builders' process, which has
+// little live memory, would collect on every other frame, and a run would collect five times during startup.
 var collector struct {
 	sync.Mutex
-	percent uint64 // how much the heap may grow, in percent of live memory plus slack; 0 if the user set GOGC
+	percent uint64 // how much the heap may grow, as a percentage of live memory plus slack; 0 if the user set GOGC
 	floor   uint64 // the heap may always grow to this many bytes
 	current int    // the last value set for GOGC
 	limit   int64  // the last memory limit set; 0 if the user set GOMEMLIMIT
@@ -24,7 +24,7 @@ const (
 	slack = 8 << 20
 	// standardFloor is for commands that don't call setHeapGrowth.
 	standardFloor = 16 << 20
-	// runFloor is the size to which a run's heap grows in any case, unless the input is small.
+	// runFloor is the size up to which a run's heap always grows, unless the input is small.
 	runFloor = 36 << 20
 	// shardFloor is for the commands that plan, build and merge shards. They are limited by processors rather than by
 	// memory, and this floor cuts the number of collections to a third.
@@ -45,8 +45,9 @@ func setHeapGrowth(percent, floor uint64) {
 
 const (
 	// softLimit is the heap size above which garbage may be at most about a third of the live memory. With GOGC alone,
-	// it may be as large as the live memory, and the largest allowed input would take twice the memory. The limit then
-	// grows with the live memory: under a fixed one, a program that needs more would do little but collect.
+	// it may be as large as the live memory, and the largest allowed input would take twice the memory. Beyond
+	// softLimit, the limit grows with the live memory: under a fixed one, a program that needs more would do little but
+	// collect.
 	softLimit = 256 << 20
 	// minLimit is the memory limit while little memory is live. A limit makes the runtime return unused memory
 	// immediately; otherwise it keeps the memory for seconds, which adds a tenth to a run's peak.
@@ -81,7 +82,7 @@ func followHeap() {
 	})
 }
 
-// tune adjusts GOGC and the memory limit to the live memory. The caller holds the lock of collector.
+// tune adjusts GOGC and the memory limit to the live memory. The caller holds collector's lock.
 func tune() {
 	heap := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(heap)
@@ -101,8 +102,8 @@ func tune() {
 	}
 }
 
-// gcPercent returns the GOGC, in steps, with which a heap of live bytes may grow by percent of live plus slack, and to
-// at least floor bytes.
+// gcPercent returns the GOGC, in steps, that lets a heap of live bytes grow by percent of live plus slack, and to at
+// least floor bytes.
 func gcPercent(live, percent, floor uint64) uint64 {
 	const step, least = 5, 4 << 20 // the runtime's own minimum heap
 	live = max(live, least)
@@ -123,25 +124,25 @@ func memoryLimit(live, percent uint64) int64 {
 	return int64(min(softLimit, max(minLimit, (live+live*min(percent, 1000)/100+fine)/fine*fine)))
 }
 
-// leaveCores leaves half of the cores to the host, which has as much to do as the builders. On two cores, threads of
-// this process that look for work would cost a run a twentieth of its time.
+// leaveCores leaves half of the cores to the host, which has as much to do as the builders. On two cores, threads in
+// this process looking for work would cost a run a twentieth of its time.
 func leaveCores() {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
 	}
 }
 
-// collatePercent is the percentage while token rows are made, which produces much garbage on a small heap. Two workers
-// that collected it as often as the rest of a run does would lose a tenth of their time.
+// collatePercent is the percentage while token rows are being built, which produces much garbage on a small heap. Two
+// workers that collected as often as the rest of a run does would lose a tenth of their time.
 const collatePercent = 300
 
-// whileCollating tunes the runtime for making token rows, until the function it returns is called.
+// whileCollating tunes the runtime for building token rows, until the function it returns is called.
 //
-// The workers are in the tokenizer library most of the time. A call into the library holds one of the runtime's
+// The workers spend most of their time in the tokenizer library. A call into the library holds one of the runtime's
 // processors (GOMAXPROCS). If none is idle, the runtime's monitor takes the processor away after 20 microseconds, even
-// if there is no other work for it: the worker then waits to get it back, and the monitor, which otherwise sleeps,
-// keeps interrupting the workers' cores. So whileCollating adds half as many processors as there are workers; the
-// garbage collector may use up to a quarter of all.
+// if it isn't needed elsewhere: the worker then waits to get it back, and the monitor, which otherwise sleeps, keeps
+// interrupting the workers' cores. So whileCollating adds half as many processors as there are workers; the garbage
+// collector may use up to a quarter of all.
 func whileCollating() (done func()) {
 	collector.Lock()
 	percent, floor := collector.percent, collector.floor

@@ -82,13 +82,13 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 	return cmd
 }
 
-// isData reports whether a file's extension is one of inputs only. A .json file may be a configuration.
+// isData reports whether a file's extension is used only for inputs. A .json file may be a configuration.
 func isData(file string) bool {
 	name := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(file), ".gz"), ".zst")
 	return slices.Contains([]string{".jsonl", ".ndjson", ".csv", ".tsv", ".parquet"}, filepath.Ext(name))
 }
 
-// oneConfig returns the path of the configuration, which is named as an argument or by --config-file.
+// oneConfig returns the path of the configuration, given as an argument or with --config-file.
 func oneConfig(args []string, flag string) (string, error) {
 	switch {
 	case len(args) > 0 && flag != "" && args[0] != flag:

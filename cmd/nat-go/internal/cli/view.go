@@ -54,7 +54,7 @@ much of the run it holds.`,
   nat-go view out/run1 --addr 127.0.0.1:8080 --no-browser`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			out := cmd.OutOrStdout() // not the writer that restores names: view prints no path of a copy
+			out := cmd.OutOrStdout() // not the writer that restores names, since view never prints the path of a copy
 			return withCopies(cmd, args, func(local []string) error { return v.run(cmd, out, args, local) })
 		},
 	}
@@ -71,7 +71,7 @@ much of the run it holds.`,
 	return cmd
 }
 
-// run shows the runs or rows that args name. local has their paths on this machine.
+// run shows the runs or rows that args name. local holds their paths on this machine.
 func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string) error {
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
 		return exit.Usagef("--where and --limit need --export FILE, whose content they select")
@@ -82,9 +82,9 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if err == nil {
 		cache = filepath.Join(cache, "nat-go", "view")
 	}
-	// Displayed data is read again each time, but the table of a large log stays in memory. With Go's default setting,
-	// the process would take twice the size of the table. Collecting often costs little, because the table has no
-	// pointers.
+	// Displayed data is reread each time, but the table for a large log is kept in memory. With Go's default setting,
+	// the process would take twice the size of the table. Collecting often costs little, because the table doesn't
+	// contain pointers.
 	setHeapGrowth(5, 0)
 	shown := newProgress(cmd)
 	var runs []*view.Run
@@ -195,9 +195,9 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 	return run, nil
 }
 
-// openBrowser opens a link in the user's browser, if there is one, and returns a function that cleans up. The link
-// contains a token, and all users of the machine can read the arguments of programs, so the browser opens a file that
-// redirects to the link.
+// openBrowser opens a link in the user's browser, if it can, and returns a function that cleans up. The link contains a
+// token, and all users of the machine can read programs' arguments, so the browser opens a file that redirects to the
+// link.
 func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {

@@ -29,10 +29,10 @@ func Parse(name string) (Mode, error) {
 	return Own, fmt.Errorf("--compat %s: the only supported value is nat", name)
 }
 
-// RawInput reports whether sources keep ids and steps as they are in the input, without checking them.
+// RawInput reports whether sources keep ids and steps exactly as they are in the input, without checking them.
 func (m Mode) RawInput() bool { return m == NAT }
 
-// Source returns the type of source that a run reads if the type asked was requested. NAT reads only its own output.
+// Source returns the source type that a run reads if the type asked was requested. NAT reads only its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
 		return readers.NATType
@@ -40,9 +40,9 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand returns the input files that paths name, as source.Expand does. NAT's collection run k reads input k: in its
-// mode Expand returns exactly runs paths, "" for a missing one, and keeps a path that it can't expand. Such a
-// collection run then fails; it isn't an error here.
+// Expand returns the input files that paths name, as source.Expand does. NAT's collection run k reads input k. In its
+// mode, Expand therefore returns exactly runs paths, with "" for a missing one, and keeps a path that it can't expand.
+// That collection run fails later; it isn't an error here.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)
@@ -60,14 +60,14 @@ func (m Mode) Expand(paths []string, name string, runs int) (files []string, err
 	return files[:runs], nil
 }
 
-// RunsCounted reports whether a run makes one collection run per input, regardless of num_runs.
+// RunsCounted reports whether a run has one collection run per input, regardless of num_runs.
 func (m Mode) RunsCounted() bool { return m != NAT }
 
 // WholeRuns reports whether a collection run is one group that is used as a whole or not at all.
 func (m Mode) WholeRuns() bool { return m == NAT }
 
-// Builder returns the name of the built-in builder that runs in place of the named one. In NAT's mode, another builder
-// makes the pairs.
+// Builder returns the name of the built-in builder that runs in place of the named one. In NAT's mode, a different
+// builder builds the pairs.
 func (m Mode) Builder(name string) string {
 	if m == NAT && name == dpo.Info().Name {
 		return builtin.NATPairs
@@ -75,7 +75,7 @@ func (m Mode) Builder(name string) string {
 	return name
 }
 
-// Provides reports whether a run can form groups of that unit for a builder. NAT doesn't form tasks.
+// Provides reports whether a run can form groups of the given unit for a builder. NAT doesn't form tasks.
 func (m Mode) Provides(unit builders.Unit) bool { return m != NAT || unit != builders.UnitTask }
 
 // Gates reports whether records pass through the gate.
@@ -94,8 +94,8 @@ func (m Mode) Rules(r curate.Rules) curate.Rules {
 	return r
 }
 
-// WritesItself reports whether the format is one that a run in NAT's mode always writes. For such a format, it also
-// returns an error if m is another mode.
+// WritesItself reports whether a run in NAT's mode always writes the format. For such a format, it also returns an
+// error if m is another mode.
 func (m Mode) WritesItself(format string) (bool, error) {
 	if format != dataset.Trajectories {
 		return false, nil
@@ -106,7 +106,7 @@ func (m Mode) WritesItself(format string) (bool, error) {
 	return true, nil
 }
 
-// FailedRun returns a clause for the user that says how a failed collection run is treated.
+// FailedRun returns a clause for the user that describes how a failed collection run is treated.
 func (m Mode) FailedRun() string {
 	if m == NAT {
 		return "it is dropped as a whole, as in NAT"

@@ -17,14 +17,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is NAT's report on a run, which every run writes: for each collection run, the rewards of its records and the
-// metrics of the pair builder.
+// History is NAT's report on a run, which every run writes. For each collection run, it contains the rewards of the
+// records and the metrics of the pair builder.
 type History struct {
 	mode    Mode
 	runID   string
 	now     func() time.Time
 	pairs   Pairs
-	runs    []collectionRun  // the ones that yielded records; in NAT's mode, pairs
+	runs    []collectionRun  // the collection runs that yielded records; in NAT's mode, pairs
 	metrics []builderMetrics // by collection run; in NAT's mode, by group
 	groups  int64            // examples that yielded records; in NAT's mode, pairs
 }
@@ -40,7 +40,7 @@ func NewHistory(m Mode, runID string, pairs Pairs, now func() time.Time) *Histor
 	return &History{mode: m, runID: runID, pairs: pairs, now: now}
 }
 
-// Add counts the next group of the record log.
+// Add counts the next group in the record log.
 func (h *History) Add(g *recordlog.Group) {
 	switch {
 	case h.mode != NAT:
@@ -75,7 +75,7 @@ func (h *History) Add(g *recordlog.Group) {
 
 // examplesOf returns the number of examples that a group's records, or only its pairs, come from.
 func examplesOf(g *recordlog.Group, pairs bool) int {
-	var first, last *builders.Origin // records that a builder makes of one example share an Origin
+	var first, last *builders.Origin // records that a builder builds from one example share an Origin
 	var examples map[exampleKey]bool // nil until a second Origin appears
 	for i := range g.Records {
 		if _, ok := g.Records[i].Record.(*builders.Preference); pairs && !ok {
@@ -130,8 +130,8 @@ func (h *History) builderRun(run string) string { return h.runID + "_run" + run 
 
 func (h *History) stamp() string { return h.now().UTC().Format(time.RFC3339Nano) }
 
-// WriteProgress writes the metrics of the pair builder and, if a collection run yielded records, NAT's two progress
-// files: a line for each such run, and the same objects as a list.
+// WriteProgress writes the pair builder's metrics and, if a collection run yielded records, NAT's two progress files:
+// one with a line for each such run, the other with the same objects as a list.
 func (h *History) WriteProgress(folder runfolder.Folder) error {
 	stamp := h.stamp()
 	var lines, list []string
@@ -217,7 +217,8 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 	return durable.WriteFile(folder.FinalMetrics(), append(b, '\n'))
 }
 
-// collectionRun is a collection run as data_collection_progress.jsonl and collection_history.json describe it.
+// collectionRun is a collection run in the form that data_collection_progress.jsonl and collection_history.json
+// describe it.
 type collectionRun struct {
 	run           int
 	trajectories  int64 // records of any kind
@@ -267,7 +268,7 @@ func (c *collectionRun) line(runID, stamp string) []byte {
 }
 
 // builderMetrics is the object that NAT's builder logs for a collection run, in dpo_trajectory_builder_<run id>.jsonl.
-// Its run id is the whole run's with a suffix: <run id>_run<k>.
+// Its run id is the whole run's id with a suffix: <run id>_run<k>.
 type builderMetrics struct {
 	Timestamp string        `json:"timestamp,omitempty"`
 	RunID     string        `json:"run_id"`
@@ -300,7 +301,7 @@ func configOf(c *dpo.Config) *pairsSetting {
 	}
 }
 
-// add counts a group. If builder isn't "", only the counters and records of that builder are counted.
+// add counts a group. If builder isn't "", only that builder's counters and records are counted.
 func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	for _, c := range g.Counts {
 		if to := m.counter(c.Name); to != nil && (builder == "" || c.Builder == builder) {
@@ -314,7 +315,7 @@ func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 	}
 }
 
-// counter returns the field for the builder's counter of that name, or nil if there is none.
+// counter returns the field for the builder's counter with that name, or nil if it isn't one of the fields.
 func (m *builderMetrics) counter(name string) *int64 {
 	switch name {
 	case "total_examples":

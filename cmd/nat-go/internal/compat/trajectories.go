@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ...: a file for each
-// group of the log, which has one for each collection run that didn't fail. If d keeps any record, it also writes
+// WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ...: one file for each
+// group in the log, which has one group per collection run that didn't fail. If d keeps any record, it also writes
 // submitted.json with the kept ones; d may be nil. Unless m is NAT, it writes nothing.
 func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if m != NAT {
@@ -126,7 +126,7 @@ func (c *collection) add(r *builders.Resolved) error {
 	return err
 }
 
-// continues reports whether a trajectory belongs in the list of the previous one, as it has the same Origin or
+// continues reports whether a trajectory belongs in the previous one's list, because it has the same Origin or
 // example_id.
 func (c *collection) continues(at *builders.Origin, metadata []byte) bool {
 	if at == c.last {

@@ -33,7 +33,7 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// sectionSpecs returns the specs of the sections that have a struct of their own.
+// sectionSpecs returns the specs of the sections that have their own struct.
 var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	return map[string]*schema.Spec{
 		"collator":   schema.MustOf(Collator{}),
@@ -44,7 +44,7 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	}
 })
 
-// evalSpec returns the spec of section eval, which accepts unknown keys: the rest of the section is NAT's.
+// evalSpec returns the spec of section eval, which accepts unknown keys because the rest of the section is NAT's.
 func evalSpec() *schema.Spec {
 	s := schema.MustOf(Eval{})
 	s.Open = true
@@ -170,8 +170,8 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 	l.report(key, ptr, f)
 }
 
-// likelySections maps wrong names that users give to sections, and settings that they expect at the top level, to what
-// they probably mean.
+// likelySections maps wrong names that users give to sections, and settings that they expect at the top level, to the
+// likely intended names.
 var likelySections = map[string]string{
 	"builders": "trajectory_builders", "builder": "trajectory_builders", "trajectory_builder": "trajectory_builders",
 	"source": "sources", "input": "sources", "inputs": "sources", "data": "sources", "from": "sources",
@@ -185,7 +185,7 @@ var likelySections = map[string]string{
 	"extends": "base", "inherit": "base", "include": "base",
 }
 
-// entries calls each for the entries of a section of named entries. It reports a section or entry that isn't a mapping.
+// entries calls each for the entries in a section of named entries. It reports a section or entry that isn't a mapping.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
 	at := node
@@ -283,7 +283,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 				l.add(b.Spec.Check(l.doc, v, b.options())...)
 			}
 		case section == "trajectory_builders" && strings.Contains(b.Type, "/"):
-			// a plugin's: checked by relate, once the whole plugins section is known
+			// a plugin's type, checked by relate once the whole plugins section is known
 		default:
 			l.unknownType(&b, typeNode, ptr, types)
 		}
@@ -338,8 +338,7 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	l.report(at, ptr, f)
 }
 
-// typeByFirstWord returns the only type whose first word was written, or "": dpo_traj_builder for dpo, as --builder
-// accepts it.
+// typeByFirstWord returns the only type with the given first word, as --builder does (dpo for dpo_traj_builder), or "".
 func typeByFirstWord(written string, known []string) (found string) {
 	for _, name := range known {
 		if strings.HasPrefix(name, strings.ToLower(written)+"_") {

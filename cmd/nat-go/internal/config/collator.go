@@ -7,7 +7,8 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 )
 
-// Collator is the section `collator`, which configures how records become token batches. These need a tokenizer.
+// Collator is the section `collator`, which configures how records become token batches. Token batches need a
+// tokenizer.
 type Collator struct {
 	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained; may be in object storage" example:"models/qwen"`
 	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's default or, if it has none, contents joined with newlines, with a warning" example:"chat_template.jinja"`
@@ -73,7 +74,7 @@ type Composer struct {
 // Steps reports whether there is a file for each step.
 func (c Composer) Steps() bool { return c.Files == "step" || c.ByExample() }
 
-// ByExample reports whether each row of the files of steps is an example.
+// ByExample reports whether each row in the step files is an example.
 func (c Composer) ByExample() bool { return c.Rows == "example" }
 
 // RL is `collator.rl`.
@@ -81,7 +82,7 @@ type RL struct {
 	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and have no log-probs. For objectives that need none (KTO), and trainers that compute their own; what was sampled may have been other ids"`
 }
 
-// Reference is `collator.reference`: a reference model's log-probs of pairs that an earlier run wrote.
+// Reference is `collator.reference`: a reference model's log-probs for pairs that an earlier run wrote.
 type Reference struct {
 	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
 	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"what computed them: model, tokenizer, template and length limit; written beside the columns" example:"my-model@3f2a"`
@@ -122,7 +123,7 @@ func (t *Teacher) LogProbs() int {
 	return 20
 }
 
-// AnswerTimeout returns the time limit for an answer of a server with the given protocol.
+// AnswerTimeout returns the time limit for an answer from a server with the given protocol.
 func (t *Teacher) AnswerTimeout(protocol string) time.Duration {
 	switch {
 	case t.Timeout != nil:

@@ -27,21 +27,21 @@ type Config struct {
 	doc     *yamldoc.Document
 	known   *secret.Values
 	passed  []string        // sections passed over
-	present map[string]bool // sections that the YAML contains
+	present map[string]bool // sections present in the YAML
 }
 
-// Types are the component types that exist, by `_type`.
+// Types are the available component types, by `_type`.
 type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
 	Formats   []string                 // row formats; nil means not checked
-	HasPlugin func(plugin string) bool // whether there is a plugin outside the plugins section; nil means never
+	HasPlugin func(plugin string) bool // whether a plugin exists outside the plugins section; nil means never
 }
 
-// Component is a type of component.
+// Component is a component type.
 type Component struct {
 	Doc    string
-	Config any          // a struct or a pointer to one, with the tags of builders/schema
+	Config any          // a struct or a pointer to one, with the tags defined by builders/schema
 	Spec   *schema.Spec // instead of Config, if the schema came from a plugin
 	Steps  []string     // event types that a builder needs in NAT's output, such as TTC_END
 }
@@ -49,7 +49,7 @@ type Component struct {
 // Options are the options of Load and Parse.
 type Options struct {
 	Types     Types
-	Compat    bool // --compat nat: unknown keys of components warn, unset variables are empty
+	Compat    bool // --compat nat: unknown keys in components are warnings, unset variables are empty
 	Overrides []Override
 	Run       bool                             // the config is about to be run: fine-tuning must be enabled
 	Getenv    func(name string) (string, bool) // nil means the process's environment
@@ -61,15 +61,15 @@ type Block struct {
 	Section string // "trajectory_builders"
 	Name    string
 	Type    string       // its `_type`: "dpo_traj_builder", "acme/curriculum"
-	Config  any          // pointer to a filled struct, if the type has one; else nil
-	Spec    *schema.Spec // nil if the type is unknown, or a plugin's whose schema isn't known yet
+	Config  any          // pointer to a filled struct if the type has one, else nil
+	Spec    *schema.Spec // nil if the type is unknown, or belongs to a plugin whose schema isn't known yet
 
 	key, node *yaml.Node
 	doc       *yamldoc.Document
 	unknown   finding.Severity
 }
 
-// typeKeys lists the names that the key of a component's type may have.
+// typeKeys lists the accepted keys for a component's type.
 var typeKeys = []string{"_type", "type"}
 
 // Pointer returns the block's JSON pointer.
@@ -90,15 +90,15 @@ func (b *Block) JSON(spec *schema.Spec) ([]byte, []finding.Finding) {
 	return spec.JSON(b.doc, b.node, b.options())
 }
 
-// Adopt places findings with pointers relative to the block, such as a plugin's.
+// Adopt attaches findings whose pointers are relative to the block, such as a plugin's.
 func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 	return b.doc.Adopt(b.node, b.key, b.Pointer(), fs)
 }
 
-// Report places a finding at the block's name.
+// Report attaches a finding to the block's name.
 func (b *Block) Report(f finding.Finding) finding.Finding { return b.doc.Report(b.key, b.Pointer(), f) }
 
-// Place places a finding at a setting: its value, or the nearest enclosing section in the YAML.
+// Place attaches a finding to a setting: its value, or the nearest enclosing section in the YAML.
 func (c *Config) Place(f finding.Finding, path ...string) finding.Finding {
 	for n := len(path); n > 0; n-- {
 		key, value := yamldoc.LookupPair(c.doc.Root, path[:n]...)
@@ -116,7 +116,7 @@ func (c *Config) Place(f finding.Finding, path ...string) finding.Finding {
 // Has reports whether the YAML or an override sets a path: Has("dataset", "split", "validation").
 func (c *Config) Has(path ...string) bool { return yamldoc.Lookup(c.doc.Root, path...) != nil }
 
-// Selected lists the builders that finetuning.trajectory_builder names, in the order of their section.
+// Selected lists the builders that finetuning.trajectory_builder names, in section order.
 func (c *Config) Selected() []Block {
 	return slices.DeleteFunc(slices.Clone(c.Builders), func(b Block) bool {
 		return !slices.Contains(c.Finetuning.TrajectoryBuilder, b.Name)
@@ -126,8 +126,8 @@ func (c *Config) Selected() []Block {
 // Trainer returns the trainer that finetuning names, or nil if there is none.
 func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer) }
 
-// filesAdapter is the name that means no adapter: the data set is written as files. An entry of trainer_adapters with
-// this name takes precedence.
+// filesAdapter is the name that selects no adapter, so that the data set is written as files. An entry of
+// trainer_adapters with this name takes precedence.
 const filesAdapter = "files"
 
 // Adapter returns the trainer adapter that finetuning names, or nil if there is none, which means files.

@@ -2,7 +2,7 @@ package config
 
 import "github.com/nat-go/nat-go/ttc/source/readers"
 
-// Dataset is the section `dataset`: the files made from the records.
+// Dataset is the section `dataset`: the files written from the records.
 type Dataset struct {
 	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise those that fit the builders' records: trl, verl for rollouts, nemo_gym for states, privileged for hints (see nat-go formats)" example:"[trl, customizer]"`
 	Split          Split                 `yaml:"split" doc:"what to set aside for validation"`

@@ -1,7 +1,7 @@
 package config
 
-// Eval is the part of NAT's section `eval` that names the evaluation output and its content. The rest of the section is
-// NAT's and passes unchecked. Nothing in it is required, because --from can name the input instead.
+// Eval is the part of NAT's section `eval` that describes the evaluation output and its location. The rest of the
+// section is NAT's and is accepted unchecked. Nothing in it is required, because --from can name the input instead.
 type Eval struct {
 	General    EvalGeneral    `yaml:"general" nullable:"true" open:"true"`
 	Evaluators map[string]any `yaml:"evaluators" nullable:"true" doc:"NAT's evaluators by name"`
@@ -60,7 +60,7 @@ type EvalDataset struct {
 	Kwargs         any           `yaml:"kwargs" doc:"of a custom data set"`
 }
 
-// EvalStructure is `eval.general.dataset.structure`: the keys of an entry of the output.
+// EvalStructure is `eval.general.dataset.structure`: the keys of an entry in the output.
 type EvalStructure struct {
 	Disable               bool   `yaml:"disable" default:"false" doc:"NAT then writes answers without ids and steps, which can't be used"`
 	QuestionKey           string `yaml:"question_key" default:"question"`

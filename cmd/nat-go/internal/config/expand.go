@@ -16,15 +16,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// maxExpanded bounds the size of one scalar after expanding its variables or its file.
+// maxExpanded limits the size of one scalar after its variables or its file have been expanded.
 const maxExpanded = 1 << 20
 
-// maxExpandedAll bounds the expanded size of all scalars of a configuration together.
+// maxExpandedAll limits the total expanded size of a configuration's scalars.
 const maxExpandedAll = 16 << 20
 
 // expandAll expands references in our sections. In eval, and in builders, trainers and adapters that finetuning doesn't
-// select, unset variables are only a warning: a data set can be made without the credentials of a service that it isn't
-// sent to.
+// select, unset variables only cause a warning: a data set can be built without the credentials of a service that it
+// isn't sent to.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
 	if f := yamldoc.Lookup(l.doc.Root, "finetuning"); f != nil {
@@ -76,11 +76,11 @@ func (l *loader) expandUnder(n *yaml.Node, severity finding.Severity, path ...st
 // reference matches an escaped $${, a ${NAME} or ${NAME:-default}, or a ${ that is neither.
 var reference = regexp.MustCompile(`\$\$\{|\$\{([^:{}$]+)(?::-([^}]*))?\}|\$\{[^}]*\}?`)
 
-// natReference is NAT's own pattern, which lacks an escape.
+// natReference is NAT's own pattern, which doesn't support escapes.
 var natReference = regexp.MustCompile(`\$\{([^:}]+)(?::-([^}]*))?\}`)
 
-// Expand replaces the references in a text that was a scalar of a configuration, as kept in a run folder's config.yml.
-// ok is false if a reference is malformed, a variable without a default is not set, or the text becomes too long.
+// Expand replaces the references in a scalar from a configuration, as stored in a run folder's config.yml. ok is false
+// if a reference is malformed, a variable without a default is not set, or the text becomes too long.
 func Expand(written string, getenv func(string) (string, bool)) (text string, ok bool) {
 	ok = true
 	text, fits := replaceReferences(reference, written, maxExpanded, func(ref, name, fallback string) string {
@@ -96,8 +96,8 @@ func Expand(written string, getenv func(string) (string, bool)) (text string, ok
 	return text, ok && fits
 }
 
-// expandScalar replaces a scalar's references and then, if the result is file://PATH, reads that file. References in
-// the values of variables are not replaced: those values are data.
+// expandScalar replaces a scalar's references and then, if the result is file://PATH, reads that file. References
+// inside variables' values are not replaced, because those values are data.
 func (l *loader) expandScalar(n *yaml.Node, ptr string, severity finding.Severity) {
 	if n.Kind == yaml.ScalarNode && strings.Contains(n.Value, "${") {
 		text, ok := l.substitute(n, ptr, severity)
@@ -164,8 +164,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// spend adds to the bytes that variables and files have expanded to. It returns false if their sum exceeds the limit: a
-// short file can name a long variable a hundred thousand times.
+// spend adds to the bytes that variables and files have expanded to. It returns false if their sum exceeds the limit,
+// because a short file can refer to a long variable a hundred thousand times.
 func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {
@@ -207,7 +207,7 @@ func replaceReferences(
 	return b.String(), b.Len() <= maxLen
 }
 
-// fileExtensions lists the extensions of files that NAT reads.
+// fileExtensions lists the file extensions that NAT accepts.
 var fileExtensions = []string{".txt", ".md", ".j2", ".jinja2", ".jinja", ".prompt", ".tpl", ".template"}
 
 // readValue replaces file://PATH with the file's text.

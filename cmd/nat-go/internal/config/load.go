@@ -28,8 +28,8 @@ func Load(path string, opt Options) (*Config, []finding.Finding) {
 	return Parse(path, text, opt)
 }
 
-// Parse is Load for a text in memory. name is the file name used in findings; paths in `base:` and file:// are relative
-// to its folder.
+// Parse is like Load, but for text in memory. name is the file name used in findings; paths in `base:` and file:// are
+// relative to its folder.
 func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	l := loader{opt: opt}
 	if l.opt.Getenv == nil {
@@ -39,7 +39,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// After errors, parts may be missing, which relate would report again.
+	// After errors, parts may be missing, and relate would report them again.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)
@@ -56,12 +56,12 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	return c, finding.Sort(l.withoutSecrets(l.withoutEchoes()))
 }
 
-// loader loads a configuration, and collects the findings of all stages.
+// loader loads a configuration and collects the findings from all stages.
 type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // findings were omitted, as the last one listed says
+	more     bool            // findings were omitted; the last one listed says so
 	expanded int             // bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
 	broken   map[string]bool // pointers of values that were unavailable, whose consequences are not reported
@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether no more findings are kept, so that it isn't worthwhile to complete further ones.
+// full reports whether no more findings are kept, in which case it isn't worth completing more of them.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -97,8 +97,8 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes omits findings that only repeat that a value was unavailable, and keys that are set twice in NAT's
-// sections. NAT accepts such keys, so with Compat others are warnings.
+// withoutEchoes omits findings that merely repeat that a value was unavailable, and findings about keys set twice in
+// NAT's sections. NAT accepts such keys, so with Compat, duplicates elsewhere are warnings.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding
 	for _, f := range l.findings {
@@ -148,7 +148,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 	return text, nil
 }
 
-// reason returns an error without the path, which the finding already has.
+// reason returns an error without its path, because the finding already contains the path.
 func reason(err error) string {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return pe.Err.Error()
@@ -156,7 +156,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// inherit parses a text and merges it over its base, which is merged over its own. above lists the files that led here.
+// inherit parses a text and merges it over its base, which is merged over its own base. above lists the files that led
+// here.
 func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Document {
 	doc, fs := yamldoc.Parse(name, text, yamldoc.DefaultLimits)
 	l.add(fs...)
@@ -211,7 +212,8 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamld
 	return l.inherit(path, text, above)
 }
 
-// identity returns a file's absolute path with links resolved, so that a cycle is found however its paths are written.
+// identity returns a file's absolute path with links resolved, so that a cycle is found regardless of how its paths are
+// written.
 func identity(path string) string {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 // Override is one -o on the command line: PATH=VALUE, or PATH VALUE joined by JoinOverrides.
 type Override string
 
-// JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that takes one word per flag can
-// read NAT's two-word form. Everything from "--" on is left alone.
+// JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that accepts one word per flag can
+// read NAT's two-word form. Everything starting at "--" is left alone.
 func JoinOverrides(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -61,7 +61,7 @@ func (l *loader) override(o Override) {
 	}
 	spec, f := l.specAt(path)
 	if f != nil {
-		from := utf8.RuneCountInString(strings.Join(path[:f.Line], ".")) // where the wrong step of the path begins
+		from := utf8.RuneCountInString(strings.Join(path[:f.Line], ".")) // start of the wrong step in the path
 		if f.Line > 0 {
 			from++
 		}
@@ -76,7 +76,7 @@ func (l *loader) override(o Override) {
 	if spec != nil && spec.Secret {
 		defer l.doc.Hide(node)
 	}
-	for i, p := range path { // if the file has the key under another of its names, the override replaces that
+	for i, p := range path { // if the file uses another of the key's names, the override replaces that one
 		if f := l.fieldAt(path[:i], p); f != nil && yamldoc.Lookup(l.doc.Root, path[:i+1]...) == nil {
 			for _, name := range append([]string{f.Name}, f.Aliases...) {
 				if yamldoc.Lookup(l.doc.Root, append(slices.Clone(path[:i]), name)...) != nil {
@@ -91,7 +91,7 @@ func (l *loader) override(o Override) {
 	}
 }
 
-// fieldAt returns the field that a key names in the object at a path, if there is one.
+// fieldAt returns the field that a key names in the object at a path, if any.
 func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	if len(path) == 0 {
 		return nil
@@ -103,7 +103,7 @@ func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	return s.Field(key)
 }
 
-// specAt finds the spec of a path; nil if anything is allowed. In a finding that the path does not exist, Line is the
+// specAt finds the spec for a path; nil if anything is allowed. If the path doesn't exist, Line in the finding is the
 // index of the wrong step.
 func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	top := path[0]
@@ -170,8 +170,8 @@ func unknownStep(path []string, at int, known []string, meant string) *finding.F
 	return f
 }
 
-// overrideValue makes a node from the text, typed by the spec: text stays text, a list may be written with commas as in
-// NAT, everything else is YAML.
+// overrideValue creates a node from text, typed by the spec: strings are taken literally, a list may be written with
+// commas as in NAT, and everything else is YAML.
 func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *finding.Finding) {
 	null := text == "null" || text == "~"
 	if spec != nil && !(null && spec.Nullable) {

@@ -17,8 +17,8 @@ var pageHead string
 //go:embed filter.md
 var filterHead string
 
-// Page returns the page of the whole configuration: the content of page.md, and every key of every section and
-// component from the structs that read them.
+// Page returns the page on the whole configuration: the content of page.md, and every key of every section and
+// component, taken from the structs that read them.
 func Page(types Types) []byte {
 	r := page{Builder: &strings.Builder{}, tables: map[string]string{}}
 	r.WriteString(pageHead)
@@ -67,7 +67,7 @@ func (r page) filter() {
 	}
 }
 
-// commonSettings are the settings that users most often set, by the page's sections, types and keys.
+// commonSettings are the settings that users set most often, by the page's sections, types and keys.
 var commonSettings = []struct{ section, component, key string }{
 	{"sources", "traces", "path"},
 	{"sources", "traces", "task_key"},
@@ -96,7 +96,7 @@ var commonSettings = []struct{ section, component, key string }{
 	{"finetuning", "", "output_dir"},
 }
 
-// page writes the settings. tables maps the signature of each table written so far to a link to its place.
+// page writes the settings. tables maps the signature of each table written so far to a link to that table.
 type page struct {
 	*strings.Builder
 	tables map[string]string
@@ -117,7 +117,7 @@ func (r page) common(types Types, sections map[string]*schema.Spec) {
 	}
 }
 
-// field returns the field of a dotted key. It panics if there is none: the keys are constants.
+// field returns the field for a dotted key. It panics if the key is unknown, because the keys are constants.
 func field(spec *schema.Spec, key string) *schema.Field {
 	name, rest, deeper := strings.Cut(key, ".")
 	for i := range spec.Fields {
@@ -148,7 +148,7 @@ func (r page) section(name, doc string, spec *schema.Spec) {
 	r.table(spec, "[`"+name+"`](#"+name+")")
 }
 
-// table writes the settings of a component or section, or refers to an earlier table with the same settings. NAT's keys
+// table writes the settings of a component or section, or refers to an earlier table with the same settings. NAT keys
 // that need no explanation are listed below it.
 func (r page) table(spec *schema.Spec, where string) {
 	key := signature(spec)
@@ -170,7 +170,7 @@ func (r page) table(spec *schema.Spec, where string) {
 	}
 }
 
-// signature returns a text that is equal for mappings with the same keys, defaults and meanings.
+// signature returns a string that is equal for mappings with the same keys, defaults and meanings.
 func signature(spec *schema.Spec) string {
 	var b strings.Builder
 	for i := range spec.Fields {
@@ -194,11 +194,11 @@ func mappingOf(s *schema.Spec) *schema.Spec {
 	return s
 }
 
-// foldedKeys is the minimum number of keys for a mapping to be written only once on the page.
+// foldedKeys is the minimum number of keys in a mapping for the page to show it only once.
 const foldedKeys = 4
 
-// rows returns the rows of a mapping's keys, which it prefixes. A mapping whose keys are in an earlier table becomes
-// one row that refers to it.
+// rows returns the rows for a mapping's keys, with the prefix added. A mapping whose keys are in an earlier table
+// becomes one row that refers to that table.
 func (r page) rows(spec *schema.Spec, prefix, where string, asInNAT *[]string) string {
 	var b strings.Builder
 	for i := range spec.Fields {
@@ -232,7 +232,7 @@ func (r page) rows(spec *schema.Spec, prefix, where string, asInNAT *[]string) s
 	return b.String()
 }
 
-// valueOf describes the values of a setting, with an example where its author gave one.
+// valueOf describes the values of a setting, with its example if it has one.
 func valueOf(s *schema.Spec) string {
 	if s.Example == "" {
 		return s.TypeText()
@@ -240,7 +240,7 @@ func valueOf(s *schema.Spec) string {
 	return s.TypeText() + ": `" + s.Example + "`"
 }
 
-// defaultOf returns a setting's default as the page writes it.
+// defaultOf returns a setting's default as shown on the page.
 func defaultOf(f *schema.Field) string {
 	switch value := f.Spec.DefaultText(); {
 	case f.Required:

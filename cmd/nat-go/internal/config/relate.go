@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// newConfig makes a new value of a prototype's struct type.
+// newConfig creates a new value of a prototype's struct type.
 func newConfig(prototype any) any {
 	t := reflect.TypeOf(prototype)
 	if t.Kind() == reflect.Pointer {
@@ -75,8 +75,8 @@ func (l *loader) notEnabled(c *Config) {
 	}
 }
 
-// incomplete reports missing parts of enabled fine-tuning. NAT requires all three names. Here a missing trainer_adapter
-// means files, and a configuration without a section trainers needs no trainer: the defaults of NAT's only trainer
+// incomplete reports missing parts of enabled fine-tuning. NAT requires all three names. Here, without a
+// trainer_adapter the data set is written as files, and without a section trainers the defaults of NAT's only trainer
 // apply.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
@@ -122,7 +122,7 @@ func names(blocks []Block) []string {
 	return out
 }
 
-// named checks that a name used by finetuning exists.
+// named checks that a name used in finetuning exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
 	section := yamldoc.Lookup(l.doc.Root, in)
 	// A section that is not a mapping is already reported.
@@ -142,7 +142,8 @@ func (l *loader) named(key, name string, blocks []Block, in string) {
 	l.report(l.nameNode(key, name, 0), "/finetuning/"+key, f)
 }
 
-// nameNode returns the node in which finetuning names a component: in a list, the first at or after index from.
+// nameNode returns the node where finetuning names a component. In a list, it is the first such node at or after index
+// from.
 func (l *loader) nameNode(key, name string, from int) *yaml.Node {
 	v := yamldoc.Lookup(l.doc.Root, "finetuning", key)
 	if v == nil {
@@ -156,7 +157,7 @@ func (l *loader) nameNode(key, name string, from int) *yaml.Node {
 	return v
 }
 
-// pluginTypes checks that there is a plugin for each builder whose type is plugin/builder.
+// pluginTypes checks that a plugin exists for each builder whose type is plugin/builder.
 func (l *loader) pluginTypes(c *Config) {
 	for i := range c.Builders {
 		b := &c.Builders[i]
@@ -219,7 +220,7 @@ func (l *loader) stepFilter(c *Config) {
 			at, filter := yamldoc.LookupPair(l.doc.Root, path...)
 			if filter != nil &&
 				(out == nil || filter.Kind == yaml.SequenceNode && len(out.StepFilter) < len(filter.Content)) {
-				return // wrong, which is already reported
+				return // invalid, and already reported
 			}
 			if filter != nil && filter.Kind == yaml.SequenceNode &&
 				(len(filter.Content) == 0 || slices.Contains(out.StepFilter, step)) {
@@ -239,7 +240,7 @@ func (l *loader) stepFilter(c *Config) {
 	}
 }
 
-// noEffect warns about settings without effect.
+// noEffect warns about settings that have no effect.
 func (l *loader) noEffect(c *Config) {
 	t := c.Trainer()
 	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&
@@ -251,7 +252,8 @@ func (l *loader) noEffect(c *Config) {
 	l.idleTeacher(c)
 }
 
-// noTeacherBuilders lists our builders that make no hints, so that collator.teacher can at most score their rollouts.
+// noTeacherBuilders lists our builders that don't produce hints, so that collator.teacher can at most score their
+// rollouts.
 var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
 // idleTeacher warns about a teacher that is never used: teachers only score hints and, if rollouts is set, rollouts.

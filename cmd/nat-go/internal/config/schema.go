@@ -10,8 +10,8 @@ import (
 
 type object = map[string]any
 
-// JSONSchema returns the schema of a whole file with the given component types, for editors and other tools. Where a
-// value is not text, a reference to a variable is allowed as well.
+// JSONSchema returns the schema of a whole file with the given component types, for editors and other tools. Variable
+// references are also allowed where a value is not text.
 func JSONSchema(types Types, draft schema.Draft) []byte {
 	g := schemaWriter{defs: object{"reference": object{"type": "string", "pattern": `\$\{[^}]+\}`, "description": "a variable: ${NAME} or ${NAME:-default}"}}, draft: draft}
 	props := object{
@@ -102,7 +102,7 @@ func (g *schemaWriter) section(doc string, types map[string]Component, plugins b
 	return object{"type": "object", "description": doc, "additionalProperties": entry}
 }
 
-// withReferences allows a reference to a variable wherever a schema wants something other than arbitrary text.
+// withReferences allows a variable reference wherever a schema expects something other than arbitrary text.
 func (g *schemaWriter) withReferences(v any) any {
 	m, ok := v.(object)
 	if !ok {
@@ -142,7 +142,7 @@ func (g *schemaWriter) withReferences(v any) any {
 	return wide
 }
 
-// narrow reports whether a schema is for scalars and does not admit a text with a reference.
+// narrow reports whether a schema is for scalars and does not admit text containing a reference.
 func narrow(m object) bool {
 	for _, key := range []string{"enum", "pattern", "format", "maxLength"} {
 		if m[key] != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// scalar is a node in a document, mostly a scalar, with the path that leads to it.
+// scalar is a node in a document, usually a scalar, with the path that leads to it.
 type scalar struct {
 	node  *yaml.Node
 	path  []string
 	named bool // a key above it is named like a secret, or the word before it is a flag that takes one
 }
 
-// below returns the i-th node in the content of a list or mapping. In a mapping it must be a value.
+// below returns the i-th node in the content of a list or mapping. In a mapping, that node must be a value.
 func (s scalar) below(i int) scalar {
 	step, named := strconv.Itoa(i), s.named
 	if of := s.node.Content; s.node.Kind == yaml.MappingNode {
@@ -55,13 +55,13 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 		known.Redact(written) != written
 }
 
-// minSecretLen is the minimum length of a secret from one setting that is searched for in others: shorter ones occur
+// minSecretLen is the minimum length at which a secret from one setting is searched for in others. Shorter ones occur
 // inside ordinary words.
 const minSecretLen = 6
 
-// gatherSecrets adds every value that must not be shown to Options.Secrets: secrets, however they got into the
-// configuration, and the values of the variables that it grants to programs. It adds most values that are long enough
-// to known, too.
+// gatherSecrets adds every value that must not be shown to Options.Secrets: secrets, regardless of how they got into
+// the configuration, and the values of the variables that it grants to programs. It also adds most values that are long
+// enough to known.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {
@@ -93,14 +93,14 @@ func (l *loader) gatherSecrets() {
 			switch granted := secret.Granted(value, held); {
 			case secret.Named(value):
 				add(granted...)
-			case l.opt.Secrets != nil: // the value may be a secret, but also a word of the configuration
+			case l.opt.Secrets != nil: // the value may be a secret, or just an ordinary word in the configuration
 				l.opt.Secrets.Add(granted...)
 			}
 		}
 	})
 }
 
-// withoutSecrets removes known secrets from messages that repeat the file.
+// withoutSecrets removes known secrets from messages that quote the file.
 func (l *loader) withoutSecrets(found []finding.Finding) []finding.Finding {
 	for i := range found {
 		f := &found[i]
@@ -109,7 +109,7 @@ func (l *loader) withoutSecrets(found []finding.Finding) []finding.Finding {
 	return found
 }
 
-// variables returns the values of a text's variables whose names say that they are secrets.
+// variables returns the values of those variables in a text that are named like secrets.
 func (l *loader) variables(written string) (values []string) {
 	for _, m := range reference.FindAllStringSubmatch(written, -1) {
 		if held, set := l.opt.Getenv(m[1]); set && secret.Named(m[1]) && !secret.Plain(held) {
@@ -119,7 +119,7 @@ func (l *loader) variables(written string) (values []string) {
 	return values
 }
 
-// clearSecrets warns about secrets that are in a file or on the command line in the clear: the run folder doesn't keep
+// clearSecrets warns about secrets that are in a file or on the command line in the clear. The run folder doesn't keep
 // them, so a resumed run needs them in a variable.
 func (l *loader) clearSecrets() {
 	eachScalar(scalar{node: l.doc.Root}, func(s scalar) {

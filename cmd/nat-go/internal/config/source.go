@@ -7,9 +7,10 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Source returns the merged configuration of our sections, for the copy in the run folder: bases and overrides merged,
-// variables left as references, texts of file:// included. It contains no secret: a secret in the file is replaced by a
-// reference to a variable, from which `resume` reads it. Comments at the head of the copy name such variables.
+// Source returns the merged configuration of our sections, for the copy in the run folder: bases and overrides are
+// merged, variables remain references, and file:// texts are included. It doesn't contain secrets: a secret in the file
+// is replaced by a reference to a variable, from which `resume` reads it. Comments at the top of the copy name these
+// variables.
 func (c *Config) Source() ([]byte, error) {
 	s := sourceWriter{c: c}
 	root := &yaml.Node{Kind: yaml.MappingNode}
@@ -44,7 +45,7 @@ type sourceWriter struct {
 // copy copies a node as written.
 func (s *sourceWriter) copy(from scalar) *yaml.Node {
 	n := from.node
-	// Block style allows ${NAME} without quotes, in which its value would be text.
+	// Block style allows ${NAME} without quotes; quotes would turn its value into text.
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
@@ -72,7 +73,7 @@ func (s *sourceWriter) copy(from scalar) *yaml.Node {
 	return out
 }
 
-// reference writes a secret as a variable, without its default.
+// reference replaces a secret with a variable, without its default.
 func (s *sourceWriter) reference(written string, path []string) string {
 	name := variableFor(written, path)
 	if !anyReference.MatchString(written) {

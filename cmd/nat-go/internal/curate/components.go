@@ -11,12 +11,12 @@ import (
 )
 
 // nodes divides the units into components. A node represents the units that share their first key. Nodes are numbered
-// in the order of these keys. Nodes that share another key form a component, whose root is its node with the lowest
-// number. So neither numbers nor roots depend on the order of arrival. A node takes nine bytes of memory.
+// in the order of these keys. Nodes that share another key form a component, whose root is its lowest-numbered node. So
+// neither numbers nor roots depend on the order of arrival. A node takes nine bytes of memory.
 type nodes struct {
-	parent []uint32 // [nodes]: itself or an earlier node of its component
-	size   []uint32 // [nodes]: kept records; of a root, the kept records of its component
-	held   []bool   // [nodes]: whether the node has a unit that Hold added
+	parent []uint32 // [nodes]: itself or an earlier node in its component
+	size   []uint32 // [nodes]: kept records; for a root, the kept records in its component
+	held   []bool   // [nodes]: whether the node has a unit added by Hold
 }
 
 // nodes returns the nodes of the rows that each visits, joined into components.
@@ -44,8 +44,7 @@ func (d *Index) nodes() (*nodes, error) {
 	return n, nil
 }
 
-// each calls f, in the order of keys, for every row that has kept records or was added by Hold, with the number of its
-// node.
+// each calls f, in key order, for every row that has kept records or was added by Hold, with the row's node number.
 func (d *Index) each(f func(node uint32, row []byte) error) error {
 	var key [16]byte
 	next := uint64(0)
@@ -122,13 +121,13 @@ func (n *nodes) join(a, b uint32) {
 	}
 }
 
-// component is a set of nodes that must not be divided.
+// component is a set of nodes that must not be separated.
 type component struct {
 	root uint32
 	size int64 // kept records
 }
 
-// components lists the components in the order in which choose considers them.
+// components lists the components in the order that choose considers them.
 type components struct {
 	list    *extsort.Sorter // rows of seeded hash, root, size
 	total   int64           // kept records
@@ -163,9 +162,9 @@ func (n *nodes) components(d *Index) (*components, error) {
 	return c, nil
 }
 
-// choose picks, in order, every component that brings the validation set closer to its share; at least one, and never
-// all. There must be at least two. It returns which nodes are roots of chosen components, and how many records these
-// have.
+// choose picks, in order, every component that brings the validation set closer to its share, but at least one and
+// never all. There must be at least two. It reports which nodes are roots of chosen components, and how many records
+// those contain.
 func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64, err error) {
 	want := share * float64(c.total)
 	smallest := component{size: math.MaxInt64}
@@ -190,7 +189,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf calls f for every row that each visits. one says whether the root of the row's component is among roots.
+// eachOf calls f for every row that each visits. one reports whether the root of the row's component is among roots.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

@@ -53,8 +53,8 @@ func (d *Index) sort() {
 	other.Wait() // wait: sorting ends
 }
 
-// Index collects the records to decide on, one entry per record. It holds the decisions so far and the projections of
-// the entries that its rules need.
+// Index collects the records to decide on, one entry per record. It holds the decisions so far, and the projections of
+// the entries needed by its rules.
 type Index struct {
 	rules   Rules
 	tmp     string
@@ -95,17 +95,17 @@ func (d *Index) Add(e Entry) (err error) {
 	return err
 }
 
-// Kept reports whether a record is kept so far.
+// Kept reports whether a record is still kept.
 func (d *Index) Kept(ordinal uint64) bool { return d.of[ordinal].Kept() }
 
-// Drop drops a record, before Decide, for a reason that entries don't contain.
+// Drop drops a record, before Decide, for a reason that can't be seen from the entries.
 func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Dropped(why) }
 
-// heldOrdinal is the ordinal of the entries that Hold adds, above the ordinal of any record.
+// heldOrdinal is the ordinal of entries added by Hold, greater than any record's ordinal.
 const heldOrdinal = 1<<ordinalBits - 1
 
-// Hold adds a record of the validation side to keep; Rules.Hold must be set. The record needn't be one to decide on.
-// Hold ignores its ordinal.
+// Hold adds a record to keep on the validation side; Rules.Hold must be set. The record doesn't have to be one that is
+// decided on. Hold ignores its ordinal.
 func (d *Index) Hold(e Entry) error {
 	e.Ordinal = heldOrdinal
 	var row [contentWidth]byte
@@ -113,7 +113,7 @@ func (d *Index) Hold(e Entry) error {
 	if err := d.contents.Add(row[:]); err != nil {
 		return err
 	}
-	var unit [unitWidth]byte // spans no record of the log
+	var unit [unitWidth]byte // doesn't span any record in the log
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
 }
@@ -164,12 +164,12 @@ func (d *Index) Close() {
 	}
 }
 
-// A row of contents has, with widths in bytes: key 16, tag 1, ordinal 7, score 8. The key of a preference is the hash
-// of its prompt and its unordered pair of sides, so A>B and B>A are neighbours, and the tag distinguishes them; key and
-// tag together identify the content. So one sort serves contradictions and duplicates.
+// A row in contents consists of, with widths in bytes: key 16, tag 1, ordinal 7, score 8. A preference's key is the
+// hash of its prompt and its unordered pair of sides, so A>B and B>A are neighbours. The tag distinguishes them, and
+// key and tag together identify the content. So one sort serves contradictions and duplicates.
 const (
 	tagAt        = 16
-	ordinalAt    = 16 // tag and ordinal as one number; the tag is its highest byte
+	ordinalAt    = 16 // tag and ordinal as one number whose highest byte is the tag
 	scoreAt      = 16 + 8
 	contentWidth = scoreAt + 8
 	ordinalBits  = 56
@@ -205,7 +205,7 @@ type bucketRow struct {
 
 func (r *bucketRow) preference() bool { return builders.Kind(r.tag>>1) == builders.KindPreference }
 
-// resolve drops contradictions, then duplicates. If there may be a sample, it gives every remaining preference a
+// resolve drops contradictions, then duplicates. If a sample may be needed, it gives every remaining preference a
 // number.
 func (d *Index) resolve() error {
 	if d.contents == nil {
@@ -239,7 +239,8 @@ func (d *Index) resolve() error {
 	return nil
 }
 
-// resolveBucket does the work of resolve for the records with one key. They are in the order of tags, then of the log.
+// resolveBucket does the work of resolve for the records that share one key. They are ordered by tag, then as in the
+// log.
 func (d *Index) resolveBucket(key [16]byte) error {
 	b := d.bucket
 	held := heldTags(b)
@@ -281,7 +282,7 @@ func (d *Index) resolveBucket(key [16]byte) error {
 	return nil
 }
 
-// heldTags returns the tags of the rows in a bucket that Hold added; nil if there are none.
+// heldTags returns the tags of the rows in a bucket that were added by Hold, or nil if none were.
 func heldTags(b []bucketRow) (held map[byte]bool) {
 	for i := range b {
 		if b[i].ordinal == heldOrdinal {
@@ -294,7 +295,8 @@ func heldTags(b []bucketRow) (held map[byte]bool) {
 	return held
 }
 
-// dropContradictions drops the preferences of a bucket whose opposite exists for the same score. Held preferences stay.
+// dropContradictions drops the preferences in a bucket whose opposite exists for the same score. Held preferences are
+// kept.
 func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
@@ -333,7 +335,7 @@ func (d *Index) sample() error {
 // SplitError is the error for data that can't be split as requested.
 type SplitError struct {
 	First   string // identifies the first record of the largest component
-	Largest int64  // records of the largest component
+	Largest int64  // records in the largest component
 	Total   int64  // records kept
 	By      By
 }

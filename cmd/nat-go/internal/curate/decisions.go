@@ -69,13 +69,14 @@ type Decisions struct {
 // Decided wraps decisions made elsewhere, by ordinal.
 func Decided(of []Decision) *Decisions { return &Decisions{of: of} }
 
-// Len returns the number of records decided on.
+// Len returns the number of decisions.
 func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 
-// At returns the decision on the record with that ordinal, which must be below Len.
+// At returns the decision on the record with the given ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject drops a record that a user rejected. The split has already been made, so the other records keep their side.
+// Reject drops a record that a user rejected. The split has already been made, so the other records stay where they
+// were assigned.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(rejected)
@@ -92,7 +93,7 @@ func (d *Decisions) Kept() (n int64) {
 	return n
 }
 
-// Counts returns how often each decision was made.
+// Counts returns the number of times each decision was made.
 func (d *Decisions) Counts() map[Decision]int64 {
 	var n [256]int64
 	for _, x := range d.of {
@@ -107,9 +108,9 @@ func (d *Decisions) Counts() map[Decision]int64 {
 	return counts
 }
 
-// The file, little-endian: magic, number of reasons, length and text of each reason, number of records, a byte for each
-// record, and the 64-bit xxh3 hash of the preceding bytes. Naming the reasons keeps it readable if a later version
-// orders them differently.
+// The file, little-endian: magic, number of reasons, length and text of each reason, number of records, one byte per
+// record, and the 64-bit xxh3 hash of the preceding bytes. Including the reasons' names keeps the file readable if a
+// later version orders them differently.
 const magic = "ngdecid1"
 
 // WriteTo writes the decisions; equal decisions yield equal bytes.
@@ -139,8 +140,9 @@ func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	return int64(len(head)+len(d.of)) + 8, nil
 }
 
-// ReadDecisions reads a file that WriteTo wrote for a log with that many records. It returns an error if the file is
-// truncated or damaged, has another number of decisions, or drops a record for a reason that this version doesn't know.
+// ReadDecisions reads a file that WriteTo wrote for a log with the given number of records. It returns an error if the
+// file is truncated or damaged, has a different number of decisions, or drops a record for a reason unknown to this
+// version.
 func ReadDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	d, err := readDecisions(r, records)
 	if err != nil {

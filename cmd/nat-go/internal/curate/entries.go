@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// AddGroup adds the records of a group, and appends their entries to dst.
+// AddGroup adds a group's records and appends their entries to dst.
 func (d *Index) AddGroup(dst []Entry, g *recordlog.Group, gates Gates) ([]Entry, error) {
 	from := len(dst)
 	dst = EntriesOf(dst, g, gates)
@@ -27,7 +27,7 @@ func (d *Index) AddAll(all []Entry) error {
 	return nil
 }
 
-// EntriesOf appends the entries of a group's records to dst. An entry's Drop is set if the gates refuse its record.
+// EntriesOf appends the entries for a group's records to dst. An entry's Drop is set if the gates refuse its record.
 func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	var shared neighbours
 	hashes := g.Hashes()
@@ -44,7 +44,7 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	return dst
 }
 
-// neighbours holds hashes of the last record that the next record of its group is likely to share.
+// neighbours holds hashes of the last record that the next record in its group is likely to share.
 type neighbours struct {
 	origin        *builders.Origin
 	task, example [16]byte
@@ -53,8 +53,8 @@ type neighbours struct {
 	score         [8]byte
 }
 
-// nameOf returns the name of an example among the examples of all collection runs: its id, which is the same in every
-// run, or, if the id was made from a row's number, the number of the run and the id.
+// nameOf returns a name for an example that is unique across all collection runs: its id, which is the same in every
+// run, or, if the id was made from a row number, the run's number and the id.
 func nameOf(o *builders.Origin) string {
 	if source.IsRowName(o.Example) {
 		return fmt.Sprintf("%d\x00%s", o.Run, o.Example)

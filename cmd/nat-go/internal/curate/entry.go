@@ -4,15 +4,15 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Entry holds what Decide needs to know about a record. Its byte arrays are hashes. Equal hashes in the same field mean
+// Entry holds everything Decide uses about a record. Its byte arrays are hashes. Equal hashes in the same field mean
 // equal content; hashes in different fields may coincide.
 type Entry struct {
-	Ordinal uint64 // position in the record log: entries come in this order, from 0, without gaps
+	Ordinal uint64 // position in the record log; entries arrive in this order, from 0, without gaps
 	Kind    builders.Kind
 	Drop    Decision // Train (0), or Dropped(reason) if the gate has already decided
 
 	Content  [16]byte // records with the same content are duplicates: see recordlog.Hashes
-	Prompt   [16]byte // the prompt alone; zero means none
+	Prompt   [16]byte // the prompt on its own; zero means none
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
 	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
@@ -22,12 +22,12 @@ type Entry struct {
 
 // Rules configures the decisions that the gate doesn't make.
 type Rules struct {
-	Dedupe         bool   // keep the first of equal contents
-	Contradictions bool   // drop A>B and B>A for one prompt and score, with their duplicates for this score
+	Dedupe         bool   // keep the first of several records with equal content
+	Contradictions bool   // drop A>B and B>A for the same prompt and score, with their duplicates for this score
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
 	Seed           uint64 // of the sample
 	Split          Split
-	// Hold keeps the validation side passed to Index.Hold instead of making a split: only its records validate, and any
+	// Hold keeps the validation side passed to Index.Hold instead of splitting: only its records validate, and any
 	// other record in one of their components is dropped.
 	Hold bool
 
@@ -35,7 +35,7 @@ type Rules struct {
 	Name   func(ordinal uint64) string // names a record in errors and warnings; if nil, the ordinal is used
 }
 
-// defaultMemory is how many bytes Decide sorts in memory before it uses the disk.
+// defaultMemory is the number of bytes that Decide sorts in memory before it uses the disk.
 const defaultMemory = 32 << 20
 
 // Split configures how records are divided between training and validation.
@@ -43,16 +43,16 @@ type Split struct {
 	By         By
 	Validation float64 // share of the kept records, 0 <= v < 1; 0 means no validation set
 	Seed       uint64
-	Required   bool // the user asked for a validation set: if it can't be provided, that is an error, not a warning
+	Required   bool // the user asked for a validation set, so failing to provide one is an error, not a warning
 }
 
-// By is the unit that a split never divides. Except with ByPosition, records with equal prompts also stay together.
+// By is the unit that a split never divides. Except with ByPosition, records with equal prompts are also kept together.
 type By string
 
 // The ways to split.
 const (
 	ByTask    By = "task"    // tasks and examples
 	ByExample By = "example" // examples and, for rollout records, their tasks
-	// NAT's: the first max(1, int((1-v)n)) records train, the rest validate, and a single one does both.
+	// NAT's: the first max(1, int((1-v)n)) records train and the rest validate; a single record does both.
 	ByPosition By = "position"
 )

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Gate checks whether a record of any builder is fit for training. It returns "" if so, otherwise the reason and one
-// line of explanation.
+// Gate checks whether a record from any builder is fit for training. It returns "" if so, otherwise the reason and a
+// one-line explanation.
 func Gate(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	var f fault
 	switch record := r.Record.(type) {
@@ -121,7 +121,7 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	result := &chat.Message{Role: "tool"} // in place of a result, if the call itself shows the error
+	result := &chat.Message{Role: "tool"} // used instead of a result if the call itself shows the error
 	switch {
 	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
 	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
@@ -147,8 +147,8 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// promptFault checks that a prompt asks for an answer: text, or messages that include a user's and don't end with the
-// assistant's. An empty list of messages is also a prompt: the model speaks first.
+// promptFault checks that a prompt calls for an answer: text, or messages that include one from the user and don't end
+// with one from the assistant. An empty list of messages is also a prompt: the model speaks first.
 func promptFault(p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -169,8 +169,8 @@ func promptFault(p *builders.Passage) fault {
 	return fault{}
 }
 
-// answerFault checks one side of a preference: text that isn't blank, or messages that begin and end with the
-// assistant's, at least one of which has content.
+// answerFault checks one side of a preference. It must be text that isn't blank, or messages that begin and end with
+// the assistant's, at least one of which has content.
 func answerFault(what string, p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -196,7 +196,7 @@ func answerFault(what string, p *builders.Passage) fault {
 	return fault{}
 }
 
-// conversationFault checks a whole conversation: it needs a message from the user, and one with content from the
+// conversationFault checks a whole conversation, which needs a message from the user, and one with content from the
 // assistant.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
@@ -222,8 +222,8 @@ func conversationFault(p builders.Passage) fault {
 	return faultf(ledger.EmptyResponse, "messages from the assistant are all empty (%d)", answers)
 }
 
-// rolesFault checks that all roles are known, that a message is from the user, and that no tool's result precedes the
-// assistant's first message.
+// rolesFault checks that all roles are known, that at least one message is from the user, and that no tool result
+// precedes the assistant's first message.
 func rolesFault(nodes []ttc.Node) fault {
 	if len(nodes) == 0 {
 		return faultf(ledger.BadRecord, "no messages")
@@ -275,8 +275,8 @@ func hasContent(m *chat.Message) bool {
 	return false
 }
 
-// sameAnswer reports whether two sides would train a model on the same text. Ids of calls are ignored: they are random
-// and differ between answers that are otherwise the same.
+// sameAnswer reports whether two sides would train a model on the same text. Call ids are ignored, because they are
+// random and differ between otherwise identical answers.
 func sameAnswer(a, b *builders.Passage) bool {
 	if a.IsText() != b.IsText() {
 		if b.IsText() {
@@ -291,7 +291,7 @@ func sameAnswer(a, b *builders.Passage) bool {
 	return slices.EqualFunc(a.Nodes, b.Nodes, func(x, y ttc.Node) bool { return SameMessage(&x.Message, &y.Message) })
 }
 
-// SameMessage reports whether two messages would train a model on the same text, regardless of the ids of their calls.
+// SameMessage reports whether two messages would train a model on the same text, regardless of their call ids.
 func SameMessage(a, b *chat.Message) bool {
 	// The form isn't compared: absent content, null and "" are the same text.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&

@@ -11,13 +11,13 @@ import (
 
 // Gates configures the checks on individual records, before records are compared.
 type Gates struct {
-	Unfit       bool         // refuse what Gate finds unfit; NAT refuses nothing
+	Unfit       bool         // refuse records that Gate finds unfit; NAT refuses nothing
 	MinFidelity ttc.Fidelity // minimum fidelity of a record's trace
-	// Overlaps has a description of the overlap for the first records that were dropped as contaminated, by ordinal.
+	// Overlaps describes the overlap for the first records that were dropped as contaminated, by ordinal.
 	Overlaps map[uint64]string
 }
 
-// Refuse returns "" for a record that passes, otherwise the reason and one line of explanation.
+// Refuse returns "" for a record that passes, otherwise the reason and a one-line explanation.
 func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string) {
 	if x.Unfit {
 		if reason, detail = Gate(r); reason != "" {
@@ -44,8 +44,7 @@ func StageOf(r ledger.Reason) ledger.Stage {
 	return ledger.Gate
 }
 
-// EachDrop calls report for each record of a group that is dropped. gates must be the ones that the decisions came
-// from.
+// EachDrop calls report for each dropped record in a group. gates must be the ones used for the decisions.
 func (d *Decisions) EachDrop(g *recordlog.Group, gates Gates, report func(ledger.Drop)) {
 	for i := range g.Records {
 		reason, dropped := d.At(g.First + uint64(i)).Reason()

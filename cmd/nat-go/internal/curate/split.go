@@ -10,7 +10,7 @@ import (
 )
 
 // A unit is a sequence of records that share all keys of unitRow, without other kept records in between. Units that
-// share a key form a component.
+// share any key form a component.
 const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
@@ -18,9 +18,9 @@ const (
 	edgeWidth = 1 + 16 + 4 // which key, key, node
 )
 
-// addUnit extends the current unit to an entry that shares all its keys, or begins a new one. Neighbours in the log
-// mostly share them, so there is one row per turn rather than per record. A unit may span dropped records: kept skips
-// them.
+// addUnit extends the current unit to an entry that shares all its keys, or begins a new unit. Neighbours in the log
+// usually share all keys, so there is one row per turn rather than per record. A unit may span dropped records, which
+// kept skips.
 func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)
@@ -45,8 +45,8 @@ func (d *Index) flushUnit() error {
 	return d.units.Add(d.unit[:])
 }
 
-// unitRow fills in the row of a unit: first key, second key, the prompt as the third key, ordinal of the first record,
-// and room for the number of records. A second or third key of zeros connects nothing.
+// unitRow fills in a unit's row: first key, second key, the prompt as the third key, ordinal of the first record, and
+// room for the number of records. An all-zero second or third key connects nothing.
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
@@ -119,7 +119,8 @@ func (d *Index) split() error {
 	})
 }
 
-// noSplit returns a *SplitError if a validation set is required. Otherwise it sets a warning that there is none.
+// noSplit returns a *SplitError if a validation set is required. Otherwise it sets a warning that the data set doesn't
+// have one.
 func (d *Index) noSplit(n *nodes, c *components) error {
 	name, err := d.nameOf(n, c.largest.root)
 	if err != nil {
@@ -136,7 +137,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 	return nil
 }
 
-// hold drops the records that are in a component with a held record, but aren't in the validation set themselves.
+// hold drops the records that are in a component with a held record but aren't in the validation set themselves.
 func (d *Index) hold(n *nodes) error {
 	roots := make([]bool, len(n.parent))
 	for node, held := range n.held {
@@ -206,7 +207,7 @@ func (d *Index) nameOf(n *nodes, root uint32) (string, error) {
 	return d.rules.Name(first), err
 }
 
-// heldRow reports whether Hold added a row; such a row spans no record.
+// heldRow reports whether a row was added by Hold. Such a row doesn't span any record.
 func heldRow(row []byte) bool { return binary.BigEndian.Uint64(row[spanAt:]) == heldOrdinal }
 
 func (d *Index) anyKept(row []byte) bool {

@@ -22,7 +22,7 @@ import (
 // maxConfig is the maximum size of a run's config.yml.
 const maxConfig = 16 << 20
 
-// batchesOf is the prefix of the names of channels in Report.Contexts.
+// batchesOf is the prefix of channel names in Report.Contexts.
 var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.
@@ -30,7 +30,7 @@ func HasBatches(run runfolder.Folder) bool {
 	return runfolder.Has(filepath.Join(run.Batches(), batch.IndexName))
 }
 
-// TokenizerOf returns the path of the tokenizer that the run's config.yml names. It returns an error if that doesn't
+// TokenizerOf returns the path of the tokenizer named in the run's config.yml. It returns an error if that path doesn't
 // exist.
 func TokenizerOf(run runfolder.Folder) (string, error) {
 	var config struct {
@@ -58,8 +58,8 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 	return path, nil
 }
 
-// VerifyBatches checks the token batches in a run's folder with their proofs and the tokenizer, checks that there are
-// at least as many as the manifest counts, and adds its findings.
+// VerifyBatches checks the token batches in a run's folder against their proofs and the tokenizer, checks that their
+// number is at least the manifest's, and adds its findings.
 func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(string(run), tok)
 	if err != nil {

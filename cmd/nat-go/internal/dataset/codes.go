@@ -24,7 +24,7 @@ const (
 	notTraced      = "NG5017"
 )
 
-// Codes returns the pages of these codes for `nat-go explain`.
+// Codes returns the pages on these codes for `nat-go explain`.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(badRow, "dataset", "A row can't be read as its format requires: it is not JSON, it has a missing, unknown or repeated key, or a value of the wrong kind. A trainer would fail on it, or worse, read something else.", "Write the data set again (`nat-go dataset convert`); rows are not made to be edited by hand."),

@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// turns returns the members of a row's origin that say in which contexts the record's turns are trained, and counts the
-// turns. "contexts" has a hash for each turn, and "changed" lists the contexts that differ from the recorded ones, with
-// the recorded hashes. Only the first row of a record has these members.
+// turns returns the members of a row's origin that describe the contexts in which the record's turns are trained, and
+// counts the turns. "contexts" holds a hash for each turn, and "changed" lists the contexts that differ from the
+// recorded ones, with the recorded hashes. Only a record's first row has these members.
 func (w *formatWriter) turns(row int, m *member) []byte {
 	if row > 0 {
 		return nil
@@ -57,8 +57,8 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts of the turns that the rows of a record have. A rollout's begin with the prompt's:
-// rows have either the prompt, to sample from, or the turns.
+// carried returns the contexts of the turns contained in a record's rows. A rollout's contexts begin with the prompt's,
+// because rows contain either the prompt, to sample from, or the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack the other contexts
@@ -82,7 +82,7 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	return contexts[1:], of
 }
 
-// without returns the first n contexts of turns that aren't silent, with their changes.
+// without returns the first n contexts of turns that aren't silent, and their changes.
 func without(
 	silent []int, contexts []ttc.History, changes []builders.Change, n int,
 ) (of []ttc.History, its []builders.Change) {
@@ -101,7 +101,7 @@ func without(
 	return of, its
 }
 
-// partly returns the changes of a record whose rows hold only a part of each context.
+// partly returns the changes for a record whose rows hold only part of each context.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {
@@ -122,7 +122,7 @@ func appendHistory(b []byte, h ttc.History) []byte {
 	return hex.AppendEncode(b, x[:])
 }
 
-// changedBy explains the names of the changes of contexts.
+// changedBy explains the names of context changes.
 var changedBy = map[string]string{
 	"redaction": "secrets and personal data were replaced",
 	"remove":    "messages or calls that the model saw were taken out",
@@ -134,7 +134,7 @@ var changedBy = map[string]string{
 	"format":    "the format has no place for the tools or for earlier messages",
 }
 
-// ContextsInWords says how many turns are trained, how many of them in a changed context, and what changed it.
+// ContextsInWords describes how many turns are trained, how many of them in a changed context, and what changed it.
 func ContextsInWords(c *runfolder.Contexts) string {
 	var changed []string
 	n := int64(0)

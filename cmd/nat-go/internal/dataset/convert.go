@@ -55,9 +55,9 @@ func (c *Converted) None() error {
 	return errors.New(why)
 }
 
-// Convert writes a run's data set in other formats, from its record log, decisions and token batches. If dir is
-// empty, the rows go to the run's own dataset folder and are entered in its manifest; a failure before the last file is
-// durable leaves the run as it was. If no record fits the formats, Convert writes nothing and returns no error; see
+// Convert writes a run's data set in other formats, from its record log, decisions and token batches. If dir is empty,
+// the rows go to the run's own dataset folder and are recorded in its manifest; a failure before the last file is
+// durable leaves the run unchanged. If no record fits the formats, Convert writes nothing and returns no error; see
 // None.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
 	var names []string
@@ -75,7 +75,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 	return c, err
 }
 
-// errNothing ends a conversion that made no rows, before any file gets its final name.
+// errNothing ends a conversion that produced no rows, before any file gets its final name.
 var errNothing = errors.New("no records fit")
 
 // tidy returns a function that removes dir if nothing was written to it and it did not exist before.
@@ -87,7 +87,7 @@ func (c *Converted) tidy(dir string) func() {
 }
 
 // write writes all text rows and token rows before any file gets its final name, so that a failure to write one format
-// leaves none.
+// leaves no files behind.
 func (c *Converted) write(
 	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string,
 	ready func([]runfolder.Written, []runfolder.File) error,
@@ -147,8 +147,8 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 	return err
 }
 
-// into calls write with dir or, if that is empty, with the run's dataset folder. In the latter case it locks the run
-// and enters the files in its manifest.
+// into calls write with dir or, if that is empty, with the run's dataset folder. In the latter case, it locks the run
+// and records the files in its manifest.
 func (c *Converted) into(
 	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
 ) error {
@@ -175,7 +175,7 @@ func (c *Converted) into(
 		if update, err = lock.AddFormats(w, all); err != nil {
 			return err
 		}
-		// The files get their names now. The run doesn't match its manifest until the new manifest has its name, too.
+		// The files get their names now. The run doesn't match its manifest until the new manifest is also in place.
 		return lock.Place(update, all)
 	})
 	if err == nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// ConvertRows writes rows in other formats, without the run that they come from: each row becomes a record again, on
-// the same side of the split, and its example is named FORMAT/FILE:ROW. A row that can't be read, or made into a
-// record, is an error.
+// ConvertRows writes rows in other formats, without the run that they come from. Each row becomes a record again, on
+// the same side of the split, with an example named FORMAT/FILE:ROW. It returns an error for a row that can't be read
+// or turned into a record.
 func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options,
 	dir string,
 ) (*Converted, error) {
@@ -37,7 +37,7 @@ func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o row
 	})
 }
 
-// log makes a record log from the rows, and returns the side of the split that each is on.
+// log builds a record log from the rows, and returns each row's side of the split.
 func (f FormatFolder) log(ctx context.Context, dir string) (sides []curate.Decision, err error) {
 	w, err := recordlog.Create(dir)
 	if err != nil {
@@ -85,7 +85,7 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 	return w.Append(b.Group())
 }
 
-// recordOf returns the record that a row was made from, without scores, policies and origin, which rows lack. It
+// recordOf returns the record that a row was built from, without scores, policies and origin, which rows lack. It
 // returns an error if a row holds too little of its record.
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
@@ -113,7 +113,7 @@ func recordOf(row *rows.Row) (builders.Record, error) {
 	return d, nil
 }
 
-// messages returns the messages of a passage, or a message of this role with the passage's text.
+// messages returns a passage's messages, or one message with the given role and the passage's text.
 func messages(role string, p builders.Passage) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes

@@ -1,12 +1,12 @@
 // Package dataset writes, converts, measures and verifies data sets.
 //
-// Text rows depend only on the record log, curation's decisions and the row options, and token rows only on the run's
+// Text rows depend only on the record log, the curation decisions and the row options, and token rows only on the run's
 // token batches. So a format can be written later with the same bytes, from the run folder and, for rows that are
 // rendered, the model's chat template. Formats lists all formats. Verify reads the written files and trusts nothing
 // else.
 //
-// Its Finding is not the type of package finding: `dataset verify --json` prints it, it refers to a row rather than a
-// place in a configuration, and it counts unlisted findings.
+// Its Finding is not the one in package finding: `dataset verify --json` prints it, it refers to a row rather than a
+// position in a configuration, and it counts unlisted findings.
 //
 // It is one large package because all of its parts depend on the layout of a data set: formats, files, origins. It
 // hashes the content of rows that are read back (sharing.go) rather than the bytes of the record log, because a

@@ -9,21 +9,21 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// Format is a format that a data set can be written in: text rows, made from records, or token rows, made from token
+// Format is a format in which a data set can be written: text rows, built from records, or token rows, built from token
 // batches.
 type Format struct {
-	rows.Format            // for token rows only a description, which can't read or encode rows
+	rows.Format            // for token rows, only a description, which can't read or encode rows
 	tokens      *tokenRows // nil means text rows
 }
 
-// tokenRows holds the functions that make the rows of a format from token batches and check them.
+// tokenRows holds the functions that build a format's rows from token batches and check them.
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
-	wrong func(row []byte) string // returns the fault of a row, or "" if it is valid
+	wrong func(row []byte) string // returns why a row is invalid, or "" if it is valid
 	none  string                  // why a run may lack such rows
 }
 
-// FromBatches reports whether the format is made from a run's token batches, and so needs a tokenizer.
+// FromBatches reports whether the format is built from a run's token batches, and so needs a tokenizer.
 func (f Format) FromBatches() bool { return f.tokens != nil }
 
 // Formats lists the formats: the text formats of package rows, then token rows.
@@ -34,7 +34,7 @@ func Formats() (all []Format) {
 	return append(all, fromBatches()...)
 }
 
-// fromBatches lists the formats that are made from a run's token batches.
+// fromBatches lists the formats that are built from a run's token batches.
 func fromBatches() []Format { return []Format{sftParquet, skyRL} }
 
 // Lookup finds a format by name.

@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Log returns the folder of the run's record log. It returns "" if curation hasn't decided about the records yet, or if
-// there is no run.
+// Log returns the folder of the run's record log. It returns "" if curation hasn't decided on the records yet, or if p
+// doesn't have a run.
 func (p *Place) Log() string {
 	if p.Run == "" || !runfolder.Has(p.Run.Decisions()) {
 		return ""
@@ -56,7 +56,7 @@ func (p *Place) Manifest() (*runfolder.Manifest, error) {
 	return m, err
 }
 
-// RowOptions returns the options that the run wrote its rows with, or the zero value if it has no manifest.
+// RowOptions returns the options with which the run wrote its rows, or the zero value if it doesn't have a manifest.
 func (p *Place) RowOptions() (rows.Options, error) {
 	m, err := p.Manifest()
 	if m == nil {
@@ -65,7 +65,7 @@ func (p *Place) RowOptions() (rows.Options, error) {
 	return m.Rows, nil
 }
 
-// Measure returns statistics of the run's kept records and its drops. Unless render is nil, they include the content
+// Measure returns statistics on the run's kept records and its drops. Unless render is nil, they include the content
 // that this template omits. tmp is a folder for temporary files.
 func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	d, err := p.Decisions()
@@ -94,7 +94,7 @@ func (p *Place) Pick(q Query, f func(Picked) error) error {
 	return pick(p.Log(), d, q, f)
 }
 
-// PickRows calls f for at most limit rows (0 means all) with their origins, beginning skip rows after row. row is
+// PickRows calls f for at most limit rows (0 means all) with their origins, starting skip rows after row. row is
 // FORMAT/FILE:N, FILE:N, or N in the first file, from 1.
 func (p *Place) PickRows(
 	row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error,

@@ -9,15 +9,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Blocks are small enough to be hashed and copied while they are in the cache. Enough of them may be queued that
-// neither side waits for the other; with a queue of one, blocks would have to be eight times as large.
+// Blocks are small enough to be hashed and copied while they are in the cache. The queue is long enough that neither
+// side waits for the other; with a queue of one, blocks would have to be eight times as large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
 )
 
-// output is a file that its own goroutine writes in blocks, so that rows are made while the kernel copies a block.
-// Waiting for the kernel would limit the speed of writing.
+// output is a file that its own goroutine writes in blocks, so that rows are built while the kernel copies a block.
+// Waiting for the kernel would limit the write speed.
 type output struct {
 	buf     []byte // append here, then call rotate
 	bytes   int64
@@ -25,7 +25,7 @@ type output struct {
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
-	done    chan struct{} // closed when run ends: the file is durable, err is set, or aborted is
+	done    chan struct{} // closed when run ends: the file is durable, err is set, or aborted is set
 	err     error
 	sum     *xxh3.Hasher
 	aborted bool // set before blocks is closed: the file need not be durable
@@ -66,7 +66,7 @@ func (o *output) run(blocks <-chan []byte) {
 	}
 }
 
-// Write appends and rotates, for code that writes to an io.Writer.
+// Write appends and rotates, for callers that need an io.Writer.
 func (o *output) Write(p []byte) (int, error) {
 	o.buf = append(o.buf, p...)
 	o.rotate()
@@ -128,7 +128,8 @@ func awaitSync(files []*output) error {
 	return nil
 }
 
-// placeFiles waits until finished files are durable, calls ready, which may be nil, and gives the files their names.
+// placeFiles waits until finished files are durable, calls ready, which may be nil, and gives the files their final
+// names.
 func placeFiles(
 	outs []*output, ready func([]runfolder.Written, []runfolder.File) error, written []runfolder.Written,
 	files []runfolder.File,

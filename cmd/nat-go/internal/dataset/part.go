@@ -20,12 +20,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Share describes the output of WritePart: the rows for one part of a log, as lines, which Join combines.
+// Share describes the output of WritePart: the rows for one part of a log, written as lines, which Join combines.
 type Share struct {
 	Formats []partFormat `json:"formats"`
 }
 
-// Lines returns the number of rows in all formats.
+// Lines returns the total number of rows in all formats.
 func (s *Share) Lines() (n int64) {
 	for i := range s.Formats {
 		for _, f := range s.Formats[i].Files {
@@ -50,8 +50,9 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records of groups that form one part of the log to the spec's folder: for each format,
-// files of rows as lines, and their origins. Join makes from all parts the output that Write would make from the log.
+// WritePart writes the kept records in groups, which form one part of the log, to the spec's folder: for each format,
+// files with rows as lines, and their origins. From all parts, Join produces the same output that Write would from the
+// log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}
@@ -71,7 +72,7 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 	return p, err
 }
 
-// Join makes the output of Write from its parts, which are in the order of the log. dirs are the folders of the parts.
+// Join produces the output of Write from its parts, given in log order. dirs are the parts' folders.
 func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
 		for i, w := range all {
@@ -122,10 +123,10 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 	return w.joinOrigins(ctx, filepath.Join(dir, originsName), before)
 }
 
-// joinChunk is the number of bytes of a part that are read at a time.
+// joinChunk is the number of bytes read from a part at a time.
 const joinChunk = 1 << 20
 
-// eachChunk calls f with the lines of a file, some whole lines at a time. A missing file counts as empty.
+// eachChunk calls f with a file's lines, several whole lines at a time. A missing file counts as empty.
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -199,7 +200,7 @@ func (f *rowFile) join(ctx context.Context, path string) error {
 	})
 }
 
-// joinOrigins adds the origins of a part's rows. before has the number of rows that each file had before the part.
+// joinOrigins adds the origins of a part's rows. before holds the number of rows in each file before the part.
 func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[string]int64) error {
 	return eachChunk(ctx, path, func(lines []byte) error {
 		for line := range bytes.Lines(lines) {
@@ -228,7 +229,7 @@ type partRefusals struct {
 	Tries  []triedFormats `json:"tries,omitempty"` // for the first refused records
 }
 
-// triedFormats counts how many of some records that a format refuses each other format carries.
+// triedFormats counts, for some of the records that a format refuses, how many each other format carries.
 type triedFormats struct {
 	Records int64   `json:"records"`
 	Took    []int64 `json:"took"` // by format, in the order of refusals.carry

@@ -13,17 +13,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Query selects records of a run. Empty fields don't restrict the selection.
+// Query selects records from a run. Empty fields don't restrict the selection.
 type Query struct {
 	Record  *uint64 // ordinal in the log; if set, the other conditions don't apply
 	Example string
 	Turn    string
 	Builder string
 	Split   string        // "train" or "validation"
-	Dropped bool          // records that curation dropped instead of the kept ones
+	Dropped bool          // select records that curation dropped instead of the kept ones
 	Reason  ledger.Reason // with Dropped: for this reason
-	Skip    int64         // this many of the matches
-	Limit   int64         // at most this many; 0 means all
+	Skip    int64         // skip this many matches
+	Limit   int64         // return at most this many; 0 means all
 }
 
 // Picked is a record that matches a query.
@@ -105,7 +105,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 	})
 }
 
-// PickRows calls f for the rows of a file from number skip (from 0) on, at most limit of them (0 means all).
+// PickRows calls f for a file's rows starting at number skip (from 0), at most limit of them (0 means all).
 func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
 	return eachLineFrom(file.Path, file.Limits, skip, func(n int64, line []byte) error {
 		row, err := format.Read(line)
@@ -137,7 +137,7 @@ func originOf(f FormatFolder, file string, row int64) (found *Origin, err error)
 	return found, err
 }
 
-// RowText returns the text of a row of a file, by number from 0; a table's row is returned as JSON.
+// RowText returns the text of a file's row, numbered from 0. A table's row is returned as JSON.
 func RowText(file RowFile, row int64) (text string, err error) {
 	found := false
 	err = eachLineFrom(file.Path, file.Limits, row, func(_ int64, line []byte) error {
@@ -150,7 +150,7 @@ func RowText(file RowFile, row int64) (text string, err error) {
 	return text, err
 }
 
-// OriginsOf returns the origins of the rows of the record with this hash, at most maxOrigins of them.
+// OriginsOf returns the origins of the rows written for the record with this hash, at most maxOrigins of them.
 func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
 	if f.Origins == "" {
 		return nil, nil

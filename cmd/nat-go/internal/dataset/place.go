@@ -20,14 +20,14 @@ import (
 )
 
 // Limits bound the size of a row. In memory, a row takes about three times the length of its line, and each value takes
-// some hundred bytes however short it is.
+// about a hundred bytes, even a short one.
 type Limits struct {
 	Bytes  int64 // of its line
 	Values int64 // in it
 }
 
-// DefaultLimits keep the program below 512 MiB of memory on any file. The rows of a run are usually far smaller: by
-// default, an entry of an input has at most 32 MiB, and a row contains each of its texts once.
+// DefaultLimits keep the program below 512 MiB of memory on any file. A run's rows are usually far smaller: by default,
+// an input entry has at most 32 MiB, and a row contains each of its texts once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
 // Place is a data set on disk: a run's folder, rows, or both.
@@ -52,7 +52,7 @@ func (p *Place) made(fromBatches bool) (folders []FormatFolder) {
 	return folders
 }
 
-// FormatFolder holds the rows of one format.
+// FormatFolder holds the rows in one format.
 type FormatFolder struct {
 	Format  Format
 	Dir     string
@@ -68,9 +68,9 @@ type RowFile struct {
 	Limits Limits
 }
 
-// Find looks for a data set at path: a run's folder, its dataset folder, the folder of a format, or a single file of
-// rows, which another program may have written. The format of a folder with an unknown name is found by its first row.
-// Rows beyond the limits are errors when they are read.
+// Find looks for a data set at path: a run's folder, its dataset folder, a format's folder, or a single file of rows,
+// which another program may have written. If a folder's name is not a known format, the first row determines the
+// format. Rows beyond the limits are errors when they are read.
 func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -137,7 +137,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 		paths = append(paths, found...)
 	}
 	for _, p := range paths {
-		if isDir(p) { // the folder of a format such as trl.parquet
+		if isDir(p) { // the folder for a format such as trl.parquet
 			continue
 		}
 		if filepath.Base(p) == originsName {
@@ -159,7 +159,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	return f, err
 }
 
-// glob escapes characters that filepath.Glob would treat as a pattern.
+// glob escapes the characters that filepath.Glob would treat as a pattern.
 func glob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
@@ -172,8 +172,8 @@ func rowFileAt(path string, limits Limits) RowFile {
 	return f
 }
 
-// formatOf identifies a format by its folder's name or by the first row. If there are no rows, it goes by the name of
-// the first file.
+// formatOf identifies a format by its folder's name or by the first row. If there are no rows, it uses the name of the
+// first file.
 func formatOf(folder string, files []RowFile) (Format, error) {
 	if f, ok := Lookup(folder); ok {
 		return f, nil
@@ -209,7 +209,7 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 		fmt.Errorf("%s: %w (%s)", files[0].Path, ErrNoFormat, rows.Names())
 }
 
-// ErrNoFormat is wrapped by the error for rows of no known format.
+// ErrNoFormat is wrapped by the error for rows that aren't in a known format.
 var ErrNoFormat = errors.New("unknown format of the first row")
 
 // each calls f for each line of the file, as eachLine does.
@@ -224,7 +224,7 @@ func eachLine(path string, limits Limits, f func(n int64, line []byte) error) er
 	return eachLineFrom(path, limits, 0, f)
 }
 
-// eachLineFrom is like eachLine, but begins with the line that has the number from.
+// eachLineFrom is like eachLine, but starts at the line with number from.
 func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
 	err := readLines(path, limits, from, f)
 	if errors.Is(err, errEnough) {
@@ -263,7 +263,7 @@ func readLines(path string, limits Limits, from int64, f func(n int64, line []by
 	return linesOf(file, limits, func(n int64, line []byte) error { return f(from+n, line) })
 }
 
-// skipLines advances a file past that many lines, or to its end.
+// skipLines advances a file by the given number of lines, or to its end.
 func skipLines(file io.ReadSeeker, lines int64) error {
 	if lines <= 0 {
 		return nil
@@ -310,8 +310,8 @@ func linesOf(r io.Reader, limits Limits, f func(n int64, line []byte) error) err
 	return nil
 }
 
-// tooMany reports whether a line of JSON has too many values. It counts commas and opening brackets, because a value
-// inside another one follows one of them or a key that does.
+// tooMany reports whether a line of JSON has too many values. It counts commas and opening brackets, because each
+// nested value follows one of them, or follows a key that does.
 func tooMany(line []byte, maxValues int64) bool {
 	if int64(len(line)) < maxValues {
 		return false

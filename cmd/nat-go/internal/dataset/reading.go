@@ -15,14 +15,14 @@ import (
 )
 
 // readerChunk is the number of bytes of JSON that Hugging Face datasets reads at a time. The first chunk determines the
-// columns, and each chunk whether its texts are read as timestamps.
+// columns, and each chunk determines whether its texts are read as timestamps.
 const readerChunk = 10 << 20
 
 // maxColumns is the maximum number of columns distinguished in a file: tool call arguments may have any keys.
 const maxColumns = 4096
 
-// reading models how Hugging Face datasets reads a JSON lines file, whose columns it must guess (3.6 to 5.2, with
-// pyarrow 26): texts become timestamps, keys that appear late fail, missing keys are filled with null.
+// reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file, whose columns it must
+// guess: texts become timestamps, late keys cause a failure, and missing keys are filled with null.
 type reading struct {
 	nulls   bool // the trainer treats null as a missing key
 	row     column
@@ -37,13 +37,13 @@ type column struct {
 	keys    map[string]*column // of an object
 	element *column            // of a list
 	kinds   [8]bool            // by json.Kind; null excluded
-	objects int64              // how many values are objects
+	objects int64              // number of values that are objects
 	here    int64              // for a key, the number of objects that contain it
 	late    int64              // row, from 1, of its first value, if not in the first chunk
 	dates   int64              // texts in this chunk that are dates
-	texts   bool               // this chunk has texts that aren't dates
+	texts   bool               // whether this chunk has texts that aren't dates
 	turned  int64              // dates in all chunks whose texts are only dates
-	varied  bool               // its objects have different keys within the first chunk
+	varied  bool               // whether its objects have different keys within the first chunk
 }
 
 // lines processes rows separated by newlines.
@@ -53,7 +53,7 @@ func (r *reading) lines(rows []byte) {
 	}
 }
 
-// add processes a row, one checked line of JSON.
+// add processes a row, given as one checked line of JSON.
 func (r *reading) add(line []byte) {
 	if r.rows++; r.bytes >= readerChunk {
 		r.endChunk()
@@ -118,9 +118,9 @@ func (r *reading) column() *column {
 	return &column{}
 }
 
-// key returns the column for an object's key; nil if there are too many.
+// key returns the column for an object's key, or nil if there are too many.
 func (r *reading) key(col *column, key json.Raw) *column {
-	name := []byte(key[1 : len(key)-1]) // escapes are left: a file usually writes a key in one way
+	name := []byte(key[1 : len(key)-1]) // escapes are left alone: a file usually writes a key in only one way
 	if in := col.keys[string(name)]; in != nil {
 		return in
 	}
@@ -175,7 +175,7 @@ func (c *column) names() []string {
 // change is a change that the reader makes to a column.
 type change struct {
 	Text string
-	Old  bool // only versions before datasets 4.7 make it; later ones keep values of differing shapes as JSON
+	Old  bool // made only by datasets versions before 4.7; later ones keep values of differing shapes as JSON
 	Null bool // missing keys are filled with null; nothing else changes
 }
 
@@ -186,7 +186,7 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists the changes that the reader makes. Changes that only old versions make come last.
+// changes ends the file and lists the changes that the reader makes. Changes made only by old versions come last.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)
@@ -204,8 +204,8 @@ func oldness(c change) int {
 	return 0
 }
 
-// changes returns the changes to a column and everything inside it. asJSON means that the reader keeps the enclosing
-// value as JSON from datasets 4.7 on.
+// changes returns the changes to a column and everything inside it. asJSON means that, starting with datasets 4.7, the
+// reader keeps the enclosing value as JSON.
 func (c *column) changes(path string, asJSON bool) (all []change) {
 	find := func(old bool, format string, a ...any) {
 		all = append(all, change{Text: fmt.Sprintf(format, a...), Old: old})

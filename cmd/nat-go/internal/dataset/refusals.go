@@ -12,7 +12,7 @@ import (
 
 // refusals counts the records that a format can't carry.
 type refusals struct {
-	count map[string]int64 // by reason, without the details of one record
+	count map[string]int64 // by reason, without details of individual records
 	tried int64            // refused records; only those up to triedRefusals are tried with other formats
 	carry []alternative
 
@@ -77,7 +77,7 @@ func (r *refusals) begin(f rows.Format, o rows.Options) {
 	}
 }
 
-// note counts n records that are refused for a reason. It distinguishes at most the given number of reasons.
+// note counts n records refused for a reason. It distinguishes at most the given number of reasons.
 func (r *refusals) note(why string, n int64, most int) {
 	_, known := r.count[why]
 	if !known && len(r.count) >= most {
@@ -111,8 +111,8 @@ func (r *refusals) byFrequency() (all []runfolder.Refusal) {
 	return all
 }
 
-// bestAlternative returns the format that carries the largest part of the tried records; empty means that every format
-// carries less than half.
+// bestAlternative returns the format that carries the largest share of the tried records, or an empty string if every
+// format carries less than half.
 func (r *refusals) bestAlternative() string {
 	best := alternative{}
 	for _, a := range r.carry {

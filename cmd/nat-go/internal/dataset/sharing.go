@@ -48,7 +48,7 @@ func (g *shared) bySplit(s rows.Split) int64 { return g.count[s][0] + g.count[s]
 
 func (g *shared) bySide(side int) int64 { return g.count[0][side] + g.count[1][side] }
 
-// at returns the first occurrence in a split, of side 0 if there is one.
+// at returns the first occurrence in a split, preferring side 0.
 func (g *shared) at(s rows.Split) occurrence {
 	if g.count[s][0] > 0 {
 		return g.first[s][0]

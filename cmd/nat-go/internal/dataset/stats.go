@@ -26,22 +26,23 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Stats describe a data set: its kept records if there is a record log, otherwise the rows of one format.
+// Stats describe a data set: its kept records if it has a record log, otherwise the rows in one format.
 type Stats struct {
-	Of         string      `json:"of"` // "records", or the format whose rows were read
-	Kinds      []kindCount `json:"kinds"`
-	Examples   int64       `json:"examples"` // distinct; 0 means unknown
-	Prompts    int64       `json:"prompts"`  // distinct
-	Pairs      *pairStats  `json:"pairs,omitempty"`
-	Lengths    []spread    `json:"lengths"`                // in characters, summed over messages
-	Effects    []spread    `json:"hint_effects,omitempty"` // of sites, if collator.teacher measured them, in nats
-	Duplicates int64       `json:"duplicates"`
-	Leakage    leakage     `json:"leakage"`
-	// Contexts counts the trained turns by the changes of their contexts; nil means that none are known.
+	Of       string      `json:"of"` // "records", or the format whose rows were read
+	Kinds    []kindCount `json:"kinds"`
+	Examples int64       `json:"examples"` // distinct; 0 means unknown
+	Prompts  int64       `json:"prompts"`  // distinct
+	Pairs    *pairStats  `json:"pairs,omitempty"`
+	Lengths  []spread    `json:"lengths"` // in characters, summed over messages
+	// of the hints at sites, in nats, if collator.teacher measured them
+	Effects    []spread `json:"hint_effects,omitempty"`
+	Duplicates int64    `json:"duplicates"`
+	Leakage    leakage  `json:"leakage"`
+	// Contexts counts the trained turns by how their contexts changed; nil means that none are known.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`
-	Template *templated          `json:"template,omitempty"` // the template's omissions, if one was named
+	Template *templated          `json:"template,omitempty"` // the template's omissions, if a template was given
 }
 
 // kindCount counts the kept records, or rows, of a kind per side of the split.
@@ -56,7 +57,7 @@ type pairStats struct {
 	Margins      []spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows
 	PerTurn      spread   `json:"per_turn"`      // pairs per turn or, for rows, per prompt
 	ChosenLonger float64  `json:"chosen_longer"` // share of pairs whose chosen answer is longer, 0..1
-	SameLength   float64  `json:"same_length"`   // share of equal lengths
+	SameLength   float64  `json:"same_length"`   // share of pairs with equal lengths
 	MeanGap      float64  `json:"mean_gap"`      // mean of chosen minus rejected length, in characters
 	Contradict   int64    `json:"contradictions"`
 }
@@ -82,7 +83,7 @@ type spread struct {
 	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, excluded from all of the above
 }
 
-// scale is a factor for values, so that no sum of them overflows.
+// scale is a factor for values that keeps their sum from overflowing.
 const scale = 0x1p-64
 
 // dropCount counts the drops in dropped.jsonl with the same stage, reason, unit and format.
@@ -94,7 +95,7 @@ type dropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// measure returns statistics of the kept records of a log, with the effects of their hints from the index of the token
+// measure returns statistics on a log's kept records, with the effects of their hints from the index of the token
 // batches, unless index is empty, and with the template's omissions, unless render is nil.
 func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
@@ -131,7 +132,7 @@ func measure(log string, d *curate.Decisions, index string, render *turns.Render
 	return m.stats("records")
 }
 
-// effects samples the effects of hints that the index of the token batches lists.
+// effects samples the hint effects listed in the index of the token batches.
 func (m *meter) effects(index string) error {
 	if index == "" {
 		return nil
@@ -172,7 +173,7 @@ type turnKey struct {
 	turn   string
 }
 
-// MeasureRows returns statistics of the rows of a format, with the template's omissions, unless render is nil. It
+// MeasureRows returns statistics on the rows in a format, with the template's omissions, unless render is nil. It
 // ignores rows that can't be read, which Verify reports.
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
@@ -266,7 +267,7 @@ func (m *meter) close() {
 	}
 }
 
-// record processes a kept record of the log.
+// record processes a kept record from the log.
 func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 	row := &rows.Row{
 		Kind:       r.Record.Kind(),
@@ -382,7 +383,7 @@ func messageLength(m *chat.Message) int64 {
 	return int64(n)
 }
 
-// maxMetrics is the maximum number of metrics: a margin for each name of a score, and a few others.
+// maxMetrics is the maximum number of metrics: a margin for each score name, and a few others.
 const maxMetrics = 1000
 
 // sample adds a value of a metric.
@@ -400,7 +401,7 @@ func (m *meter) sample(name string, x float64) error {
 		m.odd[i]++
 		return nil
 	}
-	bits := math.Float64bits(x) // changed below to sort like the numbers
+	bits := math.Float64bits(x) // changed below so that the bits sort like the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
 	} else {
@@ -526,7 +527,7 @@ func orderedFloat(bits uint64) float64 {
 	return math.Float64frombits(^bits)
 }
 
-// take adds the value with the given rank, from 0, among count values, smallest first.
+// take adds the value with the given rank, from 0, among count values in ascending order.
 func (s *spread) take(x float64, rank, count int64) {
 	at := func(q float64) bool { return rank == max(0, int64(math.Ceil(q*float64(count)))-1) }
 	if rank == 0 {
@@ -546,7 +547,7 @@ func (s *spread) take(x float64, rank, count int64) {
 	s.Count++
 }
 
-// maxDropKinds is the maximum number of distinct drops that readDrops counts. A builder gives at most a thousand
+// maxDropKinds is the maximum number of distinct drops that readDrops counts. A builder reports at most a thousand
 // reasons.
 const maxDropKinds = 1 << 16
 

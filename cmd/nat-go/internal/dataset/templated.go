@@ -27,13 +27,13 @@ type templated struct {
 	Calls         part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// part counts the messages with a part of some kind, and the messages whose part the template doesn't show.
+// part counts the messages with a part of some kind, and the messages whose part the template omits.
 type part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`
 }
 
-// templateTrial renders the conversations of a row with a template.
+// templateTrial renders a row's conversations with a template.
 type templateTrial struct {
 	render *turns.Renderer
 	room   template.Room

@@ -57,7 +57,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// Text prints the statistics as text. explain returns the page of a drop reason.
+// Text prints the statistics as text. explain returns the page on a drop reason.
 func (s *Stats) Text(w io.Writer, explain func(code string) (ledger.Code, bool)) error {
 	t := statsText{Stats: s, width: terminal.Width(w)}
 	t.counts()
@@ -76,14 +76,14 @@ type statsText struct {
 	width int
 }
 
-// words adds a line, which is wrapped.
+// words adds a line, wrapped to the width.
 func (t *statsText) words(indent int, line string) {
 	c := columns.Table{Indent: indent}
 	c.Add(line)
 	t.text.WriteString(c.Text(t.width))
 }
 
-// counts adds the number of records of each kind, and of their prompts.
+// counts adds the number of records of each kind, and the number of prompts.
 func (t *statsText) counts() {
 	table := tabwriter.NewWriter(&t.text, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "%s\ttrain\tvalidation\t\n", t.Of)
@@ -139,8 +139,8 @@ func (t *statsText) lengths() {
 	}
 }
 
-// repeats adds the work that the token batches take, the contexts of trained turns, repeated records, content on both
-// sides of the split, and content that the chat template omits.
+// repeats adds the work that the token batches require, the contexts of trained turns, repeated records, content on
+// both sides of the split, and content that the chat template omits.
 func (t *statsText) repeats() {
 	if t.Batches != nil {
 		if words := t.Batches.Stats.Forward.Words(t.Batches.Counts); words != "" {

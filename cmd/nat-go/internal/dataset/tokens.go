@@ -14,14 +14,14 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// splits lists the splits of rows with the corresponding splits of batches.
+// splits pairs the splits of rows with the corresponding splits of batches.
 var splits = []struct {
 	rows    rows.Split
 	batches batch.Split
 }{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
-// WriteTokens writes the formats that are made from a run's token batches, each to its folder of a data set. A split
-// without rows gets no file. ready is as in Spec.
+// WriteTokens writes the formats that are built from a run's token batches, each to its own folder in a data set. A
+// split without rows doesn't get a file. ready is as in Spec.
 func WriteTokens(
 	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
 ) ([]runfolder.Written, error) {
@@ -50,7 +50,7 @@ func WriteTokens(
 	return w.all, nil
 }
 
-// tokenWriter writes files of token rows, which get their names when all of them are written.
+// tokenWriter writes files of token rows, which get their final names once all of them are written.
 type tokenWriter struct {
 	run     runfolder.Folder
 	dataSet string
@@ -86,7 +86,7 @@ func (w *tokenWriter) format(f Format) error {
 	return nil
 }
 
-// split writes the file of a split, and returns its manifest entry and its number of rows.
+// split writes the file for a split, and returns its manifest entry and its number of rows.
 func (w *tokenWriter) split(f Format, name string, split batch.Split) (file runfolder.File, n int64, err error) {
 	path := filepath.Join(w.dataSet, filepath.FromSlash(name))
 	out, err := newOutput(path)
@@ -129,7 +129,7 @@ func (v *verifier) tokens(f FormatFolder) error {
 // memory.
 const maxTokenRow = 32 << 20
 
-// unmarshalTokens decodes a token row. It returns "" or the reason that it can't.
+// unmarshalTokens decodes a token row. It returns "" or the reason it can't.
 func unmarshalTokens(line []byte, row any) (wrong string) {
 	if len(line) > maxTokenRow {
 		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
@@ -140,8 +140,8 @@ func unmarshalTokens(line []byte, row any) (wrong string) {
 	return ""
 }
 
-// wrongTokens explains why a token row is invalid: every label must be the id at its position or batch.Ignored, one
-// must be an id, and ids and weight must be in range. It returns "" for a valid row.
+// wrongTokens explains why a token row is invalid: every label must be the id at its position or batch.Ignored, at
+// least one must be an id, and ids and weight must be in range. It returns "" for a valid row.
 func wrongTokens(line []byte) string {
 	var row struct {
 		IDs    []int64  `json:"input_ids"`
@@ -178,7 +178,7 @@ func wrongTokens(line []byte) string {
 	return ""
 }
 
-// wrongMask explains why a row is invalid whose loss_mask marks the trained tokens. It returns "" for a valid row.
+// wrongMask explains why a row whose loss_mask marks the trained tokens is invalid. It returns "" for a valid row.
 func wrongMask(line []byte) string {
 	var row struct {
 		IDs  []int64 `json:"input_ids"`

@@ -25,7 +25,7 @@ type Report struct {
 	// Batches and TokenRows are the numbers of token batches and their rows that were checked with the tokenizer.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
-	// Contexts counts the trained turns by the changes of their contexts, for formats and channels of token batches.
+	// Contexts counts the trained turns by how their contexts changed, for formats and channels of token batches.
 	Contexts []formatContexts `json:"contexts,omitempty"`
 	Errors   int64            `json:"errors"` // including findings that are not listed
 	Warnings int64            `json:"warnings"`
@@ -45,10 +45,10 @@ type Finding struct {
 	File    string `json:"file"` // <format>/<file>, or a path in the run's folder
 	Row     int64  `json:"row"`  // from 1, as in editors; 0 means the whole file
 	Message string `json:"message"`
-	Count   int64  `json:"count,omitempty"` // further findings with this code in this file that are not listed
+	Count   int64  `json:"count,omitempty"` // additional findings with this code in this file that are not listed
 }
 
-// Place returns the location of the finding, as file:row.
+// Place returns the finding's location as file:row.
 func (f *Finding) Place() string {
 	if f.Row == 0 {
 		return f.File
@@ -59,9 +59,9 @@ func (f *Finding) Place() string {
 // listedFindings is the maximum number of findings listed per code and file; the rest are counted.
 const listedFindings = 20
 
-// Verify reads a data set from its files alone and checks that every row is valid in its format, each file has one
-// shape, training and validation share nothing, and rows.jsonl and the manifest agree with the files. manifest lists
-// the files as the run wrote them, or is nil. tmp is a folder for temporary files.
+// Verify reads a data set from its files alone and checks that every row is valid in its format, each file has only one
+// shape, training and validation share nothing, and rows.jsonl and the manifest match the files. manifest lists the
+// files as the run wrote them, or is nil. tmp is a folder for temporary files.
 func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error) {
 	v := newVerifier()
 	v.tmp = tmp
@@ -244,7 +244,7 @@ func summed(file RowFile, sum *summer, f func(n int64, line []byte) error) error
 	return file.each(f)
 }
 
-// summer hashes and counts the bytes that pass through it.
+// summer hashes and counts the bytes written to it.
 type summer struct {
 	hash  *xxh3.Hasher
 	bytes int64
@@ -378,12 +378,13 @@ type Origin struct {
 	Builder string `json:"builder"`
 	Turn    string `json:"turn"`
 
-	Fidelity string   `json:"fidelity"` // of the trace; older versions of nat-go wrote it only if something was missing
-	Gaps     []string `json:"gaps"`     // why it is not higher
-	Proven   []string `json:"proven"`   // parts that were compared with the model's tokenizer and template, and agreed
+	// the trace's fidelity; older versions of nat-go wrote it only if something was missing
+	Fidelity string   `json:"fidelity"`
+	Gaps     []string `json:"gaps"`   // why it is not higher
+	Proven   []string `json:"proven"` // parts that were compared with the model's tokenizer and template, and matched
 
-	// Contexts are the hashes of the contexts of the turns that the record trains, and Changed lists the hashes
-	// that aren't as recorded. Only the first row of a record has them.
+	// Contexts are the hashes of the contexts of the turns that the record trains, and Changed lists the hashes that
+	// differ from the recorded ones. Only a record's first row has them.
 	Contexts []hash           `json:"contexts,omitempty"`
 	Changed  []changedContext `json:"changed,omitempty"`
 }

@@ -22,22 +22,22 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// formatContexts counts the turns that a format's records train, by the changes of their contexts.
+// formatContexts counts the turns that a format's records train, by how their contexts changed.
 type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts
 	Checked bool `json:"checked"` // the contexts were compared with the written rows
 }
 
-// rowContexts keeps the hashes of the contexts in a file's rows until rows.jsonl is read. It keeps them in a temporary
+// rowContexts keeps the hashes of the contexts in a file's rows until rows.jsonl is read. It stores them in a temporary
 // file, because there may be millions.
 type rowContexts struct {
 	file  *os.File
 	out   *bufio.Writer
 	in    *bufio.Reader
 	rows  int64         // read back
-	last  []ttc.History // of the row read last
-	whole bool          // the rows contain the whole contexts
+	last  []ttc.History // of the most recently read row
+	whole bool          // whether the rows contain the whole contexts
 }
 
 func newRowContexts(tmp string) (*rowContexts, error) {
@@ -117,7 +117,7 @@ func (c *contextCheck) begin(tmp string) error {
 	return err
 }
 
-// row adds a row to the file begun last; nil means one that can't be read.
+// row adds a row to the current file; nil represents a row that can't be read.
 func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	at := c.files[len(c.files)-1]
 	c.scratch = c.scratch[:0]
@@ -131,7 +131,7 @@ func (c *contextCheck) row(f rows.Format, row *rows.Row) error {
 	return at.add(c.scratch)
 }
 
-// origin compares a row with its line of rows.jsonl. It returns the number, from 1, of the first turn that is trained
+// origin compares a row with its line in rows.jsonl. It returns the number, from 1, of the first turn that is trained
 // in a context that its record doesn't have, or 0.
 func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 	switch {
@@ -160,10 +160,10 @@ func (c *contextCheck) origin(file int, o *Origin) (wrong int, err error) {
 	return 0, nil
 }
 
-// contexts compares the turns of a row with a line of rows.jsonl.
+// contexts compares a row's turns with a line in rows.jsonl.
 func (c *formatCheck) contexts(file int, o *Origin) error {
 	if o.Row < 0 || o.Row >= c.counts[file] {
-		return nil // origins has reported it
+		return nil // already reported by origins
 	}
 	turn, err := c.context.origin(file, o)
 	if turn > 0 {
@@ -207,15 +207,15 @@ func (h *hash) UnmarshalText(b []byte) error {
 // MarshalText writes 16 hex digits.
 func (h hash) MarshalText() ([]byte, error) { return appendHistory(nil, ttc.History(h)), nil }
 
-// changedContext is a turn of a record whose context isn't as recorded.
+// changedContext is a turn in a record whose context differs from the recorded one.
 type changedContext struct {
 	Turn int    `json:"turn"` // from 0
 	By   string `json:"by"`
 	Was  *hash  `json:"was,omitempty"`
 }
 
-// again encodes a run's records again in the formats whose rows lack a part of the model's input, and compares the rows
-// with the written ones.
+// again re-encodes a run's records in the formats whose rows lack part of the model's input, and compares the result
+// with the written rows.
 func (v *verifier) again(p *Place, d *curate.Decisions, m *runfolder.Manifest) error {
 	for _, f := range p.Texts() {
 		if !slices.ContainsFunc(f.Format.Carries, func(k builders.Kind) bool { return !f.Format.Whole(k) }) {
@@ -257,9 +257,9 @@ func (v *verifier) formatAgain(p *Place, f FormatFolder, d *curate.Decisions, o 
 	return nil
 }
 
-// sameRows compares the rows of a file with the rows of its second encoding.
+// sameRows compares a file's rows with the rows from their second encoding.
 func (v *verifier) sameRows(name string, file, second RowFile) error {
-	var due []uint64 // a hash for each row
+	var due []uint64 // one hash per row
 	if err := second.each(func(_ int64, line []byte) error {
 		due = append(due, xxh3.Hash(line))
 		return nil

@@ -19,9 +19,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// VerifyLog compares the manifest and the rows with the record log and curation's decisions, and adds its findings: a
+// VerifyLog compares the manifest and the rows with the record log and the curation decisions, and adds its findings: a
 // log or decisions that can't be read, counts that don't match, and rows whose record is not in the log, was dropped,
-// or is on the other side of the split. Hashes alone don't reveal this: anyone who edits a file can also change its
+// or is on the other side of the split. Hashes alone don't reveal this, because a file can be edited together with its
 // hash.
 func (r *Report) VerifyLog(p *Place, manifest *runfolder.Manifest) error {
 	v := newVerifier()
@@ -81,7 +81,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	return v.again(p, d, manifest)
 }
 
-// always reports files that every run has but that the manifest doesn't list, and a list of drops that can't be read.
+// always reports files that every run has but the manifest doesn't list, and a list of drops that can't be read.
 func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
 		rel := p.Run.Rel(path)
@@ -119,7 +119,7 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	}
 }
 
-// originsRead reads a format's rows.jsonl along with the record log. Both have the groups in the same order.
+// originsRead reads a format's rows.jsonl in step with the record log. Both have the groups in the same order.
 type originsRead struct {
 	name   string
 	splits map[string]rows.Split // by file
@@ -134,7 +134,7 @@ type originsRead struct {
 	err  error
 }
 
-// dueRecord is what rows.jsonl may say about the records of a group that have the same hash.
+// dueRecord holds the values that rows.jsonl may give for the records in a group with the same hash.
 type dueRecord struct {
 	decision curate.Decision
 	contexts [][]ttc.History
@@ -176,8 +176,8 @@ func (o *originsRead) close() {
 	o.file.Close()
 }
 
-// advance reads the next line. A line that can't be read ends the comparison: rest returns the error, or
-// formatCheck.origins has reported a line that isn't JSON.
+// advance reads the next line. A line that can't be read ends the comparison. rest returns read errors;
+// formatCheck.origins has already reported lines that aren't JSON.
 func (o *originsRead) advance() {
 	line, err, ok := o.next()
 	if o.err, o.more = err, ok && err == nil; !o.more {
@@ -190,7 +190,7 @@ func (o *originsRead) advance() {
 	}
 }
 
-// group reads on past the lines that belong to a group's kept records.
+// group skips the lines that belong to a group's kept records.
 func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	if !o.more {
 		return
@@ -219,8 +219,8 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the line at which group stopped, if there is one: none of the kept records from that point of the log on
-// matches it.
+// rest reports the line at which group stopped, if it did. Such a line matches none of the kept records from that point
+// in the log.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

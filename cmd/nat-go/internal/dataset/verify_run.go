@@ -11,8 +11,8 @@ import (
 )
 
 // VerifyRun compares a run's folder with its manifest, file by file, and adds its findings: files that differ, that are
-// missing, or that the manifest doesn't list. It doesn't hash files again that Verify has read. If the manifest can't
-// be read, it is nil, and why is the reason.
+// missing, or that the manifest doesn't list. It doesn't rehash files that Verify has read. If the manifest can't be
+// read, it is nil, and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
 	if err := v.checkLock(run); err != nil {
@@ -66,7 +66,7 @@ func (v *verifier) checkLock(run runfolder.Folder) error {
 
 // files compares the files in the folder, other than rows, with the manifest.
 func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, read []Verified) error {
-	rows := map[string]bool{} // Verify has compared these
+	rows := map[string]bool{} // already compared by Verify
 	for _, w := range manifest.Dataset {
 		for _, f := range w.Files {
 			rows[runfolder.DatasetFile(f.Path, 0, "").Path] = true
@@ -113,8 +113,8 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	return nil
 }
 
-// present compares the type and size of an entry of the folder with its entry in the manifest, if it has one. It
-// reports whether the content remains to be compared. known are the files that Verify has read.
+// present compares the type and size of a folder entry with its manifest entry, if it has one. It reports whether the
+// content still has to be compared. known are the files that Verify has read.
 func (v *verifier) present(
 	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
 ) bool {
@@ -128,7 +128,7 @@ func (v *verifier) present(
 		}
 		return false
 	case !inManifest:
-		if _, row := known[rel]; !row { // Verify has reported rows
+		if _, row := known[rel]; !row { // rows have already been reported by Verify
 			v.find(at, "the folder has it, the manifest hasn't")
 		}
 		return false

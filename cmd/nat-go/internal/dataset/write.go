@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// originsName is the name of the file, next to the rows of a format, with the origin of each row: one line for each of
-// its records, in the order of the rows.
+// originsName is the name of the file, next to a format's rows, that lists each row's origin. It has one line for each
+// record in a row, in row order.
 const originsName = "rows.jsonl"
 
 // Spec specifies the output of Write.
@@ -32,32 +32,32 @@ type Spec struct {
 	Dir       string // of the data set; each format gets a folder in it
 	Log       string // folder of the record log
 	Decisions *curate.Decisions
-	Formats   []Format // those made from token batches are skipped: WriteTokens writes them
+	Formats   []Format // formats built from token batches are skipped, because WriteTokens writes them
 	Options   rows.Options
 	Dropped   func(ledger.Drop)       // called for every record that a format can't carry, and for turns without a row
 	Gates     curate.Gates            // the settings with which the decisions were made
-	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were made; may be nil
-	Progress  func(first, end uint64) // called before each group of the log with its range of records; may be nil
-	// Ready is called with the formats and all their files when everything is durable and before the first file gets
-	// its name; Write returns its error, and then leaves no files. It may be nil.
+	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were built; may be nil
+	Progress  func(first, end uint64) // called before each group in the log with its range of records; may be nil
+	// Ready is called with the formats and all their files once everything is durable but before the first file gets
+	// its final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
 	// NoEmpty omits formats that carry nothing; otherwise they have a folder without rows.
 	NoEmpty bool
 
-	part bool // a part is being written: only lines, and the data for Join
+	part bool // set if a part is being written: only lines, and the data for Join
 
-	kept     []member // of the group that is being written
+	kept     []member // from the group being written
 	contexts []ttc.History
 }
 
-// Unit returns the unit in which a format's accounts count records.
+// Unit returns the unit in which a format's records are counted.
 func Unit(format string) string { return format + " record" }
 
-// TurnUnit returns the unit in which a format's accounts count turns without a row.
+// TurnUnit returns the unit in which a format's turns without a row are counted.
 func TurnUnit(format string) string { return format + " turn" }
 
-// TurnsLost describes the turns without a row, in records that a format carries; it returns "" if all turns have
+// TurnsLost describes the turns that don't get a row, in records that a format carries. It returns "" if all turns get
 // one.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Contexts
@@ -74,8 +74,8 @@ func TurnsLost(w runfolder.Written) string {
 		ledger.Quantity(t.Turns, "turn"), t.Lost)
 }
 
-// Write writes the kept records in each text row format of s, in the order of the log. Each file appears complete or
-// not at all. If ctx is cancelled while rows are made, Write leaves no new files.
+// Write writes the kept records in each text row format of s, in log order. Each file appears complete or not at all.
+// If ctx is cancelled while rows are being written, Write leaves no new files.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
 		if err := s.survey(ctx, all); err != nil {
@@ -85,7 +85,7 @@ func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	})
 }
 
-// write opens the formats of text rows, calls fill to write their rows, finishes their files and gives them their
+// write opens the text row formats, calls fill to write their rows, finishes their files and gives them their final
 // names.
 func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written, error) {
 	var all []*formatWriter
@@ -110,7 +110,7 @@ func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written,
 	return s.finish(all)
 }
 
-// writeGroups writes the rows of groups.
+// writeGroups writes the rows for groups.
 func (s *Spec) writeGroups(
 	ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error],
 ) error {
@@ -152,7 +152,7 @@ func (s *Spec) members(g *recordlog.Group) {
 	}
 }
 
-// finish completes the files of all formats and gives them their names.
+// finish completes the files in all formats and gives them their final names.
 func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
@@ -169,7 +169,7 @@ func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 	return out, placeFiles(outputs(all), s.Ready, out, files)
 }
 
-// outputs returns the files of formats.
+// outputs returns the formats' files.
 func outputs(all []*formatWriter) (files []*output) {
 	for _, w := range all {
 		for _, f := range w.files {
@@ -180,7 +180,7 @@ func outputs(all []*formatWriter) (files []*output) {
 	return files
 }
 
-// survey scans the kept records for the values that the columns of tables must hold, if there are tables.
+// survey scans the kept records for the values that table columns must hold, if any format uses tables.
 func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil
@@ -201,7 +201,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	return nil
 }
 
-// note records in found which content a group's kept records have.
+// note records in found the content that a group's kept records have.
 func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	for i := range g.Records {
 		if d.At(g.First + uint64(i)).Kept() {
@@ -210,7 +210,7 @@ func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// groups yields the groups of the log, or none if nothing needs them.
+// groups yields the groups in the log, or nothing if they aren't needed.
 func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
 	if len(all) == 0 && s.NotKept == nil {
 		return func(func(*recordlog.Group, error) bool) {}
@@ -235,12 +235,12 @@ type formatWriter struct {
 	together []*builders.Resolved
 }
 
-// tally has the counts of a format for all records, or for the records of a part.
+// tally holds a format's counts for all records, or for the records in one part.
 type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
 	Trimmed int64 `json:"trimmed"` // messages after the last turns of records, which were omitted
-	// Contents says what the kept records of each kind contain. It is set only if there are tables.
+	// Contents says what the kept records of each kind contain. It is set only if the data set has tables.
 	Contents [8]rows.Contents   `json:"contents"`
 	Of       runfolder.Contexts `json:"of"` // of the trained turns
 }
@@ -303,8 +303,8 @@ type member struct {
 	contexts []ttc.History // of the turns that it trains
 }
 
-// sharing writes a group in a format in which several records may form a row. Such records are on one side of the
-// split: only NAT's preferences can be on both.
+// sharing writes a group in a format in which several records may form a row. Such records are on the same side of the
+// split, because only NAT's preferences can be on both.
 func (w *formatWriter) sharing(kept []member) error {
 	type key struct {
 		split    rows.Split
@@ -354,7 +354,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	return nil
 }
 
-// settleTurns counts the turns of a record without a row and the repeated text, and reports such turns as dropped.
+// settleTurns counts a record's turns without a row and its repeated text, and reports such turns as dropped.
 func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
 	w.Of.Lost, w.Of.Repeated = w.Of.Lost+turns.Lost, w.Of.Repeated+turns.Repeated
 	if turns.Lost == 0 {
@@ -393,7 +393,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	f := w.byPlace[kind][s]
 	var n int
 	var err error
-	if f == nil || f.table != nil { // a record that the format refuses creates no file
+	if f == nil || f.table != nil { // a record refused by the format doesn't create a file
 		if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
 			return err
 		}
@@ -474,7 +474,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 	return f, nil
 }
 
-// finish completes the files, which get their names in placeFiles.
+// finish completes the files, which get their final names in placeFiles.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
 		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed,
@@ -542,17 +542,17 @@ func (f *rowFile) readerChanges() (all []string) {
 	return all
 }
 
-// originPrefix keeps the part of an origin line that the records of one builders.Origin share.
+// originPrefix caches the part of an origin line shared by the records of one builders.Origin.
 type originPrefix struct {
 	origin *builders.Origin
 	text   []byte
 }
 
-// originsFile is the beginning of the line with a row's origin.
+// originsFile is the beginning of a line with a row's origin.
 const originsFile = `{"file":"`
 
-// line appends the origin of a row: file, row (from 0), record hash, contexts, run, example, builder, fidelity, its
-// gaps and proofs, and turn.
+// line appends a row's origin: file, row (from 0), record hash, contexts, run, example, builder, fidelity, its gaps and
+// proofs, and turn.
 func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
 	r := m.record
 	if o := r.Origin; o != p.origin {
@@ -592,8 +592,8 @@ func appendNames(dst []byte, key string, names []string) []byte {
 }
 
 // appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back. strconv copies them from
-// a buffer of its own, which waits for all earlier stores, such as those of a row that isn't in the cache: that would
-// take a ninth of the writing time.
+// its own buffer, which waits for all earlier stores, such as stores to a row that isn't in the cache. That would take
+// a ninth of the writing time.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

@@ -24,7 +24,7 @@ import (
 //go:embed ask_trl.py
 var askTRL []byte
 
-// Trainer is a trainer to consult, with the Python that it is installed in.
+// Trainer is a trainer to consult, with the Python in which it is installed.
 type Trainer struct {
 	Python  string        // path or name of the interpreter
 	Timeout time.Duration // for one question
@@ -38,10 +38,10 @@ type Trainer struct {
 const (
 	maxAnswer  = 64 << 20  // bytes in a line
 	maxAnswers = 512 << 20 // bytes in all
-	maxStderr  = 4 << 10   // bytes kept of the end of its standard error
+	maxStderr  = 4 << 10   // bytes kept from the end of its standard error
 )
 
-// granted lists the environment variables that the script inherits. They let Python find its packages; none is a
+// granted lists the environment variables that the script inherits. They let Python find its packages, and none is a
 // credential.
 var granted = []string{
 	"PATH", "HOME", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH",
@@ -64,7 +64,7 @@ type answer struct {
 // asked is the trainer's answer about an input.
 type asked struct {
 	versions map[string]string
-	sides    map[int][]Side // by row, from 0; without the rows that the trainer omits
+	sides    map[int][]Side // by row, from 0; without rows that the trainer omits
 	notes    []string
 	done     bool
 }
@@ -75,7 +75,7 @@ type said struct {
 	err   error
 }
 
-// errAnswered is the reason given for killing a script whose answer is complete or invalid.
+// errAnswered is the reason for killing a script whose answer is complete or invalid.
 var errAnswered = errors.New("already answered")
 
 // ask has the trainer tokenise an input's rows. scratch is an empty folder.
@@ -136,8 +136,8 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	return a, nil
 }
 
-// numbered returns the rows as JSON lines, with their numbers in an extra column that identifies the answers: a trainer
-// may drop rows.
+// numbered returns the rows as JSON lines, with their numbers in an extra column that identifies the answers, because a
+// trainer may drop rows.
 func (in *Input) numbered() []byte {
 	var b bytes.Buffer
 	for _, r := range in.rows {
@@ -185,7 +185,7 @@ func (t *Trainer) refusal(x *answer, version string) error {
 	return exit.Failedf("TRL %s refuses these rows or settings: %s", version, x.Text)
 }
 
-// row adds the answer about one row.
+// row adds the answer for one row.
 func (a *asked) row(x *answer, in *Input) error {
 	if x.Row < 0 || x.Row >= len(in.rows) || a.sides[x.Row] != nil {
 		return fmt.Errorf("unknown or repeated row %d", x.Row)
@@ -204,8 +204,8 @@ func (a *asked) row(x *answer, in *Input) error {
 	return nil
 }
 
-// environ returns the script's environment, which holds no credentials, keeps Hugging Face's libraries offline, and
-// puts their caches into scratch.
+// environ returns the script's environment, which contains no credentials, keeps Hugging Face's libraries offline, and
+// redirects their caches to scratch.
 func environ(scratch string) []string {
 	env := []string{
 		"HF_HOME=" + filepath.Join(scratch, "hf"), "HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1",

@@ -1,9 +1,10 @@
-"""Says how TRL tokenises rows and which of their tokens it trains. nat-go writes this file, asks one question, and
+"""Reports how TRL tokenises rows and which of their tokens it trains. nat-go writes this file, asks one question, and
 removes it.
 
-The question is a JSON object on standard input; answers are JSON lines on what was standard output: "versions", then a
-"row" for each row that the trainer keeps, "note" where the trainer warns, and last "done", or "error". The real trainer
-is made, with its own config and a tiny model; the answers come from its own data set and its own collator.
+The question is a JSON object on standard input; answers are JSON lines on the original standard output: "versions",
+then a "row" for each row that the trainer keeps, "note" where the trainer warns, and finally "done" or "error". The
+real trainer is created, with its own config and a tiny model; the answers come from its own data set and its own
+collator.
 """
 
 import contextlib
@@ -79,7 +80,7 @@ def trainer_of(question, tokenizer):
 
 
 def side(ids, trained, present):
-    """A sequence without its padding. The first token is predicted by nothing and never trained."""
+    """A sequence without its padding. Nothing predicts the first token, so it is never trained."""
     kept = [(int(i), bool(t)) for i, t, p in zip(ids, trained, present) if p]
     return {"ids": [i for i, _ in kept], "trained": [int(t and n > 0) for n, (_, t) in enumerate(kept)]}
 

@@ -7,11 +7,11 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// token is a token of a row, in the trainer's sequence, ours, or both.
+// token is one token in a row: in the trainer's sequence, ours, or both.
 type token struct {
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Class    string `json:"class"`    // its kind, according to our row
+	Class    string `json:"class"`    // its kind in our row
 	Trainer  string `json:"trainer"`  // trained, context, absent
 	Ours     string `json:"ours"`     // trained, context, absent
 	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1 if missing
@@ -24,7 +24,7 @@ const (
 	absent  = "absent"
 )
 
-// The kinds of differences.
+// The kinds of difference.
 const (
 	trainerTrains = "trainer_trains"  // the trainer trains on tokens that are context for us
 	oursTrains    = "ours_trains"     // we train on tokens that are context for the trainer
@@ -32,13 +32,13 @@ const (
 	oursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
 )
 
-// difference counts the tokens of one class in which rows differ in one way.
+// difference counts the tokens of one class that differ between rows in one way.
 type difference struct {
 	Kind    string `json:"kind"`
 	Class   string `json:"class"`   // kind of the tokens, in words
-	Trained bool   `json:"trained"` // whether a side that has the tokens trains them
+	Trained bool   `json:"trained"` // whether a side that has the tokens trains on them
 	Tokens  int    `json:"tokens"`
-	Rows    []int  `json:"rows"` // numbers of the rows, from 1
+	Rows    []int  `json:"rows"` // row numbers, from 1
 }
 
 // sideTokens holds the aligned tokens of one side of a row.
@@ -84,7 +84,8 @@ func mark(on bool) string {
 	return given
 }
 
-// kind returns a token's kind of difference, or "" if there is none, and whether a side that has the token trains it.
+// kind returns the token's kind of difference, or "" if the sides agree, and whether a side that has the token trains
+// on it.
 func (t *token) kind() (kind string, trains bool) {
 	switch {
 	case t.Ours == absent:
@@ -102,7 +103,7 @@ func (t *token) kind() (kind string, trains bool) {
 // differences collects the differences between rows.
 type differences []difference
 
-// add adds the differences in one side of a row, and reports whether there are none.
+// add adds the differences on one side of a row, and reports whether the sides are the same.
 func (d *differences) add(row int, tokens []token) (same bool) {
 	same = true
 	for i := range tokens {

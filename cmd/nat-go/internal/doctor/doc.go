@@ -2,17 +2,17 @@
 // itself, and compares ids and masks with our token rows, token by token.
 //
 // A trainer of text rows renders and tokenises them again, with its own idea of the loss mask. Reading its source only
-// shows the behaviour of one version. So the trainer is consulted: its own classes, in the user's Python, with the
+// shows the behaviour of one version. So the trainer is consulted: its own classes run in the user's Python, with the
 // user's settings and a model of a few weights (ask_trl.py). The script reads the settings and the name of a file of
 // rows from standard input, and answers in JSON lines. Its time and output are bounded, its libraries are offline
-// (HF_HUB_OFFLINE), and its small environment holds no credentials.
+// (HF_HUB_OFFLINE), and its small environment contains no credentials.
 //
-// Our side is the collator's, one row per conversation. There each token has an owner (a message, the template, the
-// tool definitions), so that a difference can be put into words: "TRL trains 212 tokens here that we don't: tool
+// Our side comes from the collator, one row per conversation. Each token there has an owner (a message, the template,
+// the tool definitions), so that a difference can be put into words: "TRL trains 212 tokens here that we don't: tool
 // results".
 //
-// Its Finding is not the type of package finding: it is a difference as printed by `doctor --json`, without a place or
-// a code.
+// Its Finding is not the one in package finding: it is a difference as printed by `doctor --json`, without a position
+// or code.
 //
 // Given a folder that a model is served from, it also compares template, vocabulary, special tokens and stop tokens:
 // training with one template and serving with another is worse than not training at all.

@@ -26,7 +26,7 @@ type Compared struct {
 	Rows        int          `json:"rows"`
 	Same        int          `json:"same"`
 	Differ      []int        `json:"differ"`                // numbers of rows, from 1, like the others below
-	Refused     []refused    `json:"refused,omitempty"`     // rows for which we make no token row
+	Refused     []refused    `json:"refused,omitempty"`     // rows for which we don't build a token row
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer truncates
 	Differences []difference `json:"differences,omitempty"` // how the rows differ
@@ -40,7 +40,7 @@ type refused struct {
 	Why string `json:"why"`
 }
 
-// Sound reports whether all rows are the same on both sides and the serving folder is without findings.
+// Sound reports whether all rows match on both sides and the serving folder produced no findings.
 func (r *Report) Sound() bool {
 	for i := range r.Inputs {
 		if c := &r.Inputs[i]; c.Same < c.Rows {
@@ -50,8 +50,8 @@ func (r *Report) Sound() bool {
 	return r.Serving == nil || len(r.Serving.Findings) == 0
 }
 
-// compare compares an input's rows as tokenised by the trainer and by us, and returns the versions of the trainer and
-// its libraries, too. detail is the number of a row to show token by token, from 1, or 0 for none.
+// compare compares an input's rows as tokenised by the trainer and by us. It also returns the versions of the trainer
+// and its libraries. detail is the number of a row to show token by token, from 1, or 0 for none.
 func compare(
 	ctx context.Context, t *Trainer, cfg collator.Config, in *Input, detail int,
 ) (*Compared, map[string]string, error) {
@@ -78,7 +78,7 @@ func compare(
 	c := &Compared{File: in.Name, Method: in.Method, Rows: len(in.rows), Notes: a.notes, Differ: []int{}}
 	var found differences
 	for _, r := range in.rows {
-		theirs, number := a.sides[r.number], r.number+1 // people count from 1
+		theirs, number := a.sides[r.number], r.number+1 // shown to users from 1
 		switch {
 		case theirs == nil:
 			c.LeftOut = append(c.LeftOut, number)

@@ -25,13 +25,13 @@ import (
 // trainers lists the trainers that can be consulted.
 var trainers = []string{"trl"}
 
-// PythonVariable is the environment variable that names the Python in which trainers are installed.
+// PythonVariable is the environment variable that specifies the Python in which trainers are installed.
 const PythonVariable = "NATGO_TRAINER_PYTHON"
 
 // Request is a request to examine inputs.
 type Request struct {
 	Trainer   string        // trl
-	Paths     []string      // folders of runs, and files of rows
+	Paths     []string      // run folders and row files
 	Tokenizer string        // folder of the model to be trained; empty means the run's
 	Template  string        // file, or name of one of the tokenizer's; empty means the run's or the tokenizer's default
 	Serving   string        // folder the model is served from; empty means no comparison
@@ -43,8 +43,8 @@ type Request struct {
 	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
-// Examine compares the tokens that the trainer trains on the inputs with ours and, if requested, the folder that the
-// model is served from with the one it is trained with.
+// Examine compares the tokens that the trainer trains on with ours for the inputs and, if requested, compares the
+// folder that the model is served from with the one it is trained with.
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:
@@ -89,7 +89,7 @@ func Examine(ctx context.Context, r Request) (*Report, error) {
 	return report, nil
 }
 
-// settingsOf parses settings of the form NAME=VALUE. A value that is not JSON is a text.
+// settingsOf parses settings of the form NAME=VALUE. A value that is not JSON is taken as a string.
 func settingsOf(list []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, s := range list {
@@ -106,7 +106,7 @@ func settingsOf(list []string) (map[string]any, error) {
 	return out, nil
 }
 
-// inputs reads the first rows of files, and of the trl files and sft batches of run folders.
+// inputs reads the first rows of files, and of the trl files and sft batches in run folders.
 func (r *Request) inputs() (out []*Input, err error) {
 	for _, path := range r.Paths {
 		info, err := os.Stat(path)
@@ -208,7 +208,8 @@ func (r *Request) interpreter() string {
 	return "python3"
 }
 
-// absolute makes a path valid in other folders, too. It keeps a bare name that isn't a file, to be found on PATH.
+// absolute makes a path valid from other folders as well. It keeps a bare name that isn't a file, so that it can be
+// found on PATH.
 func absolute(path string) string {
 	if !strings.ContainsRune(path, filepath.Separator) {
 		if _, err := os.Stat(path); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Side is one sequence of a row: the row itself, or the chosen or rejected one.
+// Side is one sequence in a row: the row itself, or the chosen or rejected one.
 type Side struct {
 	Name    string
 	IDs     []int32
@@ -40,7 +40,7 @@ var classOfRole = map[string]string{
 	"developer": "system messages",
 }
 
-// collate makes our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
+// collate builds our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
 // sets ours, or why if the collator refuses a row.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
@@ -92,7 +92,7 @@ func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string
 	})
 }
 
-// sidesOf returns the sides of a row of a batch. roles has the roles of each side's messages.
+// sidesOf returns the sides of a row in a batch. roles holds the roles of each side's messages.
 func sidesOf(b *batch.Row, roles [][]string) []Side {
 	names := sideNames[sft]
 	if len(b.Sides) == 2 {

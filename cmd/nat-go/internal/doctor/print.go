@@ -71,7 +71,7 @@ func (d *difference) words(trainer string) string {
 	}
 }
 
-// when returns a text if a condition holds, else "".
+// when returns text if a condition holds, else "".
 func when(holds bool, text string) string {
 	if holds {
 		return text
@@ -93,8 +93,8 @@ func rowList(rows []int) string {
 	return "rows " + strings.Join(names, ", ")
 }
 
-// text writes one side of a row token by token. Tokens in succession that have the same class, and the same roles there
-// and here, share a line.
+// text writes one side of a row token by token. Consecutive tokens with the same class, and the same roles there and
+// here, share a line.
 func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 	fmt.Fprintf(b, "  %s token by token: positions in %s's row and in ours, use there and here, kind, text\n", s.Side, trainer)
 	for at := 0; at < len(s.Tokens); {

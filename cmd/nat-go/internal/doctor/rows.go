@@ -30,7 +30,7 @@ const (
 	dpo method = "dpo"
 )
 
-// sideNames lists the sequences of a row by method.
+// sideNames lists the sequences in a row by method.
 var sideNames = map[method][]string{sft: {"row"}, dpo: {"chosen", "rejected"}}
 
 // MaxRows is the maximum number of rows examined per input.
@@ -47,16 +47,16 @@ type Input struct {
 
 // row is a row in three forms: as the trainer gets it, as we collate it, and as we tokenise it.
 type row struct {
-	number int    // in its input, from 0
+	number int    // position in its input, from 0
 	line   []byte // a JSON object
 	item   *collator.Item
-	roles  [][]string // the roles of the messages, for each side
+	roles  [][]string // roles of each side's messages
 	ours   []Side     // nil if the collator refused the row
 	why    string     // reason for the refusal
 }
 
-// file reads the first rows of a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
-// {input_ids, labels}. Of the other columns, only tools is read here; the trainer gets all.
+// file reads the first rows from a file of JSON lines: {messages}, {prompt, completion}, {prompt, chosen, rejected} or
+// {input_ids, labels}. Of the other columns, only tools is read here; the trainer receives all of them.
 func file(path string, limit int) (*Input, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -165,7 +165,8 @@ func (r *row) readPreference(raw json.Raw) error {
 	return r.setItem(raw, rec)
 }
 
-// readDemonstration reads a conversation whose assistant messages are to be imitated: all, or only the completion's.
+// readDemonstration reads a conversation whose assistant messages are to be imitated: all of them, or only those in the
+// completion.
 func (r *row) readDemonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}
@@ -196,7 +197,7 @@ func (r *row) readDemonstration(raw json.Raw) error {
 	return r.setItem(raw, rec)
 }
 
-// setItem sets the item from which our row is made: a record, with the row's tools.
+// setItem sets the item from which our row is built: a record, with the row's tools.
 func (r *row) setItem(raw json.Raw, rec *builders.Resolved) error {
 	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
 	if tools, ok := raw.Get("tools"); ok {
@@ -248,7 +249,7 @@ func rolesOf(p builders.Passage, role string) (roles []string) {
 	return roles
 }
 
-// batches reads the first sft rows of a run folder's token batches, as a trainer that reads ids and labels gets them.
+// batches reads the first sft rows from a run folder's token batches, as seen by a trainer that reads ids and labels.
 func batches(run runfolder.Folder, limit int) (*Input, error) {
 	folder := run.Batches()
 	in := &Input{Name: filepath.Join(folder, "sft"), Method: sft}
@@ -270,7 +271,7 @@ func batches(run runfolder.Folder, limit int) (*Input, error) {
 	return in, err
 }
 
-// parquet reads the first rows of a file with the columns input_ids and labels.
+// parquet reads the first rows from a file with the columns input_ids and labels.
 func parquet(path string, limit int) (*Input, error) {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -307,7 +308,7 @@ func parquet(path string, limit int) (*Input, error) {
 	return in, nil
 }
 
-// addTokens adds a row of a Parquet file.
+// addTokens adds a row from a Parquet file.
 func (in *Input) addTokens(row any) error {
 	columns, ok := row.(map[string]any)
 	if !ok {
@@ -320,7 +321,7 @@ func (in *Input) addTokens(row any) error {
 	return in.add(len(in.rows), line)
 }
 
-// addTokenised adds a row of a token batch.
+// addTokenised adds a row from a token batch.
 func (in *Input) addTokenised(s Side) error {
 	labels := make([]int32, len(s.IDs))
 	for i, id := range s.IDs {

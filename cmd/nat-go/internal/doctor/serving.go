@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
-// Serving describes the differences between a folder that a model is served from and the one that it is trained with.
+// Serving describes the differences between the folder that a model is served from and the one it is trained with.
 type Serving struct {
 	Dir      string    `json:"dir"`
 	Checked  []string  `json:"checked"` // what was compared
@@ -56,7 +56,7 @@ type folder struct {
 }
 
 // compareServing compares cfg's template and tokenizer, whose folder is dir, with a folder that a model is served from,
-// on the conversations of the inputs.
+// using the inputs' conversations.
 func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Finding{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
@@ -95,7 +95,7 @@ func rendererOf(cfg collator.Config, tok *tokenizer.Tokenizer, text string) (*tu
 	return turns.New(text, turns.Settings{Vars: collator.TemplateVars(tok.Config, cfg.TemplateVars), Now: at})
 }
 
-// vocabulary holds the ids of tokens in a tokenizer.json, and the parts of it that decide how text is split.
+// vocabulary holds the token ids in a tokenizer.json, and its parts that decide how text is split.
 type vocabulary struct {
 	ids   map[string]int
 	parts map[string]json.RawMessage
@@ -208,7 +208,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(p, q)
 }
 
-// compareSpecials compares the special tokens that have names, by which templates refer to them.
+// compareSpecials compares the named special tokens, to which templates refer by name.
 func (s *Serving) compareSpecials(ours, theirs *tokenizer.Config) {
 	s.Checked = append(s.Checked, "special tokens")
 	for _, name := range []string{"bos_token", "eos_token", "unk_token", "pad_token"} {
@@ -227,8 +227,8 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// compareTemplates compares how the templates render the rows' conversations and a few of our own, and which ids the
-// folders' tokenizers produce if the texts are equal.
+// compareTemplates compares how the templates render the rows' conversations and a few of our own and, if the texts are
+// equal, which ids the folders' tokenizers produce.
 func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {
@@ -288,7 +288,7 @@ func contrast(a, b string, errA, errB error) string {
 		b[at:min(len(b), at+40)], a[at:min(len(a), at+40)])
 }
 
-// conversation returns a row's input for templates, or nil if the row holds tokens or can't be rendered.
+// conversation returns a row's input for templates, or nil if the row contains tokens or can't be rendered.
 func (r *row) conversation() *turns.Conversation {
 	if r.item == nil {
 		return nil
@@ -333,7 +333,7 @@ func probes() (out []*turns.Conversation) {
 	return out
 }
 
-// checkStops checks that the server stops at a token that turns are trained to end with, and that the model has an
+// checkStops checks that the server stops at a token with which turns are trained to end, and that the model has an
 // embedding for each id.
 func (s *Serving) checkStops(ours, theirs *folder) error {
 	type config struct {

@@ -18,10 +18,10 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 )
 
-// commitBytes is the variable with which tests commit the record log more often than a normal run would.
+// commitBytes is the environment variable with which tests commit the record log more often than a normal run would.
 const commitBytes = "NATGO_TEST_COMMIT_BYTES"
 
-// Bed is a folder with an input and a configuration to make runs with.
+// Bed is a folder with an input and a configuration for runs.
 type Bed struct {
 	Dir, Exe string
 	Env      []string
@@ -29,7 +29,7 @@ type Bed struct {
 	PluginsKilled int // counted by tests that kill plugins
 }
 
-// NewBed returns a bed with an input of this many examples, whose runs commit the record log every 256 KiB.
+// NewBed returns a bed with an input of the given number of examples. Its runs commit the record log every 256 KiB.
 func NewBed(t *testing.T, examples int) *Bed {
 	t.Helper()
 	if testing.Short() {
@@ -58,7 +58,7 @@ func (b *Bed) Generate(t *testing.T, name string, s bench.Shape) {
 	b.Write(t, name, text.String())
 }
 
-// Write writes a file below the folder.
+// Write writes a file inside the bed's folder.
 func (b *Bed) Write(t *testing.T, name, text string) {
 	t.Helper()
 	path := filepath.Join(b.Dir, name)
@@ -71,14 +71,14 @@ func (b *Bed) Write(t *testing.T, name, text string) {
 	}
 }
 
-// Command returns a command of the program that runs in the folder, with further environment variables.
+// Command returns a command that runs the program in the folder, with additional environment variables.
 func (b *Bed) Command(env []string, args ...string) *exec.Cmd {
 	cmd := exec.Command(b.Exe, args...)
 	cmd.Dir, cmd.Env = b.Dir, append(b.Env[:len(b.Env):len(b.Env)], env...)
 	return cmd
 }
 
-// Run returns the command of a run with its own output folder, so that runs can have the same id.
+// Run returns the command for a run with its own output folder, so that several runs can have the same id.
 func (b *Bed) Run(env []string, out string) *exec.Cmd {
 	return b.Command(env, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "r", "--output-dir", out)
 }
@@ -93,7 +93,7 @@ func (b *Bed) Must(t *testing.T, cmd *exec.Cmd) Result {
 	return r
 }
 
-// Refused runs a command that must end with the given code and print each of why.
+// Refused runs a command that must exit with the given code and print each string in why.
 func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	t.Helper()
 	r := Finish(t, cmd)
@@ -107,12 +107,12 @@ func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	}
 }
 
-// Resume returns the command that continues the run below an output folder.
+// Resume returns the command that continues the run in an output folder.
 func (b *Bed) Resume(out string) *exec.Cmd {
 	return b.Command(nil, "finetune", "resume", filepath.Join(out, "r"))
 }
 
-// Same compares the content of a run's folder with the content of the undisturbed run's.
+// Same compares the content of a run's folder with the undisturbed run's.
 func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	t.Helper()
 	if d := cmp.Diff(want, b.Content(t, out)); d != "" {
@@ -120,7 +120,7 @@ func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	}
 }
 
-// withTimes lists the files that contain times, or where the run was made.
+// withTimes lists the files that contain times or the location of the run.
 var withTimes = map[string]bool{
 	"job.json": true, "data_collection_progress.jsonl": true, "collection_history.json": true,
 	"final_metrics.json": true, "records/begun.json": true,
@@ -135,7 +135,7 @@ var hashOfTimes = regexp.MustCompile(
 		`collection_history.json|final_metrics.json|records/begun.json)",` +
 		`\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
 
-// Content returns checksums of the files of a run folder by path, without the parts that depend on when it was made.
+// Content returns checksums of a run folder's files by path, without the parts that depend on when it was made.
 func (b *Bed) Content(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -162,7 +162,7 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 		}
 		if name == "manifest.json" { // contains the hashes of files with times
 			text = hashOfTimes.ReplaceAll(text, nil)
-			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands that it suggests
+			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands suggested by the manifest
 		}
 		if strings.HasPrefix(name, "dpo_trajectory_builder_") {
 			text = metricsTime.ReplaceAll(text, nil)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Canary is in every secret of these tests. Nothing that is printed or kept may contain it.
+// Canary is part of every secret in these tests. It must not appear in anything printed or stored.
 const Canary = "canary-7f3a"
 
 // Result is the outcome of a command.
@@ -21,7 +21,7 @@ type Result struct {
 	Stdout, Stderr string
 }
 
-// Finish runs a command, and checks that it prints no secret.
+// Finish runs a command and checks that it doesn't print a secret.
 func Finish(t *testing.T, cmd *exec.Cmd) Result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -54,7 +54,7 @@ func Children(t *testing.T, pid int) (out []int) {
 		t.Fatal(err)
 	}
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // it may have gone
+		text, _ := os.ReadFile(list) // it may be gone
 		for _, f := range strings.Fields(string(text)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				out = append(out, n)

@@ -13,8 +13,8 @@ import (
 
 var blocks = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
 
-// RunPage runs the commands of a page's console snippets, validates its configurations, and checks that the targets of
-// make exist. It returns the number of commands and configurations.
+// RunPage runs the commands in a page's console snippets, validates its configurations, and checks that the make
+// targets it mentions exist. It returns the number of commands and configurations.
 func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 	t.Helper()
 	sh := &shell{dir: checkout}
@@ -54,7 +54,7 @@ type shell struct {
 
 var keeps = regexp.MustCompile(`^(\w+=|cd )`)
 
-// console runs the commands in a block, compares what they print with the lines after them, and returns the number of
+// console runs the commands in a block, compares their output with the lines after them, and returns the number of
 // commands.
 func (s *shell) console(t *testing.T, body string) int {
 	t.Helper()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Pipe makes a named pipe that delivers text. The returned function waits until the writer has ended, even if no reader
-// opens the pipe.
+// Pipe creates a named pipe that delivers text. The returned function waits until the writer has finished, even if no
+// reader opens the pipe.
 func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -35,7 +35,7 @@ func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 	}
 }
 
-// SmallInput is a workflow output with one example of two candidates.
+// SmallInput is a workflow output with one example that has two candidates.
 const SmallInput = `[{"id": "a", "question": "q", "answer": "", "generated_answer": "", "intermediate_steps": [` +
 	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u1", ` +
 	`"metadata": {}, "data": {"input": "p", "output": "x", "turn_id": "t", "turn_index": 0, "candidate_index": 0, "score": 0.0}}},` +

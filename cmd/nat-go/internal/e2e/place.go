@@ -15,8 +15,8 @@ import (
 type Place struct {
 	*Project
 	Release   func()                     // lets the job finish
-	Cancelled func(t *testing.T) bool    // whether the job was asked to end
-	Jobs      func(t *testing.T) (n int) // jobs that were created
+	Cancelled func(t *testing.T) bool    // whether the job was told to stop
+	Jobs      func(t *testing.T) (n int) // number of jobs that were created
 }
 
 // NewLocal returns a place whose trainer records that it was started, and runs until it is released.
@@ -66,13 +66,13 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 	}
 }
 
-// Submitted waits until the run folder shows that there is a job.
+// Submitted waits until the run folder shows that a job exists.
 func (p *Place) Submitted(t *testing.T) {
 	t.Helper()
 	p.When(t, func() bool { return p.Journal().Phase == "training" })
 }
 
-// When waits until is returns true. Only the time limit of go test ends it otherwise.
+// When waits until is returns true. Apart from that, only go test's time limit ends the wait.
 func (p *Place) When(t *testing.T, is func() bool) {
 	t.Helper()
 	for !is() {
@@ -86,7 +86,7 @@ type Journal struct {
 	Job   json.RawMessage `json:"job"`
 }
 
-// Journal reads the run folder's record of its job. The record is empty if there is none.
+// Journal reads the run folder's record of its job. It returns an empty record if the folder doesn't contain one.
 func (p *Place) Journal() (j Journal) {
 	if b, err := os.ReadFile(filepath.Join(p.Dir, "out", "r1", "job.json")); err == nil {
 		_ = json.Unmarshal(b, &j)

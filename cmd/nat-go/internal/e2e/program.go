@@ -39,8 +39,8 @@ func Program(t testing.TB) string {
 	return filepath.Join(dir, "nat-go")
 }
 
-// WithTokenizers reports whether the program has the tokenizer library. It returns false if there is no program, which
-// Program reports.
+// WithTokenizers reports whether the program includes the tokenizer library. It returns false if the program is
+// missing, which Program reports.
 func WithTokenizers() bool {
 	dir, err := programs()
 	if err != nil {
@@ -59,13 +59,13 @@ func tags(info *debug.BuildInfo) []string {
 	return nil
 }
 
-// made is the folder with the programs that function programs built.
+// made is the folder with the programs built by the function programs.
 var made string
 
 var programs = sync.OnceValues(func() (string, error) {
 	if dir := os.Getenv(variable); dir != "" {
-		// The test's cached result stays valid as long as the program is unchanged: go test records which files were
-		// accessed.
+		// The test's cached result remains valid as long as the program is unchanged, because go test records which
+		// files were accessed.
 		_, err := os.Stat(filepath.Join(dir, "nat-go"))
 		return dir, err
 	}

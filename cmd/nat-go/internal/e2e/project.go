@@ -17,7 +17,8 @@ type Project struct {
 	Service         *customizertest.Service
 }
 
-// NewProject returns a project whose jobs go to a service. extra is further lines of the adapter's configuration.
+// NewProject returns a project whose jobs go to a service. extra contains additional lines for the adapter's
+// configuration.
 func NewProject(t *testing.T, s *customizertest.Service, extra string) *Project {
 	t.Helper()
 	if testing.Short() {
@@ -53,12 +54,12 @@ finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: 
 	return p
 }
 
-// Command returns a command of the program, in the project's folder.
+// Command returns a command that runs the program in the project's folder.
 func (p *Project) Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(p.Exe, args...)
 	cmd.Dir = p.Dir
-	// A configuration with a plaintext secret is stored with a reference in its place; the variable is named in the
-	// file's header.
+	// When a configuration with a plaintext secret is stored, the secret is replaced by a reference to a variable that
+	// the file's header names.
 	cmd.Env = append(os.Environ(), "NO_COLOR=1")
 	for _, granted := range [][2]string{
 		{"TEST_HF_TOKEN", "-hf"}, {"TEST_WANDB", "-wandb"}, {"NATGO_TRAINER_ADAPTERS_A_ENTITY_TOKEN", "-in-clear"},
@@ -68,7 +69,7 @@ func (p *Project) Command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// NatGo runs a command that must end with the wanted code.
+// NatGo runs a command that must exit with the wanted code.
 func (p *Project) NatGo(t *testing.T, want int, args ...string) Result {
 	t.Helper()
 	r := Finish(t, p.Command(args...))

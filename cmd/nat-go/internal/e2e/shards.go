@@ -47,8 +47,8 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	return b
 }
 
-// AddTasks adds traces of tasks whose rollouts are far apart, in several files, and configurations with builders that
-// work on tasks, which make token batches, too, if the program has the tokenizer library.
+// AddTasks adds traces for tasks whose rollouts are far apart, in several files, and configurations with builders that
+// work on tasks. These also produce token batches if the program has the tokenizer library.
 func (b *Bed) AddTasks(t *testing.T, traces int) {
 	t.Helper()
 	text, err := os.ReadFile("../../../../../examples/hints/traces.jsonl")
@@ -139,14 +139,14 @@ func Scored(r *rand.Rand, examples int) string {
 	return text.String()
 }
 
-// Planned returns the command that plans a run in shards.
+// Planned returns the command that plans a sharded run.
 func (b *Bed) Planned(out, config string, how ...string) *exec.Cmd {
 	return b.Command(
 		nil,
 		append([]string{"shard", "plan", "--config-file", config, "--run-id", "r", "--output-dir", out}, how...)...)
 }
 
-// Shard returns the command that runs a shard of a stage.
+// Shard returns the command that runs a stage of a shard.
 func (b *Bed) Shard(out, stage string, index int) *exec.Cmd {
 	dir := filepath.Join(out, "r.shards")
 	return b.Command(nil, "shard", "run", dir, "--stage", stage, "--index", strconv.Itoa(index))

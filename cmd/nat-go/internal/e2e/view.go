@@ -22,7 +22,7 @@ func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 	}
 	stop = sync.OnceFunc(func() {
 		_ = server.Process.Signal(os.Interrupt)
-		if err := server.Wait(); err != nil && // wait: the signal ends it
+		if err := server.Wait(); err != nil && // wait: the signal terminates it
 			server.ProcessState.ExitCode() != 0 {
 			t.Errorf("server ended with %v", err)
 		}
@@ -35,7 +35,7 @@ func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 	return strings.TrimSpace(line), stop
 }
 
-// ViewAnswer makes a request to a view, given the address that it printed.
+// ViewAnswer sends a request to a view, given the address that it printed.
 func ViewAnswer(t *testing.T, url, method, path, body string) *http.Response {
 	t.Helper()
 	base, token, _ := strings.Cut(url, "?token=")

@@ -20,17 +20,17 @@ import (
 // Run describes a planned run for which scripts are written.
 type Run struct {
 	ID     string
-	Plan   string // folder of the plan
-	Dir    string // working folder in which the plan was made; relative paths of inputs start there
+	Plan   string // the plan's folder
+	Dir    string // working folder in which the plan was made, and the base for relative input paths
 	Shards int
 	Stages []shards.Stage
 	Divide bool // the shards also write the data set
 }
 
-// step is a part of the run that starts when the previous one has ended.
+// step is a part of the run that starts once the previous one has finished.
 type step struct {
 	Name      string
-	PerShard  bool // a process for each shard runs the stage called Name; if false, one process merges
+	PerShard  bool // one process per shard runs the stage called Name; if false, one process merges
 	LeaveRows bool // the merge leaves the writing of rows to the shards
 }
 
@@ -65,7 +65,7 @@ func (n Needs) check() error {
 	return nil
 }
 
-// minMemory is the minimum of --memory.
+// minMemory is the minimum value of --memory.
 const minMemory schema.Size = 256 << 20
 
 // File is a file to write.
@@ -77,8 +77,8 @@ type File struct {
 //go:embed templates
 var templates embed.FS
 
-// fill renders an embedded Jinja template into a file. It doesn't use text/template, which looks methods up by name:
-// with it, the linker would keep every exported method of the program, some 5 MB.
+// fill renders an embedded Jinja template into a file. It doesn't use text/template, because that looks up methods by
+// name, so the linker would have to keep every exported method of the program, about 5 MB.
 func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	text, err := fs.ReadFile(templates, "templates/"+from)
 	if err != nil {
@@ -129,7 +129,7 @@ func quoteShell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// quoteJSON quotes a text for YAML and for Python, both of which read JSON's notation.
+// quoteJSON quotes text for YAML and for Python, both of which read JSON's notation.
 func quoteJSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -138,8 +138,8 @@ func quoteJSON(s string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// Write writes files into a folder. It returns an error, and writes nothing, if one exists with other content: the user
-// may have changed it.
+// Write writes files into a folder. If one already exists with different content, it writes nothing and returns an
+// error, because the user may have changed that file.
 func Write(dir string, files []File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)

@@ -13,13 +13,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Kubernetes holds the settings of a run as Kubernetes Jobs.
+// Kubernetes holds the settings for a run as Kubernetes Jobs.
 type Kubernetes struct {
 	Needs
 	Image   string
 	Claim   string // persistent volume claim with the plan, the inputs and the shards' files
 	Mount   string // folder where the volume is mounted; empty means Run.Dir
-	Secret  string // secret whose keys become environment variables of the containers; empty means none
+	Secret  string // secret whose keys become environment variables in the containers; empty means none
 	User    string // user that the containers run as, UID or UID:GID; empty means the image's
 	AtOnce  int    // maximum number of pods running at once; 0 means no limit
 	Retries int    // additional attempts per shard and per merge
@@ -81,15 +81,15 @@ func (k Kubernetes) variables(r Run) *pyvalue.Dict {
 }
 
 // maxName is the maximum length of a run's name in object names. It leaves room for the stage and the index in a pod's
-// host name, which may have 63 characters.
+// host name, which is limited to 63 characters.
 const maxName = 40
 
 var notInNames = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[^a-z0-9]+`)
 })
 
-// objectName returns a run's id in the form that names of Kubernetes objects need. If that changes the id, a hash of
-// the id is appended, so that two runs have different names.
+// objectName converts a run's id to a valid Kubernetes object name. If that changes the id, a hash of the id is
+// appended, so that different runs have different names.
 func objectName(id string) string {
 	name := strings.Trim(notInNames().ReplaceAllString(strings.ToLower(id), "-"), "-")
 	if name == id && len(name) <= maxName {

@@ -5,10 +5,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Ray holds the settings of a run as tasks on a Ray cluster.
+// Ray holds the settings for a run as tasks on a Ray cluster.
 type Ray struct {
 	Needs
-	NatGo   string // path of the program on every node
+	NatGo   string // the program's path on every node
 	Retries int    // additional attempts per shard and per merge
 }
 

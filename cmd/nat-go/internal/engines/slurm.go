@@ -9,11 +9,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Slurm holds the settings of a run as Slurm jobs.
+// Slurm holds the settings for a run as Slurm jobs.
 type Slurm struct {
 	Needs
-	NatGo     string   // path of the program
-	Time      string   // time limit of an attempt
+	NatGo     string   // the program's path
+	Time      string   // time limit per attempt
 	ArraySize int      // the site's MaxArraySize
 	AtOnce    int      // maximum number of array tasks running at once; 0 means no limit
 	Options   []string // additional options for sbatch, without the dashes

@@ -1,4 +1,4 @@
-// Package exit attaches to an error the exit code that the program ends with.
+// Package exit attaches the program's exit code to an error.
 //
 //	0 done; 1 the run failed (job failed or cancelled, no data, interrupted workflow, unbalanced books);
 //	2 config or usage; 3 environment (plugin, service, library, disk); 4 a shard that would fail

@@ -36,7 +36,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // With returns err with an exit code.
 func With(code int, err error) error { return &Error{Code: code, Err: err} }
 
-// Default returns err with an exit code, or err itself if it has one already. It returns nil if err is nil.
+// Default returns err with an exit code, or err itself if it already has one. It returns nil if err is nil.
 func Default(code int, err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
@@ -66,7 +66,7 @@ func Code(err error) int {
 	}
 }
 
-// Reworded returns err with the text that word makes of its own, and with the same exit code.
+// Reworded returns err with its text replaced by the result of word, and with the same exit code.
 func Reworded(err error, word func(text string) string) error {
 	if err == nil {
 		return nil

@@ -20,7 +20,7 @@ import (
 //go:embed codes.yaml
 var written []byte
 
-// codes returns the pages of all codes, sorted by area and code.
+// codes returns the pages on all codes, sorted by area and code.
 var codes = sync.OnceValue(func() []ledger.Code {
 	var pages map[string]map[string]ledger.Code
 	if err := yaml.Unmarshal(written, &pages); err != nil {
@@ -39,10 +39,10 @@ var codes = sync.OnceValue(func() []ledger.Code {
 	return all
 })
 
-// areas are the stages of a run in order, then the subjects of findings.
+// areas are the stages of a run, in order, followed by the subjects of findings.
 var areas = []string{"source", "build", "gate", "curate", "write", "collate", "teacher", "submit", "config", "dataset"}
 
-// Code returns the page of a code.
+// Code returns the page on a code.
 func Code(code string) (ledger.Code, bool) {
 	i := slices.IndexFunc(codes(), func(c ledger.Code) bool { return c.Code == code })
 	if i < 0 {
@@ -57,7 +57,7 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page of a code, the pages of an area, or all pages if what is empty. The error for an unknown code
+// Find returns the page on a code, the pages in an area, or all pages if what is empty. The error for an unknown code
 // suggests the closest one, if any is close.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
@@ -79,8 +79,7 @@ func Find(what string) ([]ledger.Code, error) {
 	return pages, nil
 }
 
-// nearest returns the end of an error message, which suggests the code closest to a text. It returns "" if none is
-// close.
+// nearest returns the end of an error message, suggesting the code closest to a text. It returns "" if none is close.
 func nearest(what string) string {
 	var all []string
 	for _, c := range codes() {
@@ -118,7 +117,7 @@ func Text(pages []ledger.Code, width int) string {
 	return b.String()
 }
 
-// codeWidth is the width of the column of codes. Nearly all codes fit in it, and it aligns the lists of all areas.
+// codeWidth is the width of the code column. Nearly all codes fit in it, and it aligns the lists of all areas.
 const codeWidth = 24
 
 func paragraph(text string, width int) string {
@@ -138,7 +137,7 @@ func firstSentence(s string) string {
 //go:embed page.md
 var pageHead string
 
-// areaNames are the titles of the areas of codes.
+// areaNames are the titles of the code areas.
 var areaNames = map[string]string{
 	"source":  "Reading inputs",
 	"build":   "Building records",
@@ -152,7 +151,7 @@ var areaNames = map[string]string{
 	"dataset": "Checking a data set",
 }
 
-// Page returns pages as one Markdown page, with a table for each area.
+// Page formats pages as one Markdown page, with a table for each area.
 func Page(pages []ledger.Code) string {
 	var b strings.Builder
 	b.WriteString(pageHead)

@@ -23,11 +23,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// account closes the books, and writes the files about the run: the list of drops, NAT's progress files and, last, the
+// account closes the books and writes the files about the run: the list of drops, NAT's progress files and, last, the
 // manifest, which says whether the run succeeded. If it didn't, account returns the reason.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
-	if r.plan.join != nil { // only now: the folder of an interrupted merge must not look like a run to resume
+	// not earlier, because the folder of an interrupted merge must not look like a run to resume
+	if r.plan.join != nil {
 		if err := (&decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
@@ -84,8 +85,8 @@ type verdict struct {
 	out  *report
 }
 
-// failure returns an error if the run failed although everything was written: if the books don't balance, or if there
-// is nothing to train on.
+// failure returns an error if the run failed although everything was written, because the books don't balance or
+// nothing is left to train on.
 func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.books.Check(); err != nil {
 		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
@@ -115,7 +116,7 @@ func (r *verdict) refusals() string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// needsTokens returns a note that hints need token batches, if the run made hints without a tokenizer.
+// needsTokens returns a note that hints need token batches, if the run produced hints without a tokenizer.
 func (r *verdict) needsTokens() string {
 	if len(sumCounters(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
@@ -128,8 +129,8 @@ func (r *verdict) needsTokens() string {
 		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 
-// noBatches returns an error if the collator was given records but made no batch. If rows of text were written and some
-// records lack sampled ids, it only adds a warning.
+// noBatches returns an error if the collator was given records but produced no batch. If text rows were written and
+// some records lack sampled ids, it only adds a warning.
 func (r *verdict) noBatches() error {
 	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
 		return nil
@@ -144,7 +145,7 @@ func (r *verdict) noBatches() error {
 		}) {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
-		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap in the traces is not a fault of the run
+		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap in the traces is not the run's fault
 			r.out.warn("rows were written, but no token batch was made from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
@@ -156,7 +157,7 @@ func (r *verdict) noBatches() error {
 	return nil
 }
 
-// remedyOf returns advice on the setting that makes token batches from the dropped records, or "" if there is none.
+// remedyOf returns advice on the setting that produces token batches from the dropped records, or "" if it has none.
 func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""
@@ -187,7 +188,8 @@ func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
 		r.plan.folder.Dropped())
 }
 
-// remedies returns a line for each of the run's builders that could make records from the inputs with other settings.
+// remedies returns one line for each of the run's builders that could build records from the inputs with other
+// settings.
 func (r *verdict) remedies(ctx context.Context) (text string) {
 	p := r.plan
 	if len(p.From) == 0 || p.Compat == compat.NAT {
@@ -213,17 +215,17 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 	return text
 }
 
-// isEmpty reports whether no row was written in any format, and no batch.
+// isEmpty reports whether neither a row in any format nor a batch was written.
 func (r *verdict) isEmpty() bool {
 	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }
 
-// hasRows reports whether a row was written in some format.
+// hasRows reports whether any row was written in any format.
 func (r *verdict) hasRows() bool {
 	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
-// unversioned is what Version returns if the program was built without a version.
+// unversioned is the result of Version if the program was built without a version.
 const unversioned = "devel"
 
 // Version returns the module version that the program was built from, or "devel".

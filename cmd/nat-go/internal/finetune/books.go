@@ -18,11 +18,11 @@ import (
 // listedDrops is the maximum number of drops that dropped.jsonl lists per dropKind. One more line counts the rest.
 const listedDrops = 10_000
 
-// unitPair is the unit of drops that count the pairs that a builder didn't make. They are listed, but the books don't
-// count them: the candidates or examples of these pairs are accounted for by themselves.
+// unitPair is the unit for drops that count the pairs that a builder didn't build. They are listed, but the books don't
+// count them, because the candidates or examples in these pairs are accounted for separately.
 const unitPair = "pair"
 
-// books holds the accounts of a run and the builders' own counters, and writes the list of drops, dropped.jsonl.
+// books holds a run's accounts and the builders' own counters, and writes the list of drops, dropped.jsonl.
 type books struct {
 	*ledger.Book
 	counters map[string]map[string]int64 // by builder
@@ -39,10 +39,10 @@ type books struct {
 
 	first map[ledger.Stage]string // the first drop of each stage that has details, for display
 
-	hide func(string) string // removes secrets from a text that is listed
+	hide func(string) string // removes secrets from listed text
 }
 
-// dropKind has the fields by which drops are grouped to limit their list.
+// dropKind holds the fields by which drops are grouped to limit their list.
 type dropKind struct {
 	stage  ledger.Stage
 	reason ledger.Reason
@@ -65,7 +65,7 @@ func newBooks() *books {
 	}
 }
 
-// newListing returns books that only write a list of drops, for other books to replay.
+// newListing returns books that only write a list of drops for other books to replay.
 func newListing(path string, hide func(string) string) (*books, error) {
 	b := newBooks()
 	b.hide = hide
@@ -97,14 +97,14 @@ func (b *books) count(builder, name string, n int64) {
 		b.counters[builder] = counters
 	}
 	if _, known := counters[name]; !known { // all groups use the same few counter names
-		name = b.hide(name) // a plugin chose it
+		name = b.hide(name) // chosen by a plugin
 	}
 	counters[name] += n
 }
 
 // drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
-	if d.Reason == where.NotMet && d.Unit != unitTurn { // a turn fails the builder's own where
+	if d.Reason == where.NotMet && d.Unit != unitTurn { // a turn is dropped by the builder's own where
 		b.unmet[d.Detail] += d.N()
 	}
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
@@ -114,7 +114,7 @@ func (b *books) drop(d ledger.Drop) {
 	b.list(d)
 }
 
-// list lists a drop that has been recorded already. Write errors surface at close.
+// list lists a drop that has already been recorded. Write errors surface at close.
 func (b *books) list(d ledger.Drop) {
 	if d.Reason == sdpo.NearMiss {
 		if b.near[d.Builder] == nil {
@@ -134,7 +134,7 @@ func (b *books) list(d ledger.Drop) {
 	b.countUnlisted(&d)
 }
 
-// unlistedDetail is the detail of a line that counts unlisted drops.
+// unlistedDetail is the detail on a line that counts unlisted drops.
 const unlistedDetail = "further ones, not listed"
 
 // countUnlisted counts a drop whose kind has reached its limit in the list.
@@ -156,8 +156,8 @@ func (b *books) countUnlisted(d *ledger.Drop) {
 	m.Count += d.N()
 }
 
-// replay lists the drops in another list, and records them, except drops of the stages Gate and Curate: they are
-// recorded from the entries and the decisions.
+// replay copies the drops from another list to this one and records them, except for drops from the stages Gate and
+// Curate, which are recorded from the entries and the decisions.
 func (b *books) replay(path string) error {
 	in, err := durable.Open(path)
 	if err != nil {
@@ -190,7 +190,7 @@ func (b *books) encode(d *ledger.Drop) {
 
 // close completes the list of drops.
 func (b *books) close() error {
-	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // so that a merge of shards lists them in the same order
+	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // so that merging shards lists them in the same order
 		return cmp.Or(cmp.Compare(x.Stage, y.Stage), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Unit, y.Unit),
 			cmp.Compare(x.Format, y.Format))
 	})

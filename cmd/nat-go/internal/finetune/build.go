@@ -20,17 +20,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A commit makes the groups built so far survive a crash. It costs a sync, so it is made at intervals of time and
-// bytes.
+// A commit makes the groups built so far survive a crash. It costs a sync, so commits are spaced by time and bytes.
 const (
 	commitEvery = 2 * time.Second
 	commitBytes = 64 << 20
 )
 
-// groupsInFlight is the maximum number of groups that wait for results of the builders. Their sessions bound the bytes.
+// groupsInFlight is the maximum number of groups waiting for results from the builders. Their sessions bound the bytes.
 const groupsInFlight = 4096
 
-// cursor is the position of a run in its inputs, which a commit of the log records.
+// cursor is a run's position in its inputs, as recorded by a commit of the log.
 type cursor struct {
 	Source source.Cursor  `json:"source"`
 	Inputs []source.Input `json:"inputs,omitempty"` // inputs read to the end
@@ -39,7 +38,7 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is larger than an example
 }
 
-// built holds the results of the stage build for later stages, besides the records in the log.
+// built holds the results of the build stage for later stages, besides the records in the log.
 type built struct {
 	index  *curate.Index // of the records; nil after curation
 	marked marked
@@ -47,7 +46,7 @@ type built struct {
 	byTask bool // all examples were read and grouped before records were built
 }
 
-// recording writes the record log, and adds its groups to the index and the books.
+// recording writes the record log and adds its groups to the index and the books.
 type recording struct {
 	plan     *plan
 	out      *report
@@ -58,11 +57,12 @@ type recording struct {
 	where    runFilter          // which records are used
 	marked   marked
 	at       cursor        // how much of the inputs is in the log
-	order    *shards.Order // in a shard's stage Group, the places of the groups in the log; else nil
+	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
 	scratch  []curate.Entry
 }
 
-// newRecording returns a recording with a new index, which r.built gets, too, so that it is closed if the run fails.
+// newRecording returns a recording with a new index. r.built also gets the index, so that it is closed if the run
+// fails.
 func newRecording(r *run) (*recording, error) {
 	b := &recording{plan: r.plan, out: r.out, builders: r.builders}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
@@ -79,10 +79,10 @@ type building struct {
 	env      Env
 	in       *inputs
 	unit     builders.Unit
-	ahead    *reader // a reader that has begun the first input; nil once it is used
-	total    int64   // bytes of all inputs; 0 means unknown
-	unmet    int64   // examples of the collection runs read so far that dataset.where drops
-	expected bool    // the index has been given an estimate of the number of records
+	ahead    *reader // a reader that has begun the first input; nil once used
+	total    int64   // total bytes of all inputs; 0 means unknown
+	unmet    int64   // examples dropped by dataset.where in the collection runs read so far
+	expected bool    // whether the index has an estimate of the number of records
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads and
@@ -100,7 +100,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	if err := b.openLog(ctx); err != nil {
 		return err
 	}
-	if b.log != nil { // nil if all groups are in the log already
+	if b.log != nil { // nil if all groups are already in the log
 		if b.order, err = r.plan.shard.openOrder(b.at.Groups); err != nil {
 			b.log.Close()
 			return err
@@ -122,7 +122,7 @@ func (r *run) build(ctx context.Context) (err error) {
 	return nil
 }
 
-// unitOf returns the run's unit: the coarsest that its builders, and dataset.where, ask for.
+// unitOf returns the run's unit: the coarsest one that its builders or dataset.where require.
 func unitOf(p *plan, all []*builder) builders.Unit {
 	unit := builders.UnitExample
 	if p.where.Names(where.GroupFields) {
@@ -134,7 +134,7 @@ func unitOf(p *plan, all []*builder) builders.Unit {
 	return unit
 }
 
-// built adds the inputs and their counts to the manifest and the books, when everything is in the log.
+// built adds the inputs and their counts to the manifest and the books, once everything is in the log.
 func (b *recording) built() *built {
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
@@ -146,9 +146,9 @@ func (b *recording) built() *built {
 	return &built{index: b.index, marked: b.marked, seen: b.at.Seen, byTask: b.at.Groups > 0}
 }
 
-// indexRules returns the rules for the index, which are empty if this process doesn't decide on records.
+// indexRules returns the rules for the index. They are empty if this process doesn't decide on records.
 func (p *plan) indexRules() curate.Rules {
-	// Decisions depend on the records of all shards, so the first merge makes them.
+	// Decisions depend on the records from all shards, so the first merge makes them.
 	if p.shard != nil || p.isDecided() {
 		return curate.Rules{}
 	}
@@ -167,7 +167,7 @@ func (b *building) stream(ctx context.Context) error {
 	b.frame = recordlog.NewBuilder(names)
 	items := make(chan *item, groupsInFlight)
 	from := b.at
-	fed := false // everything was sent; written before items is closed
+	fed := false // set once everything was sent; written before items is closed
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		defer close(items)
@@ -183,7 +183,7 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected writes NAT's files about the collection runs before the one that failed, as NAT does.
+// leaveCollected writes NAT's files on the collection runs before the one that failed, as NAT does.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
@@ -195,8 +195,8 @@ func (b *building) leaveCollected() {
 	}
 }
 
-// openLog starts the log, or continues one that an interrupted run left, and takes its groups. b.log stays nil if all
-// groups are in the log already.
+// openLog starts the log, or continues one left by an interrupted run and takes its groups. b.log remains nil if all
+// groups are already in the log.
 func (b *recording) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
 	c, err := recordlog.ReadCommit(dir)
@@ -248,7 +248,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 	return nil
 }
 
-// take adds the records of a group of the log to curation's index, and the rest of the group to the books.
+// take adds the records from a group in the log to curation's index, and the rest of the group to the books.
 func (b *recording) take(g *recordlog.Group) (err error) {
 	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	return nil
 }
 
-// book adds the content of a group to the books: its drops, its accounts, the builders' counters.
+// book adds a group's content to the books: its drops, its accounts, the builders' counters.
 func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.out.books.drop(d)
@@ -273,7 +273,7 @@ func (b *recording) book(g *recordlog.Group) {
 }
 
 // bookEntries adds the gate's drops to the books, looks up the marks on the records, and adds a group to NAT's history.
-// The gate's drops are listed later, with curation's, in the order of the log.
+// The gate's drops are listed later, together with curation's, in log order.
 func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.out.history.Add(g)
 	var passed int64
@@ -292,8 +292,8 @@ func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	b.out.books.Out(ledger.Gate, unitRecord, passed)
 }
 
-// expectRecords estimates, when 1/32 of the inputs is in the log, how many records they will yield, so that the index
-// need not grow repeatedly.
+// expectRecords estimates, once 1/32 of the inputs is in the log, how many records they will yield, so that the index
+// doesn't have to grow repeatedly.
 func (b *building) expectRecords() {
 	if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
 		b.expected = true
@@ -301,7 +301,7 @@ func (b *building) expectRecords() {
 	}
 }
 
-// bytesRead returns how many bytes of the inputs are in the log.
+// bytesRead returns the number of input bytes that are in the log.
 func (b *building) bytesRead() int64 {
 	done := b.at.Source.Offset
 	for k := range min(b.at.Source.Run, len(b.in.began)) {

@@ -16,16 +16,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// builder is a builder of the run: a session with its process.
+// builder is one of the run's builders: a session with its process.
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
-	picks bool                // makes kinds of records that may be made from candidates
-	rules *readers.ScoreRules // rules of dataset.score_rules; nil means none
+	picks bool                // whether it builds kinds of records that may come from candidates
+	rules *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 
 	kinds   map[dropKind]bool // kinds of its drops in the log
 	names   map[string]bool   // names of its counters in the log
-	over    bool              // kinds or names exceeded maxNames
+	over    bool              // whether kinds or names exceeded maxNames
 	session *host.Session
 }
 
@@ -50,10 +50,10 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame and closes its account of the group: every candidate - or, if the
-// examples have none or the builder works on whole ones, every example - is used in at least one record or dropped
-// once, with a reason. index is the builder's; first is the index, in the frame's group, of the first example of
-// res.Group.
+// log puts a builder's results into the group's frame and closes its account for the group: every candidate - or, if
+// the examples have none or the builder works on whole examples, every example - is used in at least one record or
+// dropped once, with a reason. index is the builder's index. first is the index, in the frame's group, of the first
+// example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	refuseDrops(res)
 	b.limit(res)
@@ -94,8 +94,8 @@ func refuseDrops(res *result) {
 	}
 }
 
-// logDrops logs the builder's drops. left is how many units of the account the builder neither used nor dropped: they
-// are dropped here.
+// logDrops logs the builder's drops. left is the number of the account's units that the builder neither used nor
+// dropped. They are dropped here.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
@@ -108,20 +108,20 @@ func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop
 	}
 }
 
-// keeping decides which records of a group are used.
+// keeping decides which records in a group are used.
 type keeping struct {
 	runFilter
 	subject where.Subject
 }
 
-// unmet returns the clause of dataset.where that drops a record of an example, or "".
+// unmet returns the clause of dataset.where that drops a record from an example, or "".
 func (k *keeping) unmet(ex *ttc.Example, builder string, r builders.Record) string {
 	k.subject.Example, k.subject.Builder, k.subject.Record = ex, builder, r
 	return k.FirstFailing(&k.subject)
 }
 
-// logRecords logs the records that the builder made. A record is dropped if dataset.where excludes it, or if it refers
-// to something that its group doesn't have.
+// logRecords logs the records that the builder produced. A record is dropped if dataset.where excludes it, or if it
+// refers to something that its group doesn't contain.
 func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	found := evidence{rules: b.rules, group: res.Group}
 	for _, r := range res.Records {
@@ -150,7 +150,7 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 // maxNames is the maximum number of kinds of drops, and of counters, that a run distinguishes per builder.
 const maxNames = 1000
 
-// recordNames records the kinds of the builder's drops, and the names of its counters, in a group of the log.
+// recordNames records the kinds of the builder's drops and the names of its counters in a group of the log.
 func (b *builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
 		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}
@@ -167,7 +167,7 @@ func (b *builder) recordNames(g *recordlog.Group) {
 	}
 }
 
-// limit renames the reasons and counters of a result that exceed maxNames.
+// limit renames the reasons and counters in a result that exceed maxNames.
 func (b *builder) limit(res *result) {
 	kinds, names := map[dropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
@@ -200,11 +200,11 @@ func (b *builder) limit(res *result) {
 	}
 }
 
-// maxDropCount is the largest count that a drop may have, so that the books never overflow.
+// maxDropCount is the largest allowed count for a drop, so that the books never overflow.
 const maxDropCount = 1 << 40
 
-// dropCandidates closes the account of candidates if the builder's output for a group doesn't name any. The candidates
-// of an example that it dropped as a whole get the same reason; the others get NotUsed.
+// dropCandidates closes the account for candidates if the builder's output for a group doesn't mention any. If an
+// example was dropped as a whole, its candidates get the same reason; the others get NotUsed.
 func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))
@@ -222,8 +222,8 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 	}
 }
 
-// usesWholeExamples reports whether a builder's output for a group shows that it does not work on candidates: its
-// records are made from the examples' own messages, or it omitted only sites and rollouts.
+// usesWholeExamples reports whether a builder's output for a group shows that it doesn't work on candidates: its
+// records are built from the examples' own messages, or it omitted only sites and rollouts.
 func usesWholeExamples(res *result) bool {
 	for _, r := range res.Records {
 		if !slices.ContainsFunc(builders.Contents(r),
@@ -262,7 +262,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// The units of accounts.
+// The account units.
 const (
 	unitRecord    = "record"
 	unitCandidate = "candidate"
@@ -296,7 +296,7 @@ func newAccount(g *ttc.Group) *account {
 	return a
 }
 
-// inExamples returns an account whose unit is the example, for builders that work on whole ones.
+// inExamples returns an account whose unit is the example, for builders that work on whole examples.
 func inExamples(g *ttc.Group) *account {
 	a := &account{group: g, unit: unitExample, total: int64(len(g.Examples)), seen: make([][]bool, len(g.Examples))}
 	for i := range a.seen {
@@ -335,8 +335,7 @@ func (a *account) use(r builders.Record) {
 	}
 }
 
-// useCandidate marks the candidate that content is made from: the content refers to the candidate, or repeats its
-// output.
+// useCandidate marks the candidate that content comes from: the content refers to the candidate or repeats its output.
 func (a *account) useCandidate(example int, c *builders.Content) {
 	switch {
 	case c.Ref.Part == builders.CandidateOutput:
@@ -365,7 +364,7 @@ func (a *account) mark(example, candidate int) {
 	a.used++
 }
 
-// whyUnused returns the reason for dropping what a builder neither used nor dropped itself.
+// whyUnused returns the reason for dropping the units that a builder neither used nor dropped itself.
 func (a *account) whyUnused() ledger.Reason {
 	for _, ex := range a.group.Examples {
 		if len(ex.Candidates)+len(ex.Graph.Nodes)+len(ex.Steps) > 0 {
@@ -375,8 +374,8 @@ func (a *account) whyUnused() ledger.Reason {
 	return builders.NoCandidates
 }
 
-// countElsewhere counts the unused examples that the builder accounts for in another unit: the rollouts or sites of an
-// example.
+// countElsewhere counts the unused examples that the builder accounts for in another unit, such as an example's
+// rollouts or sites.
 func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
 	if a.unit != unitExample {
 		return 0

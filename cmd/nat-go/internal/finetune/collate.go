@@ -28,7 +28,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// tokens has what token batches are made with. A run without a tokenizer has nil.
+// tokens holds the components that token batches are made with. It is nil for a run without a tokenizer.
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
@@ -37,8 +37,8 @@ type tokens struct {
 	time      time.Time // the time that strftime_now returns in the template
 }
 
-// openTokens loads the tokenizer and the template before anything is built: a run that can't make its batches should
-// not start.
+// openTokens loads the tokenizer and the template before anything is built, because a run that can't make its batches
+// should not start.
 func openTokens(ctx context.Context, p *plan) (*tokens, error) {
 	return unlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
 }
@@ -63,8 +63,8 @@ func readTokens(ctx context.Context, p *plan) (_ *tokens, err error) {
 	return t, nil
 }
 
-// localTokenizer returns the folder of a tokenizer on this machine: for one in object storage, the folder of a copy in
-// the user's cache. Its files are requested by name, because a listing may be incomplete.
+// localTokenizer returns the tokenizer's folder on this machine. A tokenizer in object storage is first copied to the
+// user's cache. Its files are requested by name, because a listing may be incomplete.
 func localTokenizer(ctx context.Context, path string) (string, error) {
 	if !objects.Is(path) {
 		return path, nil
@@ -106,7 +106,7 @@ func (t *tokens) close() {
 	}
 }
 
-// readReference reads the file of `collator.reference`.
+// readReference reads the file that `collator.reference` specifies.
 func readReference(c *config.Reference) (*collator.Reference, error) {
 	if c == nil {
 		return nil, nil
@@ -123,7 +123,7 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 	return ref, nil
 }
 
-// CollatorConfig translates the section `collator`.
+// CollatorConfig converts the `collator` section of the configuration.
 func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{
 		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Order: batch.Order{
@@ -179,7 +179,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	return out, err
 }
 
-// chooseLayout sets the layout. It returns an error if settings exclude each other.
+// chooseLayout sets the layout. It returns an error if settings are mutually exclusive.
 func chooseLayout(c config.Collator, out *collator.Config) error {
 	composer := c.Format == batch.Composer.String()
 	switch {
@@ -204,7 +204,7 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 	return nil
 }
 
-// templateVars converts variables from YAML to the Python values that a template gets. They are sorted by name.
+// templateVars converts variables from YAML to the Python values passed to a template, sorted by name.
 func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	text, err := json.Marshal(kwargs)
 	if err != nil || kwargs == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// liveSource returns inputs that a source makes by running an agent, if --endpoint or the entry under sources asks for
-// that; otherwise nil. The source's output goes to the run folder, one file in the form of workflow_output.json per
-// collection run, and is then read like any other input.
+// liveSource returns inputs that a source produces by running an agent, if --endpoint or the entry under sources
+// requires that; otherwise nil. The source's output goes to the run folder, one file in the workflow_output.json format
+// per collection run, and is then read like any other input.
 func (x *finder) liveSource() (in *inputs, err error) {
 	p, block := x.plan, x.block
 	if p.Endpoint != "" {
@@ -48,7 +48,7 @@ func (x *finder) liveSource() (in *inputs, err error) {
 	return in, nil
 }
 
-// endpointOfFlags returns NAT's --endpoint, --endpoint-timeout and --dataset as an entry under sources.
+// endpointOfFlags converts NAT's --endpoint, --endpoint-timeout and --dataset to an entry under sources.
 func (x *finder) endpointOfFlags() (*config.Block, error) {
 	p := x.plan
 	if len(p.From) > 0 {
@@ -73,7 +73,7 @@ func (x *finder) endpointOfFlags() (*config.Block, error) {
 	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }
 
-// collect makes the inputs if the source runs an agent. Output from before an interruption is kept.
+// collect produces the inputs if the source runs an agent. Output from before an interruption is kept.
 func (r *run) collect(ctx context.Context) error {
 	in := r.in
 	if in.collect == nil {

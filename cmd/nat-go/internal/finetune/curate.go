@@ -82,10 +82,10 @@ func (r *curation) decide(ctx context.Context, b *built) (*curate.Decisions, err
 	return d, nil
 }
 
-// marked holds the marks on the records of a run.
+// marked collects the marks on a run's records.
 type marked struct {
 	rejected []uint64
-	seen     map[string]bool // marks that match a record, by their field Record
+	seen     map[string]bool // marks that match a record, keyed by their Record field
 }
 
 // lookUp records the mark on a record, if there is one.
@@ -137,7 +137,8 @@ func (p *plan) gates() curate.Gates {
 	return curate.Gates{Unfit: p.Compat.Gates(), MinFidelity: p.minFidelity, Overlaps: p.overlaps}
 }
 
-// exampleOf names the example of a record in an error. If the log can't be read, it names the record.
+// exampleOf returns the name of a record's example for an error message. If the log can't be read, it names the record
+// instead.
 func (p *plan) exampleOf(ordinal uint64) string {
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err != nil {

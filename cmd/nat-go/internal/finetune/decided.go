@@ -26,14 +26,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// decider collects what determines the bytes of a run, and compares it with earlier values.
+// decider collects everything that determines the run's bytes, and compares it with earlier values.
 type decider struct {
 	plan   *plan
 	tokens *tokens // nil without a tokenizer
 }
 
-// decided returns hashes of everything that determines the bytes of the run, except its inputs and flags: these are
-// recorded elsewhere, as they are.
+// decided returns hashes of everything that determines the run's bytes, except its inputs and flags, which are recorded
+// unhashed elsewhere.
 func (x *decider) decided(salt string) (*runfolder.Decided, error) {
 	p, t := x.plan, x.tokens
 	d := runfolder.NewDecided(salt)
@@ -84,8 +84,8 @@ func (x *decider) addNamedFiles(d *runfolder.Decided) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// program identifies this program: by its version; if it was built without one, by the linker's build id, which differs
-// for different content; without either, by a hash of its content.
+// program identifies this program by its version. If it was built without one, it uses the linker's build id, which
+// differs for different content, or failing that, a hash of its content.
 func (x *decider) program() (string, error) {
 	self := x.plan.self
 	if v := Version(); v != unversioned || self == "" {
@@ -103,7 +103,7 @@ func (x *decider) program() (string, error) {
 	return unversioned + " " + sum, err
 }
 
-// namedFiles returns the files whose content determines the bytes of the run, by the settings that name them.
+// namedFiles returns the files whose content determines the run's bytes, keyed by the settings that name them.
 func (x *decider) namedFiles() (map[string]string, error) {
 	p := x.plan
 	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
@@ -135,8 +135,8 @@ func (x *decider) namedFiles() (map[string]string, error) {
 	return files, addDumps(files, c.Dumps)
 }
 
-// addCommand adds a program and all its arguments as files, because some may name scripts; addFile skips the others.
-// URLs are not added, because they may be a service's.
+// addCommand adds a program and all its arguments as files, because some arguments may name scripts; addFile skips the
+// others. URLs are not added, because they may point to a service.
 func addCommand(files map[string]string, name string, command []string) {
 	for i, arg := range command {
 		if i == 0 {
@@ -209,8 +209,8 @@ func (x *decider) addPlugins(d *runfolder.Decided) error {
 	return nil
 }
 
-// addFile adds the content of a file. It adds nothing for a file that is missing, which its reader reports, or that
-// isn't regular, such as a folder.
+// addFile adds a file's content. It adds nothing for a missing file, which its reader reports, or for anything that
+// isn't a regular file, such as a folder.
 func addFile(d *runfolder.Decided, name, path string) error {
 	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
 		return nil
@@ -222,8 +222,8 @@ func addFile(d *runfolder.Decided, name, path string) error {
 	return err
 }
 
-// contentSum returns a hash of a regular file's content, and "" for files of other kinds. For an object, it returns the
-// size, ETag and time that the storage reports.
+// contentSum returns a hash of a regular file's content, or "" for any other kind of file. For an object, it returns
+// the size, ETag and time that the storage reports.
 func contentSum(path string) (string, error) {
 	if objects.Is(path) {
 		in, err := source.Identify(context.Background(), []string{path})
@@ -239,9 +239,8 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// acceptChanges returns an error that names the changes if anything that determines the bytes of the run has changed
-// since it began, unless the user accepts them all. It records accepted changes, and returns all that were ever
-// accepted.
+// acceptChanges returns an error listing the changes if anything that determines the run's bytes has changed since it
+// began, unless the user accepts them all. It records the accepted changes, and returns all those accepted so far.
 func (x *decider) acceptChanges() ([]string, error) {
 	p := x.plan
 	b := p.begun
@@ -277,8 +276,8 @@ func (x *decider) acceptChanges() ([]string, error) {
 	return now.Accepted, p.folder.WriteBegun(b)
 }
 
-// checkPlanned returns an error that names the changes if anything that determines the bytes of the run has changed
-// since its plan was made.
+// checkPlanned returns an error listing the changes if anything that determines the run's bytes has changed since its
+// plan was made.
 func (x *decider) checkPlanned() error {
 	was := x.plan.divided.plan.Decided
 	now, err := x.decided(was.Salt)

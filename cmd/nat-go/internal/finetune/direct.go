@@ -11,14 +11,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direct is a built-in builder that is called in this process, for requests that a client waits for. What it uses and
-// drops is accounted for as in a run.
+// Direct is a built-in builder that is called in this process, for requests that a client waits for. It accounts for
+// used and dropped examples as a run does.
 type Direct struct {
 	builder
 	made builders.Builder
 }
 
-// NewDirect returns a Direct with that name, whose Build calls made.
+// NewDirect returns a Direct with the given name, whose Build method calls made.
 func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration
@@ -26,8 +26,8 @@ func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	return &Direct{builder{name: name, unit: info.Unit, picks: picks}, made}
 }
 
-// Build calls the builder for a group, and puts the results into the group's frame, as the builder with that index.
-// If the builder fails, the part of the group that it was given is dropped.
+// Build calls the builder for a group, and puts the results into the group's frame under the builder's index. If the
+// builder fails, the part of the group that it was given is dropped.
 func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
 	it := item{group: g}
 	first := 0

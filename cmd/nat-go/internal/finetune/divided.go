@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// divided has the plan of a run that is made in shards, and the manifests of the shards.
+// divided holds the plan of a run that is divided into shards, and the shards' manifests.
 type divided struct {
 	dir  shards.Folder
 	plan *shards.Plan
@@ -28,7 +28,7 @@ type divided struct {
 	rows map[int]*os.File // token rows of the shards that were requested
 }
 
-// openPlan reads the plan in dir and returns the run that it divides.
+// openPlan reads the plan in dir and returns the run that the plan divides into shards.
 func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	of, err := dir.Read()
 	if err != nil {
@@ -43,7 +43,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	if err := json.Unmarshal(of.Request, &req); err != nil {
 		return nil, exit.Failedf("%s: %w", dir.Plan(), err)
 	}
-	config, err := durable.Open(dir.Config()) // a configuration may come through a pipe, but a plan's may not
+	config, err := durable.Open(dir.Config()) // a configuration may be read from a pipe, but a plan's may not
 	if err != nil {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}
@@ -124,7 +124,7 @@ func (d *divided) readRow(row *batch.Encoded) ([]byte, error) {
 	return b, nil
 }
 
-// openRows opens the token rows of a shard, unless they are open already.
+// openRows opens a shard's token rows, unless they are already open.
 func (d *divided) openRows(shard int) (f *os.File, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,11 +1,11 @@
-// Package finetune makes runs: from a configuration and the output of an agent to a data set and a training job. Run is
-// the entry point. Its Request asks for a run, the rest of one, the plan of its shards, a shard, or the merge of shards
-// or of finished runs. The methods called stages list the stages of each: in shard.go for a shard, in run.go for the
-// others.
+// Package finetune makes runs, from a configuration and an agent's output to a data set and a training job. Run is the
+// entry point. A Request is for a run, the rest of one, the plan of its shards, a shard, or the merge of shards or of
+// finished runs. The methods named stages list the stages of each: in shard.go for a shard, in run.go for the others.
 //
 // The stages keep their results in the fields of run, and in the run folder: the record log after build, the decisions
 // after curate, the data set after write. Later commands continue from these files.
 //
-// It is the program's largest package because it is the hub: source, builder session, record log, curation, data set,
-// collator and trainer don't know each other, so all data between them passes through here, where it is counted.
+// It is the program's largest package because it is the hub. The source, builder session, record log, curation, data
+// set, collator and trainer packages don't know about each other, so all data between them passes through here, where
+// it is counted.
 package finetune

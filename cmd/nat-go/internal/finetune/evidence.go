@@ -9,7 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// evidence finds, for the scores that a rule gave to a group's examples, the rule and the message that it matched.
+// evidence finds the rule behind each score that a rule gave to a group's examples, and the message that the rule
+// matched.
 type evidence struct {
 	rules *readers.ScoreRules // nil if there are none
 	group *ttc.Group          // as the builder saw it
@@ -36,7 +37,7 @@ func (e *evidence) addTo(r builders.Record) {
 	add("scored_by", h.Example)
 }
 
-// forExample returns the evidence for an example, or nil if no rule gave its score.
+// forExample returns the evidence for an example, or nil if its score didn't come from a rule.
 func (e *evidence) forExample(example int) json.Raw {
 	if raw, ok := e.found[example]; ok || example < 0 || example >= len(e.group.Examples) {
 		return raw
@@ -59,7 +60,7 @@ func (e *evidence) forExample(example int) json.Raw {
 }
 
 // withMember returns an object with one more member; nil counts as an empty object. An object that already has the key,
-// and anything that isn't an object, is unchanged.
+// and any value that isn't an object, is returned unchanged.
 func withMember(object json.Raw, key string, value json.Raw) json.Raw {
 	out := json.Raw("{")
 	if object != nil {

@@ -19,15 +19,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group sent to the builders, with the source's drops before it; or only drops; or the end of a collection
-// run.
+// item is a group sent to the builders, preceded by the source's drops; or only drops; or the end of a collection run.
 type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // its examples as separate groups, for builders with that unit
 	drops []ledger.Drop
 	at    source.Cursor
 	done  int64        // groups up to this one, if the run's unit is larger than an example
-	first shards.Place // place of the group's first example, if the run's unit is larger than an example
+	first shards.Place // position of the group's first example, if the run's unit is larger than an example
 	// At the end of a collection run:
 	end   bool
 	input source.Input
@@ -50,8 +49,8 @@ func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 }
 
 // feed reads the collection runs and sends groups to the builders: each example as it is read, each collection run as a
-// whole, or the tasks, whose examples may come from several collection runs. If it forms tasks, it reads all inputs
-// again to continue after a crash, because a commit doesn't include the index.
+// whole, or the tasks, whose examples may come from several collection runs. If it forms tasks, it rereads all inputs
+// to continue after a crash, because a commit doesn't include the index.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
 	f := &feeder{of: b, items: items}
 	err := f.feedAll(ctx, from)
@@ -118,11 +117,11 @@ func (f *feeder) newIndex() (*group.Index, error) {
 	return group.New(host.NewExampleCodec(), opt)
 }
 
-// errFed stops feedAll after a failed collection run that fails the whole run. It isn't an error for feed: the groups
-// before it are still built, and gather reports the failure after them.
+// errFed stops feedAll after a failed collection run that fails the whole run. feed doesn't treat it as an error: the
+// preceding groups are still built, and gather then reports the failure.
 var errFed = errors.New("collection run failed")
 
-// collectionError is the failure of a collection run that makes the whole run fail.
+// collectionError is a collection run's failure that makes the whole run fail.
 type collectionError struct {
 	run int
 	err error
@@ -134,7 +133,7 @@ func (e *collectionError) Error() string {
 
 func (e *collectionError) Unwrap() error { return e.err }
 
-// sendGroups sends the groups of an index that are not done yet.
+// sendGroups sends the index's groups that haven't been sent yet.
 func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 	for g, err := range index.Groups(f.done) {
 		if err != nil {
@@ -159,7 +158,7 @@ func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 // placeOf returns the position of an example in the inputs.
 func placeOf(ex *ttc.Example) shards.Place { return shards.Place{Run: int64(ex.Run), Row: ex.Row} }
 
-// refusal returns the drop of a group that is too large.
+// refusal returns the drop for a group that is too large.
 func refusal(r *group.Refusal) ledger.Drop {
 	ex := r.First
 	return ledger.Drop{
@@ -168,18 +167,18 @@ func refusal(r *group.Refusal) ledger.Drop {
 	}
 }
 
-// feeder reads the collection runs, each with a copy of itself.
+// feeder reads the collection runs, using a copy of itself for each.
 type feeder struct {
 	of     *building
 	k      int // the collection run
 	items  chan<- *item
-	resume *source.Cursor // continue after this place; nil means from the start
-	drops  []ledger.Drop  // since the last item
-	held   []*ttc.Example // all of the run, if it is used as a whole
+	resume *source.Cursor // continue after this position; nil means from the start
+	drops  []ledger.Drop  // drops since the last item
+	held   []*ttc.Example // the whole collection run, if it is used as a unit
 	index  interface {
 		Add(ex *ttc.Example) error
 	} // where examples are stored for grouping, else nil
-	logged source.Cursor // with index: drops up to here are in the log already
+	logged source.Cursor // with index: drops up to here are already in the log
 	failed bool          // with index: the collection run failed before the interruption
 	done   int64         // groups of the index that were sent
 	first  shards.Place  // of the group being sent
@@ -188,7 +187,7 @@ type feeder struct {
 	seen   source.Stats
 }
 
-// readRun reads the collection run and sends an item for its end, unless the end is in the log already. If its input
+// readRun reads the collection run and sends an item for its end, unless the log already contains the end. If its input
 // can't be read, the whole run fails, unless the trainer's continue_on_collection_error is set.
 func (f *feeder) readRun(ctx context.Context) error {
 	err := f.read(ctx)
@@ -213,8 +212,8 @@ func (f *feeder) readRun(ctx context.Context) error {
 	return f.push(ctx, &item{end: true, input: f.input, seen: f.seen, fail: err})
 }
 
-// checkEnd returns an error if a collection run that was read before the interruption could be read then and can't be
-// now, or the reverse.
+// checkEnd returns an error if a collection run that could be read before the interruption can't be read now, or vice
+// versa.
 func (f *feeder) checkEnd(err error) error {
 	switch {
 	case err != nil && !f.failed:
@@ -274,8 +273,8 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.of.in, f.k, f.resume)
 }
 
-// keep puts an example, if there is one, into the index. The drops before it go to the log - in a separate frame, so
-// that the log doesn't depend on the division of the inputs - unless they are there already because the run was
+// keep adds an example, if there is one, to the index. The drops before it go to the log in a separate frame, so that
+// the log doesn't depend on how the inputs are divided. They are skipped if they are already there because the run was
 // interrupted later than this.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if ex != nil {

@@ -16,11 +16,11 @@ import (
 )
 
 // gather receives the builders' results for each group, in order, and appends them to the log. When items is closed,
-// fed says whether everything was sent.
+// fed reports whether everything was sent.
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.env.Now()
 	defer func() {
-		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep what is done
+		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep the work done so far
 			_ = b.commit(false)
 		}
 	}()
@@ -158,8 +158,8 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 	return nil
 }
 
-// commitWhenDue commits if enough time has passed since the last commit, or enough was appended. It returns the time of
-// the last commit. It also commits if the clock was set back, which must not delay commits.
+// commitWhenDue commits if enough time has passed since the last commit, or enough was appended. It also commits if the
+// clock was set back, so that this doesn't delay commits. It returns the time of the last commit.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
 	now, most := b.env.Now(), int64(commitBytes)
 	if b.env.CommitBytes > 0 {

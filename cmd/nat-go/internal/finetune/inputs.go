@@ -25,9 +25,10 @@ import (
 
 // inputs holds the files of a run, one per collection run, and how to read them.
 type inputs struct {
-	source  source.Factory
-	paths   []string
-	as      []string             // all named paths, if they are read as one input; paths then has them as one text
+	source source.Factory
+	paths  []string
+	// all named paths, if they are read as one input; paths then holds them joined into one string
+	as      []string
 	began   []source.Input       // identities of the files when the run began
 	limit   int64                // at most this many examples per path; 0 means all
 	scores  *readers.Scores      // scores from dataset.scores; nil means none
@@ -50,8 +51,9 @@ type finder struct {
 	block *config.Block // the entry under sources; nil means none
 }
 
-// findInputs decides what to read: --from, or else --endpoint or the sources section, or else where NAT's evaluation
-// wrote its output. A resumed run reads the same inputs again. A shard's stage Group and joined runs don't read inputs.
+// findInputs decides what to read: --from; otherwise --endpoint or the sources section; otherwise the location where
+// NAT's evaluation wrote its output. A resumed run reads the same inputs again. A shard's Group stage and joined runs
+// don't read inputs.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	switch {
 	case p.join != nil:
@@ -142,7 +144,7 @@ func identify(path string) source.Input {
 	return in
 }
 
-// identities returns the input identities that a source continuing with collection run k must find unchanged.
+// identities returns the input identities that must be unchanged for a source to continue with collection run k.
 func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
 // checkUnchanged returns an error if the inputs have changed since the run began.
@@ -226,7 +228,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	return in, nil
 }
 
-// detect decides how to read the inputs if they aren't configured.
+// detect decides how to read the inputs if this isn't configured.
 func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
 	p := x.plan
 	keys, err := keyMap(p.Map)
@@ -254,7 +256,8 @@ func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
 	return nil
 }
 
-// read sets the source that reads the inputs. If it reads all paths as one input, they become one path.
+// read sets the source that reads the inputs. If the source reads all paths as one input, they are joined into one
+// path.
 func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	in.source = f
 	if f.OpenAll != nil {
@@ -270,7 +273,7 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	}
 }
 
-// sourceConfig returns the config of a source: the configuration's own if it has one of this type, otherwise the
+// sourceConfig returns a source's config: the one in the configuration if that is for this type, otherwise the
 // defaults. Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
 func (x *finder) sourceConfig(f source.Factory) any {
 	switch {
@@ -284,7 +287,7 @@ func (x *finder) sourceConfig(f source.Factory) any {
 	return cfg
 }
 
-// expand returns the files that paths name.
+// expand returns the files that paths refer to.
 func (x *finder) expand(paths []string, kind string) ([]string, error) {
 	p := x.plan
 	name := readers.NATFile

@@ -38,9 +38,9 @@ type joining struct {
 	keep  *part // the run whose validation side is kept; nil means a new split
 }
 
-// openJoin opens the finished runs that a request joins: their records are curated and split as if from one run, and
-// written as one data set. If a merge fails, it removes its folder. If it is killed, the next merge into the folder
-// removes that.
+// openJoin opens the finished runs that a request joins. Their records are curated and split as if from one run, and
+// written as one data set. If a merge fails, it removes its folder. If it is killed, the next merge into the same
+// folder removes the leftovers.
 func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	j := &joining{}
 	var err error
@@ -60,7 +60,7 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, clearKilled(p.folder)
 }
 
-// discard removes the folder of a failed run, if the run had made it.
+// discard removes a failed run's folder, if the run had created it.
 func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
 	if !sum.NotStarted {
 		if gone := os.RemoveAll(string(p.folder)); gone != nil {
@@ -170,7 +170,7 @@ func (p *part) checkFiles() error {
 	return nil
 }
 
-// settings returns the values that determine the data set of a run, except its inputs and their paths.
+// settings returns the values that determine a run's data set, except its inputs and their paths.
 func (p *part) settings() *runfolder.Decided {
 	all := runfolder.NewDecided("-") // the same salt for all parts, to compare them
 	all.Add("nat-go", p.begun.NatGo)
@@ -187,7 +187,7 @@ func (p *part) settings() *runfolder.Decided {
 	return all
 }
 
-// joinPlan returns the plan of the first run with the folder of the merge.
+// joinPlan returns the first run's plan with the merge's folder.
 func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, error) {
 	req := first.plan.Request
 	req.RunID, req.OutputDir, req.DryRun, req.From, req.PassedOver = how.RunID, how.OutputDir, true, nil, nil
@@ -196,13 +196,13 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo, p.notes = "", nil      // they are the first run's own
-		p.ConfigFile = p.folder.Config() // of the same content as the first run's
+		p.copyTo, p.notes = "", nil      // they belong to the first run
+		p.ConfigFile = p.folder.Config() // with the same content as the first run's
 	}
 	return p, err
 }
 
-// clearKilled removes the folder if a merge was killed there.
+// clearKilled removes the folder if a merge into it was killed.
 func clearKilled(f runfolder.Folder) error {
 	if !f.Locked() || runfolder.Has(f.Manifest()) {
 		return nil
@@ -217,8 +217,8 @@ func clearKilled(f runfolder.Folder) error {
 	return nil
 }
 
-// inheritAnswers copies the teachers' answers about the parts to the merge, so that teachers get only new questions.
-// Answers are stored under the hash of their question.
+// inheritAnswers copies the teachers' answers from the parts to the merge, so that teachers are asked only new
+// questions. Answers are stored under the hash of their question.
 func (j *joining) inheritAnswers(to runfolder.Folder) error {
 	for _, part := range j.parts {
 		from := part.folder.Teacher()
@@ -242,7 +242,7 @@ func (j *joining) inheritAnswers(to runfolder.Folder) error {
 	return nil
 }
 
-// copyOnce copies a file, unless there is one already.
+// copyOnce copies a file, unless the destination already exists.
 func copyOnce(from, to string) error {
 	if _, err := os.Lstat(to); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -285,7 +285,7 @@ func (r *joiner) joinRuns(ctx context.Context) error {
 	return p.join.inheritAnswers(p.folder)
 }
 
-// appendPart appends the groups of a part, and numbers its inputs anew: one that an earlier part read, too, keeps its
+// appendPart appends a part's groups and renumbers its inputs. An input that an earlier part also read keeps its
 // number.
 func (b *recording) appendPart(ctx context.Context, p *part) error {
 	number := make([]int, len(p.at.Inputs))
@@ -303,7 +303,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 		}
 		return base + run
 	}
-	done := map[*builders.Origin]bool{} // the renumbered ones: several records may share one
+	done := map[*builders.Origin]bool{} // origins already renumbered, because several records may share one
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()
@@ -333,7 +333,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 	return nil
 }
 
-// sameContent reports whether two inputs have the same content, wherever they are.
+// sameContent reports whether two inputs have the same content, regardless of their location.
 func sameContent(a, b source.Input) bool {
 	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// writeMetrics writes the run's counters to the file of --metrics, in the text format of Prometheus
-// (https://prometheus.io/docs/instrumenting/exposition_formats), which its node exporter reads from files.
+// writeMetrics writes the run's counters to the --metrics file in the Prometheus text format
+// (https://prometheus.io/docs/instrumenting/exposition_formats), which the Prometheus node exporter reads from files.
 func (r *report) writeMetrics(path string) error {
 	if path == "" {
 		return nil

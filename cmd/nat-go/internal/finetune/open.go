@@ -27,8 +27,8 @@ import (
 // builtinPlugin is the name of the process that serves the built-in builders: this program itself.
 const builtinPlugin = "nat-go"
 
-// openFolder creates and locks the run folder, and writes its first files. For a resumed run, whose folder is locked
-// already, it checks instead that nothing has changed that determines the data set.
+// openFolder creates and locks the run folder, and writes its first files. For a resumed run, whose folder is already
+// locked, it instead checks that nothing that determines the data set has changed.
 func (r *run) openFolder(ctx context.Context) (err error) {
 	if r.plan.resume {
 		r.out.made.Accepted, err = (&decider{r.plan, r.tokens}).checkUnchanged()
@@ -72,10 +72,10 @@ func (r *run) listDrops(context.Context) error {
 	return nil
 }
 
-// unitFile is the unit of whole files of an input. The books count only the files that are not read.
+// unitFile is the unit for an input's whole files. The books count only the files that are not read.
 const unitFile = "file"
 
-// start starts the processes of the plugins.
+// start starts the plugin processes.
 func (r *run) start(ctx context.Context) (err error) {
 	r.started, err = startProcesses(ctx, r.plan, r.env)
 	return err
@@ -155,7 +155,7 @@ func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
 	return ps.refuse([]finding.Finding{f})
 }
 
-// refuse shows findings and returns the error that counts them.
+// refuse reports findings and returns an error with their count.
 func (ps *processes) refuse(fs []finding.Finding) error {
 	if ps.env.Findings != nil {
 		ps.env.Findings(fs)
@@ -219,7 +219,7 @@ func startPlugin(
 ) (*host.Plugin, error) {
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
-		StartTimeout: time.Minute, // long, because this program is only slow to start on a busy machine
+		StartTimeout: time.Minute, // generous, because this program is slow to start only on a busy machine
 		OutputLimit:  int(c.Limits.Output), OutputSetting: "limits.output",
 	}
 	if name != builtinPlugin {
@@ -261,7 +261,7 @@ func (ps *processes) close() {
 			}
 			ps.cancel() // processes that are still being started
 			for _, p := range ps.started {
-				if <-p.ready; p.plugin != nil { // wait: a start that is cancelled ends
+				if <-p.ready; p.plugin != nil { // wait: a cancelled start ends
 					p.plugin.Close()
 				}
 			}

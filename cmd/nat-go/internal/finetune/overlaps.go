@@ -24,7 +24,7 @@ import (
 // listedOverlaps is the maximum number of overlaps in the manifest.
 const listedOverlaps = 100
 
-// readBenchmarks reads the files of dataset.contamination.
+// readBenchmarks reads the files specified in dataset.contamination.
 func (r *curation) readBenchmarks(ctx context.Context) error {
 	c := r.plan.config.Dataset.Contamination
 	if c == nil {
@@ -46,8 +46,8 @@ func (r *curation) readBenchmarks(ctx context.Context) error {
 	return exit.Default(exit.Usage, exit.Usagef("dataset.contamination.files: %w", err))
 }
 
-// listOverlaps lists the records that share words with benchmarks, and drops them if the setting action is drop. It
-// reads the log twice: words that many examples have are known only after all examples are read.
+// listOverlaps lists the records that share words with benchmarks, and drops them if the action setting is drop. It
+// reads the log twice, because the words that many examples share are known only after all examples are read.
 func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error {
 	x := r.benchmarks
 	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
@@ -92,7 +92,7 @@ func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error 
 	return nil
 }
 
-// countWords counts the words of each example of a group once, regardless of its number of records.
+// countWords counts the words of each example in a group once, regardless of how many records the example has.
 func countWords(x *overlap.Index, g *recordlog.Group) {
 	type name struct {
 		run     int
@@ -116,7 +116,7 @@ func countWords(x *overlap.Index, g *recordlog.Group) {
 	}
 }
 
-// overlapOf returns the longest overlap of a record, or one with no File if there is none.
+// overlapOf returns a record's longest overlap, or one without a File if nothing overlaps.
 func overlapOf(x *overlap.Index, rec *builders.Resolved) (longest runfolder.Overlap) {
 	eachText(rec, func(role, text string) {
 		if o, ok := x.Find(text); ok && len(o.Words) > len(longest.Words) {

@@ -34,7 +34,7 @@ type plan struct {
 	Request
 	config  *config.Config
 	folder  runfolder.Folder
-	stored  runfolder.Stored // where the run is published once it is complete; empty means nowhere
+	stored  runfolder.Stored // where the run is published once it is complete; empty means that it isn't
 	trainer trainers.NemoCustomizerTrainer
 	adapter config.Block // the adapter that gets the data set
 	formats []dataset.Format
@@ -47,15 +47,15 @@ type plan struct {
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string            // remarks on the plan, which become warnings
 	self    string              // path of this program
-	chosen  string              // choices made for the user: how to read the input, and the output
+	chosen  string              // choices made for the user about how to read the input, and about the output
 	resume  bool                // continue with an existing run folder
 	lock    *runfolder.Lock     // of an existing folder
 	begun   *runfolder.Begun    // with resume
-	made    string              // the command that makes the run; empty means nat-go run
+	made    string              // the command that starts the run; empty means nat-go run
 	command string              // the command that continues this work; empty means finetune resume
 	divided *divided            // the plan of the shards that make the run; nil means that it isn't divided
 	shard   *shard              // with Shard: the shard that this process makes
-	merging *merging            // with Merge: what the shards have made
+	merging *merging            // with Merge: the shards' output
 	join    *joining            // with Join: the runs that are joined
 
 	division shards.Folder // with Divide: the folder of the new plan
@@ -197,7 +197,7 @@ func (p *plan) formatNames() string {
 	return strings.Join(names, " ")
 }
 
-// readMarks reads a user's marks on the records of an earlier run.
+// readMarks reads a user's marks on an earlier run's records.
 func (p *plan) readMarks() (err error) {
 	if path := p.config.Dataset.Marks; path != "" {
 		if p.marks, err = marks.Read(path); err != nil {
@@ -207,7 +207,7 @@ func (p *plan) readMarks() (err error) {
 	return nil
 }
 
-// readScores reads the scores of dataset.scores, and the rules of dataset.score_rules.
+// readScores reads the scores from dataset.scores, and the rules from dataset.score_rules.
 func (p *plan) readScores(ctx context.Context) (err error) {
 	if list := p.config.Dataset.ScoreRules; len(list) > 0 {
 		if p.verdict, err = readers.NewScoreRules(list); err != nil {
@@ -225,7 +225,7 @@ func (p *plan) readScores(ctx context.Context) (err error) {
 	return nil
 }
 
-// chooseRules chooses the rules of curation.
+// chooseRules chooses the curation rules.
 func (p *plan) chooseRules() {
 	d := p.config.Dataset
 	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// asksForPolicy reports whether the run makes token rows of rollouts but its configuration doesn't name the model to be
-// trained, so that the inputs must.
+// asksForPolicy reports whether the run makes token rows of rollouts without the configuration naming the model to be
+// trained, so that the inputs must name it.
 func (p *plan) asksForPolicy() bool {
 	if p.config == nil || p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
 		return false
@@ -30,7 +30,7 @@ func (p *plan) asksForPolicy() bool {
 	})
 }
 
-// countModels counts an example for each model that sampled any of it.
+// countModels counts an example once for each model that sampled any part of it.
 func countModels(models map[string]int64, ex *ttc.Example) {
 	var names []string
 	add := func(name string) {
@@ -54,9 +54,9 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 	}
 }
 
-// takePolicy takes the only model that the inputs name for the model to be trained, if the configuration doesn't name
-// one. It does nothing unless byTask says that all inputs were read before any record was built: only then all shards
-// choose the same model.
+// takePolicy uses the only model named in the inputs as the model to be trained, if the configuration doesn't name one.
+// It does nothing unless byTask reports that all inputs were read before any record was built, because otherwise shards
+// might choose different models.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
 		return
@@ -66,8 +66,8 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	}
 }
 
-// advisePolicy warns if it isn't known which of the models that sampled the rollouts is to be trained: then no rollout
-// counts as sampled by it.
+// advisePolicy warns if it isn't known which of the models that sampled the rollouts is to be trained, because no
+// rollout then counts as sampled by it.
 func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// prover checks the claims of traces about the calls of one model, with its tokenizer and template. It doesn't check
-// other models' calls, as other tokenizers count differently.
+// prover checks traces' claims about one model's calls, using its tokenizer and template. It doesn't check other
+// models' calls, because other tokenizers count differently.
 type prover struct {
 	model     string
 	tokenizer *tokenizer.Tokenizer
@@ -42,7 +42,7 @@ func (in *inputs) canProve(p *plan) bool {
 	return p.config.Collator.Tokenizer != "" && p.config.Collator.Policy != "" && in.source.OpenAll != nil
 }
 
-// proveWith sets the check of the inputs' claims, if the run can check them.
+// proveWith sets the function that checks the inputs' claims, if the run can check them.
 func (in *inputs) proveWith(p *plan, t *tokens) {
 	if t != nil && in.canProve(p) {
 		of := prover{model: p.config.Collator.Policy, tokenizer: t.tokenizer, collator: t.collator}
@@ -58,7 +58,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	if c.PromptTokens > 0 {
 		counts, err := p.collator.PromptTokens(c.Given, c.Tools)
 		switch {
-		case err != nil: // the template rejects such messages, which is reported with the rows
+		case err != nil: // the template rejects these messages, which is reported with the rows
 		case slices.Contains(counts, int(c.PromptTokens)):
 			proven |= ttc.PromptProven
 		default:
@@ -75,8 +75,8 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	return proven, refuted
 }
 
-// saysSame reports whether a sampled text contains every part of an answer. How reasoning and calls are marked depends
-// on the model; their content doesn't.
+// saysSame reports whether a sampled text contains every part of an answer. The markup for reasoning and calls depends
+// on the model, but their content doesn't.
 func saysSame(text string, answer *chat.Message) bool {
 	parts := []string{answer.Reasoning, answer.Text}
 	for i := range answer.Parts {
@@ -113,5 +113,5 @@ func appendPlain(to []string, v json.Raw) []string {
 	return to
 }
 
-// isEscapable reports whether some JSON encoder writes a character as an escape.
+// isEscapable reports whether some JSON encoder escapes the character.
 func isEscapable(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune("\\\"/<>&'", r) }

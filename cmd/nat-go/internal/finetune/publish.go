@@ -14,10 +14,10 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// A run whose output belongs in object storage is made in a folder on this machine, where it continues after an
-// interruption, and published when it is complete.
+// A run whose output belongs in object storage is made in a folder on this machine, where it can be resumed after an
+// interruption. It is published when it is complete.
 
-// publishTo sets the place where the run is published, and the folder in which it is made.
+// publishTo sets the location where the run is published, and the folder in which it is made.
 func (p *plan) publishTo(dir string, env Env) error {
 	p.stored = runfolder.Stored(objects.Join(dir, p.RunID))
 	if err := p.stored.Check(); err != nil {
@@ -37,7 +37,7 @@ func (p *plan) publishTo(dir string, env Env) error {
 }
 
 // publish sends a complete run to object storage, if its output belongs there. It then removes the run's folder on this
-// machine, unless the run has a job that hasn't completed: commands follow the job from that folder.
+// machine, unless the run has a job that hasn't completed, because commands follow the job from that folder.
 func (r *report) publish(ctx context.Context, p *plan) error {
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
 		return nil
@@ -59,6 +59,6 @@ func (r *report) publish(ctx context.Context, p *plan) error {
 	if err := os.RemoveAll(own); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	_ = os.Remove(filepath.Dir(own)) // fails if there are other runs in it
+	_ = os.Remove(filepath.Dir(own)) // fails if it contains other runs
 	return nil
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A reader reads at most this many bytes of an input ahead, because examples in the queue take memory: while the
-// builders start, about what can be read in that time; later, enough to keep them busy.
+// A reader reads at most this many bytes of an input ahead, because queued examples take memory. While the builders
+// start, that is about as much as can be read in that time; later, it is enough to keep them busy.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
@@ -24,7 +24,7 @@ const (
 type reader struct {
 	out    chan reading
 	ahead  atomic.Int64  // bytes of the input waiting to be consumed
-	most   atomic.Int64  // limit on ahead; a larger example is alone in the queue
+	most   atomic.Int64  // limit on ahead; a larger example is queued on its own
 	taken  chan struct{} // signals that something was consumed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when reading has ended; the fields below may be read then
@@ -42,7 +42,7 @@ type reading struct {
 	bytes   int64 // size in the input
 }
 
-// newReader starts reading collection run k, after the place resume or, if that is nil, from the beginning.
+// newReader starts reading collection run k, after position resume or, if that is nil, from the beginning.
 func newReader(ctx context.Context, in *inputs, k int, resume *source.Cursor) *reader {
 	rd := &reader{out: make(chan reading, 256), taken: make(chan struct{}, 1), done: make(chan struct{})}
 	rd.most.Store(aheadBytes)
@@ -114,7 +114,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 	}
 }
 
-// unmet returns the drop of an example by a clause of dataset.where.
+// unmet returns the drop for an example that doesn't meet a clause of dataset.where.
 func unmet(ex *ttc.Example, clause string) ledger.Drop {
 	return ledger.Drop{
 		Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
@@ -122,7 +122,8 @@ func unmet(ex *ttc.Example, clause string) ledger.Drop {
 	}
 }
 
-// bounds returns the place where reading path k begins, and the row before which it ends. 0 means the end of the file.
+// bounds returns the position where reading path k begins, and the row before which it ends. A row of 0 means the end
+// of the file.
 func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
@@ -130,12 +131,12 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	return from, in.limit
 }
 
-// heldDrops holds a source's drops before an example. For each kind it keeps as many as dropped.jsonl lists, and one
-// more that counts the rest. This bounds the memory for a file that is dropped line by line without any example.
+// heldDrops holds a source's drops before an example. For each kind it keeps as many as dropped.jsonl lists, plus one
+// that counts the rest. This bounds the memory used for a file whose lines are all dropped.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int
-	rest  map[dropKind]int // index in drops of the one that counts the rest
+	rest  map[dropKind]int // index in drops of the drop that counts the rest
 }
 
 func (h *heldDrops) add(d ledger.Drop) {
@@ -181,7 +182,7 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 // lowerLimit lowers the limit on bytes read ahead, since the builders have started.
 func (rd *reader) lowerLimit() { rd.most.Store(steadyBytes) }
 
-// next returns the next example. After an error there are no more.
+// next returns the next example. After an error there aren't any more.
 func (rd *reader) next(ctx context.Context) (reading, error) {
 	select {
 	case next := <-rd.out:
@@ -196,7 +197,7 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 	}
 }
 
-// close stops the reader and waits for it. Afterwards its fields seen, unmet and inputs may be read.
+// close stops the reader and waits for it. The fields seen, unmet and inputs may be read once it returns.
 func (rd *reader) close() {
 	if rd != nil {
 		rd.cancel()
@@ -204,8 +205,8 @@ func (rd *reader) close() {
 	}
 }
 
-// readAhead starts reading the first input while the builders start. It doesn't if reading has to wait: for the place
-// where a resumed run continues, for the tokenizer that checks claims, or for the agent that makes the input. It
+// readAhead starts reading the first input while the builders start. It doesn't if reading has to wait for the position
+// where a resumed run continues, for the tokenizer that checks claims, or for the agent that produces the input. It
 // doesn't open pipes either, because that may block.
 func (r *run) readAhead(ctx context.Context) error {
 	in := r.in

@@ -54,7 +54,7 @@ func (r *report) warn(format string, a ...any) {
 	r.sum.Warnings = append(r.sum.Warnings, r.env.hide(fmt.Sprintf(format, a...)))
 }
 
-// tell passes the progress of the run to the caller.
+// tell passes the run's progress to the caller.
 func (r *report) tell(p Progress) {
 	if r.env.Progress != nil {
 		r.env.Progress(p)
@@ -87,8 +87,8 @@ func (r *report) count() {
 	}
 }
 
-// sumCounters sums the builders' counters whose names have a prefix, by the rest of the name: sites/CLASS/SOURCE/KIND,
-// labels/LABEL.
+// sumCounters sums the builders' counters whose names have a prefix, keyed by the rest of the name, such as
+// sites/CLASS/SOURCE/KIND or labels/LABEL.
 func sumCounters(counters map[string]map[string]int64, prefix string) map[string]int64 {
 	sums := map[string]int64{}
 	for _, of := range counters {
@@ -118,8 +118,7 @@ func (r *report) knowLog(folder runfolder.Folder) error {
 	return err
 }
 
-// passOver warns about the files in folders that are skipped, and drops them. read is the number of files that are
-// read.
+// passOver warns about the skipped files in folders, and drops them. read is the number of files that are read.
 func (r *report) passOver(passed []inspect.PassedOver, read int) {
 	if len(passed) == 0 {
 		return

@@ -30,30 +30,31 @@ type Request struct {
 	Overrides  []string
 	From       []string             // inputs, in the order of the collection runs
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
-	Source     string               // `_type` of the source; empty means the configuration's, else the one that fits
-	Map        []string             // meaning of keys of the input: "output=response"
-	Builders   []string             // names or types of builders; empty means the configuration's, or types that fit
-	Formats    []string
-	Adapter    string // "files", or a name of trainer_adapters
-	OutputDir  string
-	RunID      string
-	Seed       *int64
-	Compat     compat.Mode // the program whose behaviour the run follows
-	DryRun     bool        // everything but the training job
-	Plan       bool        // predict the result and leave nothing behind
-	Limit      int64       // at most this many examples per input; 0 means all
-	planning   bool        // Plan is being carried out
-	also       []string    // other records that the inputs could yield
-	Detach     bool        // don't wait for the job
-	Metrics    string      // file for metrics; empty means none
-	Now        string      // time for a chat template's strftime_now; empty means collator.template_time
+	// `_type` of the source; empty means the configuration's, or else the one that matches the input
+	Source    string
+	Map       []string // meanings of the input's keys: "output=response"
+	Builders  []string // names or types of builders; empty means the configuration's, or types that fit
+	Formats   []string
+	Adapter   string // "files", or a name of trainer_adapters
+	OutputDir string
+	RunID     string
+	Seed      *int64
+	Compat    compat.Mode // the program whose behaviour the run follows
+	DryRun    bool        // everything but the training job
+	Plan      bool        // predict the result without leaving anything behind
+	Limit     int64       // at most this many examples per input; 0 means all
+	planning  bool        // a plan is being carried out
+	also      []string    // other records that the inputs could yield
+	Detach    bool        // don't wait for the job
+	Metrics   string      // file for metrics; empty means none
+	Now       string      // time returned by strftime_now in a chat template; empty means collator.template_time
 
-	Endpoint        string        // address of a nat serve to collect from instead of reading inputs
+	Endpoint        string        // address of a `nat serve` to collect from instead of reading inputs
 	EndpointTimeout time.Duration // for one answer
-	Dataset         string        // the questions; empty means the questions of eval.general.dataset
+	Dataset         string        // the questions; empty means those in eval.general.dataset
 
-	// The configuration that a command source copies for its program. It is ConfigFile by default, and stored, because
-	// a resumed run has another ConfigFile.
+	// The configuration that a command source copies for its program. It defaults to ConfigFile, and is stored because
+	// a resumed run has a different ConfigFile.
 	NATConfig string
 
 	// At most one of these is set, for work other than a run from its beginning.
@@ -65,14 +66,14 @@ type Request struct {
 
 	Accept       []string         `json:"-"` // with Resume: names in Begun.Decided whose changes are accepted
 	KeepSplit    runfolder.Folder `json:"-"` // with Join: the run whose validation side is kept; empty means a new split
-	LeaveWriting bool             `json:"-"` // with Merge: only divide the rows among the shards, which write them
+	LeaveWriting bool             `json:"-"` // with Merge: only divide the rows among the shards, which then write them
 }
 
 // Env is the environment that a run needs from its process.
 type Env struct {
 	Log      zerolog.Logger
 	Self     string                           // path of this program, which serves the built-in builders
-	Now      func() time.Time                 // for run ids, the time of commits and NAT's files, never for data
+	Now      func() time.Time                 // for run ids, commit times and NAT's files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with findings about the configuration
 	Leave    *jobs.Leave                      // the user's request to stop waiting for a job; may be nil
@@ -87,7 +88,7 @@ type Env struct {
 	CommitBytes int64 // number of uncommitted bytes of the record log that causes a commit; 0 means the default
 }
 
-// hide removes secrets from a text that is shown or written.
+// hide removes secrets from text that is shown or written.
 func (e Env) hide(text string) string {
 	if e.Secrets != nil {
 		text = e.Secrets.Redact(text)
@@ -101,7 +102,7 @@ type Progress struct {
 	Done  int64
 	Total int64 // 0 means unknown
 	Unit  string
-	Text  string // shown instead of the numbers if these don't suffice: "training: running, step 3 of 9, loss 0.69"
+	Text  string // shown instead of the numbers if they don't suffice: "training: running, step 3 of 9, loss 0.69"
 
 	Detail string // additional information for the user
 }
@@ -112,18 +113,18 @@ type Summary struct {
 	Status     string             `json:"status"`
 	RunDir     string             `json:"run_dir"`
 	DatasetDir string             `json:"dataset_dir"`
-	Chosen     string             `json:"chosen,omitempty"` // how the input is read, and the output
+	Chosen     string             `json:"chosen,omitempty"` // how the input is read, and how the output is written
 	Counts     runfolder.Counts   `json:"counts"`
 	Where      []where.Step       `json:"where,omitempty"` // what dataset.where left
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
-	Findings   []finding.Finding  `json:"findings,omitempty"` // of the configuration's check
+	Findings   []finding.Finding  `json:"findings,omitempty"` // from checking the configuration
 	Accounts   []ledger.Account   `json:"accounts,omitempty"` // counts of each stage's inputs and outputs, by unit
 	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
 	Labels     map[string]int64   `json:"-"`                  // rollouts by their verdict: good, bad
 	Also       []string           `json:"also,omitempty"`     // other records that the input could yield
 	Warnings   []string           `json:"warnings,omitempty"`
-	Written    []writtenFile      `json:"files,omitempty"` // of the data set
+	Written    []writtenFile      `json:"files,omitempty"` // the data set's files
 	Share      *Share             `json:"-"`               // with Request.Shard, if the shard has written its share
 	Planned    *Planned           `json:"-"`               // with Request.Divide
 	Batches    *runfolder.Batches `json:"-"`
@@ -152,8 +153,8 @@ func Failed(req Request, err error) (*Summary, error) {
 
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
-// loadConfig reads the configuration that the request names, or makes one from its flags and the shape of the input,
-// and reports all findings at once. In the second case chosen describes the choices.
+// loadConfig reads the configuration that the request names, or makes one from the request's flags and the shape of the
+// input, and reports all findings at once. If it makes one, chosen describes the choices.
 func loadConfig(
 	ctx context.Context, req *Request, env Env, types config.Types,
 ) (c *config.Config, chosen string, err error) {
@@ -239,8 +240,9 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	return out
 }
 
-// builderOverrides returns overrides that make the run use only the builders that --builder names: an entry of
-// trajectory_builders with that name, else the entries of that type, else a new one of that type with its defaults.
+// builderOverrides returns overrides that make the run use only the builders named by --builder: an entry of
+// trajectory_builders with that name, or else the entries of that type, or else a new entry of that type with its
+// defaults.
 func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
 	if c == nil || len(builders) == 0 {
 		return nil
@@ -269,8 +271,8 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
 }
 
-// configOfInput makes the configuration of a run that the user gave none: from its flags and, for the rest, choices
-// that fit the input, which line describes. configOfInput removes skipped files in folders from the request's inputs.
+// configOfInput makes the configuration for a run without one, from its flags and, for the rest, choices that suit the
+// input, which line describes. configOfInput removes skipped files in folders from the request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	req.also = nil
 	if req.Compat == compat.NAT {
@@ -292,7 +294,7 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 	return r.YAML(), r.Line(), nil
 }
 
-// configOfFlags makes the configuration from the flags alone. That is enough in NAT's mode, which reads only NAT's
+// configOfFlags makes the configuration from only the flags. That is enough in NAT's mode, which reads only NAT's
 // output.
 func configOfFlags(req *Request) (text []byte, line string, err error) {
 	if len(req.Builders) == 0 {

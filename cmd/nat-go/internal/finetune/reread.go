@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Reread reads the inputs of a run again, and calls f for each example until f returns true. Relative paths of inputs
-// must still be valid. It returns an error if the inputs have changed, were pipes, or were collected for the run.
+// Reread rereads a run's inputs, and calls f for each example until f returns true. Relative paths of inputs must still
+// be valid. It returns an error if the inputs have changed, were pipes, or were collected for the run.
 func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (enough bool)) error {
 	b, err := readBegun(folder)
 	if err != nil {
@@ -52,7 +52,7 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	return nil
 }
 
-// eachExample calls f for the examples of collection run k until f returns true.
+// eachExample calls f for each example in collection run k until f returns true.
 func (in *inputs) eachExample(ctx context.Context, k int, f func(*ttc.Example) bool) (enough bool, err error) {
 	src, err := in.open(ctx, in.paths[k], source.Options{Drop: func(ledger.Drop) {}})
 	if err != nil {

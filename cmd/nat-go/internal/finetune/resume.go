@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// writeBegun records in the run folder how a run of these inputs begins.
+// writeBegun records in the run folder how a run with these inputs begins.
 func (x *decider) writeBegun(inputs []source.Input) error {
 	p := x.plan
 	req := p.Request
@@ -37,7 +37,7 @@ func (x *decider) writeBegun(inputs []source.Input) error {
 	})
 }
 
-// openBegun makes the plan to continue a run in its folder. If the data set is complete, it only remains to be handed
+// openBegun makes the plan to continue a run in its folder. If the data set is complete, all that remains is to hand it
 // to the trainer, even if the run was a dry run. Otherwise the log is continued after its last commit, and everything
 // after that is redone. Relative paths of inputs must still be valid.
 func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
@@ -61,7 +61,7 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	if err := nothing.lock.Sweep(); err != nil {
 		return nothing, exit.Environmentf("can't clean up the run folder: %w", err)
 	}
-	// Whether to wait is this command's choice, not the original one's.
+	// Whether to wait is determined by this command, not the original one.
 	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
@@ -78,7 +78,7 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	return p, nil
 }
 
-// planOf returns the plan with which a run was begun.
+// planOf returns the plan with which a run was started.
 func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, env Env) (*plan, error) {
 	req, err := requestOf(folder, b)
 	if err != nil {
@@ -87,7 +87,7 @@ func planOf(ctx context.Context, folder runfolder.Folder, b *runfolder.Begun, en
 	return newPlan(ctx, req, env)
 }
 
-// requestOf returns the request with which a run was begun. Its ConfigFile is the configuration in the run's folder.
+// requestOf returns the request with which a run was started. Its ConfigFile is the configuration in the run's folder.
 func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err error) {
 	if err := json.Unmarshal(b.Request, &req); err != nil {
 		return req, exit.Environmentf("can't read the run folder: %s: %w", folder.Begun(), err)
@@ -96,7 +96,7 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 	return req, nil
 }
 
-// submit hands an already complete data set to the trainer, or waits for its job. It returns an error if the run
+// submit hands a data set that is already complete to the trainer, or waits for its job. It returns an error if the run
 // failed.
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
@@ -158,7 +158,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	return b, nil
 }
 
-// checkVersion returns an error if another version of nat-go began the run, because its builders may make other
+// checkVersion returns an error if another version of nat-go started the run, because its builders may make different
 // records.
 func checkVersion(b *runfolder.Begun) error {
 	const why = "a data set is never made by two versions. Make the run again, or continue it with the version that began it"

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Run carries out a request. It also returns the summary with an error, as far as the run got. The error has an exit
-// code.
+// Run carries out a request. If it fails, it returns an error with an exit code, together with a summary of the work
+// done so far.
 func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	if req.Plan {
 		return predict(ctx, req, env)
@@ -54,7 +54,7 @@ func open(ctx context.Context, req Request, env Env) (*plan, error) {
 	return newPlan(ctx, req, env)
 }
 
-// predict makes the run in a temporary folder, to get the counts that the run would have.
+// predict makes the run in a temporary folder, to get the counts that the real run would have.
 func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
@@ -70,7 +70,7 @@ func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// run is a run in progress: its plan, and the results of its stages.
+// run is a run in progress. It holds the plan and the results of the stages.
 type run struct {
 	plan *plan
 	env  Env
@@ -79,7 +79,7 @@ type run struct {
 
 	started   *processes
 	in        *inputs
-	ahead     *reader // a reader that has begun the first input; nil if there is none
+	ahead     *reader // a reader that has started on the first input, or nil
 	tokens    *tokens
 	builders  []*builder
 	built     *built
@@ -105,8 +105,8 @@ func pairsOf(p *plan) (of compat.Pairs) {
 	return of
 }
 
-// A stage is a step of a run. It uses the results of earlier stages, records its drops, and writes to the run folder
-// the state from which a later command continues.
+// A stage is a step of a run. It uses the results of earlier stages, records its drops, and writes the state that a
+// later command continues from to the run folder.
 type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
@@ -143,7 +143,7 @@ func (r *run) write(ctx context.Context) error {
 
 func (r *run) collate(ctx context.Context) error { return newCollation(r).collate(ctx) }
 
-// errSealed is a stage's error that ends the run, successfully, because its output already exists.
+// errSealed is returned by a stage whose output already exists. It ends the run successfully.
 var errSealed = errors.New("sealed")
 
 // work runs the stages.
@@ -174,9 +174,9 @@ func (r *run) close() {
 	r.started.wait()
 }
 
-// reportScores warns if none of the scores of dataset.scores belongs to an example, and about rules that didn't give a
-// score. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see all
-// examples.
+// reportScores warns if none of the scores in dataset.scores belongs to an example, and about rules that didn't score
+// any example. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see
+// all examples.
 func (b *built) reportScores(p *plan, out *report) {
 	if p.resume || p.divided != nil || b.seen.Examples == 0 {
 		return
@@ -199,7 +199,7 @@ func (b *built) reportScores(p *plan, out *report) {
 	}
 }
 
-// end does the run's work and returns a summary of how it ended, even if it failed.
+// end runs the stages and returns a summary of how the run ended, even if it failed.
 func (r *run) end(ctx context.Context) (*Summary, error) {
 	err := r.work(ctx)
 	if err == nil {
@@ -225,7 +225,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	return r.out.sum, err
 }
 
-// explain adds advice to an error that may end any stage: an interruption, or a full disk.
+// explain adds advice to an error that can end any stage, such as an interruption or a full disk.
 func (r *verdict) explain(err error, locked bool) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
 	if r.plan.join != nil { // its folder is removed, so it can't be resumed
@@ -243,8 +243,8 @@ func (r *verdict) explain(err error, locked bool) error {
 	return err
 }
 
-// unlessEnded calls work, which reads files to set up a run, and abandons it when ctx ends: reading a pipe may block.
-// No part of the data set has been written by then, and the process ends.
+// unlessEnded calls work, which reads files to set up a run, and abandons it when ctx ends, because reading a pipe may
+// block. At that point nothing in the data set has been written, and the process ends.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -10,11 +10,11 @@ import (
 // Inspection is a request to examine inputs.
 type Inspection struct {
 	From     []string // inputs
-	Source   string   // the source type; empty means the one that fits
-	Map      []string // meaning of the inputs' keys: "output=response"
+	Source   string   // the source type; empty means the one that matches the inputs
+	Map      []string // meanings of the inputs' keys: "output=response"
 	Builders []string // builders that the user named; others are then tried only on the beginning of the inputs
 	Model    model    // a model whose calls are checked; zero means none
-	Where    string   // in the language of dataset.where: which examples to examine
+	Where    string   // which examples to examine, in the language of dataset.where
 	Quick    bool     // read only a sample of each file
 }
 

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// shard is one shard of a plan, and the stage of it that this process makes.
+// shard is one shard of a plan, and the stage that this process runs for it.
 type shard struct {
 	*divided
 	stage  shards.Stage
@@ -30,14 +30,14 @@ type shard struct {
 	spill  *group.Spill     // stores examples for stage Group; nil means that they are built
 }
 
-// Shard names a shard of a plan.
+// Shard identifies a stage of one of a plan's shards.
 type Shard struct {
 	Plan   shards.Folder
 	Stage  shards.Stage
 	Number int
 }
 
-// openShard returns the plan of one stage of a shard. The stage is made in its own folder, or continued where an
+// openShard returns the plan for one stage of a shard. The stage is run in its own folder, or continued where an
 // earlier attempt stopped.
 func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 	p, err := openPlan(ctx, of.Plan, env)
@@ -69,7 +69,7 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 // stores reports whether the shard stores its examples for stage Group instead of building them.
 func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
 
-// sharding has the stages of a run that makes a shard.
+// sharding provides the stages of a run that makes a shard.
 type sharding struct{ run *run }
 
 // stages returns the stages of the run, in order. They depend on the shard's own stage.
@@ -87,8 +87,8 @@ func (r *sharding) stages() []stage {
 	return slices.Concat(open, read, build)
 }
 
-// checkSealed ends the run if this stage of the shard is already done. It returns another error if one of its files is
-// gone or has another size.
+// checkSealed ends the run if this stage of the shard is already done. It returns a different error if one of its files
+// is missing or has a different size.
 func (r *sharding) checkSealed(context.Context) error {
 	s := r.run.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
@@ -122,7 +122,7 @@ func AlreadyBuilt(stage shards.Stage) string {
 	return "the shard was built already; it was not built again"
 }
 
-// bookBuilt adds the counts in the manifest of a shard to the books.
+// bookBuilt adds the counts in a shard's manifest to the books.
 func (r *sharding) bookBuilt(d *shards.Done) {
 	r.run.out.books.addAccounts(d.Books)
 	for _, a := range d.Books {
@@ -179,8 +179,8 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// addSpilled adds the examples that shard from stored for this one. It returns an error if the list of them differs
-// from the manifest.
+// addSpilled adds the examples that the shard numbered from stored for this one. It returns an error if their list
+// doesn't match the manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	folder, d := s.built(shards.Build, from)
 	path := s.dir.Spill(from)
@@ -200,8 +200,8 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	return exit.With(exit.Environment, err)
 }
 
-// openOrder continues the shard's file of places after the given number of groups. It returns nil unless this is a
-// shard's stage Group.
+// openOrder continues the shard's file of group positions after the given number of groups. It returns nil unless this
+// is a shard's Group stage.
 func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 	if s == nil || s.stage != shards.Group {
 		return nil, nil
@@ -213,7 +213,7 @@ func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 	return o, nil
 }
 
-// lockShard creates and locks the folder of the shard. It returns an error if another process is working there.
+// lockShard creates and locks the shard's folder. It returns an error if another process is working there.
 func (r *sharding) lockShard(context.Context) (err error) {
 	folder := r.run.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
@@ -246,7 +246,7 @@ func (r *sharding) finishShard(ctx context.Context) error {
 	})
 }
 
-// seal writes the manifest of the shard, after all its other files.
+// seal writes the shard's manifest, after all its other files.
 func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -267,7 +267,7 @@ func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
 	return nil
 }
 
-// checkShardFiles returns an error if a file in the manifest is gone or has another size.
+// checkShardFiles returns an error if a file in the manifest is missing or has a different size.
 func (r *sharding) checkShardFiles(d *shards.Done) error {
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
@@ -279,8 +279,8 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	return nil
 }
 
-// checkNames returns an error if a builder has more reasons or counters than are distinguished: which ones are would
-// depend on the groups of all earlier shards.
+// checkNames returns an error if a builder has more reasons or counters than can be kept apart, because which of them
+// are would depend on the groups of all earlier shards.
 func checkNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil
@@ -289,7 +289,7 @@ func checkNames(b *builder) error {
 		"shards. Make the run on one machine", b.name, maxNames)
 }
 
-// takeFrom restricts reading to the shard's parts of the inputs. It returns an error if these aren't the plan's.
+// takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs aren't the plan's.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
 		return exit.Failedf("expected %s, got %d: the plan was made from other inputs",
@@ -309,8 +309,8 @@ func (s *shard) takeFrom(in *inputs) error {
 	return nil
 }
 
-// ended returns io.EOF after the last row of the limit, or of the shard's part of path k. It returns another error if
-// the part ends at another place than in the plan.
+// ended returns io.EOF after the last row of the limit, or of the shard's part of path k. It returns a different error
+// if the part doesn't end where the plan says.
 func (in *inputs) ended(k int, at source.Cursor) error {
 	p := in.parts[k]
 	if p == nil {
@@ -322,7 +322,8 @@ func (in *inputs) ended(k int, at source.Cursor) error {
 	return io.EOF
 }
 
-// exhausted returns io.EOF at the end of path k. It returns another error for a shard if the content isn't the plan's.
+// exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content isn't the
+// plan's.
 func (in *inputs) exhausted(k int, read []source.Input) error {
 	if in.planned == nil {
 		return io.EOF
@@ -343,7 +344,7 @@ func (p *plan) commandToContinue() string {
 	return cmp.Or(p.command, "finetune resume "+string(p.folder))
 }
 
-// leftUndone describes what an interruption left.
+// leftUndone describes the state after an interruption.
 func (r *verdict) leftUndone() string {
 	if r.plan.shard != nil {
 		return "the committed part of the shard is kept"

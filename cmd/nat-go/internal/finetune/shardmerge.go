@@ -20,15 +20,16 @@ import (
 type merging struct {
 	*divided
 	run    runfolder.Folder  // folder of the merged run
-	ranges []recordlog.Range // of the merged log, one for each shard that writes, if writing is left to them
+	ranges []recordlog.Range // ranges of the merged log, one for each shard that writes, if writing is left to them
 	leave  bool              // only divide the rows; the shards will write them
 	cut    *shards.Cut       // how an earlier merge divided the rows; nil means that none has
 	shares []*share          // with cut: what each shard has written
 	rows   []runfolder.Written
 }
 
-// openMerge returns the plan of a run that is made from shards: their logs are joined to the log that a single process
-// would have written, and from there on the run is like any other. It continues an interrupted merge.
+// openMerge returns the plan of a run that is made from shards. Their logs are joined into the log that a single
+// process would have written, and from there on the run is like any other. openMerge also continues an interrupted
+// merge.
 //
 // With LeaveWriting, the merge divides the rows among the shards and leaves the writing to them. When the shards have
 // written the rows, the next merge joins them.
@@ -106,10 +107,10 @@ func (p *plan) isDecided() bool {
 	return p.merging != nil && p.merging.cut != nil && runfolder.Has(p.folder.Decisions())
 }
 
-// merger has the stages of a run that is made from shards.
+// merger provides the stages of a run that is made from shards.
 type merger struct{ run *run }
 
-// joinShards joins the logs of the shards, and then decides on the records and, concurrently, joins the rows.
+// joinShards joins the shards' logs, and then decides on the records while concurrently joining the rows.
 func (r *merger) joinShards(ctx context.Context) error {
 	if err := r.joinLogs(ctx); err != nil {
 		return err
@@ -128,7 +129,7 @@ func (r *merger) joinShards(ctx context.Context) error {
 	return g.Wait() // wait: both watch ctx
 }
 
-// joinLogs makes the run's log from the shards' logs, unless it is complete already.
+// joinLogs joins the shards' logs into the run's log, unless that is already complete.
 func (r *merger) joinLogs(ctx context.Context) error {
 	dir := r.run.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
@@ -145,8 +146,8 @@ func (r *merger) joinLogs(ctx context.Context) error {
 	return nil
 }
 
-// join adds the logs of the shards: one after another the groups of their parts of the inputs, then the groups built
-// from tasks, in the order of their first members.
+// join adds the shards' logs: first, shard by shard, the groups from their parts of the inputs, then the groups built
+// from tasks, ordered by their first members.
 func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error {
 	for i := range m.plan.Shards {
 		log, err := m.log(j, shards.Build, i)
@@ -190,20 +191,21 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	return at, nil
 }
 
-// log opens the log of a shard as a part of the joined one.
+// log opens a shard's log as a part of the joined one.
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
 	folder, done := m.built(stage, shard)
 	return j.Add(folder.Records(), logSum(folder, done))
 }
 
-// groups handles the groups of a shard's stage Group, one per Next, which returns io.EOF at the end.
+// groups steps through the groups of a shard's Group stage. Each call to Next handles one group, and Next returns
+// io.EOF at the end.
 type groups interface {
 	Next() error
 	Close() error
 }
 
 // interleave opens the groups of all shards, and calls Next for each group in the order of the groups' first members.
-// It returns an error if a shard has more or fewer groups than places.
+// It returns an error if a shard's number of groups differs from its number of positions.
 func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
 	var all []groups
 	defer func() {

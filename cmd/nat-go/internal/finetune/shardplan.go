@@ -117,7 +117,8 @@ func (c *cutter) write(out *Planned) error {
 	return nil
 }
 
-// checkDivisible returns an error for inputs that can't be read more than once: an agent's runs, pipes, standard input.
+// checkDivisible returns an error for inputs that can't be read more than once, such as an agent's runs, pipes and
+// standard input.
 func checkDivisible(in *inputs) error {
 	if in.collect != nil {
 		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
@@ -149,7 +150,7 @@ type cutter struct {
 	part   shards.Part       // its last part
 	named  *shards.NamedFile // of the current shard
 	bytes  int64             // where the current shard begins, counted over all inputs
-	unkept error             // why an id couldn't be kept
+	unkept error             // why an id couldn't be stored
 	notes  []string
 }
 
@@ -204,7 +205,7 @@ func (c *cutter) isFull(place int64) bool {
 	return len(c.shards) < c.number-1 && float64(place) >= next
 }
 
-// keep returns a function that keeps the ids of examples of input k that can't be derived from their places.
+// keep returns a function that stores those example ids of input k that can't be derived from the examples' positions.
 func (c *cutter) keep(k int) func(row int64, id string) {
 	return func(row int64, id string) {
 		if c.unkept == nil {
@@ -241,14 +242,14 @@ func (c *cutter) cutInput(ctx context.Context, k int) (err error) {
 	}
 }
 
-// scanBlock returns how many bytes of an input a worker scans at a time: few enough for several rounds, so that all
-// workers finish at about the same time.
+// scanBlock returns how many bytes of an input a worker scans at a time. The number is small enough for several rounds,
+// so that all workers finish at about the same time.
 func scanBlock(size int64, workers int) int64 {
 	const least, rounds = 1 << 20, 8
 	return min(max(size/int64(rounds*workers), least), source.DefaultBlock)
 }
 
-// scan cuts a large input, which it reads with one worker per processor.
+// scan cuts a large input, reading it with one worker per processor.
 func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 	path, size, workers := c.in.paths[k], c.in.began[k].Size, runtime.GOMAXPROCS(0)
 	id.Sum, err = source.Scan(ctx, source.ScanOptions{
@@ -258,7 +259,8 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 		},
 		Named: c.keep(k),
 	}, func(at source.Cursor) error { return c.addExample(k, at, true) })
-	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil { // read again for an error with correct lines
+	// reread to get an error with the correct line numbers
+	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil {
 		_, first := c.in.eachExample(ctx, k, func(*ttc.Example) bool { return false })
 		return c.unreadable(k, cmp.Or(first, err))
 	}
@@ -290,7 +292,7 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	return nil
 }
 
-// identityOf returns the identity of the last input that a source has opened, or began if there is none.
+// identityOf returns the identity of the last input that a source has opened, or began if it hasn't opened any.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]
@@ -298,8 +300,8 @@ func identityOf(src source.Source, began source.Input) source.Input {
 	return began
 }
 
-// endInput records the identity of an input, and ends the shards that are full at its end. whole is the reason that the
-// input couldn't be cut, or "".
+// endInput records an input's identity, and ends the shards that are full at the end of the input. whole is the reason
+// that the input couldn't be cut, or "".
 func (c *cutter) endInput(k int, input source.Input, whole string) error {
 	c.at.Parts = append(c.at.Parts, c.part)
 	c.inputs = append(c.inputs, input)

@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 )
 
-// prepareRows renders and tokenises the records of the shard, one frame for each group of its log, so that the merge
-// need not. It continues after the groups that an earlier attempt prepared.
+// prepareRows renders and tokenises the shard's records, one frame for each group in its log, so that the merge doesn't
+// have to. It continues after the groups that an earlier attempt prepared.
 func (r *sharding) prepareRows(ctx context.Context) error {
 	t := r.run.tokens
 	if t == nil {
@@ -31,7 +31,7 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
-	records := make(chan int, groupsInFlight) // numbers of records of the groups that the collator is preparing
+	records := make(chan int, groupsInFlight) // record counts of the groups that the collator is preparing
 	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
 		return rows.Add(<-records, p.Head, p.Rows) // wait: the number is sent before its group
 	})
@@ -41,8 +41,8 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unprepared yields the records of the shard's groups after the first before ones, and sends the number of records of
-// each group to records.
+// unprepared skips the first before groups of the shard and yields the records of the others. It sends the number of
+// records in each group to records.
 func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
@@ -59,7 +59,7 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 			if at++; at <= before {
 				continue
 			}
-			records <- len(g.Records) // wait: there is room for all groups that the collator takes at once
+			records <- len(g.Records) // wait: there is room for all groups that the collator accepts at once
 			if !yield(t.items(g, nil), nil) {
 				return
 			}
@@ -69,8 +69,8 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 	}
 }
 
-// eachHead calls take with the frame that describes the token rows of each group, in the order of the merged log, and
-// with the shard that made the rows.
+// eachHead calls take with the frame that describes each group's token rows, in the order of the merged log, and with
+// the shard that made the rows.
 func (m *merging) eachHead(ctx context.Context, take func(shard int, frame []byte) error) error {
 	open := func(i int) (*frameGroups, error) {
 		folder, done := m.built(m.rowStage(), i)
@@ -160,7 +160,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 	}
 }
 
-// decided returns what the decision on a record means for token batches.
+// decided converts the decision on a record for use in token batches.
 func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
 	x := d.At(ordinal)
 	if x.Validates() && !x.Trains() {

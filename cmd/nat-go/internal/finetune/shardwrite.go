@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Writing a data set is divided by rows, not by builder: each shard writes the rows of a range of the merged log, and a
-// range of the token batches, whose rows it reads from the folders of the shards that made them.
+// Writing a data set is divided by rows, not by builder: each shard writes the rows for a range of the merged log, and
+// a range of the token batches, whose rows it reads from the folders of the shards that made them.
 
 // share describes what a shard wrote. It is stored next to the rows, in a file that the shard's manifest lists.
 type share struct {
@@ -45,7 +45,7 @@ func (s *share) summary() *Share {
 	return sum
 }
 
-// readShare reads a shard's share.json, which must have the size in the shard's manifest.
+// readShare reads a shard's share.json, whose size must match the shard's manifest.
 func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 	path := shareFile(f)
 	in, err := shards.OpenBuilt(f, d, path)
@@ -118,7 +118,7 @@ func (r *merger) skipIfLeft(context.Context) error {
 	return errSealed
 }
 
-// reportLeft ends the summary with the next step: the shards write their rows.
+// reportLeft adds the next step to the summary, which is that the shards write their rows.
 func (r *merger) reportLeft() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false
@@ -262,7 +262,7 @@ func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.D
 	return written, drops.close()
 }
 
-// withDecisions yields groups, and an error instead of a group that has records without decisions.
+// withDecisions yields groups, or an error in place of a group whose records lack decisions.
 func withDecisions(
 	groups iter.Seq2[*recordlog.Group, error], d *curate.Decisions,
 ) iter.Seq2[*recordlog.Group, error] {
@@ -278,7 +278,7 @@ func withDecisions(
 	}
 }
 
-// maxScores is the maximum size of the file of the scores of rollout rows.
+// maxScores is the maximum size of the file with the rollout rows' scores.
 const maxScores = 16 << 30
 
 // writeBatches writes the shard's share of the batches.
@@ -338,7 +338,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// joinedRows replays the drops that occurred when the shards wrote rows, and returns the result of joinRows.
+// joinedRows replays the drops that occurred when the shards wrote rows, and returns the rows that joinRows joined.
 func (r *writing) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {
@@ -413,7 +413,7 @@ func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 				return err
 			}
 		}
-		if r.plan.config.Collator.Teacher == nil { // a teacher writes the files again
+		if r.plan.config.Collator.Teacher == nil { // a teacher rewrites the files
 			r.out.known = append(r.out.known, f)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 
 // Look configures how a summary is printed.
 type Look struct {
-	Width int // columns of the terminal; 0 means not a terminal, and no wrapping
+	Width int // columns of the terminal; 0 means that it isn't a terminal, and lines aren't wrapped
 	Color bool
 }
 
@@ -34,7 +34,7 @@ func (l Look) style(style, text string) string {
 	return terminal.Style(style, text)
 }
 
-// line writes a line, wrapped to the terminal, that begins with what in the given style.
+// line writes a line that begins with what in the given style, wrapped to the terminal's width.
 func (l Look) line(b *strings.Builder, style, what, text string) {
 	t := &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
 		if column == 0 {
@@ -131,7 +131,7 @@ func writeLabels(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeKinds prints how many hints are of each kind, if some are of the kind hindsight.
+// writeKinds prints the number of hints of each kind, if any are hindsight.
 func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	kinds := map[string]int64{}
 	for name, n := range s.Sites {
@@ -145,8 +145,8 @@ func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	}
 }
 
-// writeSites prints which failed calls have hints and from which source, and how the token rows differ from what was
-// sampled.
+// writeSites prints which failed calls have hints and where these come from, and how the token rows differ from the
+// sampled text.
 func writeSites(b *strings.Builder, s *Summary, look Look) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
@@ -228,7 +228,7 @@ func writeOverlaps(b *strings.Builder, c *runfolder.Contamination, look Look) {
 	}
 }
 
-// writeDrops lists the drops, most frequent first, each in the unit that it was counted in.
+// writeDrops lists the drops, most frequent first, each in the unit in which it was counted.
 func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	type line struct {
 		n            int64
@@ -238,7 +238,7 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	var lines []line
 	for _, a := range accounts {
 		for r, n := range a.Dropped {
-			if r == source.OtherStep { // steps that aren't candidates are counted only for the books to balance
+			if r == source.OtherStep { // steps that aren't candidates are counted only to balance the books
 				continue
 			}
 			lines = append(lines, line{n, a.Unit, string(r), a.Stage})

@@ -43,8 +43,8 @@ func probes(tok *tokenizer.Tokenizer) (out []teacher.ScorerProbe, err error) {
 	return out, nil
 }
 
-// newTeacher makes the client for a server of `collator.teacher`. Answers are kept in store, so that a resumed run
-// makes the same bytes.
+// newTeacher makes the client for a `collator.teacher` server. Answers are kept in store, so that a resumed run
+// produces the same bytes.
 func newTeacher(
 	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, own, store string, settled func(),
 ) (*teacher.Client, error) {
@@ -83,7 +83,8 @@ func newTeacher(
 }
 
 // checkTokenizer returns an error unless the tokenizer of a server that can't tokenise is the run's, which was loaded
-// from own. It compares their names or, if the server's is a folder on this machine, the sizes and the ids of texts.
+// from own. It compares their names or, if the server's tokenizer is a folder on this machine, their sizes and the ids
+// of some texts.
 func checkTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
@@ -146,8 +147,8 @@ type teaching struct {
 	out       *report
 }
 
-// teach processes the batches as `collator.teacher` requests: it adds the teacher's columns, drops hints without effect
-// and sites whose predictions differ too little, and spreads weights. Dropped sites are recorded in the books.
+// teach processes the batches as configured in `collator.teacher`: it adds the teacher's columns, drops hints without
+// effect and sites whose predictions differ too little, and spreads weights. Dropped sites are recorded in the books.
 func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
 	c := r.config.Teacher
 	if c == nil || !needsTeacher(c, counts) {
@@ -265,7 +266,7 @@ func (r *teaching) warnSlow(w *teacher.Weighed) {
 	}
 }
 
-// needsTeacher reports whether there is a batch that the teacher is asked about.
+// needsTeacher reports whether there are any batches to ask the teacher about.
 func needsTeacher(c *config.Teacher, counts map[string]batch.Count) bool {
 	n := counts["sdpo/train"].Batches + counts["sdpo/validation"].Batches
 	if c.Rollouts {
@@ -274,7 +275,7 @@ func needsTeacher(c *config.Teacher, counts map[string]batch.Count) bool {
 	return n > 0
 }
 
-// newScorer makes the program of `collator.teacher.logits`. It is started when a site needs it.
+// newScorer sets up the `collator.teacher.logits` program, which is started when a site needs it.
 func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*teacher.Scorer, error) {
 	texts, err := probes(tok)
 	if err != nil {

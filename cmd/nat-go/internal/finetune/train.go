@@ -24,7 +24,7 @@ type handing struct {
 }
 
 // train hands the complete data set to the trainer, and waits for the job unless told otherwise. If the trainer can't
-// be reached, the data set stays complete.
+// be reached, the data set remains complete.
 func (r *handing) train(ctx context.Context) error {
 	p := r.plan
 	if p.DryRun {
@@ -70,7 +70,7 @@ func (r *handing) writeFinal(job *jobs.Job) error {
 		return err
 	}
 	defer lock.Close()
-	if r.out.history.HasFinal(folder, job.Status) { // another process, which also waited, has written it
+	if r.out.history.HasFinal(folder, job.Status) { // another process that also waited has written it
 		return nil
 	}
 	if r.plan.complete != nil {

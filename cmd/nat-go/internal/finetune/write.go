@@ -64,7 +64,7 @@ func (r *writing) write(ctx context.Context) error {
 	return nil
 }
 
-// spec returns what package dataset needs to write the text rows of a log.
+// spec returns the specification that package dataset needs to write a log's text rows.
 func (r *writing) spec(log string) dataset.Spec {
 	p, d := r.plan, r.decisions
 	spec := dataset.Spec{
@@ -84,8 +84,8 @@ func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Wr
 	return dataset.Write(ctx, s)
 }
 
-// warnOfRefused warns about records that formats can't represent, with the reasons and a format that can, unless some
-// format of the run represents all. It also warns about omitted messages and turns.
+// warnOfRefused warns about records that formats can't represent, giving the reasons and a format that can represent
+// them, unless one of the run's formats represents all records. It also warns about omitted messages and turns.
 func (r *writing) warnOfRefused(written []runfolder.Written) {
 	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {
@@ -145,8 +145,8 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	}
 }
 
-// warnOfReader warns about JSON lines files that current versions of Hugging Face datasets change, and names the format
-// that has the same rows with declared columns.
+// warnOfReader warns about JSON Lines files that current versions of Hugging Face datasets read differently, and names
+// the format that has the same rows with declared columns.
 func (r *writing) warnOfReader(written []runfolder.Written) {
 	for _, w := range written {
 		for _, f := range w.Files {

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Carried counts the records of a builder that a row format can carry.
+// Carried counts the records from a builder that a row format can carry.
 type Carried struct {
 	Format  string `json:"format"`
 	Tried   int64  `json:"tried"`
@@ -27,8 +27,8 @@ type Carried struct {
 // maxTried is the maximum number of a builder's records that are tried with each format.
 const maxTried = 200
 
-// formats returns counts for the formats to try, whose rows are lines, because their tables carry the same
-// records, and whose records don't share rows.
+// formats returns counts for the formats to try. These are the formats whose rows are lines, because their table
+// counterparts carry the same records, and whose records don't share rows.
 func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
@@ -38,7 +38,7 @@ func formats(opt rows.Options) (all []*Carried) {
 	return all
 }
 
-// try tries a preference or demonstration of the group with each format for its kind, up to maxTried records.
+// try tries one of the group's preferences or demonstrations with each format for its kind, up to maxTried records.
 func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	if y.Records > maxTried || rec.Kind() != builders.KindPreference && rec.Kind() != builders.KindDemonstration {
 		return nil
@@ -73,12 +73,12 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	return nil
 }
 
-// maxTextRatio is the maximum ratio of the text in a format's rows to that of its conversations for the format to be
-// chosen because it carries more turns: a trainer must process all of the text.
+// maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. A format above it
+// isn't chosen for carrying more turns, because a trainer must process all of the text.
 const maxTextRatio = 3
 
 // best returns the preferred format, or another one of preferredFormats that carries more turns or pairs and isn't too
-// costly. If the preferred format carries nothing, it accepts any format at any cost.
+// costly. If the preferred format can't carry anything, any format is accepted at any cost.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -105,7 +105,7 @@ func (r *Report) best(builder, preferred string) string {
 	return chosen.Format
 }
 
-// carries returns how many turns a format carries or, for pairs, records.
+// carries returns the number of turns that a format carries or, for pairs, the number of records.
 func (c *Carried) carries() int64 {
 	if c.Turns.Carried+c.Turns.Lost > 0 {
 		return c.Turns.Carried
@@ -116,7 +116,7 @@ func (c *Carried) carries() int64 {
 // Whole reports whether a format carries everything that was tried.
 func (c *Carried) Whole() bool { return c.Records == c.Tried && c.Turns.Lost == 0 }
 
-// times returns the ratio of the text in a format's rows to that of its conversations.
+// times returns the ratio of the text in a format's rows to the text of the conversations.
 func (c *Carried) times() float64 {
 	if once := c.Bytes - c.Turns.Repeated; once > 0 {
 		return float64(c.Bytes) / float64(once)
@@ -124,7 +124,7 @@ func (c *Carried) times() float64 {
 	return 1
 }
 
-// preferredFormats lists the formats to choose from unless the user names others: many trainers read them.
+// preferredFormats lists the formats to choose from unless the user names others. Many trainers can read them.
 var preferredFormats = []string{"trl", "messages"}
 
 func (r *Report) carried(builder string) []*Carried {
@@ -136,7 +136,7 @@ func (r *Report) carried(builder string) []*Carried {
 	return nil
 }
 
-// Losses describes, for each chosen builder, the chosen formats that can't carry some of its records or turns, each
+// Losses describes, for each chosen builder, the chosen formats that can't carry some of its records or turns, along
 // with a format that carries more, if there is one. It skips builders for which a chosen format carries everything.
 func (r *Report) Losses() (out []string) {
 	for _, y := range r.Builders {
@@ -159,7 +159,7 @@ func (r *Report) Losses() (out []string) {
 	return out
 }
 
-// String says how many of the records a format carries, and why not the others.
+// String describes how many of the records a format carries, and why it can't carry the others.
 func (c *Carried) String() string {
 	if c.Records == c.Tried && c.Turns.Lost > 0 {
 		return fmt.Sprintf("%s carries %d of %d turns: its trainers train every turn, so a row ends before the first that is "+

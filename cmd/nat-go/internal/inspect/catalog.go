@@ -19,14 +19,14 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog finds the plugins of a configuration, and the installed ones. It has their locks.
+// Catalog finds a configuration's plugins and the installed ones. It holds their lock file.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock
 }
 
-// Open reads the plugins of a configuration and the lock file next to it or, if configFile is empty, the lock file in
-// the current folder. If the configuration can't be read, it returns findings along with the error.
+// Open reads a configuration's plugins and the lock file next to it or, if configFile is empty, the lock file in the
+// current folder. If the configuration can't be read, it returns findings along with the error.
 func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, error) {
 	dir := "."
 	c := &Catalog{}
@@ -45,7 +45,7 @@ func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, err
 	return c, nil, nil
 }
 
-// Names lists the plugins of the configuration, then the installed ones.
+// Names lists the configuration's plugins, followed by the installed ones.
 func (c *Catalog) Names() (names []string) {
 	for _, p := range c.Configured {
 		names = append(names, p.Name)
@@ -66,8 +66,8 @@ type Named struct {
 	lock    *plugins.Lock
 }
 
-// Program resolves names that need no catalog. "", builtin.PluginName and the names of built-in builders mean this
-// program itself, and a path means that program. For any other name it returns nil.
+// Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer to
+// this program itself, and a path refers to the program there. For any other name it returns nil.
 func Program(name string, args []string) (*Named, error) {
 	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {
@@ -81,7 +81,7 @@ func Program(name string, args []string) (*Named, error) {
 		}
 	}
 	info, err := os.Stat(name)
-	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a plugin can't have such a name
+	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a plugin can't have a name like this
 		switch {
 		case err != nil:
 			return nil, exit.Usagef("cannot find the program %s", name)
@@ -126,8 +126,8 @@ func (n *Named) Start(ctx context.Context, log zerolog.Logger) (*host.Plugin, er
 	return p, nil
 }
 
-// Among chooses one of the plugin's builders: the one in the user's argument, else asked, else the only one. It returns
-// "" if none of these exists.
+// Among chooses one of the plugin's builders: the one in the user's argument, or else asked, or else the only one. It
+// returns "" if none of these exists.
 func (n *Named) Among(p *host.Plugin, asked string) string {
 	if n.Builder != "" {
 		return n.Builder

@@ -27,7 +27,7 @@ const builderSuffix = "_traj_builder"
 
 func shortName(typ string) string { return strings.TrimSuffix(typ, builderSuffix) }
 
-// TypeOf returns the type of a builder named as for --builder: "dpo", or the type itself.
+// TypeOf returns the type of a builder named as in --builder: "dpo", or the type itself.
 func TypeOf(name string) string {
 	if strings.ContainsAny(name, "/_") {
 		return name
@@ -35,7 +35,7 @@ func TypeOf(name string) string {
 	return name + builderSuffix
 }
 
-// Choice names the builders and row formats that fit an input.
+// Choice holds the builders and row formats that suit an input.
 type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
@@ -43,7 +43,7 @@ type Choice struct {
 	Why      string   `json:"why"` // the reason in words, or, if there is nothing to choose, the missing part
 }
 
-// Records returns how many records a builder makes from the examined part.
+// Records returns how many records a builder makes from the examined part of the input.
 func (r *Report) Records(typ string) int64 { return r.yield(typ).Records }
 
 func (r *Report) yield(typ string) (y Yield) {
@@ -54,8 +54,8 @@ func (r *Report) yield(typ string) (y Yield) {
 }
 
 // choose prefers pairs of scored answers if there are any, because they were scored for comparison. Otherwise it
-// chooses imitation of the model's answers, and the pairs that scored rollouts of a task make if those keep all turns
-// in their recorded contexts: if users word things differently, such pairs are made only on request.
+// chooses imitation of the model's answers. It adds pairs of a task's scored rollouts if these keep all turns in their
+// recorded contexts. If users word things differently, pairs of rollouts are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -90,7 +90,7 @@ func (r *Report) choose() Choice {
 	return c
 }
 
-// take chooses the builders that the user named, as for --builder.
+// take chooses the builders that the user named, as in --builder.
 func (r *Report) take(names []string) {
 	r.Choice.Builders, r.Choice.Why = nil, asked
 	for _, name := range names {
@@ -99,7 +99,7 @@ func (r *Report) take(names []string) {
 	r.Choice.Formats = r.formats(r.Choice.Builders)
 }
 
-// formats returns the row formats for the records of builders, each once.
+// formats returns the row formats for the builders' records, without duplicates.
 func (r *Report) formats(builders []string) (out []string) {
 	for _, b := range builders {
 		if f := r.Format(b); !slices.Contains(out, f) {
@@ -109,7 +109,7 @@ func (r *Report) formats(builders []string) (out []string) {
 	return out
 }
 
-// nothing explains why no builder makes records.
+// nothing explains why none of the builders makes records.
 func (r *Report) nothing() string {
 	parts := counts(r.Dropped, sorted(r.Dropped))
 	for _, name := range sorted(r.Stats.Unread) {
@@ -133,7 +133,7 @@ func (r *Report) nothing() string {
 	return why
 }
 
-// Format returns the row format for a builder's records of the input.
+// Format returns the row format for the records that a builder makes from the input.
 func (r *Report) Format(builder string) string {
 	if builder == sftBuilder && r.Candidates == 0 && (r.ToolCalls > 0 || r.Turns > r.Examples) {
 		return r.best(builder, "messages")

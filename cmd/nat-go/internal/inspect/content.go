@@ -24,12 +24,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// patience is the maximum time for examining the inputs of one source. If it takes longer, on a slow disk for example,
-// the rest is left to the run.
+// patience is the maximum time for examining one source's inputs. If it takes longer, on a slow disk for example, the
+// rest is left to the run.
 const patience = 10 * time.Second
 
 // content examines the beginning of a source's inputs as the run would read them: whether the source can read them,
-// which parts it omits, which records the builders make from the rest, and which of those the formats can't carry.
+// which parts it omits, which records the builders make from the rest, and which of these records the formats can't
+// carry.
 func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -81,7 +82,7 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	return files
 }
 
-// options returns the options with which a run of the configuration writes rows.
+// options returns the options that a run with this configuration writes rows with.
 func (k *check) options() (opt rows.Options) {
 	if k.config.Dataset.PromptAs == "text" {
 		opt.TextPrompt = rows.PlainText
@@ -116,7 +117,7 @@ func clause(text string) string {
 	return string(unicode.ToLower(first)) + text[size:]
 }
 
-// reportUnusable reports a file from which nothing would be used.
+// reportUnusable reports a file that doesn't contain anything usable.
 func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string, r *Report) {
 	fix := k.readAs(ctx, b, file)
 	if fix == "" {
@@ -127,7 +128,7 @@ func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string
 		b.Section, b.Name, "path")
 }
 
-// harmless are the reasons for omitting parts of an input that no builder needs.
+// harmless lists the reasons for omitting parts of an input that builders don't need.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
 // warnLosses warns of parts that the source would omit.
@@ -151,7 +152,7 @@ func counts(of map[string]int64, names []string) (parts []string) {
 	return parts
 }
 
-// dropped lists the reasons for which parts of a file were omitted with their counts, and the first one in detail.
+// dropped lists the reasons why parts of a file were omitted, with their counts, and details for the first part.
 func dropped(r *Report) string {
 	text := strings.Join(counts(r.Dropped, slices.Sorted(maps.Keys(r.Dropped))), ", ")
 	if len(r.Details) > 0 {
@@ -160,7 +161,7 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns a fix that names the settings to read a file in the recognised way. If the file isn't recognised, it
+// readAs returns a fix with the settings for reading a file in the recognised way. If the file isn't recognised, it
 // suggests settings for similar keys. It returns "" if it has nothing to suggest.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
@@ -175,7 +176,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	if found.Source.Type != b.Type {
 		parts = append(parts, "_type: "+found.Source.Type)
 	} else if text, fs := b.JSON(b.Spec); !finding.Failed(fs) {
-		_ = json.Unmarshal(text, &now) // it was made just now
+		_ = json.Unmarshal(text, &now) // it was marshalled just now
 	}
 	for _, key := range slices.Sorted(maps.Keys(found.Settings)) {
 		if now[key] != found.Settings[key] {
@@ -188,7 +189,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// keySettings returns a fix with settings that name keys whose values may be the ones that the source needs, or "".
+// keySettings returns a fix with settings for keys that may hold the values that the source needs, or "".
 func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Builder is the printed description of a builder.
+// Builder is a builder's description for printing.
 type Builder struct {
 	Type      string          `json:"type"` // the value for _type
 	Plugin    string          `json:"plugin"`
@@ -48,7 +48,7 @@ func viewOf(plugin string, b host.BuilderInfo) Builder {
 	return v
 }
 
-// List contains all available builders, and for each plugin that failed the reason.
+// List contains all available builders, and the reason for each plugin that failed.
 type List struct {
 	Builders []Builder         `json:"builders"`
 	Failed   map[string]string `json:"failed,omitempty"`
@@ -74,7 +74,8 @@ func (c *Catalog) Builders(ctx context.Context) *List {
 	return l
 }
 
-// ask starts a plugin to list its builders. It returns them with an error if the plugin differs from the lock.
+// ask starts a plugin to list its builders. If the plugin doesn't match the lock, it returns them together with an
+// error.
 func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
 	spec, err := plugins.Spec(name, c.Configured, c.Lock)
 	if err != nil {
@@ -165,7 +166,7 @@ func (v *Builder) text(b *strings.Builder, width int) {
 	b.WriteString(t.Text(width))
 }
 
-// addSettings adds the keys of an object and of nested ones, each with its path, such as detect.match[].tool.
+// addSettings adds the keys of an object and of nested objects, each with its path, such as detect.match[].tool.
 func addSettings(t *columns.Table, spec *schema.Spec, prefix string) {
 	for _, f := range spec.Fields {
 		key, def := prefix+f.Name, ""

@@ -24,7 +24,7 @@ type PassedOver struct {
 	Why  string `json:"why"`
 }
 
-// SayPassedOver describes in one line how many files are passed over, and why the first of them are.
+// SayPassedOver describes in one line how many files are passed over, with the reasons for the first few.
 func SayPassedOver(passed []PassedOver, read int) string {
 	const named = 3
 	var parts []string
@@ -57,7 +57,7 @@ type kind struct {
 	files []string
 }
 
-// MapNames lists the names that --map accepts: the names of the settings that name keys, of all sources that recognise
+// MapNames lists the names that --map accepts. They are the names of the key settings in all sources that can recognise
 // their inputs.
 func MapNames() []string {
 	var names []string
@@ -95,7 +95,7 @@ func newChooser(opt Options) (*chooser, error) {
 	return c, nil
 }
 
-// choose decides which files to read, and how. A run reads all files in the same way, so the examined ones must agree.
+// choose decides which files to read, and how. A run reads all files in the same way, so the examined files must agree.
 // Files in a folder that aren't data are skipped.
 func choose(
 	ctx context.Context, files []string, opt Options,
@@ -173,8 +173,8 @@ func kindOf(mode fs.FileMode) string {
 	return "a device"
 }
 
-// skip passes over a file that can't be read, or returns err. An inspection passes over every such file. A run passes
-// over files in a folder that aren't data.
+// skip passes over a file that can't be read, or returns err. An inspection passes over any file that can't be read. A
+// run passes over only files in a folder that aren't data.
 func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	var unknown *readers.UnknownError
 	var unread *source.Error
@@ -216,7 +216,7 @@ func (c *chooser) kind() (*kind, error) {
 	return nil, exit.Usagef("files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
 }
 
-// none returns the error for inputs of which no file can be read.
+// none returns the error for inputs without any readable files.
 func (c *chooser) none() error {
 	if len(c.passed) == 1 {
 		return c.first

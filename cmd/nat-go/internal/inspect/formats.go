@@ -112,7 +112,7 @@ func (k *check) formats() {
 
 const everyTurn = "trainers of %s rows train every turn of the assistant, and %s trains the last"
 
-// turns warns of formats whose trainers train other turns than an sft builder's settings name.
+// turns warns about formats whose trainers train on different turns than an sft builder's settings specify.
 func (k *check) turns(names []string) {
 	for _, b := range k.config.Selected() {
 		s, ok := b.Config.(*sft.Config)

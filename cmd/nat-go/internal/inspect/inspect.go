@@ -12,11 +12,11 @@ type Inspection struct {
 	Reports []*Report `json:"reports"` // one for each format
 }
 
-// Stored describes the calls in the files of stored sessions.
+// Stored describes the calls in stored session files.
 type Stored struct {
 	Sessions int64             `json:"sessions"`
 	Calls    int64             `json:"calls"`
-	Given    int64             `json:"given_tokens"`   // of the prompts of the trained calls, as recorded
+	Given    int64             `json:"given_tokens"`   // in the trained calls' prompts, as recorded
 	Written  int64             `json:"written_tokens"` // of their answers
 	Versions map[string]int64  `json:"versions,omitempty"`
 	Newer    map[string]string `json:"newer,omitempty"` // versions newer than the newest that was tried
@@ -40,17 +40,18 @@ func stored(s *source.Stats) *Stored {
 	}
 }
 
-// With --quick, sampleAll bytes are read of all files together, but at least sampleMin and at most sampleMax of each.
+// With --quick, sampleAll bytes are read from all files together, but at least sampleMin and at most sampleMax from
+// each.
 const (
 	sampleAll = 64 << 20
 	sampleMin = 16 << 10
 	sampleMax = 4 << 20
 )
 
-// bytesPerFile returns the number of bytes to read of each of n files.
+// bytesPerFile returns the number of bytes to read from each of n files.
 func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleMin), sampleMax) }
 
-// Inspect reports on all inputs, in any format: a folder may hold files of several formats, and files of none.
+// Inspect reports on all inputs, in any format. A folder may hold files in several formats, and files in none of them.
 func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	opt.Inspect = true
 	files, err := expand(&opt)
@@ -77,15 +78,15 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 	return out, nil
 }
 
-// maxNamed is the maximum number of files of a format that its report names individually. A report names files only if
-// the inputs hold files of other formats, too.
+// maxNamed is the maximum number of files that a format's report names individually. A report names files only if the
+// inputs also hold files in other formats.
 const maxNamed = 3
 
-// sampleHeads is the maximum number of files examined if these have the same format.
+// sampleHeads is the maximum number of files examined if all of those have the same format.
 const sampleHeads = 500
 
-// byFormat groups files by how they are read, in the order of their first files. If there are many, it examines some
-// first, and all of them only if these are not all read in the same way.
+// byFormat groups files by how they are read, ordered by their first files. If there are many, it first examines some
+// of them, and it examines all only if those aren't all read in the same way.
 func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	if len(files) > sampleHeads {
 		var some []string

@@ -10,12 +10,12 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 )
 
-// LeftOut is the content of the examples that a chat template on this machine omits, from token batches and in trainers
-// that use the template.
+// LeftOut describes the content of the examples that a chat template on this machine omits, both from token batches and
+// in trainers that use the template.
 type LeftOut struct {
 	Model   string   `json:"model"`             // the folder of its tokenizer
 	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"
-	Problem string   `json:"problem,omitempty"` // reason that the template can't be used
+	Problem string   `json:"problem,omitempty"` // reason why the template can't be used
 }
 
 // String describes the omitted content in words.
@@ -61,7 +61,7 @@ func tryTemplate(dir string) (*turns.Report, error) {
 	return turns.Probe(text, turns.Settings{Vars: collator.TemplateVars(c, nil)})
 }
 
-// missing lists the content of the examples that a template doesn't show.
+// missing lists the content of the examples that a template omits.
 func (r *Report) missing(t *turns.Report) (what []string) {
 	if r.WithTools > 0 && !t.ToolsShown {
 		what = append(what, "the tools of "+quantity(r.WithTools, "example"))

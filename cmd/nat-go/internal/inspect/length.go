@@ -7,8 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// bytesPerToken is a low estimate of the mean size of tokens in prose, code and JSON with today's tokenizers. Numbers
-// of tokens estimated with it tend to be high, so that a max_length based on them fits every row.
+// bytesPerToken is a low estimate of the mean token size in prose, code and JSON with today's tokenizers. Token counts
+// estimated with it tend to be high, so that a max_length based on them fits every row.
 const bytesPerToken = 3
 
 // usualLength is the default of collator.max_length.
@@ -43,7 +43,8 @@ func textBytes(m *chat.Message) int {
 	return n
 }
 
-// carrying returns a max_length that fits every conversation, or 0 if the default does or no conversation was read.
+// carrying returns a max_length that fits every conversation. It returns 0 if the default does or if no conversations
+// were read.
 func (r *Report) carrying() int {
 	if r.Sizes == nil || r.Sizes.Max <= usualLength {
 		return 0

@@ -24,15 +24,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// defaultExtent bounds the part of the inputs that is examined: enough to recognise them, and little enough to be
-// quick.
+// defaultExtent bounds the part of the inputs that is examined. It is large enough to recognise them, and small enough
+// to be quick.
 var defaultExtent = extent{1000, 32 << 20}
 
-// smallExtent bounds the examined part if the user named the builders: enough to find their settings, and to try the
-// others.
+// smallExtent bounds the examined part if the user named the builders. It is large enough to find their settings, and
+// to try the other builders.
 var smallExtent = extent{100, 1 << 20}
 
-// extent is a limit on what is read, in examples and in bytes: reading ends at the one that is reached first.
+// extent is a limit on reading, in examples and in bytes. Reading ends at whichever limit is reached first.
 type extent struct {
 	examples int
 	bytes    int64
@@ -40,27 +40,27 @@ type extent struct {
 
 // Options are the options of an inspection.
 type Options struct {
-	Paths  []string          // as named: files, folders, patterns, "-"
-	Source string            // `_type` of the source; empty means the one that fits
+	Paths  []string          // as named by the user: files, folders, patterns, "-"
+	Source string            // `_type` of the source; empty means the one that matches the files
 	Map    map[string]string // the user's mapping of keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
 	// Tokenizers enables the search for tokenizers on this machine; data never depends on it.
 	Tokenizers bool
 
-	// Builders are the builders that the user named, as for --builder; if there are any, others are tried only on the
-	// beginning.
+	// Builders are the builders that the user named, as in --builder. If there are any, other builders are tried only
+	// on the beginning.
 	Builders []string
 
-	// Overrides are settings of the configuration that is made from the input, PATH=VALUE: the settings for the trial.
+	// Overrides are settings for the configuration that is made from the input, as PATH=VALUE. The trial uses them.
 	Overrides []string
 
-	Prove source.Prove // checks the claims about model calls; nil means that no claim can be checked
+	Prove source.Prove // checks the claims about model calls; nil means that they can't be checked
 
 	Where string // an expression as in dataset.where; examples that don't meet it are counted and skipped
 
-	Inspect bool // sessions are read to their end, although builders are tried on the beginning
-	Quick   bool // only a sample of each file is read
+	Inspect bool // read sessions to their end, although builders are tried only on the beginning
+	Quick   bool // read only a sample of each file
 }
 
 // Report is the result of an inspection.
@@ -72,7 +72,7 @@ type Report struct {
 	Settings map[string]string `json:"settings,omitempty"` // non-default settings of the source
 	Guessed  []string          `json:"guessed,omitempty"`
 	Lower    bool              `json:"lower_is_better,omitempty"`
-	Whole    bool              `json:"whole"` // all of it was read
+	Whole    bool              `json:"whole"` // all of the input was read
 	readers.Survey
 	Step     string           `json:"step,omitempty"` // the step name of most candidates
 	Names    map[string]int64 `json:"step_names,omitempty"`
@@ -85,7 +85,8 @@ type Report struct {
 	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
 	Builders []Yield          `json:"builders"`
 
-	// Sizes are the conversations' lengths in tokens, estimated from their texts, or nil if none was read.
+	// Sizes describes the conversations' lengths in tokens, estimated from their texts. It is nil if no conversations
+	// were read.
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of tokenizers on this machine
@@ -93,13 +94,13 @@ type Report struct {
 
 	Choice Choice `json:"choice"`
 
-	others []Yield // if the user named builders, what the others make from the beginning
+	others []Yield // if the user named builders, the records that other builders make from the beginning
 
 	Where []where.Step `json:"where,omitempty"`       // counts of the examples that pass the filter
 	Later []string     `json:"where_later,omitempty"` // clauses that only a run can apply
 
 	filter where.Filter[*where.Subject]
-	unmet  map[string]int64 // examples, by the clause of the filter that they fail
+	unmet  map[string]int64 // example counts, by the filter clause that the examples fail
 
 	read  []string // the files that are read, if others are skipped
 	steps int      // of examples
@@ -111,8 +112,8 @@ func (r *Report) initMaps() {
 	r.unmet = map[string]int64{}
 }
 
-// Inputs returns the paths with which a configuration reads the same data: the paths as they were named or, if some of
-// their files are skipped, the other files.
+// Inputs returns the paths with which a configuration reads the same data. These are the paths as named or, if some of
+// their files are skipped, the remaining files.
 func (r *Report) Inputs() []string {
 	if r.read != nil {
 		return r.read
@@ -137,7 +138,7 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	return r, err
 }
 
-// readFormat reports on files of one format.
+// readFormat reports on files in one format.
 func readFormat(ctx context.Context, found *readers.Found, files []string, opt Options) (*Report, error) {
 	r := &Report{
 		Paths: opt.Paths, Files: len(files), Source: found.Source.Type, Settings: found.Settings,
@@ -212,8 +213,8 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand finds the files. A folder means the file that the source expects there, or else all data files in it; a
-// program's own folder means its logs, which become the paths.
+// expand finds the files. A folder refers to the file that the source expects there, or else to all data files in it. A
+// program's own folder is replaced in the paths by the folder with its logs.
 func expand(opt *Options) ([]string, error) {
 	opt.Paths = slices.Clone(opt.Paths)
 	for i, p := range opt.Paths {
@@ -284,7 +285,7 @@ func Detect(ctx context.Context, files []string, opt Options) (*Detected, error)
 	return &Detected{found.Source, cfg, found.Guessed, files, passed}, nil
 }
 
-// configWith returns the source's configuration with the detected settings and further ones, which win.
+// configWith returns the source's configuration with the detected settings and additional ones, which take precedence.
 func configWith(found *readers.Found, further map[string]any) (any, error) {
 	cfg := found.Source.New()
 	schema.Defaults(cfg)

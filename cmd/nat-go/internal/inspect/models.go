@@ -10,7 +10,7 @@ import (
 // file is the name of the file that marks a tokenizer's folder.
 const file = "tokenizer.json"
 
-// cachedTokenizer returns the folder of a model's tokenizer in Hugging Face's cache, or "" if there is none. model is
+// cachedTokenizer returns the folder of a model's tokenizer in Hugging Face's cache, or "" if it isn't there. model is
 // "owner/name".
 func cachedTokenizer(model string) string {
 	return lastFolder(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
@@ -19,8 +19,8 @@ func cachedTokenizer(model string) string {
 // maxNear is the maximum number of tokenizers that near lists.
 const maxNear = 5
 
-// near lists folders with a tokenizer: among the given folders, the folders one level below them, and the named models'
-// folders in Hugging Face's cache. A model named without its owner matches any owner.
+// near lists folders with a tokenizer. It searches the given folders, the folders one level below them, and the named
+// models' folders in Hugging Face's cache. A model named without its owner matches any owner.
 func near(folders, names []string) (found []string) {
 	add := func(dir string) {
 		if dir != "" && len(found) < maxNear && !slices.Contains(found, dir) {
@@ -59,7 +59,7 @@ func cache() string {
 	return filepath.Join(escape(home), "hub")
 }
 
-// lastFolder returns the folder of the match that sorts last, or "" without one.
+// lastFolder returns the folder of the match that sorts last, or "" if nothing matches.
 func lastFolder(pattern string) string {
 	found := matches(pattern)
 	if len(found) == 0 {

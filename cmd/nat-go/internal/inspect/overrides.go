@@ -6,8 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// overridden returns the settings that overrides, PATH=VALUE, set in the entries of a section, by the name of the entry
-// and the key. It ignores nested keys, which take effect only in the configuration that is made from the input.
+// overridden returns the settings that overrides, given as PATH=VALUE, set in a section's entries, by entry name and
+// key. It ignores nested keys, which take effect only in the configuration that is made from the input.
 func overridden(overrides []string, section string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, o := range overrides {
@@ -18,7 +18,7 @@ func overridden(overrides []string, section string) map[string]map[string]any {
 		}
 		var value any
 		if yaml.Unmarshal([]byte(text), &value) != nil {
-			continue // reported by the check of the configuration
+			continue // reported when the configuration is checked
 		}
 		if out[parts[1]] == nil {
 			out[parts[1]] = map[string]any{}

@@ -36,7 +36,7 @@ var places = []place{
 	{"Qwen Code", ".qwen", "", ".jsonl", ""},
 }
 
-// logsIn returns the folder of a program's logs if path is the program's own folder, which also has settings and
+// logsIn returns the folder with a program's logs if path is the program's own folder, which also holds settings and
 // credentials. Otherwise it returns path.
 func logsIn(path string) string {
 	for _, p := range places {
@@ -49,7 +49,7 @@ func logsIn(path string) string {
 	return path
 }
 
-// Logs are the files that a program keeps in a place.
+// Logs describes a program's log files in one location.
 type Logs struct {
 	Program string    `json:"program"`
 	Dir     string    `json:"dir"`
@@ -57,11 +57,11 @@ type Logs struct {
 	First   time.Time `json:"first"` // modification time of the oldest
 	Last    time.Time `json:"last"`
 	Next    string    `json:"next"`              // a command
-	Problem string    `json:"problem,omitempty"` // reason that a part of the folder could not be listed
+	Problem string    `json:"problem,omitempty"` // reason why part of the folder could not be listed
 }
 
-// FindLogs lists the logs of programs in their usual places below a home folder. It reads no file. If a folder can't be
-// listed, Problem says so.
+// FindLogs lists programs' logs in their usual locations below a home folder, without reading any files. If a folder
+// can't be listed, Problem is set.
 func FindLogs(home string, env func(string) string) []Logs {
 	found := []Logs{}
 	for _, p := range places {

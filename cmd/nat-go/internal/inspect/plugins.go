@@ -15,14 +15,14 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Plugin is the printed description of a plugin.
+// Plugin is a plugin's description for printing.
 type Plugin struct {
 	plugins.Found
 	Locked *plugins.Entry `json:"locked,omitempty"`
 	State  string         `json:"state"` // "locked", "not locked", "changed", or the fault
 }
 
-// Plugins lists the plugins and whether they match the lock. It starts none of them.
+// Plugins lists the plugins and whether they match the lock. It doesn't start any of them.
 func (c *Catalog) Plugins(ctx context.Context) (all []Plugin) {
 	for _, name := range c.Names() {
 		all = append(all, c.plugin(ctx, name))
@@ -70,7 +70,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 		return exit.With(exit.Environment, err)
 	}
 	if spec.SHA256 == "" {
-		spec.SHA256 = sum // so that the program that is started is the one that is locked
+		spec.SHA256 = sum // so that the program that is started is the locked one
 	}
 	spec.Beside = beside
 	spec.Instances = 1
@@ -83,8 +83,8 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	return nil
 }
 
-// CheckBlocks checks the configuration's blocks for plugins' builders against the builders' schemas. A schema comes
-// from the lock, or from the plugin, which is started for that and may report findings of its own.
+// CheckBlocks checks the configuration's entries for plugins' builders against the builders' schemas. A schema comes
+// from the lock, or from the plugin, which is started to provide it and may report additional findings.
 func (c *Catalog) CheckBlocks(ctx context.Context, conf *config.Config) (found []finding.Finding) {
 	for i := range conf.Builders {
 		b := &conf.Builders[i]

@@ -19,7 +19,7 @@ import (
 )
 
 // Check reports faults in everything that a configuration refers to. Paths are relative to the current folder, as in a
-// run. It reads only the beginning of inputs.
+// run. It reads only the beginning of each input.
 func Check(ctx context.Context, c *config.Config) []finding.Finding {
 	k := &check{config: c}
 	for i := range c.Sources {
@@ -77,7 +77,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 }
 
-// object reports an address that no object can have.
+// object reports an address that isn't valid for an object.
 func (k *check) object(p string, b *config.Block) {
 	var bad *objects.Error
 	if err := objects.Check(p); errors.As(err, &bad) {
@@ -91,7 +91,7 @@ var (
 	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
 )
 
-// remote reports p if it is an address where a path is expected, and returns whether it is.
+// remote reports p if it is an address where a path is expected, and returns true if so.
 func (k *check) remote(p, what string, path ...string) bool {
 	m := address.FindStringSubmatch(p)
 	if m == nil {
@@ -114,7 +114,7 @@ func (k *check) remote(p, what string, path ...string) bool {
 
 const theInput = "the input"
 
-// path reports a path or pattern that matches nothing, an address, and an empty input.
+// path reports a path or pattern that doesn't match anything, an address, or an empty input.
 func (k *check) path(p, what string, path ...string) {
 	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
 		return
@@ -140,7 +140,7 @@ func (k *check) path(p, what string, path ...string) {
 }
 
 // nearby returns the file that was most likely meant instead of a missing one: one in the same folder with a similar
-// name, or the only one with the same extension. It returns "" if there is none.
+// name, or the only one with the same extension. It returns "" if it doesn't find one.
 func nearby(p string) string {
 	folder := filepath.Dir(p)
 	entries, err := os.ReadDir(folder)
@@ -221,7 +221,7 @@ func (k *check) adapter(b *config.Block) {
 	}
 }
 
-// builder asks a built-in builder about its settings, and reports the findings that a run would when it opens the
+// builder has a built-in builder check its settings, and reports the findings that a run would report when it opens the
 // builder.
 func (k *check) builder(b *config.Block) {
 	if b.Spec == nil || strings.Contains(b.Type, "/") {

@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 )
 
-// remedy is a change that would make a builder produce records from the input: an entry of remedies.yaml, whose comment
-// explains the fields.
+// remedy is a change that would make a builder produce records from the input. It is an entry in remedies.yaml, where a
+// comment explains the fields.
 type remedy struct {
 	Flags    []string
 	Why      string
@@ -37,8 +37,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes no records, the first change that would help. It tries changes on the
-// sample where it can.
+// remedies finds, for each builder that makes no records, the first change that would help. Where possible, it tries
+// changes on the sample.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]
@@ -51,7 +51,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 				return ctx.Err()
 			}
 			if err != nil {
-				continue // with these settings the builder refuses the input
+				continue // the builder refuses the input with these settings
 			}
 			if made != 0 {
 				b.Remedy = r.command(m, made)
@@ -62,7 +62,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// tried returns how many records a remedy makes, or -1 if it can't be tried because it names no builder.
+// tried returns how many records a remedy makes, or -1 if it can't be tried because it doesn't name a builder.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
 	if m.Builder == "" {
 		return -1, nil
@@ -90,8 +90,8 @@ func (r *Report) command(m remedy, made int64) string {
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists the remedies for a builder that makes no records, best first. The last can't be tried: it says what
-// the input or the settings lack.
+// remediesOf lists the remedies for a builder that makes no records, best first. The last one can't be tried; it
+// describes what the input or the settings lack.
 func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for _, m := range allRemedies()[y.Builder] {
@@ -102,7 +102,7 @@ func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	return all
 }
 
-// Also describes the records that builders which were not chosen would make from the input.
+// Also describes the records that builders other than the chosen ones would make from the input.
 func (r *Report) Also() (out []string) {
 	some := ""
 	if !r.Whole {

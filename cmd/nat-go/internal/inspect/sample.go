@@ -9,13 +9,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// sampled bounds the part of a file that a Sample reads: enough to find failures, and little enough to be quick.
+// sampled bounds the part of a file that a Sample reads. It is large enough to find failures, and small enough to be
+// quick.
 var sampled = extent{100, 1 << 20}
 
 // maxSampled is the maximum number of an input's files in a sample.
 const maxSampled = 16
 
-// Sample holds what a configured source reads from the beginning of each sampled file.
+// Sample holds the examples that a configured source reads from the beginning of each sampled file.
 type Sample struct {
 	Report
 	yields *yields
@@ -30,7 +31,7 @@ func newSample(opt rows.Options) *Sample {
 	return s
 }
 
-// Read adds the beginning of a file, and returns the report on this file alone.
+// Read adds the beginning of a file to the sample, and returns a report on only this file.
 func (s *Sample) Read(ctx context.Context, f source.Factory, config any, file string) (*Report, error) {
 	var one Report
 	one.initMaps()

@@ -194,8 +194,8 @@ func dropReasons(y Yield) string {
 	return ", not used: " + strings.Join(counts(y.Dropped, reasons[:min(maxReasons, len(reasons))]), ", ")
 }
 
-// errorSites returns the number of failed tool calls that the sdpo builder found or that the source marked,
-// the larger of both.
+// errorSites returns the number of failed tool calls that the sdpo builder found or that the source marked, whichever
+// is larger.
 func (r *Report) errorSites() int {
 	n := 0
 	for _, y := range r.Builders {
@@ -211,7 +211,7 @@ func (r *Report) errorSites() int {
 	return max(n, r.ToolErrors)
 }
 
-// fidelity prints how many calls have which fidelity, how many are proven, and which parts of calls are missing.
+// fidelity prints the number of calls with each fidelity, how many are proven, and which parts of calls are missing.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return

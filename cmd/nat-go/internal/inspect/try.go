@@ -21,7 +21,7 @@ type Try struct {
 	Most     int    // how many to use; 0 means all
 }
 
-// Run prints what the source drops and what the builder makes from the examples as JSON lines, and the builder's errors
+// Run prints the source's drops and the builder's output for the examples as JSON lines. It prints the builder's errors
 // to the second writer.
 func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error {
 	info, err := p.Builder(t.Builder)

@@ -9,11 +9,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// defaultStep is the step name that builders look for by default, and that the source of candidates gives them by
+// defaultStep is the step name that builders look for by default, and that the source for candidates gives them by
 // default.
 const defaultStep = "dpo_candidate_move"
 
-// YAML returns the report as a configuration that works unchanged, with comments for the user who continues from it.
+// YAML returns the report as a configuration that works as is, with comments for users who want to adapt it.
 func (r *Report) YAML() []byte {
 	var b strings.Builder
 	some := "the first "
@@ -100,7 +100,7 @@ func blockName(typ string) string {
 	}, name)
 }
 
-// selects reports whether demonstrations are selected by score, so that examples without one are dropped.
+// selects reports whether demonstrations are selected by score, which drops examples without one.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
 // builder writes the builder's settings that the input requires, and settings that users are likely to change.

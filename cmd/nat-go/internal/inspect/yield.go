@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Yield describes the records that a builder makes from the examined part.
+// Yield describes the records that a builder makes from the examined part of the input.
 type Yield struct {
 	Builder  string           `json:"builder"` // its `_type`
 	Does     string           `json:"does"`
@@ -29,7 +29,7 @@ type Yield struct {
 	Formats  []*Carried       `json:"formats,omitempty"` // formats for pairs and demonstrations
 }
 
-// Name returns the short name, as for --builder.
+// Name returns the short name, as in --builder.
 func (y *Yield) Name() string { return shortName(y.Builder) }
 
 // yields keeps the examined examples, grouped by task, and counts the records that builders make from them.
@@ -38,9 +38,9 @@ type yields struct {
 	tasks   map[string]*ttc.Group
 	scales  ttc.Scales
 	bytes   int64        // offset of the last example in its file
-	options rows.Options // of the formats that records are tried with
+	options rows.Options // options of the formats that records are tried with
 
-	overrides map[string]map[string]any // the user's settings of builders, by the name of the entry
+	overrides map[string]map[string]any // the user's builder settings, by the name of the entry
 }
 
 func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
@@ -120,7 +120,7 @@ func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yie
 	return out, nil
 }
 
-// settings returns the report's settings for which a builder's config has a key.
+// settings returns the report's settings that the builder's config has keys for.
 func settings(f sdk.Factory, r *Report) map[string]any {
 	all := map[string]any{}
 	if r.Step != "" {
@@ -142,7 +142,7 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	return out
 }
 
-// counter counts the records that a builder emits for a group.
+// counter counts the builder's output for a group.
 type counter struct {
 	*Yield
 	group   *ttc.Group

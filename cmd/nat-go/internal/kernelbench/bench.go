@@ -23,7 +23,7 @@ type Options struct {
 	Rounds  int           // interleaved rounds; the median is reported
 	Budget  time.Duration // measuring time after which rounds end early; compilation doesn't count
 	JSON    bool          // one JSON object instead of a table
-	Torch   string        // a Python with torch.compile to measure against; empty means none
+	Torch   string        // a Python with torch.compile to compare with; empty means none
 }
 
 // Report holds the measurements of Run.
@@ -34,7 +34,7 @@ type Report struct {
 	Results []result `json:"results"`
 	Grid    []Point  `json:"grid"`
 	Torch   string   `json:"torch,omitempty"` // its version
-	// NotCompiled is the reason that torch.compile isn't in the table, or empty.
+	// NotCompiled is the reason why torch.compile isn't in the table, or empty.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
 
 	left time.Duration // the budget left after the rounds so far; compilation doesn't count
@@ -46,7 +46,7 @@ type floor struct {
 	ReadGBps   float64 `json:"read_gb_per_s"` // two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // for two threads: they multiply more than 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // for two threads: whether they multiply more than 1.8 times as fast as one
 }
 
 // result is the measurement of one kernel on one path.
@@ -58,10 +58,10 @@ type result struct {
 	CachedNs     float64 `json:"cached_ns_per_entry,omitempty"`
 	MemoryNs     float64 `json:"memory_ns_per_entry"`
 	MicrosPerRow float64 `json:"us_per_row"`
-	// OfFMA is the time the instructions would take at the FMA rate, divided by the cached time: above 1 if additions
-	// and permutes have units of their own. OfDRAM is the memory floor divided by the time from memory; OfMemory is the
-	// larger of that floor and the cached time, divided by the time from memory: 1 is perfect. Speedup is relative to
-	// one thread, from memory.
+	// OfFMA is the time the instructions would take at the FMA rate, divided by the cached time. It is above 1 if
+	// additions and permutes have their own units. OfDRAM is the memory floor divided by the time from memory. OfMemory
+	// is the larger of that floor and the cached time, divided by the time from memory; 1 is perfect. Speedup is
+	// relative to one thread, from memory.
 	Instructions float64 `json:"instructions_per_16,omitempty"`
 	OfFMA        float64 `json:"of_fma_floor,omitempty"`
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
@@ -87,7 +87,7 @@ var list = []kernel{
 	{name: "gradient, beta 0.3", beta: 0.3, grad: true, bytes: 12},
 }
 
-// Run measures and prints. If ctx ends first, it prints nothing and returns the error of ctx.
+// Run takes the measurements and prints them. If ctx ends first, it prints nothing and returns ctx's error.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	rep, err := measure(ctx, o)
 	if err != nil {
@@ -175,7 +175,7 @@ func newData(v, mib int) *data {
 	n := d.rows * v
 	d.s, d.t, d.grad = large[float32](n), large[float32](n), large[float32](n)
 	d.bs, d.bt = large[uint16](n), large[uint16](n)
-	for i := range d.grad { // the first touch of a page costs system time
+	for i := range d.grad { // first touching a page costs system time
 		d.grad[i] = 1
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -236,7 +236,7 @@ type measurement struct {
 
 	tasks     []*task
 	lines     []line
-	read, fma map[place]*task // of the machine itself; absent if the path has no probe
+	read, fma map[place]*task // tasks that measure the machine itself; absent if the path has no probe
 }
 
 // place is the combination of a path and a number of threads to measure.
@@ -245,7 +245,7 @@ type place struct {
 	threads int
 }
 
-// line is a kernel at a place, timed over rows in the cache and over rows in memory.
+// line is a kernel at a place, timed for rows in the cache and for rows in memory.
 type line struct {
 	k kernel
 	place
@@ -258,7 +258,7 @@ func (m *measurement) add(entries int, do func() error) *task {
 	return t
 }
 
-// plan adds the tasks for a place: the machine's own speed, and every kernel.
+// plan adds the tasks for a place, which are the machine's own speed and every kernel.
 func (m *measurement) plan(at place) error {
 	d, o, v, th := m.data, &m.o, m.v, at.threads
 	if p := findProbe(at.path); p.read != nil {
@@ -276,7 +276,7 @@ func (m *measurement) plan(at place) error {
 		if err != nil {
 			return err
 		}
-		times := max(16, o.MiB<<14/v) // about 2 ms, so that a cold first call matters little
+		times := max(16, o.MiB<<14/v) // about 2 ms, so that a cold first call hardly matters
 		l.cached = m.add(times*v*th, spread(th, th, d.repeat(one, k, times)))
 		m.lines = append(m.lines, l)
 	}
@@ -304,7 +304,7 @@ func (m *measurement) time(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// floors reports the throughput of the machine itself.
+// floors reports the machine's own throughput.
 func (m *measurement) floors() {
 	for _, path := range m.rep.Paths {
 		for _, th := range m.o.Threads {
@@ -381,7 +381,7 @@ func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 		b, out := one.batch(k, 1)
 		for range n {
 			if _, err := j.Run(b, out); err != nil {
-				panic(err) // cannot fail: the shapes were made here
+				panic(err) // cannot fail, because the shapes were made here
 			}
 		}
 	}
@@ -406,7 +406,7 @@ func spread(threads, n int, f func(i int)) func() error {
 	}
 }
 
-// probe has the functions that measure a path's floors; they are nil if the path's floors can't be measured.
+// probe holds the functions that measure a path's floors. They are nil if the path's floors can't be measured.
 type probe struct {
 	read func(s, t []float32)
 	fma  func(n int) // n vector instructions

@@ -1,8 +1,8 @@
 // Package kernelbench measures the kernels on the current machine against floors measured in the same run: how fast a
-// core can multiply and add, and what memory can deliver to two streams. On a shared machine absolute times mean
-// little, but ratios of interleaved measurements are reliable. Optionally torch is measured too, in the fastest of
-// several forms that torch.compile fuses, in a process of its own whose rounds are interleaved with ours and whose
-// allocator keeps its memory: by default most of torch's time goes into page faults.
+// core can multiply and add, and how fast memory can deliver two streams. On a shared machine absolute times mean
+// little, but ratios of interleaved measurements are reliable. Optionally it also measures torch, in the fastest of
+// several forms that torch.compile fuses. Torch runs in its own process, whose rounds are interleaved with ours, and
+// its allocator is set to keep its memory, because by default most of torch's time goes into page faults.
 //
 // # Where the time goes
 //
@@ -11,21 +11,21 @@
 // thread.
 //
 // The forward kernel (0.34 cached, 0.37 from memory) is bound by its 51 vector instructions per 16 entries, not by
-// memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have units of their own. The
-// rest is an exp2 per side for the sums, one for the larger of the two, and the seven-term polynomial. Gradients (0.56,
-// from memory 0.61) need the third pass; their bytes bypass the caches when written, which saves 10 % over ordinary
-// stores for a row of 32000 and 6 % at 151936.
+// memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have their own units. The rest
+// is an exp2 per side for the sums, one for the larger of the two, and the seven-term polynomial. Gradients (0.56, from
+// memory 0.61) need the third pass. Their bytes bypass the caches when written, which saves 10 % over ordinary stores
+// for a row of 32000 and 6 % at 151936.
 //
-// Prefetching the next row gains 1.4x on that machine. Prefetching into L1 instead of L2 makes no difference; into L3
-// only, it is 5 % slower; without it, reading is bound by latency. With small pages (4 KiB) times from memory are 3 to
-// 6 % longer because of the address translations of prefetches.
+// Prefetching the next row gains 1.4x on that machine. Prefetching into L1 instead of L2 doesn't make a difference;
+// prefetching only into L3 is 5 % slower; without prefetching, reading is bound by latency. With small pages (4 KiB),
+// times from memory are 3 to 6 % longer because of the address translations for prefetches.
 //
-// Two threads are 1.8 to 2.0 times as fast, except for one-pass KL, which a single thread already reads at 0.8 of what
-// memory delivers: two threads reach its limit (1.4 times).
+// Two threads are 1.8 to 2.0 times as fast, except for one-pass KL, which a single thread already reads at 0.8 of
+// memory's throughput. Two threads reach its limit (1.4 times).
 //
-// AVX2 (0.89; general beta 1.10) takes about three times as many instructions per entry: its vectors are half as wide,
-// and a table lookup takes more than one instruction. Its general table has 8 segments on each side of 0, found from
-// the exponent of 1+|D|: two permutes and a blend per coefficient. With 32 narrower segments, selected by four permutes
-// and three blends, it was 1.5 times as slow. The same table on AVX-512 would fit in one register per coefficient, but
-// there a lookup already is a single instruction.
+// AVX2 (0.89; general beta 1.10) takes about three times as many instructions per entry, because its vectors are half
+// as wide and a table lookup takes more than one instruction. Its general table has 8 segments on each side of 0, found
+// from the exponent of 1+|D|, with two permutes and a blend per coefficient. With 32 narrower segments, selected by
+// four permutes and three blends, it was 1.5 times as slow. The same table on AVX-512 would fit in one register per
+// coefficient, but there a lookup is already a single instruction.
 package kernelbench

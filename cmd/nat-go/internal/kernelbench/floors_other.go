@@ -4,5 +4,5 @@ package kernelbench
 
 var instructions map[string]map[string]float64
 
-// findProbe returns no probe: floors are measured on amd64 only.
+// findProbe returns an empty probe, because floors are measured only on amd64.
 func findProbe(string) probe { return probe{} }

@@ -29,8 +29,8 @@ type point struct {
 	dtype kernels.DType
 }
 
-// grid returns points that differ in everything that a kernel's time may depend on: the distance between the sides,
-// their confidence, and the options.
+// grid returns points that differ in everything that a kernel's time may depend on, namely the distance between the
+// sides, their confidence, and the options.
 func grid() []point {
 	moved2 := moved(2)
 	out := []point{
@@ -69,7 +69,7 @@ func unrelated(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) { normal(r, s, sd); normal(r, t, sd) }
 }
 
-// moved fills in a student, and a teacher whose logits differ from the student's by noise of deviation sd.
+// moved fills in a student, and a teacher whose logits differ from the student's by noise with standard deviation sd.
 func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 3)
@@ -122,7 +122,7 @@ type Point struct {
 	Vocab    int     `json:"vocab"`
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
-	Slow     float64 `json:"float64_share"` // of a gradient's rows, on the float64 path
+	Slow     float64 `json:"float64_share"` // share of a gradient's rows on the float64 path
 	// Time of the fastest compiled form of torch on the same arrays, divided by ours; 0 means not measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
@@ -216,8 +216,8 @@ func (g *gridPoint) measure(
 	return ctx.Err()
 }
 
-// timeRun times a run whose arrays are in the caches, as torch's form has them, which also runs before it is timed.
-// slow is the share of rows on the float64 path.
+// timeRun times a run after an untimed one, so that its arrays are in the caches. Torch is timed in the same way. slow
+// is the share of rows on the float64 path.
 func timeRun(j *kernels.JSD, b *kernels.Batch, out *kernels.Output) (took time.Duration, slow float64, err error) {
 	for range 2 {
 		began := processorTime()
@@ -238,7 +238,7 @@ func middle(x []float64) float64 {
 	return slices.Sorted(slices.Values(x))[len(x)/2]
 }
 
-// matrix holds rows in a type; halves are truncated.
+// matrix converts rows to a type; halves are truncated.
 func matrix(x []float32, d kernels.DType, rows, v int) kernels.Matrix {
 	if d == kernels.Float32 {
 		return kernels.F32Matrix(x, rows, v)

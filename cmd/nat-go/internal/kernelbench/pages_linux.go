@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// large allocates n numbers on large pages, if the system has them, since the cost of small pages is not the kernel's.
-// The memory stays allocated until the process ends.
+// large allocates n numbers on large pages, if the system has them, because the cost of small pages isn't due to the
+// kernel. The memory remains allocated until the process ends.
 func large[T any](n int) []T {
 	var z T
 	const page = 2 << 20

@@ -16,9 +16,9 @@ import (
 //go:embed torch.py
 var torchScript string
 
-// torch is a Python process that computes the same losses on request, with the fastest of several forms that
-// torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is set to keep
-// memory: by default most of torch's time goes into page faults, which would flatter us.
+// torch is a Python process that computes the same losses on request, in the fastest of several forms that
+// torch.compile fuses, so that its rounds can be interleaved with ours. Its allocator is set to keep memory, because by
+// default most of torch's time goes into page faults, which would make our kernels look better.
 type torch struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
@@ -52,7 +52,7 @@ func startTorch(ctx context.Context, python string, v, rows int) (*torch, error)
 	return t, nil
 }
 
-// errNotCompiled means that this torch can't compile: it is too old, or there is no C++ compiler.
+// errNotCompiled means that this torch can't compile, because it is too old or the machine lacks a C++ compiler.
 var errNotCompiled = errors.New("torch.compile doesn't work here")
 
 // seconds returns the processor time of the fastest compiled form with one thread.

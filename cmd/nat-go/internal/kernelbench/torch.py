@@ -1,8 +1,9 @@
-"""torch, for `nat-go bench kernels --torch`: a generalised JSD as trainers write it, and as torch.compile fuses it best.
+"""torch, for `nat-go bench kernels --torch`: a generalised JSD as trainers write it, and as torch.compile fuses
+it best.
 
-usage: torch.py V ROWS; then a line "time forward|backward BETA THREADS" each, answered by "ok SECONDS" of the fastest of FORMS, found when
-it is first asked for, or "load FILE", which replaces the logits, answered by "ok". "no REASON" where torch can't compile. Ends with its
-input.
+usage: torch.py V ROWS, then lines on standard input. "time forward|backward BETA THREADS" is answered by "ok SECONDS"
+for the fastest of FORMS, found when it is first asked for, or by "no REASON" where torch can't compile. "load FILE"
+replaces the logits and is answered by "ok". Ends when its input does.
 """
 import sys
 import time
@@ -37,7 +38,7 @@ def log_softmaxes(z, t, beta):
 
 
 def normalizers(z, t, beta):
-    """The normalisers apart, so that all else is one pass over the logits."""
+    """The normalisers separately, so that everything else is one pass over the logits."""
     d = (t - t.logsumexp(-1, keepdim=True)) - (z - z.logsumexp(-1, keepdim=True))
     q = (z - z.logsumexp(-1, keepdim=True)).exp()
     if beta == 0:
@@ -48,7 +49,7 @@ def normalizers(z, t, beta):
 
 
 def differences(z, t, beta):
-    """The mixture as a softplus of the difference: no probability but the student's and the teacher's."""
+    """The mixture as a softplus of the difference, with only the student's and the teacher's probabilities."""
     a, b = z - z.logsumexp(-1, keepdim=True), t - t.logsumexp(-1, keepdim=True)
     if beta == 0:
         return (b.exp() * (b - a)).sum(-1)
@@ -94,7 +95,7 @@ def candidates(what):
 
 
 def runner(what, form, beta):
-    """One call of a form. A closure of its own: one made in choose's loop would run the loop's last form."""
+    """Returns a function that calls a form once. A closure made in choose's loop would run the loop's last form."""
     def run():
         with torch.set_grad_enabled(what != "forward"):
             return form(student, teacher, beta)
@@ -102,7 +103,7 @@ def runner(what, form, beta):
 
 
 def choose(what, beta):
-    """The fastest compiled form of a task by the best of three runs; each is compiled and run twice before."""
+    """The fastest compiled form for a task by the best of three runs; each is first compiled and run twice."""
     times, expected = {}, trainer(student, teacher, beta)
     for name, form in candidates(what).items():
         run = runner(what, form, beta)
@@ -117,7 +118,7 @@ def choose(what, beta):
 
 
 def seconds(run):
-    """Processor time of the one thread, which others on the machine hardly change; of several, the wall's."""
+    """Processor time for a single thread, which other processes hardly affect; wall time for several."""
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
     start = clock()
     run()

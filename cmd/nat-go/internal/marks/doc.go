@@ -1,6 +1,6 @@
-// Package marks stores a user's decisions on records: approve, reject, a note. `nat-go view` writes marks next to a
+// Package marks stores a user's decisions on records: approve, reject, or a note. `nat-go view` writes marks next to a
 // run, and `dataset.marks` makes a later run omit the rejected records.
 //
-// A record is identified by the hash of its content, so a mark applies in every run that has the record, whatever its
-// number. The later of two marks on a record wins.
+// A record is identified by the hash of its content, so a mark applies in every run that contains the record,
+// regardless of the record's number. The later of two marks on a record wins.
 package marks

@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Mark is a user's decision on a record; it is a line in a marks file.
+// Mark is a user's decision on a record. It is a line in a marks file.
 type Mark struct {
 	Record string `json:"record"`         // hash of the record's content, 32 hex digits
 	Mark   string `json:"mark"`           // Approve or Reject; empty means only a note
@@ -142,8 +142,8 @@ func (m *File) write() error {
 // lockPatience is the maximum time that Put waits while other programs write their marks. Each takes milliseconds.
 const lockPatience = 30 * time.Second
 
-// lockFolder locks the folder of a file of marks, so that no other view writes between reading the file and replacing
-// it. The file itself can't be locked: it is replaced, and may not exist yet. Closing the folder unlocks it.
+// lockFolder locks the folder of a marks file, so that no other view writes between reading the file and replacing it.
+// The file itself can't be locked, because it is replaced and may not exist yet. Closing the folder unlocks it.
 func lockFolder(path string) (*os.File, error) {
 	path, err := durable.Linked(path) // links are followed when the file is written
 	if err != nil {
@@ -166,7 +166,7 @@ func lockFolder(path string) (*os.File, error) {
 	}
 }
 
-// reread reads the file again, because another view of the run may have set marks since.
+// reread rereads the file, because another view of the run may have set marks since it was read.
 func (m *File) reread() error {
 	now, err := Read(m.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -180,7 +180,7 @@ func (m *File) reread() error {
 	return nil
 }
 
-// Get returns the mark of a record, by the hash of its content.
+// Get returns a record's mark, given the hash of the record's content.
 func (m *File) Get(content [16]byte) (Mark, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -188,7 +188,7 @@ func (m *File) Get(content [16]byte) (Mark, bool) {
 	return mark, ok
 }
 
-// Key returns the hash of a record's content as Mark.Record spells it.
+// Key returns the hash of a record's content in the form used by Mark.Record.
 func Key(content [16]byte) string { return hex.EncodeToString(content[:]) }
 
 // All returns the marks in the order in which the records were first marked.

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Default limits on the length of a frame to nat-go, and on the number of its objects and lists.
+// Default limits on the length of a frame to nat-go, and on the number of objects and lists in it.
 const (
 	defaultRequestBytes   = 64 << 20
 	defaultRequestObjects = 400_000
@@ -23,11 +23,11 @@ const (
 	failed      = "failed"       // the batch couldn't be made
 )
 
-// Error explains why a frame got no batch.
+// Error explains why a frame was answered without a batch.
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Where   string `json:"where,omitempty"` // place in the frame: "traces", "/collator/teacher"
+	Where   string `json:"where,omitempty"` // location in the frame: "traces", "/collator/teacher"
 }
 
 func (e *Error) Error() string {
@@ -41,8 +41,8 @@ func problem(code, where, format string, a ...any) *Error {
 	return &Error{Code: code, Where: where, Message: fmt.Sprintf(format, a...)}
 }
 
-// readFrame reads a frame of at most limit bytes; a longer one is read to its end and discarded. The error is io.EOF
-// between two frames, an *Error for a frame that is too long, and final otherwise.
+// readFrame reads a frame of at most limit bytes. A longer frame is read to its end and discarded. The error is io.EOF
+// between two frames, and an *Error for a frame that is too long. Reading can't continue after any other error.
 func readFrame(in io.Reader, limit int64) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {
@@ -59,7 +59,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		return nil, problem(tooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
-	// The buffer grows as bytes arrive: a stated length alone takes no memory.
+	// The buffer grows as bytes arrive, so a large length by itself doesn't take memory.
 	var frame bytes.Buffer
 	if got, err := io.CopyN(&frame, in, n); err != nil {
 		return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)

@@ -40,24 +40,24 @@ func (v *Service) Close() {
 	v.tokenizer.Close()
 }
 
-// Answer is the head that answers a request; the tensors are its body: with several channels, each name is preceded by
-// its channel and a dot, and in the composer layout that layout's own names are used.
+// Answer is the head that answers a request; the body contains the tensors. With several channels, each name is
+// preceded by its channel and a dot. In the composer layout, that layout's own names are used.
 type Answer struct {
 	ID       int64            `json:"id"`
 	Channels []Made           `json:"channels"`       // that have rows
 	Books    []ledger.Account `json:"books"`          // counts of inputs, outputs, and drops by reason
 	Drops    []ledger.Drop    `json:"drops"`          // the first maxDrops drops
-	LeftOut  int64            `json:"drops_left_out"` // units dropped beyond these
+	LeftOut  int64            `json:"drops_left_out"` // number of dropped units beyond these
 }
 
 // Made describes a channel's batch.
 type Made struct {
 	Channel  string       `json:"channel"`
 	Rows     int          `json:"rows"`
-	Tokens   int64        `json:"tokens"`   // without padding, all sides
+	Tokens   int64        `json:"tokens"`   // on all sides, without padding
 	Active   int64        `json:"n_active"` // tokens in the loss
 	Rollouts []string     `json:"rollouts"` // indexed by row_rollout
-	Examples []string     `json:"examples"` // ids of traces, indexed by row_example
+	Examples []string     `json:"examples"` // trace ids, indexed by row_example
 	Sites    []batch.Site `json:"sites,omitempty"`
 }
 
@@ -81,7 +81,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		if bad, ok := errors.AsType[*Error](err); ok {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
-		if err == io.EOF || ctx.Err() != nil { // there will be no requests
+		if err == io.EOF || ctx.Err() != nil { // no requests will follow
 			return nil
 		}
 		return err
@@ -142,7 +142,7 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 	if err == nil {
 		return send(ctx, out, a, body)
 	}
-	if ctx.Err() != nil { // which may be the cause
+	if ctx.Err() != nil { // the context may be the cause
 		return nil
 	}
 	bad := failure{ID: a.ID}
@@ -155,8 +155,8 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 // endOfAnswer is the time limit for completing an answer once the context is done.
 const endOfAnswer = 2 * time.Second
 
-// send writes a frame. If the context ends during a write, send completes the frame if the reader accepts it in time,
-// because a partial frame would be useless; a write that is still blocked after that ends with the program.
+// send writes a frame. If the context ends during a write, send still completes the frame if the reader accepts it in
+// time, because a partial frame would be useless. A write that remains blocked after that ends with the program.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
 	go func() { written <- writeFrame(out, head, body) }() // wait: room for one
@@ -173,7 +173,7 @@ func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	}
 }
 
-// begin reads the settings and opens the files that they name. A read that is blocked when the context ends stays
+// begin reads the settings and opens the files that they name. A read that is blocked when the context ends remains
 // blocked until the input ends.
 func begin(ctx context.Context, in io.Reader) (*Service, error) {
 	type read struct {
@@ -204,7 +204,7 @@ func (v *Service) ready() Ready {
 	return r
 }
 
-// answer makes the batches of a request: {"id": 1, "traces": [...]}. The next call overwrites the bytes that it
+// answer makes the batches for a request, {"id": 1, "traces": [...]}. The next call overwrites the bytes that it
 // returns.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
 	maxObjects := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
@@ -322,8 +322,8 @@ func (v *Service) build(
 	return out, nil
 }
 
-// tasks groups examples by task; an example without a task has a group of its own. A trace without a model counts as
-// sampled by the model to be trained.
+// tasks groups examples by task. An example without a task has its own group. A trace without a model counts as sampled
+// by the model to be trained.
 func (v *Service) tasks(examples []*ttc.Example) (out []*ttc.Group) {
 	by := map[string]*ttc.Group{}
 	for _, ex := range examples {

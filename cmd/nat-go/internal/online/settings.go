@@ -28,7 +28,7 @@ type Settings struct {
 	Tokenizer string `json:"tokenizer"`
 	// Channels lists the channels to make from the traces: rl, sdpo, dpo, sft.
 	Channels []string `json:"channels"`
-	// Collator is the section `collator` of a configuration, Source the settings of the source `traces`, and Builders
+	// Collator is the `collator` section of a configuration, Source the settings of the source `traces`, and Builders
 	// the settings of the channels' builders. Each has the same defaults as in a configuration, except that
 	// batch_tokens, which bounds the answer, defaults to defaultTokens.
 	Collator map[string]any            `json:"collator"`
@@ -46,11 +46,11 @@ type Settings struct {
 // defaultTokens is the default of batch_tokens, the maximum number of tokens in a channel's batch, including padding.
 const defaultTokens = 4 << 20
 
-// ownPolicy is the model of traces that don't name one, if collator.policy doesn't name it: a training loop passes in
-// samples of the model being trained.
+// ownPolicy is the model assumed for traces that don't name one, if collator.policy doesn't either, because a training
+// loop passes in samples of the model being trained.
 const ownPolicy = "policy"
 
-// builderOf maps channels to the builders of their records.
+// builderOf maps channels to the builders that make their records.
 var builderOf = map[string]string{
 	"rl": "grpo_traj_builder", "sdpo": "sdpo_traj_builder", "dpo": "dpo_traj_builder", "sft": "sft_traj_builder",
 }
@@ -63,7 +63,7 @@ type Ready struct {
 	VocabSize int64  `json:"vocab_size"`
 }
 
-// Limits on the first frame: its bytes, and its objects and lists.
+// Limits on the first frame, in bytes and in objects and lists.
 const (
 	maxSettings       = 4 << 20
 	maxSettingObjects = 100_000
@@ -109,7 +109,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 	return s, nil
 }
 
-// configuration returns the settings as the configuration of a run.
+// configuration converts the settings to a run's configuration.
 func (s *Settings) configuration() (*config.Config, error) {
 	block := func(typ string, settings map[string]any) map[string]any {
 		out := map[string]any{"_type": typ}

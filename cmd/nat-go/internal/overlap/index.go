@@ -9,7 +9,7 @@ import (
 // maxGrams is the maximum number of runs of words that an index holds, in a table of at most 128 MiB.
 const maxGrams = 4 << 20
 
-// Index holds the runs of words of benchmarks. Call Add for all benchmarks, then Count for all examples, then Find.
+// Index holds the benchmarks' runs of words. Call Add for all benchmarks, then Count for all examples, then Find.
 type Index struct {
 	OneIn uint64 // the index holds one run in this many; a power of two
 
@@ -19,7 +19,7 @@ type Index struct {
 	limit  int
 	places []Place
 
-	tallies  [][numRoles]tally // of runs that occur
+	tallies  [][numRoles]tally // for runs that occur
 	examples uint32
 	task     uint32 // of the current example
 }
@@ -27,16 +27,16 @@ type Index struct {
 type slot struct {
 	gram  uint64 // 0 if the slot is free
 	place uint32
-	tally uint32 // number of its tally, from 1
+	tally uint32 // number of the run's tally, starting at 1
 }
 
-// Place is the location of a text in a benchmark.
+// Place is a text's location in a benchmark.
 type Place struct {
 	File string
 	Line int64 // in a table, the row
 }
 
-// Role says who speaks.
+// Role identifies the speaker.
 type Role uint8
 
 const (
@@ -47,7 +47,7 @@ const (
 	numRoles
 )
 
-// RoleOf returns the role of a message.
+// RoleOf returns the role that a message's role name refers to.
 func RoleOf(name string) Role {
 	switch name {
 	case "system", "developer":
@@ -60,7 +60,7 @@ func RoleOf(name string) Role {
 	return tool
 }
 
-// tally counts the examples in which a run occurs in messages of a role.
+// tally counts the examples in which a run occurs in messages with a given role.
 type tally struct {
 	examples, last uint32
 	tasks          [3]uint32 // hashes of the first tasks; 0 if there were fewer
@@ -69,7 +69,7 @@ type tally struct {
 // Overlap describes consecutive words of a text that occur in a benchmark.
 type Overlap struct {
 	Place Place
-	Words string // as the text has them
+	Words string // as they appear in the text
 }
 
 // NewIndex returns an empty index.
@@ -77,7 +77,7 @@ func NewIndex() *Index { return newIndex(maxGrams) }
 
 func newIndex(limit int) *Index { return &Index{OneIn: 1, limit: limit, slots: make([]slot, 1024)} }
 
-// Grams returns the number of runs of words that it holds.
+// Grams returns the number of runs of words in the index.
 func (x *Index) Grams() int { return x.grams }
 
 // Add adds a text of a benchmark.
@@ -131,8 +131,8 @@ func (x *Index) rehash(size int) {
 	}
 }
 
-// held calls found for the runs of a text that the index holds. A filter of at least 8 bits per run in the index avoids
-// most of the table's cache misses.
+// held calls found for each run in a text that the index holds. A filter with at least 8 bits per run in the index
+// avoids most of the table's cache misses.
 func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	if x.filter == nil {
 		x.filter = make([]uint64, len(x.slots)/16)
@@ -163,19 +163,19 @@ func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	}
 }
 
-// bits returns the place of a run in the filter: three bits of a word, since one alone would be set for about a tenth
-// of the runs that the index doesn't hold.
+// bits returns a run's position in the filter. It consists of three bits in a word, because a single bit would be set
+// for about a tenth of the runs that the index doesn't hold.
 func (x *Index) bits(gram uint64) (word, bits uint64) {
 	return gram >> 14 & uint64(len(x.filter)-1), 1<<(gram>>8&63) | 1<<(gram>>46&63) | 1<<(gram>>58)
 }
 
-// Example begins the next example that is counted, given its task.
+// Example begins the next example to be counted, given its task.
 func (x *Index) Example(task uint64) {
 	x.examples++
 	x.task = uint32(task) | 1
 }
 
-// Count counts the runs of a text of the current example.
+// Count counts the runs in a text from the current example.
 func (x *Index) Count(of Role, text string) {
 	x.held(text, func(s *slot, _, _ int) {
 		if s.tally == 0 {
@@ -213,7 +213,7 @@ func (x *Index) Common() (n int) {
 	return n
 }
 
-// Find returns the longest overlap of a text with one text of a benchmark.
+// Find returns a text's longest overlap with a single benchmark text.
 func (x *Index) Find(text string) (longest Overlap, found bool) {
 	var now, best struct {
 		from, to int

@@ -23,8 +23,8 @@ const (
 	maxParagraph = 1 << 20
 )
 
-// Read adds the texts of a file: every text value of JSON or of a table, and every line and every paragraph of other
-// files. A file named .txt always counts as lines.
+// Read adds the texts in a file: every string in JSON or in a table, and every line and every paragraph in other files.
+// A file named .txt is always read as lines.
 func (x *Index) Read(ctx context.Context, path string) error {
 	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line has commas or a bracket
 		in, err := durable.Open(path)
@@ -68,7 +68,7 @@ func (x *Index) values(in io.Reader, path string) error {
 	}
 }
 
-// Texts calls f for each text in a JSON value.
+// Texts calls f for each string in a JSON value.
 func Texts(v json.Raw, f func(text string)) {
 	switch v.Kind() {
 	case json.String:
@@ -85,7 +85,7 @@ func Texts(v json.Raw, f func(text string)) {
 	}
 }
 
-// lines adds lines, and the paragraphs that they are parts of. The place of a run within a line is the line.
+// lines adds lines, and the paragraphs that they belong to. The place of a run within a line is that line.
 func (x *Index) lines(in io.Reader, path string) error {
 	var paragraph []byte
 	at, first := Place{File: path}, int64(1)

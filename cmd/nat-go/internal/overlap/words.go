@@ -9,12 +9,12 @@ import (
 const (
 	// runLength is the number of words in a run, a gram.
 	runLength = 13
-	// minLetters is the minimum number of letters and digits for a text of fewer words to count as a whole: "42" and
+	// minLetters is the minimum number of letters and digits for a shorter text to count as a whole, because "42" and
 	// "thanks" may occur anywhere.
 	minLetters = 10
 )
 
-// kinds maps an ASCII character to its letter in lower case, its digit, or one of the kinds below.
+// kinds maps an ASCII character to its lower-case letter, its digit, or one of the kinds below.
 var kinds = func() (k [256]byte) {
 	for c := range k {
 		switch {
@@ -54,7 +54,7 @@ func mix(h uint64) uint64 {
 	return h ^ h>>32 | 1
 }
 
-// gram is the hash of a run of words, or of a whole text that is shorter, and its place in the text.
+// gram is the hash of a run of words, or of a whole text that is shorter, with its position in the text.
 type gram struct {
 	hash     uint64
 	from, to int
@@ -69,7 +69,7 @@ type scanner struct {
 
 	from    int // of the current word; -1 between words
 	hash    uint64
-	rolling uint64 // of the last words
+	rolling uint64 // hash of the last words
 	hashes  [16]uint64
 	starts  [16]int
 	batch   [128]gram

@@ -2,7 +2,7 @@
 //
 // A plugin is found by its path or Python module in the configuration, else as nat-go-builder-NAME or NAME in the
 // user's plugin folder (~/.config/nat-go/plugins), else as nat-go-builder-NAME on PATH. The lock file is next to the
-// configuration: name, version, checksum for each platform, protocol, a digest of the builders and their settings, and
-// the settings' schemas, so that `validate` need not start locked plugins. A plugin that doesn't match the lock is
-// refused; the error says how to accept it.
+// configuration. It records each plugin's name, version, checksum for each platform, protocol, a digest of the builders
+// and their settings, and the settings' schemas, so that `validate` doesn't have to start locked plugins. A plugin that
+// doesn't match the lock is refused, with an error that explains how to accept it.
 package plugins

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// prefix is the prefix of the file names of plugins on PATH. In the plugin folder, names may lack it.
+// prefix is the file name prefix of plugins on PATH. In the plugin folder, names may lack it.
 const prefix = "nat-go-builder-"
 
 // Found is a plugin's program.
@@ -39,7 +39,7 @@ func userFolder() (string, error) {
 	return filepath.Join(dir, "nat-go", "plugins"), err
 }
 
-// Find returns a plugin's program: path if it is given, otherwise by name.
+// Find returns a plugin's program, which is path if given and otherwise found by name.
 func Find(name, path string) (Found, error) {
 	if path != "" {
 		return Found{Name: name, Path: path, Via: "config"}, nil
@@ -79,8 +79,8 @@ func Locate(c config.Plugin) (Found, error) {
 	return found, nil
 }
 
-// Sums returns the checksums that identify a plugin: of its program and the files next to it that belong to it, or of
-// its Python package and the package's files.
+// Sums returns the checksums that identify a plugin. They cover its program and the files next to it that belong to it,
+// or its Python package and the package's files.
 func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]string, err error) {
 	if spec.Module != "" {
 		return spec.ModuleFiles(ctx)

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Groups reads up to limit examples of a file (0 means all) as `nat-go run` does, with the same sources and their
+// Groups reads up to limit examples from a file (0 means all) as `nat-go run` does, with the same sources and their
 // defaults, and groups them as a builder requires. It also returns the source's drops.
 func Groups(
 	ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, limit int,

@@ -42,10 +42,11 @@ type Entry struct {
 
 const lockVersion = 1
 
-// maxLock is the maximum size of a lock file: an entry has a few KiB, with the schemas of its builders.
+// maxLock is the maximum size of a lock file. An entry is a few KiB, including its builders' schemas.
 const maxLock = 16 << 20
 
-// platformOf returns the key under which a plugin's checksums are stored: a Python package is the same everywhere.
+// platformOf returns the key under which a plugin's checksums are stored. A Python package is the same on every
+// platform.
 func platformOf(spec host.Spec) string {
 	if spec.Module != "" {
 		return "python"
@@ -53,7 +54,7 @@ func platformOf(spec host.Spec) string {
 	return runtime.GOOS + "/" + runtime.GOARCH
 }
 
-// ReadLock reads the lock file of a folder; a missing one is empty.
+// ReadLock reads the lock file in a folder. It returns an empty Lock if the file is missing.
 func ReadLock(dir string) (*Lock, error) {
 	l := &Lock{Version: lockVersion, Plugins: map[string]*Entry{}, path: filepath.Join(dir, lockFile)}
 	text, err := durable.ReadFile(l.path, maxLock)
@@ -87,7 +88,7 @@ func ReadLock(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// check refuses an entry without checksums, or with malformed ones, which no file would match.
+// check returns an error for an entry without checksums, or with malformed ones, which would never match a file.
 func (e *Entry) check() error {
 	if len(e.SHA256) == 0 {
 		return errors.New("has no sha256")
@@ -117,7 +118,7 @@ func (l *Lock) Write() error {
 // Path returns the path of the lock file.
 func (l *Lock) Path() string { return l.path }
 
-// pin gives a plugin the checksums that it is locked with, if it is locked.
+// pin sets the checksums that a plugin is locked with, if it is locked.
 func (l *Lock) pin(spec *host.Spec) error {
 	if l == nil || l.Plugins[spec.Name] == nil {
 		return nil

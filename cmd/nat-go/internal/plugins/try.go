@@ -33,7 +33,7 @@ func Print(w io.Writer, r host.Result) error {
 	return nil
 }
 
-// Refused returns the reason that a run would drop a record that a builder made from a group, or "" if it would not.
+// Refused returns the reason why a run would drop a record that a builder made from a group, or "" if it would not.
 func Refused(g *ttc.Group, rec builders.Record) (reason ledger.Reason, detail string) {
 	r, err := builders.ResolveRecord(g, rec)
 	if err != nil {
@@ -81,7 +81,7 @@ func (p printer) record(r builders.Record) error {
 	return p.print(out)
 }
 
-// show returns a text, or messages with their roles and texts.
+// show returns the text, or the messages with their roles and texts.
 func (p printer) show(c builders.Content) any {
 	passage, err := builders.Resolve(p.g, c)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Access reads the groups of a log in any order, by the offsets of their frames. It is safe for concurrent use.
+// Access reads a log's groups in any order, by the offsets of their frames. It is safe for concurrent use.
 type Access struct {
 	file *os.File
 	size int64

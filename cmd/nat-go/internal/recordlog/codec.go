@@ -11,10 +11,12 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// codec writes a group's values to a frame or reads them from one. Its methods take pointers and do either, so that
-// each part of the encoding is described once. Values are varints, little-endian floats and length-prefixed bytes.
+// codec writes a group's values to a frame or reads them from one. Its methods take pointers and work in both
+// directions, so that each part of the encoding is described once. Values are varints, little-endian floats and
+// length-prefixed bytes.
 //
-// When it reads, the first error sticks. Strings and bytes share the frame's memory, except the names that kept copies.
+// When reading, the first error sticks. Strings and bytes share the frame's memory, except for names handled by kept,
+// which are copied.
 type codec struct {
 	buf   []byte
 	lists int64 // memory that the written lists will take when read back
@@ -22,13 +24,13 @@ type codec struct {
 	reading bool
 	at      int // the next position to read; reslicing buf for every value would be slower
 	err     error
-	room    *int64 // memory left for lists that are read
+	room    *int64 // memory left for lists being read
 
-	// The names of the last record's turn and score. Adjacent records mostly share them; repeated, they would be a
+	// The last record's turn name and score name. Adjacent records mostly share them, and repeating them would take a
 	// fifth of the log.
 	turn, score string
 
-	// When writing: the origins of the group, in order of first use, and their numbers.
+	// When writing: the group's origins, in order of first use, and their numbers.
 	used   []*builders.Origin
 	number map[*builders.Origin]uint64
 }
@@ -48,7 +50,7 @@ func (c *codec) fail() {
 	c.at = len(c.buf)
 }
 
-// left returns how many bytes have not been read.
+// left returns the number of unread bytes.
 func (c *codec) left() int { return len(c.buf) - c.at }
 
 func (c *codec) append(v uint64) { c.buf = binary.AppendUvarint(c.buf, v) }
@@ -67,7 +69,7 @@ func (c *codec) next() uint64 {
 	return v
 }
 
-// take reads n bytes. It fails and returns nil if fewer are left.
+// take reads n bytes. If fewer are left, it fails and returns nil.
 func (c *codec) take(n uint64) []byte {
 	if n > uint64(c.left()) {
 		c.fail()
@@ -151,8 +153,8 @@ func (c *codec) string(s *string) {
 	c.buf = append(c.buf, *s...)
 }
 
-// kept codes a name that outlives the group's memory, because the books refer to it. It is copied only if it differs
-// from the name that an earlier group left in s; it rarely does.
+// kept codes a name that outlives the group's memory, because the books refer to it. The name is copied only if it
+// differs from the one that an earlier group left in s, which is rare.
 func (c *codec) kept(s *string) {
 	now := *s
 	if c.string(&now); *s != now {
@@ -160,7 +162,7 @@ func (c *codec) kept(s *string) {
 	}
 }
 
-// same codes a string that usually equals the last one, as 0 if it does.
+// same codes a string that usually equals the previous one. It is coded as 0 if it does.
 func (c *codec) same(s, last *string) {
 	switch {
 	case c.reading:
@@ -193,8 +195,8 @@ func raw[B ~[]byte](c *codec, b *B) {
 	}
 }
 
-// list codes the length of a list, and returns its entries, for the caller to code each: the entries to write, or zero
-// values to read into. A list that is read is nil if it is empty.
+// list codes the length of a list, and returns the entries for the caller to code. They are either the entries to
+// write, or zero values to read into. When reading, an empty list is nil.
 func list[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = nil
@@ -213,7 +215,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is list, but entries are read into the memory of the previous list, and may still have its values.
+// reused is like list, but reads the entries into the previous list's memory, so they may still contain its values.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]
@@ -221,9 +223,9 @@ func reused[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// length codes the length of a list of E. A length that is read must not exceed the number of unread bytes, as each
-// entry takes at least one. Since an entry may take hundreds of bytes in memory, length also fails if all lists of the
-// frame together would take more than c.room.
+// length codes the length of a list of E. When reading, the length must not exceed the number of unread bytes, because
+// each entry takes at least one. Since an entry may take hundreds of bytes in memory, length also fails if all lists in
+// the frame together would take more than c.room.
 func length[E any](c *codec, n int) int {
 	var entry E
 	if !c.reading {
@@ -246,8 +248,8 @@ func length[E any](c *codec, n int) int {
 
 var errLists = errors.New("lists of a frame are too large")
 
-// roomPerByte bounds the memory of a frame's lists, per byte of the frame. In the frames of a run, a node or a
-// preference with nothing but its scores takes the most: some thirty times its bytes.
+// roomPerByte bounds the memory of a frame's lists, per byte of the frame. In a run's frames, a node or a preference
+// with only its scores takes the most, which is about thirty times its bytes.
 const roomPerByte = 64
 
 // listsIn returns how much memory the lists of a frame of n bytes may take.

@@ -25,7 +25,7 @@ type textHashes struct {
 	known           bool
 }
 
-// begin forgets the texts of the last group.
+// begin discards the hashes of the last group's texts.
 func (c *contexts) begin() { c.texts, c.known = c.texts[:0], false }
 
 // after returns the hash of a conversation that has tools but no messages yet.
@@ -61,10 +61,10 @@ func (c *contexts) of(ts texts, i int32) *textHashes {
 	return t
 }
 
-// Contexts appends, for each turn that record i trains, a hash of the turn and of everything that precedes it in the
-// record. For a preference, these are the turns of its chosen side, then of the rejected one. For a rollout, a hash of
-// its prompt comes first: of everything before the first turn that was sampled. For a state, the only hash is of its
-// whole conversation.
+// Contexts appends, for each turn that record i trains, a hash of the turn and everything that precedes it in the
+// record. For a preference, these are the turns on its chosen side, followed by those on the rejected side. For a
+// rollout, they are preceded by a hash of its prompt, which is everything before the first sampled turn. For a state,
+// the only hash covers its whole conversation.
 func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	r, s, c := &g.Records[i], g.sides[i], &g.contexts
 	root := c.after(r.Origin.Tools)
@@ -103,8 +103,8 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	return dst
 }
 
-// trainedIn returns, for each message of a demonstration, whether it is trained. It returns nil for records of other
-// kinds. Of a rollout or a distillation, all sampled messages count as trained.
+// trainedIn returns, for each message in a demonstration, whether it is trained. It returns nil for records of other
+// kinds. In a rollout or a distillation, all sampled messages count as trained.
 func trainedIn(r *builders.Resolved) []bool {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {
@@ -113,7 +113,7 @@ func trainedIn(r *builders.Resolved) []bool {
 	return d.Train.Turns(r.Messages.Nodes, d.Trained)
 }
 
-// side appends the hashes of the assistant's turns of one side of a preference.
+// side appends the hashes of the assistant turns on one side of a preference.
 func (c *contexts) side(ts texts, i int32, before ttc.History, dst []ttc.History) []ttc.History {
 	h := c.of(ts, i)
 	if ts[i].passage.IsText() {

@@ -76,15 +76,15 @@ const maxCounted = 1 << 48
 // maxRuns bounds the number of inputs, each of which takes memory.
 const maxRuns = 1 << 20
 
-// Bits for the optional fields that an origin has.
+// Bits for the optional fields of an origin.
 const (
 	knownSampling = 1 << iota
 	knownTopK
 	knownTruth = 1 << 6
 )
 
-// The positions of gaps and proofs in an origin's two bytes of bits: the lowest gaps share a byte with the fidelity,
-// the other gaps and the proofs share one with the bits of optional fields.
+// The positions of gaps and proofs in an origin's two bytes of bits. The lowest gaps share a byte with the fidelity.
+// The other gaps and the proofs share a byte with the bits for optional fields.
 const (
 	gapsShift     = 2
 	gapsInFirst   = 6
@@ -150,7 +150,7 @@ func (c *codec) origin(o *builders.Origin) {
 	c.string(&o.Builder)
 }
 
-// texts codes the texts. Each is written as text.raw, the bytes that are also hashed.
+// texts codes the texts. Each is written as text.raw, which is also the input for its hash.
 func (c *codec) texts(g *Group) error {
 	for i := range reused(c, (*[]text)(&g.texts)) {
 		t := &g.texts[i]
@@ -170,7 +170,7 @@ func (c *codec) texts(g *Group) error {
 	return nil
 }
 
-// preferenceRecord has the size in memory of a record of the most common kind, for length.
+// preferenceRecord has the size in memory of a preference, the most common kind of record. length uses it.
 type preferenceRecord struct {
 	_ builders.Preference
 	_ builders.Resolved
@@ -302,7 +302,7 @@ func (c *codec) side(i *int32, texts int) {
 // maskReasoning is the bit for masked reasoning in a demonstration's loss policy.
 const maskReasoning = 1 << 7
 
-// policy returns the loss policy of a demonstration as one byte.
+// policy returns a demonstration's loss policy as one byte.
 func policy(d *builders.Demonstration) byte {
 	if d.MaskReasoning {
 		return byte(d.Train) | maskReasoning
@@ -364,7 +364,7 @@ func (c *codec) drop(d *ledger.Drop) (err error) {
 	return nil
 }
 
-// change is a changed context of a record of the group.
+// change is a changed context in one of the group's records.
 type change struct {
 	record int
 	builders.Change
@@ -377,7 +377,7 @@ func (c *codec) change(x *change) {
 	natural(c, &x.Was)
 }
 
-// changes codes the contexts that differ from the recorded ones. Usually there are none, and nothing is written.
+// changes codes the contexts that differ from the recorded ones. If none do, as is usual, it writes nothing.
 func (c *codec) changes(g *Group) error {
 	var all []change
 	if !c.reading {

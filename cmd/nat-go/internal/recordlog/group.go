@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Group is a frame of the log: the output of all builders for one group. Everything in it is valid until the group is
-// passed to Reader.Reuse or Builder.Begin is called.
+// Group is a frame of the log, with the output of all builders for one group. Everything in it is valid until the group
+// is passed to Reader.Reuse or Builder.Begin is called.
 type Group struct {
 	Key      string
 	First    uint64 // ordinal of its first record in the log
@@ -33,7 +33,7 @@ type Group struct {
 	origins []builders.Origin
 }
 
-// Count is a counter of a builder for a group.
+// Count is a builder's counter for a group.
 type Count struct {
 	Builder, Name string
 	N             int64
@@ -47,10 +47,11 @@ type text struct {
 	hash    Hash  // filled by hashTexts
 }
 
-// sides holds the indices of a record's passages among the group's texts; -1 if the record doesn't have the passage.
+// sides holds the indices of a record's passages among the group's texts, with -1 for passages that the record doesn't
+// have.
 type sides struct{ prompt, chosen, rejected, messages int32 }
 
-// Builder collects the records of a group for the log, one group after another. It keeps each distinct text once.
+// Builder collects a group's records for the log, one group after another. It stores each distinct text once.
 type Builder struct {
 	group   Group
 	source  *ttc.Group
@@ -59,7 +60,7 @@ type Builder struct {
 	at      originKey // of the last record
 	origin  *builders.Origin
 	byText  map[string]int32
-	prompts [][]int32 // by example, candidate: text index + 1; 0 means not seen yet
+	prompts [][]int32 // text index + 1, by example and candidate; 0 means not seen yet
 	outputs [][]int32
 	scratch codec // its buf has the encoded texts, one after another
 	tracer  tracer
@@ -72,7 +73,7 @@ func NewBuilder(names []string) *Builder {
 	return &Builder{names: names, origins: map[originKey]*builders.Origin{}, byText: map[string]int32{}}
 }
 
-// Begin starts the frame of a group. It invalidates the group that Group returned last, whose memory is reused.
+// Begin starts a group's frame. It invalidates the group that Group last returned, whose memory is reused.
 func (b *Builder) Begin(g *ttc.Group) {
 	b.source, b.origin = g, nil
 	old := &b.group
@@ -88,7 +89,7 @@ func (b *Builder) Begin(g *ttc.Group) {
 	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
 }
 
-// places returns a table of zeros, by example and candidate, in old's memory.
+// places returns a zeroed table, indexed by example and candidate, in old's memory.
 func places(old [][]int32, g *ttc.Group) [][]int32 {
 	table := slices.Grow(old[:0], len(g.Examples))[:len(g.Examples)]
 	for i, ex := range g.Examples {
@@ -99,8 +100,8 @@ func places(old [][]int32, g *ttc.Group) [][]int32 {
 	return table
 }
 
-// Record adds a record of the builder with the given index. It returns an error, and doesn't add the record, if its
-// kind is unknown or it refers to something that the group doesn't have.
+// Record adds a record made by the builder with the given index. If the record's kind is unknown or it refers to
+// something that the group doesn't have, Record returns an error and doesn't add it.
 func (b *Builder) Record(builder int, r builders.Record) error {
 	h := r.Header()
 	if h.Example < 0 || h.Example >= len(b.source.Examples) {
@@ -143,7 +144,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account adds to the books that in things of a unit entered a stage, and that out were passed on.
+// Account records in the books how many things of a unit entered a stage, and how many were passed on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }
@@ -153,16 +154,16 @@ func (b *Builder) Count(builder int, name string, n int64) {
 	b.group.Counts = append(b.group.Counts, Count{b.names[builder], name, n})
 }
 
-// Group returns the group that was begun last.
+// Group returns the group that was begun most recently.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk is the size of the buffer of encoded texts beyond which the next text begins a new one. A single growing
-// buffer would leave outgrown copies behind, kept alive by the texts in them: five times the memory of a large group's
-// texts.
+// textChunk is the size of the buffer of encoded texts beyond which the next text starts a new buffer. A single growing
+// buffer would leave outgrown copies behind, kept alive by the texts in them. They would take five times the memory of
+// a large group's texts.
 const textChunk = 4 << 20
 
-// intern returns the index of the text of c. Candidates' texts are looked up by position, without touching the text: a
-// turn of eight candidates forms up to 28 pairs from the same eight texts.
+// intern returns the index of c's text. Candidates' texts are looked up by position, without touching the text, because
+// a turn with eight candidates forms up to 28 pairs from the same eight texts.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
 	if r := c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) &&

@@ -37,15 +37,15 @@ func (r *Reader) each(yield func(*Group, error) bool) {
 	}
 }
 
-// groupsAhead is the maximum number of groups that wait to be yielded. aheadBytes is the maximum memory that they and
-// the current group may take together. A group that may take more is read alone.
+// groupsAhead is the maximum number of groups waiting to be yielded. aheadBytes is the maximum memory that they and the
+// current group may take together. A group that may take more is read on its own.
 const (
 	groupsAhead = 16
 	aheadBytes  = 32 << 20
 )
 
-// GroupsAhead is Groups for callers that keep nothing of a group: each group is valid until the next one is yielded,
-// and its memory is reused. Groups are read while earlier ones are being processed.
+// GroupsAhead is like Groups, for callers that don't keep any part of a group. Each group is valid until the next one
+// is yielded, and its memory is reused. Groups are read ahead while earlier ones are being processed.
 func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 	return read(dir, func(r *Reader, yield func(*Group, error) bool) {
 		type item struct {
@@ -61,7 +61,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 			defer close(groups)
 			for {
 				size := min(r.ahead(), aheadBytes)
-				if room.Acquire(ctx, size) != nil { // wait: stop is called when the ranging ends
+				if room.Acquire(ctx, size) != nil { // wait: stop is called when the iteration ends
 					return
 				}
 				g, err := r.Next()

@@ -8,19 +8,19 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Hash is a 128-bit xxh3 hash, which isn't cryptographic: the author of an input can make two different records of it
-// look the same. If curation removes duplicates, it drops one of the two, and counts it.
+// Hash is a 128-bit xxh3 hash. It isn't cryptographic, so the author of an input can make two of its records look the
+// same. If curation removes duplicates, it drops and counts one of the two.
 type Hash [16]byte
 
 // Hashes holds the hashes by which curation compares a record with others.
 type Hashes struct {
-	Content Hash // equal for duplicates: see appendContent
+	Content Hash // equal for duplicates; see appendContent
 	// The sides of a Preference. For other kinds, Prompt covers the messages before the first assistant turn, and the
 	// others are zero.
 	Prompt, Chosen, Rejected Hash
 }
 
-// Hashes returns the hashes of every record of the group, each distinct text hashed once. They are valid until the
+// Hashes returns the hashes of every record in the group, hashing each distinct text once. They are valid until the
 // next call.
 func (g *Group) Hashes() []Hashes {
 	g.hashTexts()
@@ -64,8 +64,8 @@ func (g *Group) hashOf(text int32) (h Hash) {
 	return h
 }
 
-// appendContent appends what the content hash of a record covers: its kind, the hashes of its texts, and for kinds with
-// messages the fields of appendOwn.
+// appendContent appends the input for a record's content hash, which is its kind, the hashes of its texts, and for
+// kinds with messages the fields of appendOwn.
 func (g *Group) appendContent(buf []byte, i int) []byte {
 	r, s := &g.Records[i], g.sides[i]
 	buf = append(buf, byte(r.Record.Kind()))
@@ -79,7 +79,7 @@ func (g *Group) appendContent(buf []byte, i int) []byte {
 	return buf
 }
 
-// appendOwn appends the fields that distinguish records of one kind with the same messages. Rollouts with the same
+// appendOwn appends the fields that distinguish records of the same kind with the same messages. Rollouts with the same
 // content are still separate samples, because advantages depend on how often a model says something. So these fields
 // include a rollout's position in the inputs.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
@@ -106,7 +106,8 @@ func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	return c.buf
 }
 
-// openingHash hashes the messages before the first assistant turn. Training and validation set must not share them.
+// openingHash hashes the messages before the first assistant turn. The training and validation sets must not share
+// them.
 func openingHash(p builders.Passage) Hash {
 	n := 0
 	for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {

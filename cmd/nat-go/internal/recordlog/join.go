@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Join makes one log from complete logs, equal to the log of one run over all their groups.
+// Join joins complete logs into one log, equal to the log of a single run over all their groups.
 type Join struct {
 	log *Writer
 	out io.Writer // to the log and its hash

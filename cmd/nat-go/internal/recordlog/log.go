@@ -40,32 +40,32 @@ const (
 	bufferBytes = 1 << 20
 )
 
-// Commit records the durable length of a log, and the position of the source at that point.
+// Commit records a log's durable length, and the source's position at that point.
 type Commit struct {
 	Version int             `json:"version"`
 	Bytes   int64           `json:"bytes"`
 	Groups  uint64          `json:"groups"`
 	Records uint64          `json:"records"`
 	Done    bool            `json:"done"`           // all groups are in the log
-	XXH3    string          `json:"xxh3,omitempty"` // of the log, once all groups are in it: 128 bits in hex
+	XXH3    string          `json:"xxh3,omitempty"` // hash of the log, once all groups are in it, as 128 bits in hex
 	Large   *Large          `json:"large,omitempty"`
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
-// Large holds the maximum sizes of a log's groups, if they exceed the usual ones: a reader refuses larger groups than
-// the writer has announced.
+// Large holds the maximum sizes of a log's groups, if they exceed the usual ones. A reader refuses groups that are
+// larger than the writer has announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory
 }
 
-// The maximum size of a group unless its log announces more; a run with the default limits stays below it.
+// The maximum sizes of a group unless its log announces more. A run with the default limits stays below them.
 const (
 	usualFrame = 128 << 20
 	usualLists = 192 << 20
 )
 
-// maxRecords bounds the memory for decisions: each record takes a byte.
+// maxRecords bounds the memory for decisions, which take a byte per record.
 const maxRecords = 1 << 28
 
 // ErrFull is wrapped by errors about exceeding a log's limits. A group that exceeds them is not written, as it couldn't
@@ -80,7 +80,7 @@ func checkRecords(records uint64) error {
 	return nil
 }
 
-// checkInputs returns an error if an input of the group has too high a number for a log.
+// checkInputs returns an error if one of the group's inputs has too high a number for a log.
 func checkInputs(g *Group) error {
 	last := 0
 	for i := range g.Records {
@@ -104,7 +104,7 @@ func (c *Commit) largest() Large {
 	return l
 }
 
-// announce records the size of a group, if it exceeds the maximum so far.
+// announce records a group's size, if it exceeds the maximum so far.
 func (c *Commit) announce(frame, lists int64) {
 	if was := c.largest(); frame > was.Frame || lists > was.Lists {
 		c.Large = &Large{max(frame, was.Frame), max(lists, was.Lists)}
@@ -144,7 +144,7 @@ func Create(dir string) (*Writer, error) {
 	return w, nil
 }
 
-// Open continues the log in dir after its last commit; bytes written after that are cut off.
+// Open continues the log in dir after its last commit. Bytes written after that are truncated.
 func Open(dir string) (*Writer, error) {
 	f, c, err := openCommitted(dir, durable.Continue)
 	if err != nil {
@@ -168,7 +168,7 @@ func Open(dir string) (*Writer, error) {
 	}, nil
 }
 
-// openCommitted opens the log in dir. It returns an error if the log is shorter than its commit says.
+// openCommitted opens the log in dir. It returns an error if the log is shorter than recorded in its commit.
 func openCommitted(dir string, open func(path string) (*os.File, error)) (*os.File, Commit, error) {
 	c, err := ReadCommit(dir)
 	if err != nil {
@@ -273,7 +273,7 @@ type Reader struct {
 	offset int64  // of the next frame
 	commit Commit
 	most   Large
-	part   bool      // the end is not the log's, so next isn't checked there
+	part   bool      // only part of the log is read, so next isn't checked at the end
 	spare  sync.Pool // of *Group
 }
 
@@ -303,7 +303,8 @@ func newReader(dir string) (*Reader, error) {
 	return r, nil
 }
 
-// Next returns the next group, or io.EOF after the last committed one, or the last one of the range that is read.
+// Next returns the next group. It returns io.EOF after the last committed group, or after the last group in the range
+// being read.
 func (r *Reader) Next() (*Group, error) {
 	if r.left == 0 {
 		if !r.part && r.next != r.commit.Records {
@@ -332,7 +333,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns the maximum memory that the next group takes, or 0 if there is none or its length is invalid.
+// ahead returns the maximum memory that the next group takes, or 0 if there isn't one or its length is invalid.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {
@@ -378,7 +379,7 @@ func (l Large) checkFrame(n uint64, left int64) error {
 	return nil
 }
 
-// Reuse makes the memory of a group available for later ones. The caller must not use the group any more.
+// Reuse makes a group's memory available for later groups. The caller must not use the group any more.
 func (r *Reader) Reuse(g *Group) { r.spare.Put(g) }
 
 // Close closes the file.

@@ -14,7 +14,7 @@ const (
 	formNodes = 1
 )
 
-// passage codes a passage. It must be the last value in buf: a text takes all the remaining bytes.
+// passage codes a passage. It must be the last value in buf, because a text takes all the remaining bytes.
 func (c *codec) passage(p *builders.Passage) {
 	form := byte(formNodes)
 	if p.IsText() {
@@ -37,7 +37,7 @@ func (c *codec) passage(p *builders.Passage) {
 	}
 }
 
-// Bits for the optional fields that a node has. errorSet is the value of Error.
+// Bits for the optional fields of a node. errorSet is the value of Error.
 const (
 	hasPolicy = 1 << iota
 	hasIDs
@@ -47,7 +47,7 @@ const (
 	errorSet
 )
 
-// fieldsOf returns which optional fields a node has.
+// fieldsOf returns the bits for the optional fields that a node has.
 func fieldsOf(n *ttc.Node) (bits byte) {
 	for i, on := range [...]bool{
 		n.Policy != "", n.TokenIDs != nil, n.LogProbs != nil, n.FinishReason != "", n.Error != nil,

@@ -10,7 +10,7 @@ import (
 type Range struct {
 	Offset int64  `json:"offset"` // of the first group's frame
 	Bytes  int64  `json:"bytes"`
-	First  uint64 `json:"first"` // ordinal of its first record
+	First  uint64 `json:"first"` // ordinal of the first group's first record
 }
 
 // GroupsIn yields the groups of a range, in order. A group is valid until the next one, which reuses its memory.

@@ -10,13 +10,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// tracer finds where the contexts of records were recorded: in the graphs and candidates of their group.
+// tracer finds where records' contexts were recorded, in the graphs and candidates of the records' group.
 type tracer struct {
 	group    *ttc.Group
 	graphs   [][]ttc.History             // current hash by example and message; nil means not hashed yet
 	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
 	whole    bool                        // all examples are hashed
-	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without the ids of calls; nil until it is made
+	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without call ids; nil until it is made
 	hasher   history.Hasher              // for noIDs and for comparisons of messages
 	contexts []ttc.History               // scratch
 }
@@ -48,7 +48,7 @@ func (b *Builder) trace() (changes []builders.Change) {
 }
 
 // isOfCandidates reports whether a record is a preference between two candidates' outputs that were recorded for its
-// prompt. The contexts of such a record don't differ from the recorded ones.
+// prompt. The contexts of a record like this don't differ from the recorded ones.
 func (b *Builder) isOfCandidates(r builders.Record) bool {
 	p, ok := r.(*builders.Preference)
 	if !ok || p.Prompt.Ref.Part != builders.CandidatePrompt {
@@ -66,7 +66,7 @@ func (b *Builder) isOfCandidates(r builders.Record) bool {
 	return true
 }
 
-// candidate returns the candidate that a reference names, or nil if there is none.
+// candidate returns the candidate that a reference points to, or nil if it doesn't exist.
 func (b *Builder) candidate(r *builders.Ref) *ttc.Candidate {
 	if r.Example < 0 || r.Example >= len(b.source.Examples) {
 		return nil
@@ -84,7 +84,7 @@ func sameMessages(a, b []chat.Message) bool {
 }
 
 // find returns the recorded hash of a context that now has the hash h. Nearly all contexts are in the record's own
-// example, so the other examples are only hashed if h is not found there, or if redaction may have made contexts of
+// example, so the other examples are hashed only if h is not found there, or if redaction may have made contexts in
 // several examples equal.
 func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok bool) {
 	all := t.group.Examples
@@ -134,16 +134,16 @@ func (t *tracer) index(c *contexts, from, to int) {
 			} else {
 				h = history.Then(h, c.hasher.Text("user", x.Prompt.Text))
 			}
-			t.recorded[h] = h // for a rollout of one turn, whose first context is its prompt
+			t.recorded[h] = h // for a single-turn rollout, whose first context is its prompt
 			h = history.Then(h, c.hasher.Text("assistant", x.Output))
 			t.recorded[h] = h
 		}
 	}
 }
 
-// explain returns, for each turn of a record, why its context differs from all recorded ones: messages of its example
-// were removed, the ids of calls come from another rollout, the turn followed other words in another rollout, or the
-// reason is unknown.
+// explain returns, for each turn in a record, why its context differs from all recorded ones. The reasons are that
+// messages in its example were removed, that the call ids come from another rollout, that the turn followed different
+// words in another rollout, or unknown.
 func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	out := make([]builders.Change, turns)
 	for i := range out {
@@ -170,8 +170,8 @@ func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	return out
 }
 
-// otherWords finds the rejected turn of a preference in a rollout that made the same calls and got the same results
-// before it, and returns the turn's recorded hash.
+// otherWords looks for a preference's rejected turn in a rollout that made the same calls and got the same results
+// before it. It returns the turn's recorded hash.
 func (t *tracer) otherWords(r *builders.Resolved) (was ttc.History, ok bool) {
 	if len(r.Rejected.Nodes) != 1 || len(r.Chosen.Nodes) == 0 {
 		return 0, false
@@ -208,7 +208,7 @@ type walk struct {
 	turns []int
 }
 
-// walksOf returns the conversations of a record, in the order of Contexts.
+// walksOf returns a record's conversations, in the order of Contexts.
 func walksOf(r *builders.Resolved) (walks []walk) {
 	trains := trainedIn(r)
 	if r.Record.Kind() != builders.KindPreference {
@@ -222,7 +222,7 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 				continue
 			}
 			if r.Record.Kind() == builders.KindRollout && w.turns == nil {
-				w.turns = append(w.turns, i) // for the hash of the prompt
+				w.turns = append(w.turns, i) // for the prompt's hash
 			}
 			w.turns = append(w.turns, i)
 		}
@@ -242,7 +242,7 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 	return walks
 }
 
-// messagesOf returns the messages of a passage; a text is one message of that role.
+// messagesOf returns a passage's messages. A text becomes one message with the given role.
 func messagesOf(p builders.Passage, role string) []ttc.Node {
 	if p.IsText() {
 		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
@@ -250,7 +250,7 @@ func messagesOf(p builders.Passage, role string) []ttc.Node {
 	return p.Nodes
 }
 
-// otherIDs finds the messages of a conversation that were recorded in the same context except for the ids of calls. It
+// otherIDs finds the messages in a conversation that were recorded in the same context except for the call ids. It
 // returns their recorded hashes, by position.
 func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.History {
 	t.hasher.NoIDs = true
@@ -281,8 +281,8 @@ func (t *tracer) recordedHash(ex, node int) ttc.History {
 	return t.graphs[ex][node]
 }
 
-// match returns the nodes of the example's graph that match the beginning of a conversation, in the branch where most
-// do, if messages and calls of the branch may be removed.
+// match returns the nodes in the example's graph that match the beginning of a conversation, assuming that messages and
+// calls may have been removed from the graph's branches. It uses the branch with the most matches.
 func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	g := &t.group.Examples[ex].Graph
 	for _, leaf := range g.Leaves() {
@@ -299,7 +299,7 @@ func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	return best
 }
 
-// keeps reports whether m is the recorded message, possibly without some of its calls.
+// keeps reports whether m is the recorded message, possibly with some of its calls removed.
 func (t *tracer) keeps(m, recorded *chat.Message) bool {
 	t.hasher.NoIDs = false
 	if t.hasher.Message(m) == t.hasher.Message(recorded) {

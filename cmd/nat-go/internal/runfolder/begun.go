@@ -13,12 +13,12 @@ type Begun struct {
 	NatGo   string          `json:"nat_go"`
 	RunID   string          `json:"run_id"` // the folder's name may have changed
 	Log     int             `json:"record_log_version"`
-	Request json.RawMessage `json:"request"` // the arguments of the command line
+	Request json.RawMessage `json:"request"` // the command-line arguments
 	Inputs  []source.Input  `json:"inputs"`
 	Decided *Decided        `json:"decided"`
 }
 
-// ReadBegun reads the record of how the run began. The error wraps fs.ErrNotExist if there is none.
+// ReadBegun reads the record of how the run began. The error wraps fs.ErrNotExist if it is missing.
 func (f Folder) ReadBegun() (*Begun, error) {
 	text, err := read(f.Begun())
 	if err != nil {

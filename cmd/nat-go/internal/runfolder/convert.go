@@ -9,11 +9,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// converting is how Holder.Command begins if the command writes formats to a complete run.
+// converting is the prefix of Holder.Command if the command writes formats to a complete run.
 const converting = "dataset convert"
 
-// LockToConvert locks a complete run to write formats of its data set. If a conversion was interrupted, it must be
-// repeated: formats must include all formats that it was writing.
+// LockToConvert locks a complete run in order to write formats of its data set. If a conversion was interrupted, it
+// must be repeated, so formats must include all formats that it was writing.
 func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	command := converting
 	for _, name := range formats {

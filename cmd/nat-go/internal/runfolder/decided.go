@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Decided identifies everything that determines the bytes of a run, by name: settings, the contents of plugins,
-// tokenizer and template, the version of nat-go. It contains hashes only, with a new salt for each run, because some of
-// the values are secrets.
+// Decided identifies everything that determines a run's bytes, by name: settings, the contents of plugins, the
+// tokenizer and the template, and the version of nat-go. It contains only hashes, with a new salt for each run, because
+// some of the values are secrets.
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted lists the names whose later changes the user accepted.
+	// Accepted lists the names whose later changes were accepted by the user.
 	Accepted []string `json:"accepted,omitempty"`
 }
 
@@ -48,8 +48,8 @@ func (d *Decided) Changed(now *Decided) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accept removes each name in accept, and the names below it that begin with it and a dot, from changed. It returns the
-// remaining names, and the names in accept that removed nothing.
+// Accept removes from changed each name in accept, and any name that begins with one of them and a dot. It returns the
+// remaining names, and the names in accept that didn't remove any.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// File describes a file of the run as written.
+// File describes one of the run's files as written.
 type File struct {
 	Path  string `json:"path"` // relative to the run folder, with slashes
 	Bytes int64  `json:"bytes"`
@@ -35,8 +35,9 @@ func DatasetFile(path string, bytes int64, xxh3 string) File {
 	return File{Path: f.Rel(filepath.Join(f.Dataset(), filepath.FromSlash(path))), Bytes: bytes, XXH3: xxh3}
 }
 
-// isExcluded reports whether the manifest doesn't cover a path: the lock, the job's journal and the trainer's files,
-// which may change after the run is complete, and the manifest, which can't contain its own hash.
+// isExcluded reports whether a path isn't covered by the manifest. The excluded paths are the lock, the job's journal
+// and the trainer's files, which may change after the run is complete, and the manifest, which can't contain its own
+// hash.
 func (f Folder) isExcluded(rel string) bool {
 	switch f.path(filepath.FromSlash(rel)) {
 	case f.Manifest(), f.lockFile(), f.Job(), f.Trainer():
@@ -46,8 +47,8 @@ func (f Folder) isExcluded(rel string) bool {
 }
 
 // Walk calls do for every file in the folder that the manifest covers, with its path in the folder. It doesn't follow
-// links, and skips temporary files. The teacher's answers, of which there may be millions, are one call, for the
-// folder: its path ends in a slash.
+// links, and skips temporary files. The teacher's answers, of which there may be millions, get a single call for their
+// folder, with a path that ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -77,7 +78,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	})
 }
 
-// Temporaries counts the temporary files in the folder: of commands that were killed or are running.
+// Temporaries counts the temporary files in the folder. They belong to commands that were killed or are still running.
 func (f Folder) Temporaries() (n int, err error) {
 	err = filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && durable.Temporary(e.Name()) {
@@ -88,8 +89,8 @@ func (f Folder) Temporaries() (n int, err error) {
 	return n, err
 }
 
-// Sum reads a file of the folder and returns its size and hash. If the path ends in a slash, it is a folder's: the size
-// is the sum of its files' sizes, and the hash covers their names and contents.
+// Sum reads a file in the folder and returns its size and hash. A path that ends in a slash refers to a folder: the
+// size is then the sum of its files' sizes, and the hash covers their names and contents.
 func (f Folder) Sum(rel string) (File, error) {
 	if strings.HasSuffix(rel, "/") {
 		return f.sumTree(rel)
@@ -142,8 +143,8 @@ func Digest(h *xxh3.Hasher) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Sums lists the files of the run, sorted by path. It doesn't read the known ones, which were hashed as they were
-// written; it returns an error if one of them is missing or has another size.
+// Sums lists the run's files, sorted by path. It doesn't read the known ones, which were hashed as they were written,
+// but returns an error if one of them is missing or has a different size.
 func (l *Lock) Sums(known []File) ([]File, error) {
 	by := map[string]File{}
 	for _, k := range known {

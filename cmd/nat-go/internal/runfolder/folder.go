@@ -18,8 +18,8 @@ type Folder string
 
 var validID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
-// ValidID reports whether a text can be the id of a run. The id names the run's folder and is used in scripts, so it
-// must not contain spaces, slashes, or anything else that a shell or a terminal treats specially.
+// ValidID reports whether a string can be a run's id. The id names the run's folder and is used in scripts, so it must
+// not contain spaces, slashes, or anything else that a shell or a terminal treats specially.
 func ValidID(id string) bool { return validID.MatchString(id) }
 
 const manifestName = "manifest.json"
@@ -39,13 +39,14 @@ func (f Folder) Begun() string { return f.path("records", "begun.json") }
 // Decisions returns the file with curation's decision on every record of the log.
 func (f Folder) Decisions() string { return f.path("records", "decisions.bin") }
 
-// Contamination returns the file that lists the records that share words with the files of dataset.contamination.
+// Contamination returns the file that lists the records that share words with the files specified in
+// dataset.contamination.
 func (f Folder) Contamination() string { return f.path("contamination.jsonl") }
 
-// Dataset returns the folder that has a folder for each format.
+// Dataset returns the folder that contains a folder for each format.
 func (f Folder) Dataset() string { return f.path("dataset") }
 
-// Format returns the folder of a format of the data set.
+// Format returns the folder for one of the data set's formats.
 func (f Folder) Format(name string) string { return f.path("dataset", name) }
 
 // Collected returns the folder of a live source's output. It has a folder for each collection run.
@@ -66,13 +67,13 @@ func (f Folder) Job() string { return f.path("job.json") }
 // Trainer returns the folder with the trainer's output and its adapter's records.
 func (f Folder) Trainer() string { return f.path("trainer") }
 
-// Progress returns the file with a line for each collection run that yielded records, as NAT writes it.
+// Progress returns the file with a line for each collection run that yielded records, as written by NAT.
 func (f Folder) Progress() string { return f.path("data_collection_progress.jsonl") }
 
-// History returns the file with the lines of Progress as a list, as NAT writes it.
+// History returns the file with the lines of Progress as a list, as written by NAT.
 func (f Folder) History() string { return f.path("collection_history.json") }
 
-// BuilderMetrics returns the file with the metrics of NAT's builder for a collection run, <run id>_run<k>.
+// BuilderMetrics returns the file with the metrics that NAT's builder writes for a collection run, <run id>_run<k>.
 func (f Folder) BuilderMetrics(run string) string {
 	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
 }
@@ -123,7 +124,7 @@ func List(roots ...string) ([]Folder, error) {
 	return list, nil
 }
 
-// Find finds the run that the user names: by a path, or by the id of a run in one of the roots.
+// Find finds the run that the user names, either by its path or by its id in one of the roots.
 func Find(run string, roots ...string) (Folder, error) {
 	if objects.Is(run) {
 		return "", exit.Usagef("%s: this command needs a run folder on a disk: copy it there", run)

@@ -31,7 +31,7 @@ func (h *Holder) String() string {
 		h.Since.Format(time.DateTime))
 }
 
-// attempts returns how many times to retry a lock that h holds, at intervals of a millisecond.
+// attempts returns how many times to retry taking a lock that h holds, at intervals of a millisecond.
 func (h *Holder) attempts() int {
 	if h == nil { // the holder has just taken the lock, or is releasing it
 		return 20
@@ -47,7 +47,7 @@ func (h *Holder) attempts() int {
 // process is killed.
 type Lock struct {
 	Folder Folder
-	// Left is the last holder of the lock, if it was interrupted while working; nil otherwise.
+	// Left is the lock's last holder, if it was interrupted while working; nil otherwise.
 	Left *Holder
 
 	file     *os.File
@@ -59,7 +59,7 @@ type Lock struct {
 // Busy is the error for a run folder that another process is working on.
 type Busy struct {
 	Folder Folder
-	Holder *Holder // nil means not known
+	Holder *Holder // nil means unknown
 }
 
 func (e *Busy) Error() string {
@@ -153,7 +153,8 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 // maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 1 << 20
 
-// readHolder reads who holds the lock, or was interrupted while holding it; nil means none, or unknown.
+// readHolder reads which process holds the lock, or was interrupted while holding it. It returns nil if there isn't
+// one, or if it is unknown.
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -214,10 +215,10 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
 }
 
-// Finished records that the work begun by Place, and any work an earlier holder left unfinished, is done.
+// Finished records that the work begun by Place is done, along with any work that an earlier holder left unfinished.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
-// Close releases the lock. Closing twice is harmless.
+// Close releases the lock. It may be called twice.
 func (l *Lock) Close() {
 	if l == nil || l.file == nil {
 		return
@@ -227,7 +228,7 @@ func (l *Lock) Close() {
 		if left != nil && !left.converts() { // missing files reveal other unfinished work
 			left = nil
 		}
-		_ = l.write(left) // if this fails, the next holder takes this command for an interrupted one
+		_ = l.write(left) // if this fails, the next holder mistakes this command for an interrupted one
 	}
 	// A process that is just being started has a copy of the lock, which closing the file would not release.
 	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
@@ -235,8 +236,8 @@ func (l *Lock) Close() {
 	l.file = nil
 }
 
-// LeftBy returns the process that was interrupted while it worked in the folder, or nil if none was. If a process holds
-// the lock, it returns a *Busy error.
+// LeftBy returns the process that was interrupted while working in the folder, or nil if none was. If another process
+// holds the lock, it returns a *Busy error.
 func (f Folder) LeftBy() (*Holder, error) {
 	file, err := os.OpenFile(f.lockFile(), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -258,8 +259,8 @@ func (f Folder) LeftBy() (*Holder, error) {
 	return h, readErr
 }
 
-// Create creates the folder and locks it, so that two runs never share one. If the folder is used already (see Used),
-// Create returns an error, and changes nothing in it.
+// Create creates the folder and locks it, so that two runs never share one. If the folder is already in use (see Used),
+// Create returns an error, and doesn't change anything in it.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err
@@ -305,12 +306,12 @@ func (f Folder) refuseUsed() error {
 	return nil
 }
 
-// Locked reports whether the folder was ever locked.
+// Locked reports whether the folder has ever been locked.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
-// Used reports whether the folder contains more than the remains of a run that died too early to be resumed: its lock,
-// its configuration, an empty record folder. A folder with content but without a lock isn't a run's, so it is used,
-// too.
+// Used reports whether the folder contains more than the remains of a run that died too early to be resumed, which are
+// its lock, its configuration and an empty record folder. A folder with content but without a lock isn't a run's, so it
+// also counts as used.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(top) == 0 {
@@ -341,13 +342,13 @@ func (f Folder) Used() (bool, error) {
 	return false, err
 }
 
-// Sweep removes the temporary files of a command that was killed. It does not search the folders of the trainer and the
-// agent.
+// Sweep removes the temporary files of a command that was killed. It does not search the trainer's and the agent's
+// folders.
 func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {
 		path  string
-		depth int // levels of folders below it that are also nat-go's
+		depth int // levels of folders below it that also belong to nat-go
 	}{{string(f), 0}, {f.Records(), 0}, {f.Dataset(), 1}, {f.Batches(), 2}, {f.Teacher(), 1}} {
 		if err := sweep(t.path, t.depth); err != nil {
 			return err

@@ -25,54 +25,58 @@ import (
 )
 
 // Manifest describes a run and lists its files. It doesn't contain the time of the run, and contains paths outside the
-// folder only as the user named them.
+// folder only as the user specified them.
 type Manifest struct {
-	NatGo     string                      `json:"nat_go"` // version of the program
-	Log       int                         `json:"record_log_version"`
-	RunID     string                      `json:"run_id"`
-	Status    string                      `json:"status"`
-	Error     string                      `json:"error,omitempty"` // why the run failed
-	Compat    bool                        `json:"compat,omitempty"`
-	Source    string                      `json:"source"`
-	Inputs    []source.Input              `json:"inputs"`
-	Seed      uint64                      `json:"seed"`
-	Counts    Counts                      `json:"counts"`
-	Where     []where.Step                `json:"where,omitempty"` // how much each clause of dataset.where left
-	Books     []ledger.Account            `json:"books"`
-	Counters  map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
-	Dataset   []Written                   `json:"dataset"`
-	Rows      rows.Options                `json:"rows"` // how text rows were written, which `dataset convert` follows
-	Decisions string                      `json:"decisions"`
-	Batches   *Batches                    `json:"batches,omitempty"`
-	Fidelity  *Fidelity                   `json:"fidelity,omitempty"` // for sources that report calls
-	Warnings  []string                    `json:"warnings,omitempty"`
-	Overlaps  *Contamination              `json:"contamination,omitempty"`    // of dataset.contamination
-	Accepted  []string                    `json:"accepted_changes,omitempty"` // see --accept-changed
-	Files     []File                      `json:"files"`                      // all files of the run except the manifest, the lock, the job's and the trainer's
+	NatGo    string                      `json:"nat_go"` // version of the program
+	Log      int                         `json:"record_log_version"`
+	RunID    string                      `json:"run_id"`
+	Status   string                      `json:"status"`
+	Error    string                      `json:"error,omitempty"` // why the run failed
+	Compat   bool                        `json:"compat,omitempty"`
+	Source   string                      `json:"source"`
+	Inputs   []source.Input              `json:"inputs"`
+	Seed     uint64                      `json:"seed"`
+	Counts   Counts                      `json:"counts"`
+	Where    []where.Step                `json:"where,omitempty"` // how much each clause of dataset.where let through
+	Books    []ledger.Account            `json:"books"`
+	Counters map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
+	Dataset  []Written                   `json:"dataset"`
+	// how text rows were written; `dataset convert` writes them in the same way
+	Rows      rows.Options   `json:"rows"`
+	Decisions string         `json:"decisions"`
+	Batches   *Batches       `json:"batches,omitempty"`
+	Fidelity  *Fidelity      `json:"fidelity,omitempty"` // for sources that report calls
+	Warnings  []string       `json:"warnings,omitempty"`
+	Overlaps  *Contamination `json:"contamination,omitempty"`    // of dataset.contamination
+	Accepted  []string       `json:"accepted_changes,omitempty"` // see --accept-changed
+	// all of the run's files except the manifest, the lock, and the job's and trainer's files
+	Files []File `json:"files"`
 }
 
-// Fidelity counts the calls that are trained, by properties of their traces.
+// Fidelity counts the trained calls, by properties of their traces.
 type Fidelity struct {
-	Calls  map[string]int64 `json:"calls"`            // by the fidelity of their text
-	Gaps   map[string]int64 `json:"gaps,omitempty"`   // calls that lack something, by the missing part
-	Rising map[string]int64 `json:"rising,omitempty"` // partial calls, by the gaps that make them so, joined by "+"
+	Calls map[string]int64 `json:"calls"`          // by the fidelity of their text
+	Gaps  map[string]int64 `json:"gaps,omitempty"` // calls with missing parts, by the missing part
+	// partial calls, by the gaps that make them partial, joined by "+"
+	Rising map[string]int64 `json:"rising,omitempty"`
 	Proven map[string]int64 `json:"proven,omitempty"` // calls with each proof
 }
 
-// Contamination counts the overlaps of the records with the files of dataset.contamination.
+// Contamination counts the records' overlaps with the files specified in dataset.contamination.
 type Contamination struct {
 	Runs     int    `json:"word_runs"` // of 13 words, and shorter texts, in the files
 	OneIn    uint64 `json:"one_in"`    // one in this many word runs was searched for
-	Common   int    `json:"common"`    // word runs that are ignored, because many examples have them
+	Common   int    `json:"common"`    // word runs that are ignored because many examples contain them
 	Checked  uint64 `json:"checked"`   // records
 	Records  int64  `json:"records"`   // that overlap
-	Examples int64  `json:"examples"`  // that these records are made from
-	Dropped  bool   `json:"dropped"`   // whether these records are dropped
+	Examples int64  `json:"examples"`  // that the overlapping records are made from
+	Dropped  bool   `json:"dropped"`   // whether the overlapping records are dropped
 
-	Overlaps []Overlap `json:"overlaps"` // the first of each example, at most 100; contamination.jsonl has all
+	// the first overlap in each example, at most 100; contamination.jsonl contains all overlaps
+	Overlaps []Overlap `json:"overlaps"`
 }
 
-// Overlap is the longest run of words that a record shares with the files of dataset.contamination.
+// Overlap is the longest run of words that a record shares with the files specified in dataset.contamination.
 type Overlap struct {
 	Record  uint64 `json:"record"` // its ordinal
 	Example string `json:"example"`
@@ -88,7 +92,7 @@ func (o *Overlap) String() string {
 	return fmt.Sprintf("%s:%d has words of the %s's message: %q", o.File, o.Line, o.Role, o.Words)
 }
 
-// NAT's words for the state of a run.
+// NAT's terms for the state of a run.
 const (
 	Completed = "completed"
 	Failed    = "failed"
@@ -101,7 +105,7 @@ const (
 	Unreadable  = "unreadable"
 )
 
-// State returns the state of a run: a manifest's Status, or one of the other states.
+// State returns the run's state, which is the manifest's Status or one of the other states.
 func (f Folder) State() string {
 	var busy *Busy
 	if _, err := f.LeftBy(); errors.As(err, &busy) {
@@ -131,8 +135,8 @@ type Written struct {
 	Format  string    `json:"format"`
 	Files   []RowFile `json:"files"`
 	Records int64     `json:"records"`           // records in it
-	Dropped int64     `json:"dropped,omitempty"` // kept records that it can't represent
-	Refused []Refusal `json:"refused,omitempty"` // reasons for that, most frequent first
+	Dropped int64     `json:"dropped,omitempty"` // kept records that the format can't represent
+	Refused []Refusal `json:"refused,omitempty"` // reasons why it can't, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can represent all or most of these records
 	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which are never trained
 
@@ -140,12 +144,13 @@ type Written struct {
 	Rows     *rows.Options `json:"rows,omitempty"`     // its own options, if they differ from the manifest's
 }
 
-// Contexts counts the trained turns. Changed counts the ones whose context differs from the recorded one, by change:
+// Contexts counts the trained turns. Changed counts those whose context differs from the recorded one, by change:
 // redaction, remove, call_ids, unknown, format, worded; in token batches also truncated, hint.
 type Contexts struct {
-	Turns    int64            `json:"turns"`
-	Lost     int64            `json:"lost,omitempty"`     // turns without a row, of records that have one
-	Repeated int64            `json:"repeated,omitempty"` // bytes of rows that repeat content of the record's other rows
+	Turns int64 `json:"turns"`
+	Lost  int64 `json:"lost,omitempty"` // turns without a row, of records that have one
+	// bytes in rows that repeat content from the record's other rows
+	Repeated int64            `json:"repeated,omitempty"`
 	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 
@@ -174,7 +179,7 @@ type Refusal struct {
 	Count int64  `json:"count"`
 }
 
-// RowFile is a file of rows.
+// RowFile describes a file of rows.
 type RowFile struct {
 	Path  string `json:"path"` // relative to the data set's folder, with slashes
 	Kind  string `json:"kind"`
@@ -182,11 +187,11 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-	// ReadOtherwise lists the changes that Hugging Face datasets, which trainers use to load rows, makes to JSON lines.
+	// ReadOtherwise lists the changes that Hugging Face datasets, which trainers use to load rows, makes to JSON Lines.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 
-// BeforeJSON ends the text of a change that only versions of datasets without support for JSON values make.
+// BeforeJSON is the suffix of a change that is made only by versions of datasets without support for JSON values.
 const BeforeJSON = ", before datasets 4.7"
 
 // ReadToday returns ReadOtherwise without the changes that current versions don't make.
@@ -199,19 +204,19 @@ func (f *RowFile) ReadToday() (now []string) {
 	return now
 }
 
-// Batches describes the token batches of a run.
+// Batches describes a run's token batches.
 type Batches struct {
 	Tokenizer    string                 `json:"tokenizer"`        // fingerprint
 	TemplateTime string                 `json:"template_time"`    // the template's strftime_now
 	Policy       string                 `json:"policy,omitempty"` // the model to be trained, if the inputs named it
 	Counts       map[string]batch.Count `json:"counts"`           // by channel/split
 	Stats        collator.Stats         `json:"stats"`
-	Steps        int                    `json:"steps,omitempty"`   // files with all channels of a step
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // questions to the teacher; outcomes of sites
+	Steps        int                    `json:"steps,omitempty"`   // files that contain all channels of a step
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // questions to the teacher, and the sites' outcomes
 }
 
-// maxValues is the maximum number of values in a manifest. It bounds the memory: an empty object in a list takes two
-// bytes on disk and fifty in memory.
+// maxValues is the maximum number of values in a manifest. It bounds the memory, because an empty object in a list
+// takes two bytes on disk but fifty in memory.
 const maxValues = 4 << 20
 
 // ReadManifest reads the manifest. The error wraps fs.ErrNotExist if it is missing.
@@ -233,7 +238,7 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 	return m, nil
 }
 
-// check returns an error for a manifest that names files outside the run: they would be passed to trainers and
+// check returns an error for a manifest that names files outside the run, because they would be passed to trainers and
 // uploaded.
 func (m *Manifest) check() error {
 	outside := func(path string) error {
@@ -311,11 +316,11 @@ func (f Folder) checkComplete(m *Manifest) error {
 // Update is a change to the manifest that becomes visible at Commit.
 type Update struct {
 	file *durable.File
-	gone []string // obsolete files of the formats, which Commit removes
+	gone []string // obsolete files in these formats, which Commit removes
 	sum  string   // of the manifest
 }
 
-// AddFormats prepares a manifest with the given formats and their files in place of earlier entries for these formats.
+// AddFormats prepares a manifest with the given formats and their files, replacing earlier entries for these formats.
 // Everything else is unchanged, including keys unknown to this version. The new manifest is already on disk, so that a
 // full disk is detected before the formats' files are renamed into place.
 func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
@@ -366,7 +371,7 @@ func merge(a, b []File) []File {
 	return all
 }
 
-// replace prepares a manifest with other values for the given keys, which it must have already.
+// replace prepares a manifest with different values for the given keys, which it must already contain.
 func (l *Lock) replace(values map[string]any) (*Update, error) {
 	path := l.Folder.Manifest()
 	old, err := read(path)
@@ -416,7 +421,7 @@ func (l *Lock) replace(values map[string]any) (*Update, error) {
 	return &Update{file: f, sum: Digest(h)}, nil
 }
 
-// Commit removes obsolete files of the formats and renames the manifest into place.
+// Commit removes the formats' obsolete files and renames the manifest into place.
 func (u *Update) Commit() error {
 	for _, path := range u.gone {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

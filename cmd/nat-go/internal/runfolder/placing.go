@@ -10,13 +10,14 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Placing lists the renames that add formats to a complete run. It is recorded when all files are durable and none has
-// been renamed. So the renames of a killed command can be completed, and a run doesn't stay half changed.
+// Placing lists the renames that add formats to a complete run. It is recorded once all files are durable, before any
+// of them is renamed. So a killed command's renames can be completed, and the run isn't left half changed.
 type Placing struct {
-	Files    []pendingFile `json:"files"`
-	Gone     []string      `json:"gone,omitempty"` // obsolete files of formats, to be removed; relative to the run folder
-	Manifest pendingFile   `json:"manifest"`
-	XXH3     string        `json:"xxh3"` // of the manifest
+	Files []pendingFile `json:"files"`
+	// the formats' obsolete files, which are to be removed; relative to the run folder
+	Gone     []string    `json:"gone,omitempty"`
+	Manifest pendingFile `json:"manifest"`
+	XXH3     string      `json:"xxh3"` // of the manifest
 }
 
 // pendingFile is a file that is about to be renamed into place. Both paths are relative to the run folder.
@@ -25,8 +26,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records the files that are about to be renamed into place: the given files with a temporary path, and the
-// manifest that lists them.
+// Place records the files that are about to be renamed into place. They are the given files that have a temporary path,
+// and the manifest that lists them.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -57,8 +58,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle completes the placing that the last holder of the lock began. It returns nil if nothing is left to do. It
-// returns left if completing isn't possible, or if its command doesn't place files.
+// settle completes the placing that the lock's last holder began. It returns nil if nothing remains to be done. It
+// returns left if placing can't be completed, or if left's command doesn't place files.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
@@ -90,7 +91,7 @@ func (f Folder) settle(left *Holder) *Holder {
 }
 
 // isValid reports whether each temporary file is next to the file that it becomes, and all paths except the manifest's
-// are in the data set. The lock file that contains them may have been written by any user.
+// are in the data set. It is checked because the lock file that contains the paths may have been written by any user.
 func (p *Placing) isValid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)

@@ -17,10 +17,10 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// Stored is the prefix in object storage under which the files of a folder are stored, with the same names.
+// Stored is the object storage prefix under which a folder's files are stored, with the same names.
 type Stored string
 
-// maxTransfers is the maximum number of files of a run sent or fetched concurrently.
+// maxTransfers is the maximum number of a run's files that are sent or fetched concurrently.
 const maxTransfers = 4
 
 // Object returns the address of a file.
@@ -29,14 +29,14 @@ func (s Stored) Object(name string) string { return objects.Join(string(s), name
 // Check returns an error if the address is invalid.
 func (s Stored) Check() error { return objects.Check(s.Object(manifestName)) }
 
-// Free returns an error if there is a run under the prefix, or if the storage can't prevent that two processes publish
-// one there concurrently.
+// Free returns an error if there is a run under the prefix, or if the storage can't prevent two processes from
+// publishing one there concurrently.
 func (s Stored) Free(ctx context.Context) error {
 	return s.Lacks(ctx, manifestName, exit.Usagef("%s already has a run: choose another --run-id", s))
 }
 
-// Lacks returns exists if the storage has a file of that name. It returns another error if the storage can't prevent
-// that two processes both create the file.
+// Lacks returns exists if the storage has a file with that name. It returns a different error if the storage can't
+// prevent two processes from both creating the file.
 func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
 	switch {
@@ -48,8 +48,8 @@ func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// Publish sends a complete run folder: the files that its manifest names, job.json if there is one, and last the
-// manifest, which must not exist yet with other content.
+// Publish sends a complete run folder. It sends the files that the manifest names and job.json, if there is one. It
+// sends the manifest last, which must not already exist with different content.
 func (s Stored) Publish(ctx context.Context, f Folder) error {
 	m, err := f.ReadManifest()
 	if err != nil {
@@ -76,7 +76,7 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 	return objects.OfProcess().Create(ctx, s.Object(manifestName), text)
 }
 
-// Transfer calls do for every number below n, at most limit at a time.
+// Transfer calls do for every number below n, with at most limit calls at a time.
 func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(limit)
@@ -109,8 +109,8 @@ func (s Stored) IsRun(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// Fetch downloads a run to a folder on this machine. It requests each file by name, and returns an error if one differs
-// from the manifest.
+// Fetch downloads a run to a folder on this machine. It requests each file by name, and returns an error if one doesn't
+// match the manifest.
 func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	if err := s.Get(ctx, manifestName, f.Manifest(), maxBytes, nil); err != nil {
 		return err

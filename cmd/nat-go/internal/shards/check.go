@@ -12,8 +12,8 @@ import (
 // MaxConfig is the maximum size of a plan's configuration.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and the manifest of a shard. Both are in a folder that others may write to, and anybody can compute
-// the hashes in them.
+// Limits on a plan and a shard's manifest. Both are in a folder that others may write to, and the hashes in them can be
+// computed by anyone.
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // of Plan.Request
@@ -23,8 +23,8 @@ const (
 	maxGroups       = 1 << 40  // more groups or records than any log has
 )
 
-// decode decodes JSON. It returns an error, before it allocates memory for the values, if text exceeds the limits of a
-// plan.
+// decode decodes JSON. If text exceeds the limits on a plan, it returns an error before it allocates memory for the
+// values.
 func decode(text []byte, into any) error {
 	if _, err := json.Parse(text, json.Limits{Depth: 100, Size: maxPlanBytes, Objects: maxObjects}); err != nil {
 		return err
@@ -32,8 +32,8 @@ func decode(text []byte, into any) error {
 	return stdjson.Unmarshal(text, into)
 }
 
-// check returns an error for a plan that nat-go can't have made: its shards might read or write files outside the
-// plan's folder, or have invalid parts.
+// check returns an error for a plan that nat-go can't have made, because its shards might read or write files outside
+// the plan's folder, or have invalid parts.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("invalid run id %q", p.RunID)

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Cut describes how the writing of a plan's data set is divided between the shards. A merge makes it when every record
+// Cut describes how the writing of a plan's data set is divided among the shards. A merge creates it once every record
 // has a decision.
 type Cut struct {
 	Version   int               `json:"cut_version"`
@@ -21,9 +21,9 @@ type Cut struct {
 	Log       string            `json:"log"`  // hash of the merged log
 	Decisions string            `json:"decisions"`
 	Warning   string            `json:"warning,omitempty"`  // about the decisions
-	Ranges    []recordlog.Range `json:"ranges"`             // of the merged log, by shard
+	Ranges    []recordlog.Range `json:"ranges"`             // ranges of the merged log, by shard
 	Collated  json.RawMessage   `json:"collated,omitempty"` // the collator's result, without counts
-	Files     []runfolder.File  `json:"files,omitempty"`    // in the folder of the cut
+	Files     []runfolder.File  `json:"files,omitempty"`    // files in the cut's folder
 }
 
 // CutPath returns the path of the cut. The cut is written after the files that it lists.
@@ -34,17 +34,17 @@ const cutName = "cut/cut.json"
 // CutBatches returns the path of the list of the batches that a shard is to write.
 func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard)+".batches") }
 
-// CutScores returns the path of the scores of rollout rows.
+// CutScores returns the path of the rollout rows' scores.
 func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 
 // CutDrops returns the path of the drops made while cutting batches.
 func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
 
-// Cut returns the folder of the cut. For a plan in object storage, it also contains the merged log and the decisions,
-// under the names that they have in a run folder.
+// Cut returns the cut's folder. For a plan in object storage, it also contains the merged log and the decisions, under
+// the names that they have in a run folder.
 func (f Folder) Cut() runfolder.Folder { return runfolder.Folder(f.path("cut")) }
 
-// NewCut makes the folder of the cut, and removes an earlier cut.
+// NewCut creates the cut's folder, and removes any earlier cut.
 func (f Folder) NewCut() error {
 	if err := os.RemoveAll(filepath.Dir(f.CutPath())); err != nil {
 		return err
@@ -73,7 +73,7 @@ func (f Folder) WriteCut(c *Cut) error {
 	return durable.WriteFile(f.CutPath(), append(text, '\n'))
 }
 
-// ReadCut reads the cut of a plan, or returns nil if there is none.
+// ReadCut reads the plan's cut, or returns nil if it doesn't exist.
 func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 	text, err := durable.ReadFile(f.CutPath(), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -93,7 +93,7 @@ func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 	return c, nil
 }
 
-// HasCut reports whether a merge has divided the data set between the shards.
+// HasCut reports whether a merge has divided the data set among the shards.
 func (f Folder) HasCut() bool {
 	_, err := os.Stat(f.CutPath())
 	return err == nil

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Done is the manifest of a stage of a shard. If it exists, the stage is done.
+// Done is the manifest of one of a shard's stages. If it exists, the stage is done.
 type Done struct {
 	Version  int                         `json:"shard_version"`
 	NatGo    string                      `json:"nat_go"`
@@ -34,7 +34,7 @@ type Done struct {
 
 func donePath(f runfolder.Folder) string { return filepath.Join(string(f), "shard.json") }
 
-// WriteDone writes the manifest of a shard, after all its other files.
+// WriteDone writes a shard's manifest, after all its other files.
 func WriteDone(f runfolder.Folder, d *Done) error {
 	d.Version = Version
 	text, err := json.MarshalIndent(d, "", "  ")
@@ -44,7 +44,7 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 	return durable.WriteFile(donePath(f), append(text, '\n'))
 }
 
-// ReadDone reads the manifest of a shard of the plan. It returns nil if the shard is not done, and an error if the
+// ReadDone reads the manifest of one of the plan's shards. It returns nil if the shard is not done, and an error if the
 // manifest is from another plan.
 func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	path := donePath(f.Shard(stage, shard))
@@ -76,7 +76,8 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	return d, nil
 }
 
-// ReadStage reads the manifests of a stage, one per shard, nil if the shard is not done. missing lists these shards.
+// ReadStage reads a stage's manifests, one per shard. The entry is nil for a shard that is not done, and missing lists
+// these shards.
 func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err error) {
 	for i := range p.Shards {
 		d, err := f.ReadDone(p, stage, i)
@@ -119,7 +120,7 @@ func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
 	return s, nil
 }
 
-// Array formats numbers in the notation of schedulers, such as 3,7-9.
+// Array formats numbers in the notation that schedulers use, such as 3,7-9.
 func Array(shards []int) string {
 	sorted := slices.Compact(slices.Sorted(slices.Values(shards)))
 	var parts []string

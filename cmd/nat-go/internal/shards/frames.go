@@ -17,7 +17,7 @@ import (
 )
 
 // frames is a file of blocks of bytes. Each block is preceded by its length and its hash, so that writing can continue
-// after the last whole frame that an earlier attempt left.
+// after the last complete frame from an earlier attempt.
 type frames struct {
 	file *os.File
 	out  *bufio.Writer
@@ -29,14 +29,14 @@ const (
 	maxFrame  = 256 << 20
 )
 
-// HeadsPath returns the path of the file that describes the token rows of each group of a shard's log; the rows
+// HeadsPath returns the path of the file that describes the token rows for each group in a shard's log. The rows
 // themselves are concatenated in the file at RowsPath.
 func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "heads.bin") }
 
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// continueFrames continues a file of frames, or starts it. It cuts the file off at the first frame that is damaged or
+// continueFrames continues a file of frames, or starts it. It truncates the file at the first frame that is damaged or
 // for which keep returns false.
 func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
 	file, err := durable.Continue(path)
@@ -89,7 +89,7 @@ func (f *frames) Close() error {
 	return errors.Join(f.out.Flush(), f.file.Sync(), f.file.Close())
 }
 
-// prepared writes the token rows of a shard.
+// prepared writes a shard's token rows.
 type prepared struct {
 	heads *frames
 	rows  *os.File
@@ -97,12 +97,12 @@ type prepared struct {
 	head  []byte
 }
 
-// preparedHead is the width of the fields before a group's head: the size of its token rows in bytes, and its number of
-// records.
+// preparedHead is the width of the fields before a group's head, which are the size of its token rows in bytes and its
+// number of records.
 const preparedHead = 8 + 4
 
-// OpenPrepared continues the token rows of a shard, or starts them. It returns the number of groups whose rows are
-// there already.
+// OpenPrepared continues a shard's token rows, or starts them. It returns the number of groups whose rows already
+// exist.
 func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 	p := &prepared{}
 	if p.rows, err = durable.Continue(RowsPath(f)); err != nil {
@@ -156,11 +156,11 @@ func (p *prepared) Close() error {
 	return errors.Join(p.out.Flush(), p.rows.Sync(), p.rows.Close(), p.heads.Close())
 }
 
-// Head describes the token rows of a group.
+// Head describes a group's token rows.
 type Head struct {
 	Records int
 	Rows    int64  // size of the rows in bytes
-	Head    []byte // what Add was given
+	Head    []byte // the head passed to Add
 }
 
 // ReadHead decodes a frame that prepared.Add wrote.
@@ -186,7 +186,7 @@ type FrameReader struct {
 // frameBlock is the size of the blocks of memory that small frames share.
 const frameBlock = 256 << 10
 
-// ReadFrames opens a file of frames in a shard's folder, which must have the size given in the shard's manifest.
+// ReadFrames opens a file of frames in a shard's folder. Its size must match the shard's manifest.
 func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
 	file, err := OpenBuilt(f, d, path)
 	if err != nil {
@@ -200,7 +200,7 @@ func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) 
 	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: info.Size()}, nil
 }
 
-// OpenBuilt opens a file in a shard's folder, which must have the size given in the shard's manifest.
+// OpenBuilt opens a file in a shard's folder. Its size must match the shard's manifest.
 func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -260,7 +260,7 @@ func (r *FrameReader) Close() error { return r.file.Close() }
 
 func (r *FrameReader) damaged(why string) error { return Damaged(r.file.Name(), why) }
 
-// Damaged returns the error for a shard's file that is damaged.
+// Damaged returns the error for a damaged file in a shard's folder.
 func Damaged(path, why string) error {
 	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", path, why)
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// indexVariables lists the environment variables that may hold the number of a process's shard: nat-go's own first,
-// then the ones that job arrays set.
+// indexVariables lists the environment variables that may hold the number of a process's shard. nat-go's own comes
+// first, followed by those that job arrays set.
 var indexVariables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
-// Index returns the number of the shard according to the environment, and the variable that holds it. NATGO_SHARD may
-// also give the total: 3/7. Index returns an error if a variable is invalid, two disagree or none is set.
+// Index returns the shard number given in the environment, and the variable that holds it. NATGO_SHARD may also include
+// the total, as in 3/7. Index returns an error if a variable is invalid, if two disagree or if none is set.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
 	for _, name := range indexVariables {
 		text, ok := getenv(name)
@@ -51,7 +51,7 @@ func parse(name, text string, shards int) (int, error) {
 	return n, InPlan(n, shards, name)
 }
 
-// InPlan returns an error if n is not the number of a shard. from names the source of the number.
+// InPlan returns an error if n is not a valid shard number. from names the source of the number.
 func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil

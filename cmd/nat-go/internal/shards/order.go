@@ -15,13 +15,13 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// Place is the position of an example in the inputs: its collection run and its row there.
+// Place is an example's position in the inputs. It consists of its collection run and its row there.
 type Place struct{ Run, Row int64 }
 
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file with the place of each group in a shard's log of stage Group, so that the groups of all shards can
+// Order is the file with the place of each group in a shard's log for stage Group, so that the groups of all shards can
 // be put into the order of a single run. It is next to the log, synced before each of the log's commits, and truncated
 // with the log.
 type Order struct {
@@ -77,14 +77,14 @@ func (o *Order) Close() {
 	}
 }
 
-// orderWidth is the size of an entry that SortGroups sorts: a place and the number of the shard.
+// orderWidth is the size of an entry that SortGroups sorts, which is a place and a shard number.
 const orderWidth = placeWidth + 4
 
 // orderMemory is how many bytes SortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
-// SortGroups yields, for each group of the shards' logs of stage Group, in the order of a single run, the number of its
-// shard. scratch is a folder for temporary files.
+// SortGroups yields, for each group in the shards' logs for stage Group, the number of the group's shard, in the order
+// of a single run. scratch is a folder for temporary files.
 func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		order := extsort.New(orderWidth, orderMemory, scratch)
@@ -107,7 +107,7 @@ func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
 	}
 }
 
-// addPlaces adds the places of a shard's groups to be sorted.
+// addPlaces adds the places of a shard's groups to the sorter.
 func (f Folder) addPlaces(order *extsort.Sorter, shard int) error {
 	file, err := durable.Open(orderPath(f.Shard(Group, shard)))
 	if err != nil {

@@ -32,7 +32,7 @@ type Plan struct {
 	Version int                `json:"plan_version"`
 	NatGo   string             `json:"nat_go"` // version of the program
 	RunID   string             `json:"run_id"`
-	Request json.RawMessage    `json:"request"` // the arguments of the command line
+	Request json.RawMessage    `json:"request"` // the command-line arguments
 	Inputs  []source.Input     `json:"inputs"`  // with the hashes of their entries
 	Decided *runfolder.Decided `json:"decided"`
 	Tasks   bool               `json:"tasks,omitempty"` // groups are tasks, whose examples may be in several shards
@@ -40,7 +40,7 @@ type Plan struct {
 	Sum     string             `json:"sum"` // of everything above
 }
 
-// Shard lists the parts of inputs that one shard builds, in order. A shard without parts builds nothing.
+// Shard lists the parts of inputs that one shard builds, in order. A shard without parts doesn't build anything.
 type Shard struct {
 	Parts    []Part          `json:"parts"`
 	Examples int64           `json:"examples"`
@@ -54,10 +54,10 @@ type Part struct {
 	source.Part
 }
 
-// Folder is the folder of a plan, in which its shards leave their files.
+// Folder is a plan's folder, in which its shards leave their files.
 type Folder string
 
-// planName is the plan's name in its folder.
+// planName is the name of the plan file in its folder.
 const planName = "plan.json"
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
@@ -78,7 +78,8 @@ type Stage string
 
 // The stages.
 const (
-	Build Stage = "build" // read the shard's part of the inputs; build it, or store it for stage Group if the plan has it
+	// read the shard's part of the inputs, and build it, or store it for stage Group if the plan has that stage
+	Build Stage = "build"
 	Group Stage = "group" // build the shard's share of the tasks; only if Plan.Tasks is set
 	Write Stage = "write" // write the shard's share of the data set, after a merge has divided it
 )
@@ -91,7 +92,7 @@ func (p *Plan) Stages() []Stage {
 	return []Stage{Build}
 }
 
-// CheckStage returns an error for a stage that the plan's shards don't have. Every plan has Write.
+// CheckStage returns an error for a stage that isn't one of the plan's. Every plan has Write.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
 		return fmt.Errorf("--stage %s: the stages of this plan are %v, followed by %s once a merge has divided the "+
@@ -101,19 +102,19 @@ func (p *Plan) CheckStage(stage Stage) error {
 	return nil
 }
 
-// Shard returns the folder in which a stage of a shard leaves its files.
+// Shard returns the folder in which a shard leaves its files for a stage.
 func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
 	return runfolder.Folder(f.path(string(stage), number(shard)))
 }
 
-// Spill returns the file in which a shard stores its examples for stage Group of all shards.
+// Spill returns the file in which a shard stores its examples for all shards' Group stage.
 func (f Folder) Spill(shard int) string {
 	return filepath.Join(f.Shard(Build, shard).Records(), "examples.spill")
 }
 
 func number(shard int) string { return fmt.Sprintf("%05d", shard) }
 
-// Find returns the folder of the plan that the user names by the path of its folder or of plan.json.
+// Find returns the folder of the plan that the user specified by its folder's path or by the path of plan.json.
 func Find(path string) Folder {
 	if objects.Is(path) {
 		return Folder(strings.TrimSuffix(strings.TrimRight(path, "/"), "/"+planName))
@@ -188,7 +189,7 @@ func decodePlan(text []byte) (*Plan, error) {
 			maxRequestBytes)
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, p.Request); err != nil { // Write indented it, but sumOf hashed it compact
+	if err := json.Compact(&b, p.Request); err != nil { // Write indents it, but sumOf hashes it compacted
 		return nil, err
 	}
 	p.Request = b.Bytes()
@@ -205,7 +206,8 @@ func decodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Part returns the shard with that number, and reads the ids that can't be derived from its parts into their Named.
+// Part returns the shard with the given number, and reads the ids that can't be derived from its parts into their Named
+// fields.
 func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	s := p.Shards[shard]
 	if s.Named == nil {

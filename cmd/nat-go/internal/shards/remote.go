@@ -18,12 +18,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/group"
 )
 
-// Remote is the folder of a plan in object storage, where files have the same names as on disk. Processes work on a
-// copy on their machine: they download the files that they need, and upload the files that they built, the manifest
-// last.
+// Remote is a plan's folder in object storage, where files have the same names as on disk. Processes work on a copy on
+// their machine. They download the files that they need, and upload the files that they built, with the manifest last.
 type Remote struct{ runfolder.Stored }
 
-// Remote returns the folder as one in object storage, or nil if it is on disk.
+// Remote returns the folder as a Remote if it is in object storage, or nil if it is on disk.
 func (f Folder) Remote() *Remote {
 	if !objects.Is(string(f)) {
 		return nil
@@ -31,20 +30,21 @@ func (f Folder) Remote() *Remote {
 	return &Remote{runfolder.Stored(f)}
 }
 
-// maxTransfers is the maximum number of concurrent downloads. The maximum of uploads is half of it, because each holds
-// part of its content in memory.
+// maxTransfers is the maximum number of concurrent downloads. The maximum for uploads is half that, because each upload
+// holds part of its content in memory.
 const maxTransfers = 8
 
-// stored returns the name that a file of a copy has in the storage.
+// stored returns the name in object storage of a file in a copy.
 func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
 
-// Free returns an error if there is a plan already, or if the storage can't prevent that two are written concurrently.
+// Free returns an error if a plan already exists, or if the storage can't prevent two plans from being written
+// concurrently.
 func (r *Remote) Free(ctx context.Context) error {
 	return r.Lacks(ctx, planName, exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
 		"--plan-dir", r.Stored))
 }
 
-// SendPlan uploads the configuration and the files of ids of a plan, and then the plan.
+// SendPlan uploads a plan's configuration and files of ids, and then the plan.
 func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	paths := []string{dir.Config()}
 	for i, s := range p.Shards {
@@ -55,8 +55,8 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
 }
 
-// sendAll uploads the files at paths, and last the manifest that lists them. File i gets the name in the storage that
-// belongs to path as[i] of the copy.
+// sendAll uploads the files at paths, followed by the manifest that lists them. File i is stored under the name that
+// belongs to path as[i] in the copy.
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
 	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
 		return r.Send(ctx, paths[i], dir.stored(as[i]))
@@ -74,8 +74,8 @@ func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, ma
 	return exit.Default(exit.Environment, err)
 }
 
-// Copy makes a copy in a folder below work, with the plan and the configuration. A copy of the same plan that is there
-// already keeps its files.
+// Copy makes a copy in a folder below work, with the plan and the configuration. An existing copy of the same plan
+// keeps its files.
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	text, err := objects.OfProcess().ReadAll(ctx, r.Object(planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +100,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	return dir, p, err
 }
 
-// fetch downloads a file, and returns an error if its size or checksum isn't the one in is.
+// fetch downloads a file, and returns an error if its size or checksum doesn't match is.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
 	name := dir.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
@@ -117,7 +117,7 @@ func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, maxByte
 	return r.Get(ctx, dir.stored(path), path, maxBytes, nil)
 }
 
-// fetchDone downloads the manifest of a shard. It returns false if there is none.
+// fetchDone downloads a shard's manifest. It returns false if it doesn't exist.
 func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
 	path := donePath(dir.Shard(stage, shard))
 	err := r.fetchFile(ctx, dir, path, maxDoneBytes)
@@ -127,8 +127,8 @@ func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard i
 	return false, nil
 }
 
-// FetchDone downloads the manifests of the shards that are done with a stage. Each is requested by name, because a
-// listing may be incomplete.
+// FetchDone downloads the manifests of the shards that are done with a stage. Each manifest is requested by name,
+// because a listing may be incomplete.
 func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage) error {
 	return runfolder.Transfer(ctx, maxTransfers, len(p.Shards), func(ctx context.Context, i int) error {
 		_, err := r.fetchDone(ctx, dir, stage, i)
@@ -136,7 +136,8 @@ func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage
 	})
 }
 
-// IsDone reports whether the storage has the manifest of a stage of a shard. It returns an error if that is invalid.
+// IsDone reports whether the storage contains the manifest for a shard's stage. It returns an error if the manifest is
+// invalid.
 func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (bool, error) {
 	var there bool
 	err := inTemporary(func(dir Folder) (err error) {
@@ -160,7 +161,7 @@ func inTemporary(do func(Folder) error) error {
 	return do(Folder(dir))
 }
 
-// FetchFor downloads the files that a stage of a shard reads, except the run's inputs.
+// FetchFor downloads the files that a shard reads in a stage, except the run's inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
 		return nil // the run refuses an invalid number
@@ -181,7 +182,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	}
 	all, missing, err := dir.ReadStage(p, Build)
 	if err != nil || len(missing) > 0 {
-		return err // the run refuses missing ones
+		return err // the run refuses missing manifests
 	}
 	for _, d := range all {
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
@@ -191,8 +192,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads the examples that the shard of d stored for shard part: a part of its spill, in a file with
-// holes in place of the other parts.
+// fetchSpilled downloads the examples that the shard of d stored for shard part. They are part of its spill, and the
+// downloaded file has holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -213,7 +214,7 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: run shard %d again", d.Shard))
 }
 
-// SendShard uploads the files of a shard if it is done, the manifest last.
+// SendShard uploads a shard's files if it is done, with the manifest last.
 func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	d, err := dir.ReadDone(p, stage, shard)
 	if err != nil || d == nil {
@@ -228,8 +229,7 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 }
 
 // FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
-// the shards wrote. If a stage isn't done for all shards, it downloads the shards' manifests up to that stage, and none
-// of their other files.
+// the shards wrote. If a stage isn't done for all shards, it downloads only the shards' manifests up to that stage.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {
@@ -270,12 +270,12 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// RewriteError rewrites an error about a copy to name the stored folder instead.
+// RewriteError rewrites an error about a copy so that it names the stored folder instead.
 func (r *Remote) RewriteError(dir Folder, err error) error {
 	return exit.Reworded(err, func(text string) string { return r.RewritePaths(dir, text) })
 }
 
-// RewritePaths replaces the path of a copy in a text with the address of the stored folder.
+// RewritePaths replaces a copy's path in a text with the address of the stored folder.
 func (r *Remote) RewritePaths(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.Stored))
 }

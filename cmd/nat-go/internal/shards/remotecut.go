@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// SendCut uploads the cut, if there is one, after the files that the shards write from: the merged log and the
-// decisions of the run, and the other files of the cut.
+// SendCut uploads the cut, if there is one, after the files that the shards write from. They are the run's merged log
+// and decisions, and the cut's other files.
 func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
 	c, err := dir.ReadCut(p)
 	if err != nil || c == nil {
@@ -39,7 +39,7 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 	return r.sendAll(ctx, dir, paths, as, dir.CutPath())
 }
 
-// mergedFiles returns the paths of the files of a merged run that shards write from.
+// mergedFiles returns the paths of a merged run's files that shards write from.
 func mergedFiles(f runfolder.Folder) []string {
 	return []string{
 		filepath.Join(f.Records(), recordlog.LogName), filepath.Join(f.Records(), recordlog.CommitName), f.Decisions(),
@@ -58,7 +58,7 @@ func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error
 	return dir.ReadCut(p)
 }
 
-// fetchCutFile downloads the file of the cut at a path, if the cut lists it.
+// fetchCutFile downloads the cut's file at a path, if the cut lists it.
 func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string) error {
 	for i := range c.Files {
 		if c.Files[i].Path == filepath.Base(at) {
@@ -68,8 +68,8 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 	return nil
 }
 
-// fetchForWriting downloads the files that a shard writes from, if there is a cut: its range of the merged log, the
-// decisions, its list of batches, the scores, and the token rows of these batches.
+// fetchForWriting downloads the files that a shard writes from, if there is a cut. They are its range of the merged
+// log, the decisions, its list of batches, the scores, and the token rows in these batches.
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
@@ -106,7 +106,7 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 	return r.fetchRows(ctx, dir, p, shard)
 }
 
-// maxDecisions is the maximum size of a file that goes with the merged log: its commit or the decisions.
+// maxDecisions is the maximum size of a file that accompanies the merged log, which is its commit or the decisions.
 const maxDecisions = 64 << 30
 
 // fetchRows downloads the token rows of a shard's batches, each from the shard that made it.
@@ -140,7 +140,7 @@ type span struct{ offset, bytes int64 }
 // maxGap is the maximum number of unneeded bytes downloaded to avoid another request.
 const maxGap = 256 << 10
 
-// joinSpans sorts spans by offset, and joins neighbours with a gap of at most maxGap.
+// joinSpans sorts spans by offset, and joins neighbours separated by at most maxGap.
 func joinSpans(all []span) []span {
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.offset, b.offset) })
 	var out []span
@@ -161,7 +161,7 @@ func (r *Remote) divideAgain() string {
 }
 
 // fetchRanges downloads parts of a file into a file with holes in place of the rest. If the object ends too early, the
-// error says that it is shorter than short, which includes the remedy.
+// error says that it is shorter than short, which is text that includes the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)

@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a piece of text, with a flag for whether the other text lacks it.
+// Piece is a piece of text. Differs is set if the other text lacks it.
 type Piece struct {
 	Text    string
 	Differs bool
 }
 
-// maxEdits bounds the work of a comparison. Between the common beginning and the common end of texts with more
-// differing words, everything counts as different.
+// maxEdits bounds the work of a comparison. If texts have more differing words, everything between their common
+// beginning and common end counts as different.
 const maxEdits = 1000
 
 // If long texts share less than littleShared of the longer one, marking the differences would mark nearly everything.
 const (
 	littleShared = 0.15
-	longText     = 200 // bytes; a longer text is long
+	longText     = 200 // bytes; a text is long if it exceeds this
 )
 
-// Compare splits two texts into shared and differing pieces. Long texts with little in common are returned whole and
-// unmarked, with alike false.
+// Compare splits two texts into shared and differing pieces. If long texts have little in common, it returns them whole
+// and unmarked, with alike set to false.
 func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
 	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
@@ -40,7 +40,7 @@ func Compare(a, b string) (left, right []Piece, alike bool) {
 	return join(x, inX), join(y, inY), true
 }
 
-// words splits a text into runs of letters and digits, runs of spaces, and other characters one by one.
+// words splits a text into runs of letters and digits, runs of spaces, and other single characters.
 func words(s string) []string {
 	var out []string
 	start, last := 0, 0
@@ -68,7 +68,7 @@ func words(s string) []string {
 	return out
 }
 
-// Diff marks the items that are not part of a longest common subsequence: inX and inY have one entry per item of x and
+// Diff marks the items that are not part of a longest common subsequence. inX and inY have one entry per item in x and
 // y. Beyond a thousand edits, everything between the common beginning and the common end counts as different.
 func Diff[T comparable](x, y []T, inX, inY []bool) {
 	lo := 0
@@ -93,7 +93,7 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	i, j := len(x), len(y)
 	for d := len(trace) - 1; d > 0; d-- {
 		v, k := trace[d-1], i-j
-		// v[k+d] is the reach on diagonal k after d-1 edits.
+		// v[k+d] is how far diagonal k reaches after d-1 edits.
 		down := k == -d || k != d && v[k-1+d] < v[k+1+d]
 		var pi int
 		if down {
@@ -112,8 +112,8 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	}
 }
 
-// edits is the forward pass of Myers' algorithm. trace[d] holds, for each diagonal k, how far d edits reach in x; it
-// has an offset of d+1 so that both neighbours of the outermost diagonals exist.
+// edits is the forward pass of Myers' algorithm. trace[d] holds, for each diagonal k, how far d edits reach in x. It is
+// indexed with an offset of d+1 so that both neighbours of the outermost diagonals exist.
 func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	prev := []int{0, 0, 0}
 	for d := 0; d <= min(len(x)+len(y), maxEdits); d++ {

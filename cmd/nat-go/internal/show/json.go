@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// AppendJSON appends the view as one JSON object: title, facts, and the texts or messages. Texts keep lone surrogates,
-// which the standard library would replace.
+// AppendJSON appends the view as one JSON object with the title, the facts, and the texts or messages. It preserves
+// lone surrogates in texts, which the standard library would replace.
 func AppendJSON(b []byte, v View) []byte {
 	b = json.AppendASCII(append(b, `{"title":`...), v.Title)
 	b = append(b, `,"facts":[`...)
@@ -80,7 +80,7 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 	return append(b, '}')
 }
 
-// Cut returns the view with texts cut to at most maxBytes each, followed by a count of the missing bytes.
+// Cut returns the view with each text truncated to at most maxBytes, followed by a count of the missing bytes.
 func (v View) Cut(maxBytes int) View {
 	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
 		p.Text = cut(p.Text, maxBytes)

@@ -12,11 +12,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Options say how to print.
+// Options configures how a record is printed.
 type Options struct {
-	Width int  // cells of a line; 0 means 80
+	Width int  // cells per line; 0 means 80
 	Color bool // mark differences with colours; otherwise with {+ +} and [- -]
-	Full  bool // print texts in full; otherwise their beginning and end
+	Full  bool // print texts in full, not only their beginning and end
 }
 
 // View is a record, row or drop as it is printed.
@@ -27,12 +27,12 @@ type View struct {
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a preference
 	Messages         builders.Passage // of the other kinds, whose Prompt is not printed
-	Pair             bool             // Prompt, Chosen and Rejected are printed, not Messages
+	Pair             bool             // print Prompt, Chosen and Rejected instead of Messages
 }
 
 const (
 	sideBySide = 100 // the smallest width for two columns
-	headLines  = 24  // of a text that is not printed in full
+	headLines  = 24  // number of lines at the beginning of a text that is not printed in full
 	tailLines  = 8
 )
 
@@ -51,7 +51,7 @@ func Write(w io.Writer, v View, o Options) error {
 		p.heading("prompt", "")
 		p.printPassage(v.Prompt)
 		p.printPair(v.Chosen, v.Rejected)
-	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // without messages there are only facts
+	case len(v.Messages.Nodes) > 0 || v.Messages.Text != "": // without messages, the view has only facts
 		p.printPassage(v.Messages)
 	}
 	p.WriteString("\n")
@@ -124,7 +124,7 @@ func (p *printer) printText(spans []Piece, st style) {
 	}
 }
 
-// printBlock prints an indented text with shortened.
+// printBlock prints an indented text, using shortened.
 func (p *printer) printBlock(spans []Piece, indent int) {
 	p.shortened(wrap(spans, p.Width-indent), func(l line) {
 		p.WriteString(strings.Repeat(" ", indent))
@@ -148,7 +148,7 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 	}
 }
 
-// printLine prints a line, with differing pieces in a style or between marks.
+// printLine prints a line, with differing pieces either in the style mark or between open and end.
 func (p *printer) printLine(l line, st, mark style, open, end string) {
 	for _, s := range l.spans {
 		switch {
@@ -235,7 +235,7 @@ func (p *printer) printColumns(left, right []line, column int) {
 	}
 }
 
-// answerText returns the text of an answer: of its only message, or of all messages with their roles.
+// answerText returns an answer's text, which is its only message, or all messages with their roles.
 func answerText(c builders.Passage) string {
 	switch {
 	case c.IsText():
@@ -251,7 +251,7 @@ func answerText(c builders.Passage) string {
 	return clean(b.String())
 }
 
-// messageText returns the content of a message: reasoning, content, calls.
+// messageText returns a message's reasoning, content and calls.
 func messageText(m *chat.Message) string {
 	var parts []string
 	if m.Reasoning != "" {

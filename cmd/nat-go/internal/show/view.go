@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Record returns the view of a record of a run.
+// Record returns the view of one of a run's records.
 func Record(p dataset.Picked) View {
 	v := View{
 		Title:  fmt.Sprintf("record %d, %s, %s", p.Ordinal+1, p.Record.Kind(), Fate(p)),
@@ -61,7 +61,7 @@ func fidelity(o *builders.Origin) string {
 	return s + ", as stated by the source"
 }
 
-// scoredBy describes which rules produced the scores of a record, and from which tool results.
+// scoredBy describes which rules produced a record's scores, and from which tool results.
 func scoredBy(metadata []byte) (facts []string) {
 	type evidence struct {
 		Rule, Tool, Quote string
@@ -95,7 +95,7 @@ func toolOrUnnamed(tool string) string {
 	return tool
 }
 
-// Fate returns the outcome for a record: the sides of the split that it is on, or the reason it was dropped.
+// Fate returns a record's outcome, which is the sides of the split that it is on, or the reason why it was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)
@@ -146,7 +146,7 @@ func number(name string, x *float64) string {
 	return fmt.Sprintf("%s %v", name, *x)
 }
 
-// foundBy names the rule that found a site, if the builder says so.
+// foundBy names the rule that found a site, if the builder reports it.
 func foundBy(d *builders.Distillation, site int) string {
 	var m struct {
 		FoundBy []string `json:"found_by"`

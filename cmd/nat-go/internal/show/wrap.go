@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// line is a line on the screen: pieces that together fit the width.
+// line is a line on the screen. Its pieces together fit the width.
 type line struct {
 	spans []Piece
 	width int // cells
@@ -51,8 +51,8 @@ func wrap(spans []Piece, width int) []line {
 	return lines
 }
 
-// placeWord puts a word on the last line or, if it doesn't fit there, on a new one. It splits a word that is wider than
-// a line between characters.
+// placeWord puts a word on the last line or, if it doesn't fit there, on a new one. If a word is wider than a line, it
+// is split between characters.
 func placeWord(lines []line, word string, differs bool, width int) []line {
 	last := &lines[len(lines)-1]
 	w := uniseg.StringWidth(word)

@@ -9,60 +9,61 @@ import (
 )
 
 // Adapter hands data sets to a trainer. Its methods may repeat a request a few times, but leave longer retries to
-// package jobs. Errors are *Error if the adapter knows whether a retry helps.
+// package jobs. Errors are of type *Error if the adapter knows whether a retry helps.
 type Adapter interface {
-	// Check verifies, as far as the adapter can, that the trainer is reachable, accepts the credentials, and has what
-	// the job needs, which Check creates if the config asks for that. It submits nothing.
+	// Check verifies, as far as the adapter can, that the trainer is reachable, accepts the credentials, and has
+	// everything that the job needs, which Check creates if configured to. It doesn't submit anything.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
-	// retry; objects that Submit creates on the way (data sets, uploads) are named after it or by the config, so that a
-	// retry overwrites them instead of adding more.
+	// retry. Objects that Submit creates along the way (data sets, uploads) are named after the key or by the config,
+	// so that a retry overwrites them instead of adding more.
 	Submit(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, error)
-	// Status asks for the state of the job.
+	// Status requests the job's state.
 	Status(ctx context.Context, job JobRef) (JobStatus, error)
-	// Cancel asks for the job to be ended. Cancelling a job that has ended is not an error.
+	// Cancel requests that the job be ended. Cancelling a job that has ended is not an error.
 	Cancel(ctx context.Context, job JobRef) error
 }
 
-// Finder is an adapter that can look for the job of a submission whose answer was lost because its process died or the
-// connection broke. An adapter without it promises that submitting twice with one key has the same effect as submitting
-// once.
+// Finder is an adapter that can look for a submission's job if the response was lost because its process died or the
+// connection broke. An adapter that isn't a Finder guarantees that submitting twice with the same key has the same
+// effect as submitting once.
 type Finder interface {
-	// Find returns the job submitted with the key, and whether there is one.
+	// Find returns the job submitted with the key, and whether it exists.
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)
 }
 
 // Starter is an adapter whose job is a program that it starts on this machine.
 type Starter interface {
-	// NeverBegan reports whether the program of a job is known to have been killed before its first instruction, so
-	// that there is no job.
+	// NeverBegan reports whether a job's program is known to have been killed before its first instruction, so that the
+	// job doesn't exist.
 	NeverBegan(JobRef) bool
 }
 
 // Addressed is an adapter whose jobs are kept by a service at a configurable address.
 type Addressed interface {
-	// Address identifies the service. It contains no secret.
+	// Address identifies the service. It doesn't contain secrets.
 	Address() string
 }
 
 // Deployer is an adapter that can deploy the model once training is complete.
 type Deployer interface {
-	// Deploy starts the deployment of a completed job and returns the reference with what StatusOfDeployment needs. It
-	// does nothing and returns false if the config doesn't ask for deployment. Deploying twice has the same effect as
-	// deploying once.
+	// Deploy starts the deployment of a completed job and returns the reference with the data that StatusOfDeployment
+	// needs. If the config doesn't enable deployment, it does nothing and returns false. Deploying twice has the same
+	// effect as deploying once.
 	Deploy(ctx context.Context, job JobRef) (ref JobRef, started bool, err error)
-	// StatusOfDeployment asks for the state of the deployment. Completed means that the model answers.
+	// StatusOfDeployment requests the deployment's state. Completed means that the model responds.
 	StatusOfDeployment(ctx context.Context, job JobRef) (JobStatus, error)
 }
 
 // Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
-	// Tail returns a part of the output, from a byte offset on, and the offset after it. While the job runs, the part
-	// ends with a line unless its size is the adapter's maximum. The text is empty if there is no output yet.
+	// Tail returns a part of the output, starting at a byte offset, and the offset after that part. While the job runs,
+	// the part ends at the end of a line unless its size is the adapter's maximum. The text is empty if there isn't any
+	// output yet.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
-// Factory is a type of trainer adapter, which an entry in the trainer_adapters section names by `_type`.
+// Factory is a type of trainer adapter. An entry in the trainer_adapters section names it in `_type`.
 type Factory struct {
 	Type string // as in YAML
 	Doc  string // one line
@@ -70,7 +71,7 @@ type Factory struct {
 	// format, or token batches.
 	Format func(config any) string
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
-	// Open makes an adapter from a filled config. It sends no request, and reads only certificates and their key.
+	// Open makes an adapter from a filled config. It doesn't send requests, and reads only certificates and their key.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits returns the times and retry counts for this config.
 	Limits func(config any) Limits
@@ -98,10 +99,10 @@ type Progress struct {
 	Unit  string // singular: "byte", "group"
 }
 
-// Limits are the times and retry counts that package jobs uses for an adapter.
+// Limits holds the times and retry counts that package jobs uses for an adapter.
 type Limits struct {
 	Poll              time.Duration // between two status requests
-	StatusFailures    int           // consecutive failures of Status after which waiting fails
+	StatusFailures    int           // number of consecutive Status failures after which waiting fails
 	TrainingTimeout   time.Duration // from submission; 0 means no limit
 	DeploymentTimeout time.Duration // from the start of the deployment; 0 means no limit
 	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout has passed
@@ -115,7 +116,8 @@ type DataSet struct {
 	Batches string            // folder of token batches; empty means none were collated
 }
 
-// Format is the data set in one row format: one file for each kind of record and side of the split that has rows.
+// Format is the data set in one row format. It has one file for each combination of record kind and split side that has
+// rows.
 type Format struct {
 	Dir   string // "dataset/trl"
 	Files []File
@@ -124,7 +126,7 @@ type Format struct {
 // File is a file of rows.
 type File struct {
 	Path  string // "dataset/trl/train.jsonl"
-	Kind  string // of record, as printed by builders.Kind: "preference"
+	Kind  string // kind of record, as printed by builders.Kind: "preference"
 	Split string // Train or Validation
 }
 
@@ -134,7 +136,7 @@ const (
 	Validation = "validation"
 )
 
-// File returns the path of the file with a kind of record on a side of the split, or "" if there is none.
+// File returns the path of the file with records of a kind on a side of the split, or "" if it doesn't exist.
 func (f Format) File(kind, split string) string {
 	for _, x := range f.Files {
 		if x.Kind == kind && x.Split == split {
@@ -144,7 +146,7 @@ func (f Format) File(kind, split string) string {
 	return ""
 }
 
-// Kinds returns the kinds of record that a side of the split has rows of, in the order of the files.
+// Kinds returns the kinds of record that have rows on a side of the split, in the order of the files.
 func (f Format) Kinds(split string) (kinds []string) {
 	for _, x := range f.Files {
 		if x.Split == split {
@@ -157,15 +159,16 @@ func (f Format) Kinds(split string) (kinds []string) {
 // Path returns the location in the file system of a path of the data set.
 func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepath.FromSlash(rel)) }
 
-// JobRef contains everything needed to find a job again. It contains no secret, because it is written to job.json.
+// JobRef contains everything needed to find a job again. It doesn't contain secrets, because it is written to job.json.
 type JobRef struct {
-	RunID    string            `json:"run_id"`
-	Backend  string            `json:"backend"`            // name of the service, NAT's if it has one: "nemo-customizer"
+	RunID string `json:"run_id"`
+	// name of the service, or NAT's name for it if it has one: "nemo-customizer"
+	Backend  string            `json:"backend"`
 	ID       string            `json:"job_id"`             // the service's id for the job
 	Metadata map[string]string `json:"metadata,omitempty"` // other data that the adapter needs: output_model, dataset_name, ...
 }
 
-// With returns a copy of the reference in which a key of the metadata is set.
+// With returns a copy of the reference with a metadata key set.
 func (r JobRef) With(key, value string) JobRef {
 	m := make(map[string]string, len(r.Metadata)+1)
 	for k, v := range r.Metadata {
@@ -176,7 +179,7 @@ func (r JobRef) With(key, value string) JobRef {
 	return r
 }
 
-// State is the state of a job, in NAT's words.
+// State is the state of a job, in NAT's terms.
 type State string
 
 // The states of a job.
@@ -188,7 +191,7 @@ const (
 	Canceled  State = "canceled"
 )
 
-// Terminal reports whether a job stays in this state.
+// Terminal reports whether the state is final.
 func (s State) Terminal() bool { return s == Completed || s == Failed || s == Canceled }
 
 // JobStatus is a trainer's report on a job. Unreported fields are nil or zero.
@@ -199,7 +202,7 @@ type JobStatus struct {
 	Detail   string   `json:"detail,omitempty"` // reason given by the trainer, if any
 
 	Step    int64    `json:"step,omitempty"`
-	Steps   int64    `json:"steps,omitempty"` // of the whole job
+	Steps   int64    `json:"steps,omitempty"` // in the whole job
 	Epoch   float64  `json:"epoch,omitempty"`
 	Loss    *float64 `json:"loss,omitempty"`
 	ValLoss *float64 `json:"val_loss,omitempty"`

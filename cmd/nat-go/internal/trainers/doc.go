@@ -1,15 +1,15 @@
-// Package trainers defines the contract of a trainer adapter: it hands a committed data set to a trainer, and reports
-// on the job.
+// Package trainers defines the contract for a trainer adapter, which hands a committed data set to a trainer and
+// reports on the job.
 //
-// An adapter is only a client. It keeps no state outside the run folder. The JobRef returned by Submit identifies the
-// job and is written to job.json there, so that another process can continue from it, on another machine, too, if the
-// trainer is a service. Waiting, back-off, time limits, the journal and signals are the same for every adapter and
-// live in package jobs. An adapter reports a failure as an *Error, which says whether a retry can help, and whether a
-// request may have been carried out although its answer was lost.
+// An adapter is only a client. It doesn't keep state outside the run folder. The JobRef returned by Submit identifies
+// the job and is written to job.json there, so that another process can continue from it. If the trainer is a service,
+// that process may be on another machine. Waiting, back-off, time limits, the journal and signals are the same for
+// every adapter and live in package jobs. An adapter reports a failure as an *Error, which indicates whether a retry
+// can help, and whether a request may have been carried out although its response was lost.
 //
-// Each adapter is a sub-package with a Factory, which has its `_type`, its config struct, the row format it reads, and
-// a function that opens it.
+// Each adapter is a sub-package with a Factory, which contains its `_type`, its config struct, the row format it reads,
+// and a function that opens it.
 //
-// States are NAT's: pending, running, completed, failed, canceled (one l). Progress is never a verdict: services report
-// 100 for minutes before they complete, and may fail at 100.
+// States are NAT's: pending, running, completed, failed, canceled (one l). Progress is never a verdict, because
+// services report 100 for minutes before they complete, and may fail at 100.
 package trainers

@@ -9,18 +9,18 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Ask returns an idempotent request, which is sent up to three times while the service is unavailable. ok lists
-// statuses other than 2xx that are not errors.
+// Ask returns an idempotent request, which is sent up to three times while the service is unavailable. ok lists non-2xx
+// statuses that are not errors.
 func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "application/json", Body: body, OK: ok, Tries: 3, Harmless: true,
 	}
 }
 
-// Error describes a failed attempt to do something with a trainer.
+// Error describes a failed operation on a trainer.
 type Error = httpclient.Error
 
-// Fault says whose fault an error is, which determines the exit code and whether to retry.
+// Fault classifies the cause of an error, which determines the exit code and whether to retry.
 type Fault = httpclient.Fault
 
 // The faults.
@@ -42,7 +42,7 @@ func LocalError(op string, err error) error {
 	return &Error{Op: op, Why: err.Error(), Fault: Local, Err: err}
 }
 
-// AsError finds the error of an adapter, or of a request that it made.
+// AsError finds an error from an adapter, or from a request that it made.
 func AsError(err error) (e *Error, ok bool) {
 	ok = errors.As(err, &e)
 	return e, ok

@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits on an answer: the page shows lists and texts in windows.
+// Limits on a response. The page shows lists and texts in windows.
 const (
 	maxRows    = 200
 	maxTokens  = 512
@@ -29,11 +29,11 @@ const (
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
-	maxHits       = 1000 // rows that one search sends
-	progressEvery = 1000 // records between reports of a search's progress
+	maxHits       = 1000 // maximum number of rows that one search sends
+	progressEvery = 1000 // number of records between a search's progress reports
 )
 
-// answer is an endpoint's answer: a value to encode as JSON, or a streamed answer.
+// answer is an endpoint's response, which is either a value to encode as JSON or a streamed response.
 type answer any
 
 // streamed is an answer that is sent line by line as it is produced.
@@ -75,7 +75,7 @@ func (r *Run) routes() map[string]func(*http.Request) (answer, error) {
 	}
 }
 
-// thisOrOther returns an endpoint that answers for this run or, if the request has run=2, for the run that it is
+// thisOrOther returns an endpoint that answers for this run or, if the request contains run=2, for the run that it is
 // compared with.
 func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*http.Request) (answer, error) {
 	return func(req *http.Request) (answer, error) {
@@ -114,7 +114,7 @@ type row struct {
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`
 	Mark     string   `json:"mark,omitempty"`
-	Formats  []string `json:"formats,omitempty"` // formats that have rows of it; set only in an exported file
+	Formats  []string `json:"formats,omitempty"` // formats that contain rows for it; set only in an exported file
 	Text     string   `json:"text"`              // see snippet
 }
 
@@ -144,7 +144,7 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-// hit is a line that a search sends: a row that matches, the search's progress, or an error.
+// hit is a line sent by a search, which is a matching row, the search's progress, or an error.
 type hit struct {
 	Row   *row   `json:"row,omitempty"`
 	At    int    `json:"at,omitempty"` // records searched
@@ -263,23 +263,23 @@ func text(s string) string {
 type recordAnswer struct {
 	Row      row             `json:"row"`
 	File     string          `json:"file,omitempty"` // file that the example comes from
-	Offset   int64           `json:"offset"`         // byte offset in it
-	Line     int64           `json:"line,omitempty"` // line of that byte, from 1; 0 means unknown
+	Offset   int64           `json:"offset"`         // byte offset in that file
+	Line     int64           `json:"line,omitempty"` // line that contains that byte, starting at 1; 0 means unknown
 	Key      string          `json:"key"`            // identifies the record in marks
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
-	Diff     *sides          `json:"diff,omitempty"`     // of a preference's answers
-	Sampled  []string        `json:"sampled,omitempty"`  // whether the model generated each message that is shown
-	Turns    []turn          `json:"turns,omitempty"`    // turns of a demonstration that are shown
+	Diff     *sides          `json:"diff,omitempty"`     // between a preference's answers
+	Sampled  []string        `json:"sampled,omitempty"`  // for each message shown, whether the model generated it
+	Turns    []turn          `json:"turns,omitempty"`    // turns shown for a demonstration
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
-	From     int             `json:"from"`               // index of the first message that is shown
-	Messages int             `json:"messages"`           // number of all messages of the conversation
+	From     int             `json:"from"`               // index of the first message shown
+	Messages int             `json:"messages"`           // total number of messages in the conversation
 	Before   int             `json:"before"`             // number of messages omitted at the start of a prompt
-	AllTools int             `json:"all_tools"`          // number of all tools; Tools has at most maxTools
+	AllTools int             `json:"all_tools"`          // total number of tools; Tools holds at most maxTools
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Prev     uint64          `json:"prev"` // neighbours in the group, from 1; 0 means none
+	Prev     uint64          `json:"prev"` // neighbours in the group, starting at 1; 0 means none
 	Next     uint64          `json:"next"`
 }
 
@@ -293,7 +293,7 @@ type piece struct {
 	Differs bool   `json:"differs,omitempty"`
 }
 
-// site is a failed call. Call and Result are indices of messages, from 0.
+// site is a failed call. Call and Result are message indices, starting at 0.
 type site struct {
 	Call   int    `json:"call"`
 	Result int    `json:"result"` // -1: none
@@ -386,7 +386,8 @@ func (a *recordAnswer) describe(p dataset.Picked) {
 	}
 }
 
-// answerText returns an answer as a single text for comparison: each message's text, followed by its calls.
+// answerText returns an answer as a single text for comparison. It consists of each message's text, followed by the
+// message's calls.
 func answerText(p builders.Passage) string {
 	if p.IsText() {
 		return p.Text
@@ -421,7 +422,8 @@ func diff(chosen, rejected string) *sides {
 	return &sides{pieces(left), pieces(right)}
 }
 
-// neighbours returns the numbers, from 1, of the records before and after a record in its group, or 0 if there is none.
+// neighbours returns the numbers, starting at 1, of the records before and after a record in its group, or 0 where
+// there isn't one.
 func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	if r.plain != nil {
 		return 0, 0
@@ -445,11 +447,12 @@ type dropsAnswer struct {
 	Drops []dropped `json:"drops"`
 }
 
-// dropped is a drop with its related records, which are of the drop's example and, if the drop names a builder, made
-// by that builder. If the gate or curation dropped a record, they are only the records dropped for the same reason.
+// dropped is a drop with its related records. These come from the drop's example and, if the drop names a builder, were
+// made by that builder. If a record was dropped by the gate or by curation, they include only the records dropped for
+// the same reason.
 type dropped struct {
 	ledger.Drop
-	Record  uint64 `json:"record,omitempty"`  // number of the first, from 1
+	Record  uint64 `json:"record,omitempty"`  // number of the first related record, starting at 1
 	Records int    `json:"records,omitempty"` // how many
 }
 
@@ -514,7 +517,7 @@ func (r *Run) mark(req *http.Request) (answer, error) {
 	return m, r.marks.Put(m)
 }
 
-// encode encodes an answer, or an error that the page shows.
+// encode encodes a response, or an error that the page shows.
 func encode(a answer, err error) (code int, body []byte) {
 	code = http.StatusOK
 	if err != nil {

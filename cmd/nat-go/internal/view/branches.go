@@ -5,19 +5,19 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// branch is another record of the same example: a conversation that differs from some message onward.
+// branch is another record from the same example, with a conversation that differs from some message onward.
 type branch struct {
 	Record   uint64 `json:"record"` // from 1
 	Builder  string `json:"builder"`
-	Parts    int    `json:"parts"`    // number of messages at the start that both conversations share
-	Messages int    `json:"messages"` // number of its messages
-	Sampled  int    `json:"sampled"`  // messages from Parts on that the model generated
+	Parts    int    `json:"parts"`    // number of initial messages that both conversations share
+	Messages int    `json:"messages"` // number of messages in the branch
+	Sampled  int    `json:"sampled"`  // number of messages, starting at Parts, that the model generated
 }
 
 // maxBranches is the maximum number of branches listed for a record.
 const maxBranches = 200
 
-// branches lists up to maxBranches records of a record's group that come from the same example but have other
+// branches lists up to maxBranches records in a record's group that come from the same example but have different
 // conversations.
 func (r *Run) branches(ordinal uint64) (list []branch, err error) {
 	if r.plain != nil {

@@ -16,13 +16,13 @@ type changes struct {
 	Appeared   int          `json:"appeared"` // only in the second run
 	Vanished   int          `json:"vanished"` // only in the first
 	Moved      int          `json:"moved"`    // in both, with different decisions
-	Changed    int          `json:"changed"`  // of the same example, builder and kind, with different content
+	Changed    int          `json:"changed"`  // with the same example, builder and kind, but different content
 	Histograms []overlaid   `json:"histograms"`
 	List       []difference `json:"list"`  // a window of the requested differences
-	Total      int          `json:"total"` // number of the requested differences
+	Total      int          `json:"total"` // total number of requested differences
 }
 
-// overlaid is the distribution of a number in both runs, over the same bins.
+// overlaid is a number's distribution in both runs, with the same bins.
 type overlaid struct {
 	histogram
 	Other []int64 `json:"other"`
@@ -35,7 +35,8 @@ type difference struct {
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared holds the result of comparing two runs: how many records are the same, and the differences by kind.
+// compared holds the result of comparing two runs, which is the number of records that are the same, and the
+// differences by kind.
 type compared struct {
 	same  int
 	other [len(kinds)][]pair
@@ -51,13 +52,13 @@ const (
 	appeared
 )
 
-// pair holds the ordinals of a record in both runs. A run that lacks the record has the ordinal absent.
+// pair holds a record's ordinals in both runs. The ordinal is absent for a run that lacks the record.
 type pair [2]uint32
 
 const absent = math.MaxUint32
 
-// compareRuns pairs the records of two runs by their content, and the remaining ones by example, builder and kind, in
-// the order of the logs: their content has changed.
+// compareRuns pairs the records of two runs by their content. It pairs the remaining records, whose content has
+// changed, by example, builder and kind, in the order of the logs.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}
 	same, left, right := match(a.table, b.table,
@@ -75,7 +76,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // the builders of both runs may be too many for a byte
+			e.Builder, e.Chars = 0, uint32(i) // both runs' builders may be too many for a byte
 			list = append(list, e)
 		}
 		return list
@@ -105,8 +106,8 @@ func every(t *table) []uint32 {
 	return all
 }
 
-// match pairs the records of two tables that compare equal, the first with the first and so on. It returns the pairs
-// in the order of table a, and the unpaired records of each table in its order.
+// match pairs the records in two tables that compare equal, in order. It returns the pairs in the order of table a, and
+// the unpaired records of each table in that table's order.
 func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onlyB []uint32) {
 	inA, inB := every(a), every(b)
 	for _, side := range []struct {

@@ -1,21 +1,22 @@
-// Package view shows a run, or rows, in a browser: the books, the records, and the token rows as they were written.
+// Package view shows a run, or rows, in a browser. It shows the books, the records, and the token rows as they were
+// written.
 //
 // It serves one page without a build step (the HTML, CSS and ES modules in the folder page, embedded) and a few JSON
 // endpoints, of which only the one that sets marks writes anything. Tokens, masks, differences and histograms are
-// computed here: the browser never tokenises, and never gets more than a window of a list or a text.
+// computed here, so the browser never tokenises, and never gets more than a window of a list or a text.
 //
 // # What it reads
 //
-// A table in memory (table.go) with some fifty bytes per record serves filters, sorting, facets and histograms; a
-// record itself is read from the record log, by the frame of its group, when it is viewed. The table of a large log is
-// cached in the user's cache folder, named by the log's hash, and marks are kept next to the run, so that nothing is
-// ever written into the run.
+// A table in memory (table.go) with some fifty bytes per record serves filters, sorting, facets and histograms. A
+// record itself is read from the record log, by its group's frame, when it is viewed. The table for a large log is
+// cached in the user's cache folder, named by the log's hash, and marks are kept next to the run, so that the run
+// itself is never written to.
 //
 // # Security
 //
 // Texts come from models and tools, and any page in the same browser can send requests to a server on the loopback
-// interface. So every endpoint requires the token of the printed link, in a header that no other page can set without
-// a preflight request, which the server refuses; Host must be an address of this server, against DNS rebinding;
+// interface. So every endpoint requires the token in the printed link, in a header that no other page can set without a
+// preflight request, which the server refuses; Host must be one of this server's addresses, against DNS rebinding;
 // Origin, if it is sent, must be the page's own; framing is forbidden; the content security policy allows only this
 // server's own scripts and styles; and the page never parses a text as HTML. Nothing is stored in the browser.
 //

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// maxStrangers is the maximum number of open connections that haven't shown the token: a browser opens six, and a
+// maxStrangers is the maximum number of open connections that haven't shown the token. A browser opens six, and a
 // process may have few descriptors.
 const maxStrangers = 32
 
@@ -53,7 +53,7 @@ func (v *visitor) Close() error {
 	return v.Conn.Close()
 }
 
-// forget removes a visitor from the strangers, after it left or showed the token.
+// forget removes a visitor from the strangers, once it has left or shown the token.
 func (d *door) forget(v *visitor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -24,25 +24,25 @@ import (
 // Export selects the part of a run that a file contains.
 type Export struct {
 	Where string // a filter in the language of dataset.where
-	Limit int    // maximum number of records, the first that match; 0 means all
+	Limit int    // maximum number of records, starting with the first match; 0 means all
 	Bytes int64  // maximum size of the data, compressed and in base64, except the lists of records and token rows
 }
 
-// ExportBytes is the usual value of Export.Bytes: a browser opens that much without delay.
+// ExportBytes is the usual value of Export.Bytes. A browser opens a file of that size without delay.
 const ExportBytes = 64 << 20
 
 // Exported describes the content of a written file.
 type Exported struct {
 	Records int   `json:"records"`
 	Fit     int   `json:"fit"` // records that match Where
-	Of      int   `json:"of"`  // all records of the run
+	Of      int   `json:"of"`  // all records in the run
 	Drops   int64 `json:"drops"`
 	OfDrops int64 `json:"of_drops"`
 	Full    bool  `json:"full"`  // records were omitted because they don't fit into Bytes
 	Bytes   int64 `json:"bytes"` // Export.Bytes
 }
 
-// String describes the content to the reader of the page.
+// String describes the file's content to the page's reader.
 func (e *Exported) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, ledger.Quantity(int64(e.Of), "record"))
@@ -76,10 +76,10 @@ type index struct {
 	Name    map[string]any   `json:"name"`
 	Members [][2]int64       `json:"members"` // offset and length in the base64 text
 	Lists   map[string][]int `json:"lists"`   // members that hold a list, in order
-	Answers map[string]int   `json:"answers"` // the member with the answer to a request
+	Answers map[string]int   `json:"answers"` // the member that contains the response to a request
 }
 
-// Export writes the page with its data as one file, which needs neither this program nor a network.
+// Export writes the page with its data as one file, which works without this program and without a network.
 func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, error) {
 	found, f, err := r.find(o.Where, "")
 	if err != nil {
@@ -120,7 +120,7 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 	return &x.held, err
 }
 
-// exporter calls the endpoints as the page would, and stores each answer in a separate compressed member, which the
+// exporter calls the endpoints as the page would, and stores each response in a separate compressed member, which the
 // page opens when it needs it.
 type exporter struct {
 	ctx     context.Context
@@ -180,7 +180,7 @@ func (x *exporter) all(r *Run, found []uint32, limit int) error {
 	return errors.Join(err, keepList(x, "rows", rows), keepList(x, "batches", batches))
 }
 
-// batches returns the rows of tokens for which fits returns true, in the order of their index.
+// batches returns the token rows for which fits returns true, in index order.
 func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []batchRow, err error) {
 	for seen, total := 0, 1; seen < total; {
 		with.Set("offset", strconv.Itoa(seen))
@@ -236,8 +236,8 @@ func (x *exporter) ask(q question) (answer, error) {
 	return x.routes["GET /api/"+q.what](req)
 }
 
-// recordQuestions returns a record's rows of tokens and the requests that the page may send about the record: each
-// window of its messages, the rows as they were written, and the questions about its rows of tokens.
+// recordQuestions returns a record's token rows and the requests that the page may send about the record. The requests
+// are for each window of its messages, for the rows as they were written, and for its token rows.
 func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions []question, err error) {
 	name := strconv.FormatUint(n, 10)
 	p, err := r.record(n - 1)
@@ -262,8 +262,8 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 	return rows, questions, nil
 }
 
-// tokenQuestions returns the requests that the page may send about a row of tokens: its head with each side next to
-// the first, and each window of each side.
+// tokenQuestions returns the requests that the page may send about a token row. They are for its head with each side
+// next to the first, and for each window of each side.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}
@@ -290,7 +290,7 @@ func (x *exporter) tokenQuestions(ref string) (questions []question, err error) 
 	return questions, nil
 }
 
-// kept is an answer to be stored.
+// kept is a response to be stored.
 type kept struct {
 	to   string // the question
 	text []byte // as returned by pack
@@ -348,7 +348,7 @@ func (x *exporter) write(text []byte) (int, error) {
 	return len(x.index.Members) - 1, err
 }
 
-// pack returns an answer's JSON, compressed with gzip, in base64.
+// pack returns the JSON of a response, compressed with gzip, in base64.
 func pack(a any) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -362,8 +362,8 @@ func pack(a any) ([]byte, error) {
 const notice = "<!-- This file contains the data of a run: prompts, answers and whatever else its records hold, " +
 	"as redaction left them. Give it only to people who may read the run. -->\n"
 
-// exportedPage returns the two halves of a page in a single file, between which the data is inserted. The page's
-// modules find each other through an import map, and their data in the file instead of on a server.
+// exportedPage returns the two halves of a single-file page, between which the data is inserted. The page's modules
+// find each other through an import map, and find their data in the file instead of on a server.
 func exportedPage() (head, foot string, err error) {
 	table, err := importMap()
 	if err != nil {

@@ -55,7 +55,7 @@ func (r *Run) parseFilter(query string) (f *filter, err error) {
 	return f, err
 }
 
-// fields returns the fields whose values are known without reading a record. Fields that mean the same as in
+// fields returns the fields whose values are known without reading a record. Fields with the same meaning as in
 // dataset.where have the same names.
 func (r *Run) fields() []where.Field[*item] {
 	marked := r.verdicts()
@@ -105,8 +105,8 @@ var numbers = map[string]func(e *entry) float64{
 	"spread":   func(e *entry) float64 { return float64(e.Spread) },
 }
 
-// scoreOf returns the margin of a preference or, if preference is false, the score or reward of another record. It
-// returns NaN for a record of the other sort.
+// scoreOf returns the margin of a preference or, if preference is false, the score or reward of any other record. It
+// returns NaN for a record of the wrong sort.
 func (e *entry) scoreOf(preference bool) float64 {
 	if (builders.Kind(e.Kind) == builders.KindPreference) != preference {
 		return math.NaN()

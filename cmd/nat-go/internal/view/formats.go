@@ -19,8 +19,8 @@ func (b bitset) add(n uint32) { b[n/64] |= 1 << (n % 64) }
 
 func (b bitset) has(n uint32) bool { return b[n/64]&(1<<(n%64)) != 0 }
 
-// readFormats finds the records that each format has rows of, using the origins next to the rows. Records that were
-// dropped have none, even if a record with the same content does.
+// readFormats finds the records for which each format contains rows, using the origins next to the rows. A dropped
+// record doesn't have rows, even if a record with the same content does.
 func (r *Run) readFormats() (map[string]bitset, error) {
 	of := map[string]bitset{}
 	if !runfolder.Has(r.Folder.Dataset()) {
@@ -62,7 +62,7 @@ func (r *Run) readFormats() (map[string]bitset, error) {
 	return of, nil
 }
 
-// formatsOf returns the names of the formats that have rows of a record, sorted.
+// formatsOf returns the names of the formats that contain rows for a record, sorted.
 func (r *Run) formatsOf(ordinal uint32) (names []string, err error) {
 	if r.formats == nil {
 		return nil, nil

@@ -12,21 +12,22 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// inputs counts lines of the files that a run was made from. The file read last stays open, because records that are
-// viewed one after another come from neighbouring lines.
+// inputs counts lines in the files that a run was made from. The file read most recently is kept open, because records
+// that are viewed one after another come from neighbouring lines.
 type inputs struct {
 	mu     sync.Mutex
 	file   *source.File
 	path   string
 	offset int64 // bytes read
-	line   int64 // of the next byte, from 1
+	line   int64 // line of the next byte, starting at 1
 }
 
-// maxCounted is the maximum number of bytes of an input read to find one line.
+// maxCounted is the maximum number of bytes read from an input to find one line.
 const maxCounted = 256 << 20
 
-// lineOf returns the line of a byte in an input of the run; lines and bytes are counted after decompression. It returns
-// 0 if the line is unknown: for example, the file was changed or deleted, or counting would read more than maxCounted.
+// lineOf returns the line that contains a byte in one of the run's inputs. Lines and bytes are counted after
+// decompression. It returns 0 if the line is unknown, for example because the file was changed or deleted, or because
+// counting would read more than maxCounted.
 func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 	if path == "" || offset < 0 || !r.unchanged(path) {
 		return 0
@@ -34,8 +35,8 @@ func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 	return r.inputs.lineOf(ctx, path, offset)
 }
 
-// unchanged reports whether a path is an input of the run, or below one, that hasn't changed since the run read it. No
-// other file is opened, whatever a record names.
+// unchanged reports whether a path is one of the run's inputs, or below one, and hasn't changed since the run read it.
+// Other files are never opened, regardless of the paths in records.
 func (r *Run) unchanged(path string) bool {
 	if r.Manifest == nil || objects.Is(path) {
 		return false

@@ -41,13 +41,14 @@ type overview struct {
 	Batches    []batches        `json:"batches,omitempty"`
 	Forward    string           `json:"forward,omitempty"` // cost of forward passes over the batches' rows
 	Warnings   []string         `json:"warnings,omitempty"`
-	Idle       []marks.Mark     `json:"idle,omitempty"`       // marks that match no record of the run, at most maxIdle
-	IdleMarks  int              `json:"idle_marks,omitempty"` // number of all such marks
-	Inputs     []string         `json:"inputs,omitempty"`
-	Stages     []stage          `json:"stages,omitempty"` // for a run that has not ended
+	// marks that don't match any of the run's records, at most maxIdle
+	Idle      []marks.Mark `json:"idle,omitempty"`
+	IdleMarks int          `json:"idle_marks,omitempty"` // total number of marks that don't match
+	Inputs    []string     `json:"inputs,omitempty"`
+	Stages    []stage      `json:"stages,omitempty"` // for a run that has not ended
 }
 
-// loss counts the drops at a stage for a reason.
+// loss counts the drops at one stage for one reason.
 type loss struct {
 	Stage  ledger.Stage  `json:"stage"`
 	Reason ledger.Reason `json:"reason"`
@@ -67,7 +68,7 @@ type value struct {
 // histogram counts the values of a numeric field in bins of equal width.
 type histogram struct {
 	Name  string  `json:"name"`
-	Key   string  `json:"key"` // name of the field in the filter box
+	Key   string  `json:"key"` // the field's name in the filter box
 	Min   float64 `json:"min"`
 	Max   float64 `json:"max"`
 	Bins  []int64 `json:"bins"`
@@ -76,7 +77,7 @@ type histogram struct {
 
 	// Set only for the spread of rewards.
 	Unit string `json:"unit,omitempty"` // what Count and Bins count, if not records
-	Zero int64  `json:"zero,omitempty"` // number of groups without a spread, which are in no bin
+	Zero int64  `json:"zero,omitempty"` // number of groups without a spread, which aren't in any bin
 }
 
 // balance describes the division of some of the records between training and validation.
@@ -92,7 +93,7 @@ type format struct {
 	Records int64            `json:"records"`
 	Rows    int64            `json:"rows"`
 	Dropped int64            `json:"dropped"`
-	Turns   int64            `json:"turns"`             // number of turns that its records train
+	Turns   int64            `json:"turns"`             // number of turns that the format's records train
 	Changed map[string]int64 `json:"changed,omitempty"` // turns trained in a changed context, by change
 }
 
@@ -159,10 +160,10 @@ func (r *Run) state() string {
 	return r.Folder.State()
 }
 
-// summary is the overview's part about all records. It doesn't change while the run is open, and is computed once:
-// there may be millions.
+// summary is the part of the overview that covers all records. It doesn't change while the run is open, and is computed
+// only once, because there may be millions of records.
 type summary struct {
-	facets     map[string]facet // except those of marks and formats
+	facets     map[string]facet // except those for marks and formats
 	histograms []histogram
 	split      []balance
 }
@@ -209,7 +210,7 @@ func (r *Run) summarise() (*summary, error) {
 		}
 	}
 	if r.plain != nil {
-		delete(s.facets, "fidelity") // rows have no fidelity
+		delete(s.facets, "fidelity") // rows don't have a fidelity
 		return s, nil
 	}
 	var err error
@@ -227,8 +228,8 @@ func (f facet) sorted() facet {
 // tasksShown is the maximum number of tasks that the facet lists.
 const tasksShown = 12
 
-// tasks returns the tasks with the most records, and at least two each. The table has only hashes of tasks: their names
-// are read from records.
+// tasks returns the tasks with the most records, omitting tasks with only one. The table contains only the tasks'
+// hashes, so their names are read from records.
 func (r *Run) tasks() (facet, error) {
 	type task struct {
 		hash  uint64
@@ -274,10 +275,11 @@ func (r *Run) tasks() (facet, error) {
 	return f.sorted(), nil
 }
 
-// maxIdle is the maximum number of listed marks that match no record.
+// maxIdle is the maximum number of listed marks that don't match any record.
 const maxIdle = 100
 
-// addMarks adds the marks that are set now: the number of records with each, and the marks that match no record.
+// addMarks adds the marks that are currently set. They are given as the number of records with each mark, and as a list
+// of marks that don't match any record.
 func (r *Run) addMarks(o *overview) {
 	all := r.marks.All()
 	if len(all) == 0 {
@@ -388,8 +390,8 @@ func (r *Run) histograms() []histogram {
 	return out
 }
 
-// spreads counts groups by the spread of their rewards. Groups without a spread are counted separately: if all rollouts
-// of a group got the same reward, there is nothing to learn from their difference.
+// spreads counts groups by the spread of their rewards. Groups without a spread are counted separately, because if all
+// rollouts in a group got the same reward, there is nothing to learn from their difference.
 func (t *table) spreads() histogram {
 	all, spread := int64(0), int64(0)
 	for v := range t.groupSpreads() {
@@ -411,7 +413,8 @@ func (t *table) spreads() histogram {
 	return h
 }
 
-// groupSpreads yields the spread of each group of rewards. It allocates nothing for each: there may be millions.
+// groupSpreads yields the spread of each reward group. It doesn't allocate memory for each one, because there may be
+// millions.
 func (t *table) groupSpreads() iter.Seq[float64] {
 	return func(yield func(float64) bool) {
 		seen := map[rewardGroup]bool{}
@@ -492,7 +495,7 @@ func (r *Run) losses() ([]loss, error) {
 	return out, err
 }
 
-// help explains a reason. It returns "" for reasons of other people's builders.
+// help explains a reason. It returns "" for reasons defined by third-party builders.
 func help(r ledger.Reason) string {
 	page, _ := explain.Code(string(r))
 	return page.Text
@@ -502,7 +505,7 @@ const maxDropLine = 16 << 20
 
 // eachDrop calls f for each line of dropped.jsonl until f returns false. It skips lines that are not valid JSON.
 func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
-	if r.plain != nil { // r.Folder may be a file of rows, next to which there is no list of drops
+	if r.plain != nil { // r.Folder may be a file of rows, which doesn't have a list of drops next to it
 		return nil
 	}
 	file, err := durable.Open(r.Folder.Dropped())

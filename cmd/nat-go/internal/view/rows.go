@@ -21,7 +21,7 @@ import (
 type rowFiles struct {
 	files []rowFile
 
-	// The window read last, because users tend to view neighbouring rows next.
+	// The most recently read window, because users tend to view neighbouring rows next.
 	mu     sync.Mutex
 	file   int // index; -1 if nothing has been read
 	from   int64
@@ -88,7 +88,7 @@ func contentOf(row *rows.Row) (h recordlog.Hash) {
 	return sum.Sum128().Bytes()
 }
 
-// record returns a row as the record it was made from, as far as the row shows that.
+// record returns a row as the record that it was made from, as far as that can be seen from the row.
 func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
 	r := &builders.Resolved{Origin: &builders.Origin{Example: fmt.Sprintf("%s:%d", f.name, n+1), Builder: f.name}}
 	switch {

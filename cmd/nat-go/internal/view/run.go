@@ -33,29 +33,29 @@ type Run struct {
 	plain     *rowFiles // instead of a log, if there are only rows
 	summary   *summary
 	marks     *marks.File
-	unmarked  string // why no marks can be set, or empty
+	unmarked  string // why marks can't be set, or empty
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 
-	other *Run // the run that it is compared with
+	other *Run // the run that this one is compared with
 
 	mu    sync.Mutex
-	kept  []keptGroup // the groups read last
+	kept  []keptGroup // the most recently read groups
 	last  string      // the last query for rows
 	found []uint32    // its answer
 
 	against *compared // comparison with other, once requested
 
 	inputs  inputs
-	formats func() (map[string]bitset, error) // the records that each format has rows of
+	formats func() (map[string]bitset, error) // the records for which each format contains rows
 
-	tokens struct { // the row of tokens read last
+	tokens struct { // the most recently read token row
 		ref string
 		row *tokenview.Row
 	}
 }
 
-// keptGroup is a group that was read, with the hashes of its records.
+// keptGroup is a group that was read, with its records' hashes.
 type keptGroup struct {
 	*recordlog.Group
 	first    uint64 // ordinal of its first record
@@ -66,8 +66,8 @@ type keptGroup struct {
 // groupsKept is the number of groups kept in memory: rows viewed one after another come from few groups.
 const groupsKept = 8
 
-// OpenRun opens a run. cache is the folder for tables of large logs, or empty to keep none; progress is called with the
-// number of bytes of the log read so far. load returns the run's tokenizer.
+// OpenRun opens a run. cache is the folder for the tables of large logs, or empty to keep none. progress is called with
+// the number of bytes read from the log so far. load returns the run's tokenizer.
 func OpenRun(
 	folder runfolder.Folder, cache string, progress func(bytes int64), load func() (*tokenizer.Tokenizer, error),
 ) (*Run, error) {
@@ -119,8 +119,8 @@ func marksOf(folder runfolder.Folder) (*marks.File, error) {
 	return m, err
 }
 
-// verdicts returns the marks on records, by the beginnings of the hashes of their contents: "approve", "reject", or
-// "note" if there is only a note.
+// verdicts returns the marks on records, by the beginnings of the records' content hashes. A mark is "approve" or
+// "reject", or "note" if there is only a note.
 func (r *Run) verdicts() map[uint64]string {
 	of := map[uint64]string{}
 	for _, m := range r.marks.All() {
@@ -136,7 +136,7 @@ func (r *Run) verdicts() map[uint64]string {
 	return of
 }
 
-// Close closes the log, and the input read last.
+// Close closes the log, and the most recently read input.
 func (r *Run) Close() error {
 	err := r.inputs.close()
 	if r.log != nil {
@@ -147,7 +147,7 @@ func (r *Run) Close() error {
 
 func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folder))) }
 
-// decision returns the decision on a record; Train before curation.
+// decision returns the decision on a record, or Train before curation.
 func (r *Run) decision(ordinal uint64) curate.Decision {
 	if r.plain != nil {
 		return r.plain.split(ordinal)
@@ -158,7 +158,8 @@ func (r *Run) decision(ordinal uint64) curate.Decision {
 	return r.decisions.At(ordinal)
 }
 
-// undecided reports whether the decisions on the records are unknown: the run was not curated when it was opened.
+// undecided reports whether the decisions on the records are unknown, because the run hadn't been curated when it was
+// opened.
 func (r *Run) undecided() bool { return r.decisions == nil && r.plain == nil }
 
 // record reads a record.
@@ -194,7 +195,8 @@ func (r *Run) content(ordinal uint64) (recordlog.Hash, error) {
 	return g.contents[at], nil
 }
 
-// group returns the group that contains a record, which it reads unless it still has it, and the record's index in it.
+// group returns the group that contains a record, and the record's index in the group. It reads the group unless it is
+// still in memory.
 func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 	first, offset := r.table.group(ordinal)
 	r.mu.Lock()
@@ -233,7 +235,7 @@ var sorts = map[string]func(e *entry) uint32{
 // unscoredKey is the key of records without a score, which sort last in either order.
 const unscoredKey = math.MaxUint32
 
-// ordered turns a score into a key with the same order.
+// ordered converts a score to a key with the same order.
 func ordered(score float32) uint32 {
 	b := math.Float32bits(score)
 	switch {
@@ -245,8 +247,8 @@ func ordered(score float32) uint32 {
 	return b | 1<<31
 }
 
-// sortBy sorts ordinals by their entries' keys, in descending order if down is set, and records with equal keys in the
-// order of the log.
+// sortBy sorts ordinals by their entries' keys, in descending order if down is set. Records with equal keys are kept in
+// log order.
 func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	of := func(n uint32) uint32 {
 		k := key(&t.Entries[n])
@@ -296,7 +298,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 }
 
 // search calls hit for the records whose texts match a filter, in order, until hit returns false. It returns the number
-// of records that it examined.
+// of records examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, f *filter, hit func(ordinal uint32) bool,
 ) (searched int, err error) {
@@ -316,7 +318,7 @@ func (r *Run) search(
 	return len(found), nil
 }
 
-// inPassage reports whether any text of a passage meets the condition.
+// inPassage reports whether any of a passage's texts meets the condition.
 func inPassage(p *builders.Passage, meets func(string) bool) bool {
 	if meets(p.Text) {
 		return true

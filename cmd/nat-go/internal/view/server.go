@@ -26,7 +26,7 @@ var files embed.FS
 // tokenHeader is required on every request for data. Another site's page can't set it without a preflight request.
 const tokenHeader = "X-Nat-Go-Token"
 
-// policy lets the page load its own scripts and styles, and nothing from anywhere else.
+// policy lets the page load only its own scripts and styles.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -40,7 +40,7 @@ type Server struct {
 	public   bool     // a request's Host may be any IP address
 }
 
-// Listen starts listening on an address; public permits one beyond the loopback interface.
+// Listen starts listening on an address. public permits an address beyond the loopback interface.
 func Listen(addr string, public bool) (*Server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -121,12 +121,14 @@ func httpServer(ctx context.Context, h http.Handler) *http.Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, visitorKey{}, c)
 		},
-		// Its messages, such as failures to accept connections, are useless to the user, and may come every second.
+		// The server's messages, such as failures to accept connections, aren't useful to the user, and may come every
+		// second.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 }
 
-// handler serves the page, and the endpoints to requests with the token, after guard has checked the request.
+// handler serves the page to all requests, and the endpoints to requests with the token, after guard has checked the
+// request.
 func (s *Server) handler(r *Run) http.Handler {
 	mux := http.NewServeMux()
 	for pattern, answerTo := range r.routes() {

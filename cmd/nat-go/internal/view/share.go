@@ -16,7 +16,8 @@ const (
 	unknownShare = 65535
 )
 
-// share returns the share of a record's tokens that are trained, from 0 to 1, or NaN if it has no row of tokens.
+// share returns the share of a record's tokens that are trained, from 0 to 1, or NaN if the record doesn't have a token
+// row.
 func (e *entry) share() float64 {
 	if e.Share == unknownShare {
 		return math.NaN()
@@ -24,7 +25,7 @@ func (e *entry) share() float64 {
 	return float64(e.Share) / shareParts
 }
 
-// version is the size and the modification time of an index of token batches, or zero if there is no index.
+// version is the size and modification time of an index of token batches, or zero if the index doesn't exist.
 type version struct{ Bytes, Time int64 }
 
 // batchesOf returns the version of the index of a run's token batches.
@@ -50,7 +51,7 @@ func (t *table) readShares(folder runfolder.Folder, batches version) error {
 	return t.countShares(filepath.Join(folder.Batches(), batch.IndexName))
 }
 
-// countShares sets the share of each record that has rows of tokens, from the owners of tokens listed in the index.
+// countShares sets the share of each record that has token rows, based on the owners of tokens listed in the index.
 func (t *table) countShares(index string) error {
 	trained, all := make([]uint32, len(t.Entries)), make([]uint32, len(t.Entries))
 	err := batch.EachLine(index, func(l *batch.Line) error {
@@ -61,7 +62,7 @@ func (t *table) countShares(index string) error {
 			}
 			sides := m.Proof
 			if l.Channel == batch.SDPO.Name && len(sides) > 1 {
-				sides = sides[:1] // only the student's: teachers aren't trained
+				sides = sides[:1] // only the student's side, because teachers aren't trained
 			}
 			for k := range sides {
 				from := 0

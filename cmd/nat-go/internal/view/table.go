@@ -24,8 +24,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// entry holds the data about a record, other than its texts, that filters, sorting, facets and histograms use. Its size
-// is fixed.
+// entry holds the data about a record, other than its texts, that is used by filters, sorting, facets and histograms.
+// Its size is fixed.
 type entry struct {
 	Kind     uint8
 	Builder  uint8 // index in table.Builders
@@ -33,16 +33,16 @@ type entry struct {
 	Sites    uint16
 	Messages uint16
 	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
-	Share    uint16  // of its tokens that are trained, in shareParts, or unknownShare; see share.go
+	Share    uint16  // share of its tokens that are trained, in shareParts, or unknownShare; see share.go
 	Chars    uint32  // characters in all its texts
-	Score    float32 // margin of a preference, score of a demonstration, reward of a rollout; NaN if there is none
-	Spread   float32 // of a rollout: the largest reward in its group minus the smallest; NaN if there is none
-	Task     uint64  // hash of the task's key, or of the example's id if it has no task
+	Score    float32 // margin of a preference, score of a demonstration or reward of a rollout; NaN if absent
+	Spread   float32 // for a rollout, the largest reward in its group minus the smallest; NaN if absent
+	Task     uint64  // hash of the task's key, or of the example's id if it doesn't have a task
 	Example  uint64  // hash of the example's id
-	Content  uint64  // the beginning of the hash of its content; the log has the whole hash
+	Content  uint64  // the beginning of its content's hash; the log contains the whole hash
 }
 
-// beginning returns the part of a hash that a table keeps. The hash isn't cryptographic anyway, and two of ten million
+// beginning returns the part of a hash that a table stores. The hash isn't cryptographic anyway, and two of ten million
 // records are very unlikely to share a beginning by chance.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
@@ -52,14 +52,14 @@ type table struct {
 	Entries  []entry
 	First    []uint32 // by group: ordinal of its first record
 	Offset   []int64  // by group: offset of its frame
-	Batches  version  // of the token batches that the shares are from
+	Batches  version  // version of the token batches that the shares are from
 }
 
 // maxBuilders bounds the names in a table; a run's configuration has a handful.
 const maxBuilders = 255
 
-// reserved is the maximum number of records or groups for which memory is reserved in advance, whatever number a file
-// claims to have.
+// reserved is the maximum number of records or groups for which memory is reserved in advance, regardless of the number
+// that a file claims to contain.
 const reserved = 1 << 22
 
 // readTable makes the table of a log. progress is called with the number of bytes read so far.
@@ -88,7 +88,7 @@ func readTable(log string, progress func(bytes int64)) (*table, error) {
 	return t, nil
 }
 
-// add adds the records of a group. names maps the builders' names to their indices.
+// add adds a group's records. names maps the builders' names to their indices.
 func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 	contents, first := g.Contents(), len(t.Entries)
 	for i := range g.Records {
@@ -111,8 +111,8 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 	return nil
 }
 
-// spread sets the spread of rewards in the entries of one group of the log: rollouts of the same builder and task are
-// scored against each other.
+// spread sets the spread of rewards in the entries of one of the log's groups. Rollouts from the same builder for the
+// same task are scored against each other.
 func spread(group []entry) {
 	var of map[rewardGroup][2]float32 // the smallest and the largest
 	for i := range group {
@@ -135,7 +135,7 @@ func spread(group []entry) {
 	}
 }
 
-// rewardGroup identifies, within a group of the log, rollouts that are scored against each other.
+// rewardGroup identifies, within one of the log's groups, rollouts that are scored against each other.
 type rewardGroup struct {
 	builder uint8
 	task    uint64
@@ -227,7 +227,7 @@ const (
 	cachedFrom = 64 << 20
 )
 
-// openTable returns the table of a run, from the cache if it is there.
+// openTable returns a run's table, from the cache if it is there.
 func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)) (*table, error) {
 	log := folder.Records()
 	c, err := recordlog.ReadCommit(log)
@@ -255,7 +255,7 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 		return nil, err
 	}
 	if path != "" {
-		_ = t.keep(path) // if it can't be cached, it is made again next time
+		_ = t.keep(path) // if it can't be cached, it is recreated next time
 	}
 	return t, nil
 }
@@ -276,7 +276,8 @@ func (t *table) keep(path string) error {
 	return f.Commit()
 }
 
-// tableHead is the first line of a table in the cache. Entries, First and Offset follow, then a checksum of it all.
+// tableHead is the first line of a cached table. It is followed by Entries, First and Offset, and then a checksum of
+// everything.
 type tableHead struct {
 	Magic           string
 	Builders        []string
@@ -284,7 +285,7 @@ type tableHead struct {
 	Records, Groups uint64
 }
 
-// maxHead is the maximum size of a head that is read. A table with longer names of builders is always made again.
+// maxHead is the maximum size of a head that is read. A table with longer builder names is always recreated.
 const maxHead = 1 << 16
 
 func (t *table) write(w io.Writer) error {
@@ -315,16 +316,16 @@ func writeColumn[T any](w io.Writer, all []T) error {
 
 var errTable = errors.New("not a table written by this version")
 
-// isSum reports whether a text is a 128-bit hash in hexadecimal. It comes from a file in the run and is used as a file
-// name.
+// isSum reports whether a string is a 128-bit hash in hexadecimal. The string comes from a file in the run and is used
+// as a file name.
 func isSum(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == 16
 }
 
-// loadTable reads a table that write wrote for a log at this commit. It returns an error if the file is invalid, which
-// makes openTable read the log. Buffers grow only as data is read: another user may have left a file that claims any
-// size.
+// loadTable reads a table that write wrote for a log at this commit. It returns an error if the file is invalid, in
+// which case openTable reads the log. Buffers grow only as data is read, because another user may have left a file that
+// claims to be of any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	if path == "" {
 		return nil, errTable
@@ -363,7 +364,7 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	return t, nil
 }
 
-// sound reports whether a table describes records and groups that a log with this commit may have.
+// sound reports whether a table describes records and groups that a log with this commit can contain.
 func (t *table) sound(c *recordlog.Commit) bool {
 	for i := range t.Entries {
 		e := &t.Entries[i]

@@ -60,7 +60,7 @@ func (r *Run) batchRows(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// headAnswer describes a row of tokens, without its tokens.
+// headAnswer describes a token row, without its tokens.
 type headAnswer struct {
 	File    string       `json:"file"`
 	Row     int          `json:"row"`
@@ -77,14 +77,14 @@ type sideInfo struct {
 	Name    string `json:"name"`
 	Length  int    `json:"length"`
 	Trained int    `json:"trained"`
-	LogProb bool   `json:"log_prob"` // some tokens have a log-probability
+	LogProb bool   `json:"log_prob"` // some tokens have a log-prob
 	JSD     bool   `json:"jsd"`      // the effect of a hint on some tokens was measured
 }
 
 // tokenPiece is a stretch of a row whose sides are shown side by side.
 type tokenPiece struct {
 	What  string   `json:"what"`  // same, splice (only on the second side), differs
-	Spans [][2]int `json:"spans"` // one entry for each side that is shown
+	Spans [][2]int `json:"spans"` // one entry for each side shown
 }
 
 func (r *Run) tokenHead(req *http.Request) (answer, error) {
@@ -121,7 +121,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-// aligned divides a row so that the common parts of its sides are shown side by side.
+// aligned divides a row so that its sides' common parts are shown side by side.
 func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	first := v.Sides[0].Tokens
 	if len(shown) == 1 {
@@ -161,7 +161,7 @@ func aligned(v *tokenview.Row, shown []int) []tokenPiece {
 	return out
 }
 
-// pieceTokens is the maximum number of tokens of a side in a piece: the page draws only nearby pieces.
+// pieceTokens is the maximum number of tokens from one side in a piece, because the page draws only nearby pieces.
 const pieceTokens = 256
 
 func cutPieces(pieces []tokenPiece) (out []tokenPiece) {
@@ -207,7 +207,7 @@ func (r *Run) tokenWindow(req *http.Request) (answer, error) {
 	return tokensAnswer{from, tokens[from:min(from+n, len(tokens))]}, nil
 }
 
-// tokenRow reads a row of tokens. The last one is kept, because a long row is requested window by window.
+// tokenRow reads a token row. The most recent row is kept, because a long row is requested window by window.
 func (r *Run) tokenRow(ref string) (*tokenview.Row, error) {
 	if !dataset.HasBatches(r.Folder) {
 		return nil, notFound{errors.New("no token batches: collator.tokenizer makes a run write them")}

@@ -6,16 +6,17 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// turn is a turn of the model in a demonstration, which is trained or only context.
+// turn is one of the model's turns in a demonstration, which is either trained or only context.
 type turn struct {
-	Message int    `json:"message"` // from 0
-	Trained bool   `json:"trained"`
-	In      uint64 `json:"in,omitempty"`      // if not trained: the record that trains it, from 1, or 0 if none does
+	Message int  `json:"message"` // from 0
+	Trained bool `json:"trained"`
+	// if not trained, the record that trains it, starting at 1, or 0 if none does
+	In      uint64 `json:"in,omitempty"`
 	Changed string `json:"changed,omitempty"` // why its context differs from the recorded one
 }
 
-// turns returns the turns of a demonstration, trained or not. A turn that branches of an example share is trained in
-// only one of their records; in the others, In names that record.
+// turns returns a demonstration's turns, trained or not. A turn that several branches of an example share is trained in
+// only one of their records. In the others, In names that record.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil
@@ -54,8 +55,8 @@ func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	return list, nil
 }
 
-// trainedIn sets In of the turns that the record at an index of a group doesn't train: it looks for them in the group's
-// other kept demonstrations of the same example.
+// trainedIn sets In for the turns that the record at an index in a group doesn't train. It looks for those turns in the
+// group's other kept demonstrations from the same example.
 func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	own := &g.Records[at]
 	var h history.Hasher
@@ -82,7 +83,8 @@ func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	}
 }
 
-// hashes returns a hash for each message of a record, which covers the tools, the message and all messages before it.
+// hashes returns a hash for each message in a record. The hash covers the tools, the message and all messages before
+// it.
 func hashes(h *history.Hasher, r *builders.Resolved) []ttc.History {
 	return h.Graph(h.Tools(r.Origin.Tools), &ttc.Graph{Nodes: r.Messages.Nodes})
 }

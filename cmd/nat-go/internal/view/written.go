@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 )
 
-// writtenRow is a row of a format as written to its file.
+// writtenRow is a row in some format as written to its file.
 type writtenRow struct {
 	Format string `json:"format"`
 	File   string `json:"file"`
@@ -21,7 +21,7 @@ type writtenRow struct {
 	Text   string `json:"text"`
 }
 
-// written returns the rows made from a record, which it finds by the origins next to the rows.
+// written returns the rows made from a record, which it finds using the origins next to the rows.
 func (r *Run) written(req *http.Request) (answer, error) {
 	n, err := strconv.ParseUint(req.URL.Query().Get("n"), 10, 64)
 	if err != nil || n == 0 {

@@ -20,16 +20,16 @@ import (
 const version = "nat.logits.v1"
 
 const (
-	maxAnswer = 1 << 20 // bytes of an answer's line
+	maxAnswer = 1 << 20 // bytes in an answer line
 	maxVocab  = 1 << 24
-	maxModel  = 200 // bytes of a model's name
+	maxModel  = 200 // bytes in a model name
 	// maxFailures is the number of consecutive failures after which a Scorer gives up on its program.
 	maxFailures = 5
 	// maxTokens is the maximum number of tokens, over all sequences, in a request that several sites share.
 	maxTokens = 16 << 10
 )
 
-// Options of a Scorer. Zero values mean the defaults in brackets.
+// Options configures a Scorer. Zero values mean the defaults in brackets.
 type Options struct {
 	Command      []string      // the program and its arguments
 	Memory       int64         // bytes of memory shared with it [64 MiB]
@@ -45,7 +45,7 @@ type Probe struct {
 	IDs  []int32
 }
 
-// Sequence is token ids and the positions at which logits are wanted, each for the token after it.
+// Sequence holds token ids and the positions at which logits are wanted, each for the next token.
 type Sequence struct {
 	IDs       []int32 `json:"ids"`
 	Positions []int32 `json:"positions"`
@@ -58,7 +58,7 @@ type Model struct {
 	DType tensors.DType
 }
 
-// Failed is the error of one request: the next may succeed.
+// Failed is the error for one request; the next one may succeed.
 type Failed struct{ Err error }
 
 func (e *Failed) Error() string { return e.Err.Error() }
@@ -66,7 +66,7 @@ func (e *Failed) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Failed) Unwrap() error { return e.Err }
 
-// Scorer is a program that scores. It serves one caller at a time.
+// Scorer runs a program that computes logits. It serves one caller at a time.
 type Scorer struct {
 	o        Options
 	program  *process.Responder
@@ -259,12 +259,12 @@ type response struct {
 	Error *string `json:"error"`
 }
 
-// Fits reports whether the rows and tokens of a request fit in the memory and within the limits. It needs the model.
+// Fits reports whether a request's rows and tokens fit in the memory and within the limits. The model must be known.
 func (s *Scorer) Fits(rows, tokens int) bool {
 	return int64(rows)*int64(s.model.Vocab*s.model.DType.Size()) <= s.o.Memory && (tokens <= maxTokens || rows <= 2)
 }
 
-// Score has sequences scored and returns the rows, contiguously: valid until the next call. After a *Failed a smaller
+// Score has sequences scored and returns their rows contiguously, valid until the next call. After a *Failed a smaller
 // request may succeed; any other error makes further requests pointless.
 func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	if _, err := s.Model(ctx); err != nil {

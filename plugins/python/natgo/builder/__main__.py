@@ -45,7 +45,7 @@ def version_of(module: Any) -> str:
 
 
 def builders_of(module: Any) -> list[Builder[Any]]:
-    """The builders that a module declares, or imports, in order; each once."""
+    """The builders that a module declares or imports, in order, without duplicates."""
     found: list[Builder[Any]] = []
     for value in vars(module).values():
         if isinstance(value, Builder) and value not in found:

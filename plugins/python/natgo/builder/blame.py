@@ -1,4 +1,4 @@
-"""Reports what goes wrong in a builder, with its place and a traceback of the builder's own frames."""
+"""Reports errors in a builder, with their location and a traceback of the builder's own frames."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def ours(path: str) -> bool:
 
 
 def told(e: BaseException) -> tuple[str, str]:
-    """What an exception says, with its place, and its traceback without natgo's own frames."""
+    """An exception's message with its location, and its traceback without natgo's own frames."""
     tb = e.__traceback__
     while tb is not None and ours(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
@@ -61,8 +61,7 @@ def _without_ours(tb: TracebackType | None) -> TracebackType | None:
 
 
 def at_yield(items: Any, e: Exception) -> NoReturn:
-    """Raises an error in a builder's generator, at the yield of the wrong item, so that the traceback shows the
-    place."""
+    """Raises an error in a builder's generator, at the yield of the wrong item, so that the traceback shows it."""
     throw = getattr(items, "throw", None)
     if throw is not None:
         throw(e)  # if the generator catches it and goes on, the group fails nonetheless
@@ -84,8 +83,8 @@ def closed(items: Any) -> None:
 # --- builders that take long ---
 
 class Watch:
-    """Logs where builders are that have yielded nothing for a while: nat-go shows a process's last lines if it has to
-    stop it.
+    """Logs the location of builders that have yielded nothing for a while: nat-go shows a process's last lines if it
+    has to stop it.
 
     While a builder is in C code that holds the interpreter, such as a regular expression that backtracks for ever, the
     watching thread can't run either, and doesn't postpone the alarm. The alarm's signal, which only building threads
@@ -113,7 +112,7 @@ class Watch:
             self.at.pop(thread, None)
 
     def alarm(self) -> None:
-        """Makes the process log where builders are that hold the interpreter. Call it before any other thread is
+        """Makes the process log the location of builders that hold the interpreter. Call it before any other thread is
         started: threads inherit the blocked signals."""
         signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGALRM,))
         faulthandler.register(signal.SIGALRM, file=2, all_threads=False)
@@ -146,7 +145,7 @@ watch = Watch()
 
 
 def stack_of(frame: FrameType) -> str:
-    """A stack without natgo's own frames and those that called them."""
+    """A stack without natgo's own frames and the frames that called them."""
     frames = traceback.extract_stack(frame)
     last = max((i for i, f in enumerate(frames) if ours(f.filename)), default=-1)
     return "Traceback (most recent call last):\n" + "".join(traceback.format_list(frames[last + 1:]))
@@ -163,7 +162,7 @@ def _note_fork() -> None:
 
 
 def not_a_child(pid: int) -> None:
-    """Ends this process if it is a child that a builder forked and that goes on as the builder."""
+    """Ends this process if it is a child that a builder forked and that continues as the builder."""
     if os.getpid() != pid:
         log("error", f"a builder forked, and its child (process {os.getpid()}) went on as the builder; it was ended. "
             f"A child has to end itself, with os._exit, or be started by subprocess or multiprocessing. Forked here:\n{forked}")
@@ -171,8 +170,8 @@ def not_a_child(pid: int) -> None:
 
 
 class Printed(io.TextIOBase):
-    """A plugin's standard output, which belongs to the protocol: what is printed goes to the log, the first time with
-    its place."""
+    """A plugin's standard output, which belongs to the protocol: anything printed goes to the log, the first time with
+    its location."""
 
     def __init__(self) -> None:
         self.told = False
@@ -195,7 +194,7 @@ class Printed(io.TextIOBase):
 
 
 def redirect() -> int:
-    """Keeps standard output for the handshake, whose descriptor is returned; what is printed from now on goes to standard error."""
+    """Reserves standard output for the handshake and returns its descriptor; later output goes to standard error."""
     sys.stdout.flush()
     handshake = os.dup(1)
     os.dup2(2, 1)

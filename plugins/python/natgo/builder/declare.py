@@ -42,7 +42,7 @@ class Builder(Generic[P]):
         return self.function(*args, **kwargs)
 
     def make(self, group: Group, config: Any) -> Any:
-        """What the function makes of a group, given an instance of its settings."""
+        """The function's results for a group, given an instance of its settings."""
         function: Callable[..., Any] = self.function
         return function(group) if self.config is None else function(group, config)
 

@@ -1,7 +1,7 @@
-"""What a builder is given: a group of examples, named as in nat-go's Go types.
+"""A builder's input: a group of examples, named as in nat-go's Go types.
 
-A text is a str that may contain lone surrogates, as JSON texts can; raw JSON is the text of one JSON value as it was in
-the source, "" if there is none.
+A text is a str that may contain lone surrogates, as JSON strings can; raw JSON is the text of one JSON value as it was
+in the source, or "" if it is missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PromptForm = Literal["text", "messages", "other"]
 
 @dataclass(slots=True)
 class Part:
-    """One piece of a content that is a list."""
+    """One part of content that is a list."""
 
     type: str
     text: str = ""
@@ -40,8 +40,8 @@ class ToolCall:
 
 @dataclass(slots=True)
 class Message:
-    """One entry of a conversation, in the words of the OpenAI chat format. form says how the content was given: a message that has
-    parts and no text is of the form "parts"."""
+    """One entry in a conversation, in the OpenAI chat format's terms. form says how the content was given: a message
+    with parts but no text has the form "parts"."""
 
     role: str
     text: str = ""
@@ -88,7 +88,7 @@ class Graph:
     nodes: list[Node] = field(default_factory=list)
 
     def branch(self, leaf: int) -> list[int]:
-        """The nodes from the root to leaf, both included."""
+        """The nodes from the root to leaf, inclusive."""
         walk = []
         while leaf >= 0:
             walk.append(leaf)
@@ -96,7 +96,7 @@ class Graph:
         return walk[::-1]
 
     def leaves(self) -> list[int]:
-        """The nodes that no other names as its parent."""
+        """The nodes that aren't the parent of any other."""
         inner = {node.parent for node in self.nodes}
         return [i for i in range(len(self.nodes)) if i not in inner]
 
@@ -107,7 +107,7 @@ class Graph:
 
 @dataclass(slots=True)
 class Prompt:
-    """What a candidate was given: a text or messages. The form "other" is neither, and is never trained on."""
+    """A candidate's input: a text or messages. The form "other" is neither, and is never trained on."""
 
     text: str = ""
     messages: list[Message] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Prompt:
             self.form = "messages"
 
     def conversation(self) -> list[Message]:
-        """The prompt as messages: a text is what the user says."""
+        """The prompt as messages: a text becomes a user message."""
         if self.form == "other":
             raise ValueError("a prompt that is neither a text nor messages: there is no conversation in it")
         return list(self.messages) if self.form == "messages" else [Message("user", self.text)]
@@ -160,7 +160,7 @@ class Sampling:
 
 @dataclass(slots=True)
 class Example:
-    """One data-set entry that an agent was run on, with what that run left."""
+    """One data-set entry that an agent was run on, with that run's results."""
 
     id: str = ""
     candidates: list[Candidate] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Groups, put together from the parts that come over the wire. A text is named by its number in its group's table."""
+"""Assembles groups from the parts that come over the wire. A text is identified by its number in its group's table."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ FIDELITY: tuple[Fidelity, ...] = ("partial", "text", "ids", "ids+logprobs")
 
 
 class WireError(ValueError):
-    """What the host sent makes no sense."""
+    """The host sent something invalid."""
 
 
 def word(words: tuple[Word, ...], n: int) -> Word:
-    """The word for a value of an enum, which over the wire may be any number."""
+    """The word for an enum value, which can be any number on the wire."""
     if not 0 <= n < len(words):
         raise WireError(f"{n} is not one of {', '.join(words)}")
     return words[n]
 
 
 class Texts:
-    """The text table of a group. A text may go on in the next part."""
+    """A group's text table. A text may continue in the next part."""
 
     def __init__(self) -> None:
         self.texts, self.rest, self.start, self.size = [""], bytearray(), 0, 0
@@ -55,7 +55,7 @@ class Texts:
 
 
 class GroupReader:
-    """Puts groups together: part returns a group where a part ends it."""
+    """Assembles groups: part returns a group when a part ends it."""
 
     def __init__(self) -> None:
         self.open = False

@@ -1,7 +1,7 @@
-"""What a builder yields: records, drops, counts, progress.
+"""The items that a builder yields: records, drops, counts, progress.
 
-Content is a text, messages, or a reference into the group, which costs nothing: a Candidate of the group stands for its output (for its
-prompt, where a prompt is asked for), a Span for the messages of a walk through an example's graph.
+Content is a text, messages, or a reference into the group, which costs nothing: one of the group's Candidates means its
+output (or its prompt, where a prompt is expected), and a Span means the messages on a walk through an example's graph.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Unit = Literal["candidate", "example", "group", "pair", "record", "rollout", "si
 
 @dataclass(slots=True)
 class Span:
-    """The messages of an example on the walk from the root to a node, without the first so many."""
+    """An example's messages on the walk from the root to a node, without the first `skip` ones."""
 
     example: Example
     last: int
@@ -33,8 +33,8 @@ Metadata = Union[str, Mapping[str, object], None]  # raw JSON of an object, or t
 
 @dataclass(slots=True)
 class Preference:
-    """One answer to a prompt is better than another. If both are candidates, all else follows from them: the prompt and
-    the turn are the better one's, the reward is the margin of their scores."""
+    """One answer to a prompt is better than another. If both are candidates, everything else follows from them: the
+    prompt and the turn are the better one's, and the reward is the difference of their scores."""
 
     chosen: Content
     rejected: Content
@@ -54,7 +54,8 @@ class Preference:
 
 @dataclass(slots=True)
 class Demonstration:
-    """A conversation whose assistant turns are to be imitated. trained has a flag for each message, where train is "flagged"."""
+    """A conversation whose assistant turns are to be imitated. trained has flags for the messages if train is
+    "flagged"."""
 
     messages: Content
     train: Train = "all"
@@ -69,8 +70,8 @@ class Demonstration:
 
 @dataclass(slots=True)
 class Rollout:
-    """A conversation and the reward it got; a reward of None: it was not scored. Rollouts of one task form a group for
-    advantages; a task of None: the example's task."""
+    """A conversation and its reward; a reward of None means that it was not scored. Rollouts for the same task form a
+    group for advantages; a task of None means the example's task."""
 
     messages: Content
     reward: float | None = None
@@ -82,7 +83,7 @@ class Rollout:
 
 @dataclass(slots=True)
 class State:
-    """A prompt without an answer, from which a trainer samples its own; a task of None: the example's task."""
+    """A prompt without an answer, from which a trainer samples its own; a task of None means the example's task."""
 
     messages: Content
     task: str | None = None
@@ -108,7 +109,7 @@ class Site:
 
 @dataclass(slots=True)
 class Distillation:
-    """A conversation with error sites and, at each, a hint that a teacher is given and the student is not."""
+    """A conversation with error sites and, at each, a hint for the teacher but not the student."""
 
     messages: Content
     sites: Sequence[Site] = field(default_factory=list)
@@ -122,7 +123,7 @@ Record = Union[Preference, Demonstration, Rollout, Distillation, State]
 
 @dataclass(slots=True)
 class Drop:
-    """Something that no record was made from, and why. `drop` makes one."""
+    """Something that didn't become a record, and why. `drop` creates one."""
 
     reason: str
     detail: str = ""
@@ -137,14 +138,15 @@ def drop(
     reason: str, detail: str = "", of: Candidate | Example | None = None, *, unit: Unit | None = None, turn: str | None = None,
     index: int | None = None, count: int = 1,
 ) -> Drop:
-    """Says that no record is made of a candidate, an example or, without of, the group: `yield drop("too_short", "3 words", candidate)`.
-    The reason is a code of nat-go's or your own, the detail a line for a person."""
+    """Reports that a candidate, an example or, without of, the group doesn't become a record, as in
+    `yield drop("too_short", "3 words", candidate)`. The reason is one of nat-go's codes or your own, the detail a
+    human-readable line."""
     return Drop(reason, detail, of, unit, turn, index, count)
 
 
 @dataclass(slots=True)
 class Count:
-    """Adds n to a counter of the builder's own, which is summed over the run and shown with its statistics."""
+    """Adds n to one of the builder's own counters, which is summed over the run and shown with its statistics."""
 
     name: str
     n: int = 1
@@ -152,7 +154,7 @@ class Count:
 
 @dataclass(slots=True)
 class Progress:
-    """Says that a long group is being worked on: nat-go takes a builder that yields nothing for a minute for stuck."""
+    """Reports progress on a long group: nat-go assumes that a builder is stuck if it yields nothing for a minute."""
 
     done: int
     total: int = 0  # 0: unknown

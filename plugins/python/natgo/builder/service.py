@@ -45,7 +45,7 @@ class Credit:
 
 
 class Service:
-    """The builders of a plugin."""
+    """A plugin's builders."""
 
     def __init__(self, name: str, version: str, builders: Iterable[Builder[Any]]) -> None:
         self.name, self.version = name, version
@@ -62,7 +62,7 @@ class Service:
         return pb.DescribeResponse(name=self.name, version=self.version, protocol_minor=4, builders=[self.info(b) for b in self.builders.values()])
 
     def made(self, request: Any, context: Any) -> tuple[Any, list[Any]]:
-        """The settings of a request, and what is wrong with them."""
+        """A request's settings, and any problems with them."""
         b = self.builders.get(request.builder)
         if b is None:
             context.abort(grpc.StatusCode.NOT_FOUND, f"there is no builder {request.builder}; the builders are {', '.join(self.builders)}")
@@ -112,7 +112,7 @@ class Service:
 
 
 class Stream:
-    """One Build stream: a thread that always reads, so that credits get through, and the builder, which may take its time."""
+    """One Build stream: a thread that always reads, so that credits get through, and the builder, which may be slow."""
 
     def __init__(self, requests: Iterator[Any], context: Any, builder: Builder[Any], config: Any) -> None:
         self.requests, self.context, self.builder, self.config = requests, context, builder, config
@@ -161,7 +161,7 @@ class Stream:
             return next(items, END)
 
     def build(self, number: int, group: Group) -> Iterator[Any]:
-        """What the builder makes of a group or, if it fails, the error and its traceback."""
+        """The builder's results for a group or, if it fails, the error and its traceback."""
         writer, n, sign = self.writer, 0, time.monotonic()
         writer.begin(number, group)
         items: Any = None

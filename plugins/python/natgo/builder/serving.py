@@ -28,9 +28,9 @@ def started_by_host() -> bool:
 
 
 def serve(*builders: Builder[Any], name: str = "", version: str = "") -> NoReturn:
-    """Serves builders, and does not return. Started by nat-go the process is a plugin; started by hand it is a command
-    line that describes the builders. name and version are the plugin's; by default the first builder's name and
-    0.0.0."""
+    """Serves builders, and does not return. If nat-go starts the process, it is a plugin; if started by hand, it is a
+    command line that describes the builders. name and version are the plugin's; by default the first builder's name
+    and 0.0.0."""
     names = [b.name for b in builders]
     if not builders or len(set(names)) < len(names):
         raise BuilderError("serve needs builders, each with a name of its own; it was given " + (", ".join(names) or "none"))
@@ -44,7 +44,7 @@ def serve(*builders: Builder[Any], name: str = "", version: str = "") -> NoRetur
 
 
 def _serve(name: str, version: str, builders: Sequence[Builder[Any]], handshake: int) -> NoReturn:
-    """Serves the host until it, or somebody else, ends the process."""
+    """Serves the host until the host, or something else, ends the process."""
     parent, stop = os.getppid(), threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the host, which ends this process in its own time
@@ -68,7 +68,7 @@ def end() -> NoReturn:
 
 
 def listen(name: str, version: str, builders: Sequence[Builder[Any]], path: str, stop: threading.Event) -> None:
-    """Serves at a socket in threads of its own, until the process ends. A host's Shutdown sets stop."""
+    """Serves on a socket in separate threads until the process ends. A host's Shutdown sets stop."""
     os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # grpc's fork handlers sometimes hang the child of a builder that forks
     try:
         import grpc
@@ -105,7 +105,7 @@ def listen(name: str, version: str, builders: Sequence[Builder[Any]], path: str,
 
 
 def command_line(name: str, version: str, builders: Sequence[Builder[Any]], args: Sequence[str]) -> int:
-    """What the process does when a person starts it. Returns the exit code."""
+    """Runs the command line if the process was started by hand. Returns the exit code."""
     parser = argparse.ArgumentParser(
         prog=os.path.basename(sys.argv[0]), formatter_class=argparse.RawDescriptionHelpFormatter,
         description=f"{name} {version} is a nat-go plugin: name it under plugins in a YAML file, and a builder of it as {name}/BUILDER.",
@@ -153,7 +153,7 @@ def try_on(file: str, rest: Sequence[str]) -> int:
 
 
 def debug(name: str, version: str, builders: Sequence[Builder[Any]]) -> None:
-    """Serves for a host that is told where, so that the process can run under a debugger."""
+    """Serves at a socket that the user passes to a host, so that the process can run under a debugger."""
     stop = threading.Event()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "p.sock")

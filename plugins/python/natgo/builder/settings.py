@@ -31,7 +31,7 @@ class SettingsError(TypeError):
 
 @dataclasses.dataclass
 class Finding:
-    """What is wrong with settings, at a JSON pointer."""
+    """A problem with settings, at a JSON pointer."""
 
     pointer: str
     message: str
@@ -51,7 +51,7 @@ def setting(
 
 
 def schema(settings: type | None) -> dict[str, Any]:
-    """The JSON Schema of a class of settings; None: there are none."""
+    """The JSON Schema of a settings class; None means that a builder doesn't have settings."""
     if settings is None:
         return {"type": "object", "properties": {}, "additionalProperties": False}
     if hasattr(settings, "model_json_schema"):
@@ -63,7 +63,7 @@ def schema(settings: type | None) -> dict[str, Any]:
 
 
 def _closed(node: Any) -> Any:
-    """A schema of pydantic in which unknown keys are errors, unless the model allows them."""
+    """A pydantic schema in which unknown keys are errors, unless the model allows them."""
     if isinstance(node, list):
         return [_closed(n) for n in node]
     if not isinstance(node, dict):
@@ -109,7 +109,7 @@ def _object(cls: type) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value in its JSON form."""
     if isinstance(value, enum.Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -155,7 +155,7 @@ def _of(hint: Any) -> dict[str, Any]:
 
 
 def fill(settings: type | None, config: bytes) -> tuple[Any, list[Finding]]:
-    """Settings made from a JSON object, or what is wrong with it."""
+    """Settings created from a JSON object, or the problems with it."""
     try:
         value = json.loads(config or b"{}")
     except ValueError as e:
@@ -186,13 +186,13 @@ def _pointer(pointer: str, step: str) -> str:
 
 
 def _name(value: Any) -> str:
-    """What a JSON value is called in messages."""
+    """The name for a JSON value's type in messages."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "an integer", float: "a number"}
     return names.get(type(value), "null")
 
 
 def _make(cls: Any, value: dict[str, Any], pointer: str, found: list[Finding]) -> Any:
-    """A dataclass made from an object."""
+    """A dataclass instance created from an object."""
     hints = typing.get_type_hints(cls)
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
     before = len(found)
@@ -231,7 +231,7 @@ def _hold(rules: Any, name: str, value: Any, written: Any, pointer: str, found: 
 
 
 def _value(hint: Any, value: Any, pointer: str, found: list[Finding]) -> Any:
-    """A value of a type, made from a JSON value."""
+    """A value of a type, created from a JSON value."""
     def wrong(wanted: str) -> None:
         found.append(Finding(pointer, f"this is {_name(value)}, not {wanted}"))
 

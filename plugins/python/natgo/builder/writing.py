@@ -1,4 +1,4 @@
-"""What a builder makes of its groups, cut into frames."""
+"""A builder's results for its groups, split into frames."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNITS = ("candidate", "example", "group", "pair", "record", "rollout", "site", "
 
 
 class Writer:
-    """Writes the results of one group after the other. send takes a frame's parts."""
+    """Writes the results for one group after another. send takes a frame's parts."""
 
     def __init__(self, send: Callable[[list[Any]], None]) -> None:
         self.send, self.bytes = send, 0
@@ -67,7 +67,7 @@ class Writer:
             self.flush()
 
     def text(self, s: str) -> int:
-        """The number of a text, which is sent if it is new. A long one is cut at a frame's end."""
+        """The number of a text, which is sent if it is new. A long text is split at a frame's end."""
         if not isinstance(s, str):
             raise TypeError(f"{what(s)} stands where a text belongs")
         if s in self.ids:
@@ -120,10 +120,10 @@ class Writer:
             raise ValueError(f"more than {MOST_COUNTERS} counters")
         self.counts[c.name] = self.counts.get(c.name, 0) + c.n
 
-    # --- where things stand in the group ---
+    # --- positions in the group ---
 
     def place(self, of: Example | Candidate) -> tuple[int, int]:
-        """The index of an example of the group and -1, or of a candidate's example and the candidate's own."""
+        """The index of an example in the group and -1, or the indices of a candidate's example and of the candidate."""
         if self.places is None:
             self.places = {}
             for e, example in enumerate(self.group.examples):
@@ -251,14 +251,14 @@ class Writer:
 
 
 def choice(words: Sequence[str], word: str, name: str) -> Any:
-    """The number of a word."""
+    """The index of a word."""
     if word not in words:
         raise ValueError(f"{name} is {word!r}; it is one of {', '.join(words)}")
     return words.index(word)
 
 
 def what(value: object) -> str:
-    """A value as messages show it."""
+    """A value as shown in messages."""
     try:
         text = repr(value)
     except Exception:  # a repr of the author's

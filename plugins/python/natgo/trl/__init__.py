@@ -1,16 +1,16 @@
-"""TRL's trainers on the tokens of a run: its own ids, and a loss over exactly the tokens that nat-go marked as trained.
+"""TRL's trainers on a run's tokens: its own ids, and a loss over exactly the tokens that nat-go marked as trained.
 
     from natgo.trl import DPOTrainer, pairs
     from trl import DPOConfig
 
     DPOTrainer("path/to/model", args=DPOConfig("out", max_length=None), train_dataset=pairs("out/first")).train()
 
-By itself, TRL tokenises the texts again and trains the whole answer, tool results included. Here nothing is tokenised,
-cut or masked anew; an option of TRL's that would change what is trained is refused by name. Two trainers are not TRL's:
-`HintTrainer` distils a hinted model into the model without the hint, and `CompositeTrainer` is GRPO with that loss and
-DPO beside it. Tried with TRL 1.9 and 1.16.
+On its own, TRL retokenises the texts and trains the whole answer, including tool results. Here nothing is retokenised,
+cut or remasked; a TRL option that would change what is trained is refused by name. Two trainers are not TRL's:
+`HintTrainer` distils a hinted model into the model without the hint, and `CompositeTrainer` adds that loss and DPO to
+GRPO. Tested with TRL 1.9 and 1.16.
 
-TRL is imported with the first of these names; `natgo.trl.losses` and `natgo.trl.microbatch` need torch only.
+TRL is imported when one of these names is first used; `natgo.trl.losses` and `natgo.trl.microbatch` need only torch.
 """
 
 import importlib

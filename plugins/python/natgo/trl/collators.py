@@ -9,7 +9,7 @@ from natgo.trl.rows import CONTRAST, REFERENCE, SIDES, STORED, WEIGHT
 
 
 def weights(examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
-    """The rows' weights, if they have some."""
+    """The rows' weights, if they have any."""
     return {WEIGHT: torch.tensor([x[WEIGHT] for x in examples])} if WEIGHT in examples[0] else {}
 
 
@@ -35,7 +35,8 @@ class _Collator:
 
 
 class PairCollator(_Collator):
-    """Rows of `pairs` as TRL's DPO loss takes them: chosen rows, then rejected ones, with a `completion_mask` that has holes."""
+    """Rows of `pairs` as TRL's DPO loss expects them: chosen rows, then rejected ones, with a `completion_mask` that
+    has holes."""
 
     def __call__(self, examples: Sequence[Dict[str, Any]]) -> Dict[str, torch.Tensor]:
         out = self.padded([(x[f"{side}_input_ids"], x[f"{side}_mask"]) for side in SIDES for x in examples])
@@ -46,10 +47,10 @@ class PairCollator(_Collator):
 
 
 class AnswerCollator(_Collator):
-    """Rows of `answers` or `rollouts` as TRL's KTO loss takes them.
+    """Rows of `answers` or `rollouts` as TRL's KTO loss expects them.
 
     With `mismatched`, each prompt is also paired with the answer of the row before it (`KL_`), as TRL does within a
-    batch. A row's prompt is what comes before its first trained token.
+    batch. A row's prompt is everything before its first trained token.
     """
 
     mismatched = True
@@ -106,7 +107,7 @@ class HintCollator(_Collator):
 
 
 class Weighing:
-    """Another collator's batch, with the rows' weights beside it if they have some."""
+    """Another collator's batch, with the rows' weights added if they have any."""
 
     def __init__(self, collator: Any):
         self.collator = collator

@@ -1,4 +1,4 @@
-"""GRPO, with the divergence from a hinted model and DPO beside it, on the batches of a run."""
+"""GRPO plus the divergence from a hinted model and DPO, on a run's batches."""
 
 import warnings
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ CHANNELS = ("rl", "sdpo", "dpo")
 class CompositeConfig(GRPOConfig):  # type: ignore[misc]  # TRL has no types
     """GRPOConfig and the weights of the other terms. Both are 0 by default: plain GRPO.
 
-    Nothing is generated, so that two rows a device and two generations are as good as any.
+    Nothing is generated, so the values of two rows per device and two generations don't matter.
     """
 
     per_device_train_batch_size: int = field(default=2, metadata={"help": "Not used: see micro_rows."})
@@ -59,12 +59,12 @@ class CompositeConfig(GRPOConfig):  # type: ignore[misc]  # TRL has no types
 class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
     """TRL's GRPOTrainer on the batches of `microbatch.read`: grpo + alpha_sdpo * jsd + beta_replay * dpo.
 
-    It never generates and never computes a reward: the GRPO term takes the ids, log-probs and advantages of the batches'
-    own rollouts, and TRL computes its loss from them as it would from rollouts of its own. A step has
-    gradient_accumulation_steps micro-batches of each channel that has a weight, and each term is sum(w l) / sum(w) over
-    all of them; one without error sites or pairs leaves their terms out. `teacher` is live, frozen, ema or stored, as in
-    HintTrainer. With `pack="tree"` the rollouts of a micro-batch are trees of up to `tree_tokens` tokens, in which each
-    token is forwarded once; TRL's loss keeps a ratio for each token of each row. One process.
+    It never generates and never computes a reward: the GRPO term uses the ids, log-probs and advantages of the batches'
+    own rollouts, and TRL computes its loss from them as it would from its own rollouts. A step has
+    gradient_accumulation_steps micro-batches for each channel with a weight, and each term is sum(w l) / sum(w) over
+    all of them; a step without error sites or pairs omits their terms. `teacher` is live, frozen, ema or stored, as in
+    HintTrainer. With `pack="tree"` a micro-batch's rollouts are trees of up to `tree_tokens` tokens, in which each
+    token is forwarded once; TRL's loss keeps a ratio for each token in each row. It runs in one process.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         return DataLoader(range(len(self.train_dataset)), batch_size=1, collate_fn=list)  # type: ignore[arg-type]
 
     def micro_batches(self, number: int) -> Dict[str, Batch]:
-        """A micro-batch of each channel."""
+        """A micro-batch for each channel."""
         return {c: pool[number % len(pool)] for c, pool in self.pools.items()}
 
     def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> None:
@@ -136,7 +136,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
             else:
                 terms[channel] = self._beside(channel, b) / whole
         total = finite(self, sum(self.objective.weight(c) * loss for c, loss in terms.items()))
-        # What is logged is a mean over micro-batches, and the terms are parts of a sum.
+        # Logged values are means over micro-batches, but the terms are parts of a sum.
         parts = self.current_gradient_accumulation_steps if self.whole else 1
         logged = {"loss/total": total, **{TERMS[c]: loss for c, loss in terms.items()}}
         seen = {name: float(value.detach()) * parts for name, value in logged.items()}
@@ -146,7 +146,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         return total
 
     def _in_trees(self, model: Any, b: Batch, whole: float) -> torch.Tensor:
-        """TRL's loss over the rows of one tree after another. All but the last are run backward here, so that one tree at a time is in memory."""
+        """TRL's loss over one tree's rows after another. All but the last run backward here, so one is in memory."""
         ids, old = b.t["input_ids"].cpu().numpy(), trained(b, "").cpu().numpy()
         rows = [Row(ids[row, :n], old[row, :n]) for row, n in enumerate(b.t["attention_mask"].sum(1).tolist())]
         loss, before = torch.zeros(()), 0.0
@@ -178,7 +178,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         try:
             given = has_reference(b, self.objective)
             return LOSSES[channel](self.scored, b, self.objective, teacher=self.teacher, reference=self.start, ref_given=given)[0]
-        except ShapeMismatch as err:  # a teacher of another vocabulary
+        except ShapeMismatch as err:  # a teacher with another vocabulary
             warnings.warn(f"the {channel} term of this step counts as 0: {err}", stacklevel=2)
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
 
@@ -188,7 +188,7 @@ def no_reward(**_: Any) -> List[float]:
 
 
 def answered(b: Batch) -> Batch:
-    """A batch whose pairs weigh nothing where the stored teacher gave no answer."""
+    """A batch whose pairs have weight 0 where the stored teacher didn't answer."""
     if b.channel != "sdpo":
         return b
     if "pair_teacher_topk_ids" not in b.t:
@@ -197,12 +197,12 @@ def answered(b: Batch) -> Batch:
 
 
 def as_trl(b: Batch, whole: Optional[float] = None) -> Dict[str, torch.Tensor]:
-    """An rl micro-batch under the names of TRL's loss.
+    """An rl micro-batch under the names that TRL's loss expects.
 
-    The prompt is what comes before the first token that any row trains; everything after it is the completion, in which
-    tool_mask is 1 where the policy sampled. So a rollout of many turns is one row, prompts have one length, and nothing
-    is padded on the left. A row's weight and the step's denominator go into its advantage, so that with loss_type dapo
-    the step's loss is the mean over its tokens weighted by row_weight.
+    The prompt is everything before the first token that any row trains; the rest is the completion, in which
+    tool_mask is 1 where the policy sampled. So a multi-turn rollout is one row, prompts have the same length, and
+    nothing is padded on the left. A row's weight and the step's denominator go into its advantage, so that with
+    loss_type dapo the step's loss is the mean over its tokens weighted by row_weight.
     """
     t, on = b.t, trained(b, "")
     start = int(on.int().argmax(1).masked_fill(~on.any(1), on.shape[1] - 1).min())
@@ -220,7 +220,7 @@ def as_trl(b: Batch, whole: Optional[float] = None) -> Dict[str, torch.Tensor]:
 
 
 def sampled_at(pool: Sequence[Batch]) -> float:
-    """The temperature that the rollouts' log-probs were taken at, one for all: TRL divides all logits by it."""
+    """The temperature of the rollouts' log-probs, which must be the same for all: TRL divides all logits by it."""
     found = {float(x) for b in pool for x in b.t.get("temperature", torch.ones(1))}
     if len(found) > 1:
         raise ValueError(f"rollouts sampled at several temperatures ({sorted(found)}): TRL's loss takes one")
@@ -228,6 +228,6 @@ def sampled_at(pool: Sequence[Batch]) -> float:
 
 
 def pad_only(pad: int) -> Any:
-    """TRL wants a tokenizer. The batches hold ids, so this one knows only how a row is padded."""
+    """TRL requires a tokenizer. The batches hold ids, so this one only defines the padding token."""
     tokenizer = Tokenizer(WordLevel({"<pad>": pad}, unk_token="<pad>"))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<pad>")

@@ -12,7 +12,8 @@ from natgo import kernel
 
 @dataclass
 class Divergence:
-    """The generalised JSD, as `nat-go loss jsd` has it: beta KL(p||M) + (1 - beta) KL(q||M), q the student, p the teacher, M = (1 - beta) q + beta p."""
+    """The generalised JSD, as in `nat-go loss jsd`: beta KL(p||M) + (1 - beta) KL(q||M), q the student, p the teacher,
+    M = (1 - beta) q + beta p."""
 
     beta: float = 0.5  # 0: KL(teacher||student), 1: KL(student||teacher)
     temperature: float = 1.0  # of both sides' logits
@@ -30,7 +31,7 @@ class Divergence:
 
 
 class TopK(NamedTuple):
-    """A stored teacher: its best tokens at each position and their log-probs at temperature 1."""
+    """A stored teacher: its top tokens at each position and their log-probs at temperature 1."""
 
     ids: torch.Tensor
     """int64 [N,K], -1 where there are fewer."""
@@ -42,7 +43,7 @@ def contrasted(right: torch.Tensor, wrong: torch.Tensor, alpha: float, temperatu
     """Logits [N,V] of a teacher proportional to p_right^(1 + alpha) / p_wrong^alpha, both at the temperature.
 
     It is the dense target of RLCSD's contrast (arXiv 2606.11709, section 4.3; `opsd_ectr` in its authors' code), which
-    holds log p_wrong above -30. Here both are, so that equal ones leave the teacher as it is, to the bit.
+    clamps log p_wrong at -30. Here both are clamped, so that equal ones leave the teacher unchanged, to the bit.
     """
     r, w = ((at_least_float32(x) / temperature).log_softmax(1).clamp(min=-30) for x in (right, wrong))
     return right + alpha * temperature * (r - w)
@@ -53,10 +54,11 @@ def at_least_float32(x: torch.Tensor) -> torch.Tensor:
 
 
 def divergence(student: torch.Tensor, teacher: Union[torch.Tensor, TopK], d: Divergence) -> torch.Tensor:
-    """Returns [N]: the divergence at each row of logits [N,V]; the gradient goes to the student alone.
+    """Returns [N]: the divergence at each row of logits [N,V]; the gradient goes only to the student.
 
-    On a support of k tokens everything else is one more entry, with exactly the mass that is left on each side. What
-    happens within the rest is not seen, so the divergence is a lower bound of the one over the whole vocabulary.
+    On a support of k tokens, everything else is one more entry, with exactly the remaining mass on each side.
+    Differences within the rest are not seen, so the divergence is a lower bound of the divergence over the whole
+    vocabulary.
     """
     if isinstance(teacher, TopK):
         return _of_stored(student, teacher, d)
@@ -71,7 +73,7 @@ def _jsd(student: torch.Tensor, teacher: torch.Tensor, d: Divergence, temperatur
 
 
 def _support(logits: torch.Tensor, ids: torch.Tensor, temperature: float, there: Optional[torch.Tensor] = None) -> torch.Tensor:
-    """Log-probs [N,K+1] of some tokens and, last, of all others together; `there` says which ids count."""
+    """Log-probs [N,K+1] of some tokens and, last, of all others together; `there` marks the ids that count."""
     z = at_least_float32(logits) / temperature
     nothing = torch.finfo(z.dtype).min / 4
     whole, rest = z.logsumexp(1, keepdim=True), z.scatter(1, ids, nothing).logsumexp(1, keepdim=True)
@@ -94,7 +96,8 @@ def _of_stored(student: torch.Tensor, teacher: TopK, d: Divergence) -> torch.Ten
 
 
 class JSD(torch.autograd.Function):  # type: ignore[misc]  # torch may be missing
-    """In float32 (float64 for such logits), with the gradient in closed form, which is all that is kept: by nat-go's kernels if they can be used."""
+    """Computed in float32 (float64 for such logits), by nat-go's kernels if they can be used. Only the gradient, in
+    closed form, is kept."""
 
     @staticmethod
     def forward(ctx: Any, student: torch.Tensor, teacher: torch.Tensor, beta: float, temperature: float, normalize: bool, clip: float) -> torch.Tensor:
@@ -115,10 +118,10 @@ def in_torch(
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """The loss and its gradient, in log space.
 
-    It works on d = log p - log q (q student, p teacher) with what both rows share cancelled before rounding, and on g =
-    log M - log q as log1p of expm1(d): equal rows give exactly 0, and nearly equal ones, such as a student and its
-    hinted self, keep their precision. At beta 0 and 1 the summands are Bregman's, p d - p + q and -q d - q + p, which
-    sum to the same. -inf on both sides (a masked vocabulary) counts for nothing.
+    It works on d = log p - log q (q student, p teacher) with the part common to both rows cancelled before rounding,
+    and on g = log M - log q as log1p of expm1(d): equal rows yield exactly 0, and nearly equal ones, such as a student
+    and its hinted self, keep their precision. At beta 0 and 1 the summands are Bregman's, p d - p + q and -q d - q + p,
+    which sum to the same. -inf on both sides (a masked vocabulary) doesn't count.
     """
     z, t = ((x - x.amax(1, keepdim=True)).clamp(min=torch.finfo(x.dtype).min / 4) / temperature for x in map(at_least_float32, (student, teacher)))
     lse_z, lse_t = (x.exp().sum(1, keepdim=True, dtype=torch.float64).log() for x in (z, t))  # the row's maximum is 0

@@ -1,4 +1,4 @@
-"""TRL's trainers of demonstrations, pairs and answers, with a loss over exactly the tokens that a run trains."""
+"""TRL's trainers for demonstrations, pairs and answers, with a loss over exactly the tokens that a run trains."""
 
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
@@ -31,7 +31,7 @@ _OWN_COLLATOR = "natgo's own collator makes the masks"
 
 
 def has_columns(data: Any, needed: Sequence[str], made_by: str) -> None:
-    """Raises an error unless data has the columns that a function of natgo.trl makes."""
+    """Raises an error unless data has the columns that a natgo.trl function creates."""
     lacking = [name for name in needed if name not in (data.column_names or ())]
     if lacking:
         raise ValueError(f"the data set has no column {lacking[0]!r}: make it with natgo.trl.{made_by}")
@@ -40,7 +40,7 @@ def has_columns(data: Any, needed: Sequence[str], made_by: str) -> None:
 
 
 def _highest(data: Any, column: str, of: Any) -> int:
-    """The highest of a number that `of` takes from an Arrow column; 0 for rows that are made as they are read."""
+    """The maximum of a number that `of` computes from an Arrow column; 0 for rows generated as they are read."""
     parts = data.with_format("arrow").iter(1000) if isinstance(data, datasets.Dataset) else ()
     return max((pc.max(of(part[column])).as_py() or 0 for part in parts), default=0)
 
@@ -56,7 +56,8 @@ def fits(data: Any, columns: Sequence[str], limit: Optional[int], name: str = "m
 
 
 def embeddings(trainer: Any, columns: Sequence[str], model: Any = None) -> int:
-    """The number of embeddings of a trainer's model, or of another that reads its rows; an error if a row has an id without one, before training starts."""
+    """The number of embeddings in a trainer's model, or in another model that reads its rows. Raises an error, before
+    training starts, if a row has an id without an embedding."""
     known = int((trainer.model if model is None else model).get_input_embeddings().weight.shape[0])  # 0 where parameters are sharded
     for data in data_sets(trainer.train_dataset, trainer.eval_dataset):
         last = max(_highest(data, column, lambda x: pc.list_flatten(x, recursive=True)) for column in columns)
@@ -74,10 +75,10 @@ def pad_id(processing_class: Any) -> int:
 
 
 class _Weighted:
-    """Of a trainer of TRL's: rows with a `row_weight` have the loss sum(w l) / sum(w) over the whole step.
+    """Mixin for TRL's trainers: rows with a `row_weight` have the loss sum(w l) / sum(w) over the whole step.
 
-    TRL takes means over a micro-batch, so it is given a row at a time, and the row's loss is weighed here; without a
-    column of weights nothing changes. Either of the sets, for training and for evaluation, may have one.
+    TRL takes means over a micro-batch, so it is given one row at a time, and the row's loss is weighted here; without a
+    weight column nothing changes. Either data set, for training or for evaluation, may have one.
     """
 
     weighted = False  # the rows for training
@@ -91,17 +92,17 @@ class _Weighted:
         return of_train or of_eval
 
     def units(self, inputs: Dict[str, Any]) -> torch.Tensor:
-        """What a micro-batch adds to the step's denominator."""
+        """A micro-batch's contribution to the step's denominator."""
         return inputs[WEIGHT].double().sum()  # type: ignore[no-any-return]
 
     def split(self, inputs: Dict[str, Any]) -> Iterator[Dict[str, Any]]:
-        """The rows of a micro-batch, each as one of its own."""
+        """The rows of a micro-batch, each as a micro-batch of its own."""
         n = len(inputs["input_ids"])
         for row in range(n):
             yield {name: x[row : row + 1] if torch.is_tensor(x) and x.dim() and len(x) == n else x for name, x in inputs.items()}
 
     def of_row(self, model: Any, inputs: Dict[str, Any]) -> torch.Tensor:
-        """The loss of a row: a sum over what units counts."""
+        """A row's loss: a sum over the items that units counts."""
         return super().compute_loss(model, inputs)  # type: ignore[misc, no-any-return]
 
     def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> Any:
@@ -120,7 +121,7 @@ class _Weighted:
 
 
 def data_sets(*given: Any) -> List[Any]:
-    """The data sets that a trainer is given, of which there may be several to evaluate on."""
+    """The data sets that a trainer is given, possibly including several for evaluation."""
     sets = [one for data in given if data is not None for one in (data.values() if isinstance(data, dict) else [data])]
     for one in sets:
         if not hasattr(one, "column_names"):
@@ -177,7 +178,7 @@ class KTOTrainer(_Weighted, trl.KTOTrainer):  # type: ignore[misc]  # TRL has no
 
     Reference log-probs come from a reference model, or from the model with the adapter switched off. Only the loss
     `apo_zero_unpaired` can use the run's, or precomputed ones (`precompute_ref_log_probs=True`): the others also need
-    those of the mismatched answers, which are made batch by batch.
+    log-probs for the mismatched answers, which are formed batch by batch.
     """
 
     def __init__(self, model: Any, ref_model: Any = None, args: Any = None, **more: Any):
@@ -197,7 +198,8 @@ class KTOTrainer(_Weighted, trl.KTOTrainer):  # type: ignore[misc]  # TRL has no
         self.weigh()
 
     def compute_loss(self, model: Any, inputs: Dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None) -> Any:
-        """The mismatched answers are the batch's, so it is not divided: the weights multiply TRL's own of good and bad answers."""
+        """The mismatched answers depend on the batch, so it is not split: the weights multiply TRL's own for good and
+        bad answers."""
         if WEIGHT not in inputs:
             return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
         total = self.units(inputs) if num_items_in_batch is None else num_items_in_batch
@@ -225,8 +227,8 @@ class KTOTrainer(_Weighted, trl.KTOTrainer):  # type: ignore[misc]  # TRL has no
 class SFTTrainer(InTrees, _Weighted, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
     """TRL's SFTTrainer on rows of `demonstrations`: its losses, over exactly the tokens that the run trains.
 
-    `padding_free=True` trains the same tokens. With `pack="tree"` so do the rows of a step as trees of up to `tree_tokens`
-    tokens, in which each token is forwarded once; the loss is the NLL.
+    `padding_free=True` trains the same tokens. So does `pack="tree"`, with a step's rows as trees of up to
+    `tree_tokens` tokens, in which each token is forwarded once; the loss is then the NLL.
     """
 
     def __init__(self, model: Any, args: Any = None, pack: Optional[str] = None, tree_tokens: int = 32768, **more: Any):

@@ -25,7 +25,7 @@ except ModuleNotFoundError as err:
 
 @dataclass
 class HintConfig(trl.SFTConfig):  # type: ignore[misc]  # TRL has no types
-    """SFTConfig, and the divergence. Rows are not cut, so that max_length is None."""
+    """SFTConfig plus the divergence. Rows are not cut, so max_length is None."""
 
     max_length: Optional[int] = field(default=None, metadata={"help": "Rollouts longer than this, without their hints, are an error."})
     teacher: str = field(
@@ -48,7 +48,7 @@ class HintConfig(trl.SFTConfig):  # type: ignore[misc]  # TRL has no types
 
 
 class UpdateTeacher(TrainerCallback):  # type: ignore[misc]  # transformers has no types
-    """Lets an ema teacher follow, and keeps it in checkpoints, so that a resumed run has the one that it stopped with."""
+    """Updates an ema teacher and stores it in checkpoints, so that a resumed run continues with the same teacher."""
 
     def __init__(self, teacher: Teacher):
         self.teacher = teacher
@@ -69,17 +69,17 @@ class UpdateTeacher(TrainerCallback):  # type: ignore[misc]  # transformers has 
 
 
 def saved(args: Any, state: Any) -> str:
-    """The file of an ema teacher in the checkpoint of a step."""
+    """The path of an ema teacher in a step's checkpoint."""
     return os.path.join(args.output_dir, f"checkpoint-{state.global_step}", "ema_teacher.pt")
 
 
 class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no types
-    """Trains on rows of `hints`: the generalised JSD between what the model predicts and what it predicts where it has read the hint.
+    """Trains on rows of `hints`: the generalised JSD between the model's predictions without and with the hint.
 
-    The loss of a step is sum(w l) / sum(w) over its pairs, on all micro-batches and ranks, w being `pair_weight`; a step
-    without pairs changes nothing. Logits are made at the pairs only. `teacher_model` takes the place of the frozen one.
-    With `pack="tree"` rollouts and hinted rows are trees of up to `tree_tokens` tokens, in which each token is forwarded
-    once, for student and live teacher alike.
+    A step's loss is sum(w l) / sum(w) over its pairs, on all micro-batches and ranks, where w is `pair_weight`; a step
+    without pairs changes nothing. Logits are computed only at the pairs. `teacher_model` replaces the frozen teacher.
+    With `pack="tree"`, rollouts and hinted rows are trees of up to `tree_tokens` tokens, in which each token is
+    forwarded once, for student and live teacher alike.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class HintTrainer(InTrees, trl.SFTTrainer):  # type: ignore[misc]  # TRL has no 
         return whole_step(self, [self.units(b) for b in batch_samples], device)
 
     def parts(self, batches: List[Dict[str, Any]]) -> List[Part]:
-        """Trees with a rollout and its hinted rows in one of them; a pair is two nodes."""
+        """Trees in which a rollout shares a tree with its hinted rows; a pair is two nodes."""
         rows: List[Row] = []
         example: List[Any] = []
         pairs = []  # of rows, positions, target and weight

@@ -1,8 +1,9 @@
-"""The composite objective: grpo + alpha_sdpo * jsd + beta_replay * dpo (+ sft_weight * nll where there are sft batches).
+"""The composite objective: grpo + alpha_sdpo * jsd + beta_replay * dpo (+ sft_weight * nll where there are sft
+batches).
 
 A model here is a module called as model(ids, mask, positions, row, at) that returns the logits [N,V] at (row, at): it
-gathers hidden states before the head, so nothing of the size B x T x V ever exists. Student and teacher alike see the
-mask and the position ids. Losses are sums over a micro-batch, divided by what the whole step has on all ranks, so
+gathers hidden states before the head, so a B x T x V tensor never exists. Student and teacher alike see the
+mask and the position ids. Losses are sums over a micro-batch, divided by the whole step's total on all ranks, so
 neither the division into micro-batches nor the number of ranks changes a gradient.
 """
 
@@ -20,7 +21,7 @@ from natgo.trl.scoring import scoring
 
 CHANNELS = ("rl", "sdpo", "dpo", "sft")
 Term = Tuple[torch.Tensor, Dict[str, Any]]
-"""A loss summed over a micro-batch, and sums of what is shown beside it."""
+"""A loss summed over a micro-batch, and sums of the metrics shown with it."""
 TERMS = {"rl": "loss/grpo", "sdpo": "loss/sdpo_kl", "dpo": "loss/trace_replay_dpo", "sft": "loss/sft"}
 
 
@@ -80,7 +81,7 @@ def per_row(values: torch.Tensor, row: torch.Tensor, rows: int) -> torch.Tensor:
 
 
 def units(b: Batch, o: Objective) -> torch.Tensor:
-    """What a micro-batch adds to its channel's denominator of the step. float64."""
+    """A micro-batch's contribution to its channel's denominator in the step. float64."""
     if b.channel == "sdpo":
         return b.t["pair_weight"].double().sum()
     w = row_weights(b)
@@ -93,7 +94,7 @@ def units(b: Batch, o: Objective) -> torch.Tensor:
 
 
 def row_weights(b: Batch) -> torch.Tensor:
-    """A rollout nobody scored has no advantage: it weighs nothing."""
+    """An unscored rollout doesn't have an advantage, so it has weight 0."""
     w = b.t["row_weight"].double()
     return w * (b.t["reward_null"] == 0) if "reward_null" in b.t else w
 
@@ -114,7 +115,7 @@ def rl_loss(model: Any, b: Batch, o: Objective, **_: Any) -> Term:
 
 
 def sdpo_loss(model: Any, b: Batch, o: Objective, teacher: Any = None, **_: Any) -> Term:
-    """The divergence at each pair, weighed. Without a teacher the batch's stored one is it."""
+    """The weighted divergence at each pair. Without a teacher, the batch's stored one is used."""
     t = b.t
     z = side_logits(model, b, "student_", t["pair_student_row"], t["pair_student_pos"])
     w = t["pair_weight"].to(torch.promote_types(z.dtype, torch.float32))
@@ -133,7 +134,7 @@ def sdpo_loss(model: Any, b: Batch, o: Objective, teacher: Any = None, **_: Any)
 
 
 def same_vocabulary(z: torch.Tensor, p: torch.Tensor, vocabulary: int) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Both sides' logits without what pads one of them to another width: entries beyond the tokenizer's vocabulary."""
+    """Both sides' logits without the entries that pad one of them beyond the tokenizer's vocabulary."""
     if z.shape == p.shape:
         return z, p
     width = min(z.shape[1], p.shape[1])
@@ -221,8 +222,8 @@ def metrics(sums: Dict[Tuple[str, str], float], o: Objective) -> Dict[str, float
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def untargeted_kl(model: Any, start: Any, b: Batch) -> Tuple[float, int]:
-    """KL(start || model) summed over the student's positions outside all pairs, and their number: what training changed
-    that it was not meant to."""
+    """KL(start || model) summed over the student's positions outside all pairs, and their number: a measure of
+    unintended changes by training."""
     rest = b.t["student_attention_mask"].bool().clone()
     rest[:, :-1] &= rest[:, 1:].clone()  # the last token's logits predict nothing that is there
     rest[:, -1] = False

@@ -1,4 +1,4 @@
-"""Micro-batches: batches of any channel, checked, as torch tensors that are sliced by row and padded anew.
+"""Micro-batches: batches of any channel, checked, as torch tensors that are sliced by row and re-padded.
 
 A data set is a folder with `index.jsonl`, one line per batch, and `<channel>/<split>/NNNNN.safetensors`. Files are not
 trusted: every id that a loss is taken on is looked up again in the row it comes from, and a batch that fails is an
@@ -67,7 +67,7 @@ def require(ok: Any, where: str, what: str) -> None:
 
 
 def check(b: Batch, where: str) -> None:
-    """Raises BatchError unless the tensors mean what the format says."""
+    """Raises BatchError unless the tensors match the format."""
     t, vocab = b.t, b.line["vocab_size"]
     lengths = {}
     for side in SIDES[b.channel]:
@@ -128,7 +128,7 @@ def unpack(t: Tensors) -> Tensors:
 
 
 def select(b: Batch, rows: Sequence[int], pad_id: Optional[int] = None, left: bool = False, width: int = 0) -> Batch:
-    """Some of the rows, in their order, padded anew: only as wide as they need, or `width`; on the right or on the left."""
+    """Some of the rows, in order, re-padded on the right or on the left: only as wide as they need, or `width`."""
     keep, t, out = torch.as_tensor(sorted(rows)), b.t, {}
     pad_id = b.line["pad_id"] if pad_id is None else pad_id
     if not 0 <= pad_id < b.line["vocab_size"]:
@@ -169,8 +169,8 @@ def split(b: Batch, rows: int) -> List[Batch]:
 
 
 def without_cut_off(b: Batch) -> Batch:
-    """DAPO's overlong filtering: a rollout that a length limit cut off weighs nothing; its group's advantages stay as
-    they are."""
+    """DAPO's overlong filtering: a rollout that a length limit cut off has weight 0; its group's advantages remain
+    unchanged."""
     if b.channel != "rl":
         return b
     require("row_info" in b.line, b.line.get("file", "rl batch"), "doesn't say which rollouts were cut off")
@@ -179,7 +179,7 @@ def without_cut_off(b: Batch) -> Batch:
 
 
 def idle(channel: str) -> Batch:
-    """A batch without an active token: what a rank runs while others still have work."""
+    """A batch without an active token, which a rank runs while others still have work."""
     t = {"row_weight": torch.zeros(1)}
     for side in SIDES[channel]:
         t[side + "input_ids"], t[side + "attention_mask"] = torch.zeros(1, 2, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64)
@@ -210,8 +210,8 @@ def steps(root: Path, split: Optional[str] = None) -> Iterator[Dict[str, Batch]]
 
 
 def from_step(t: Tensors, lines: Sequence[Dict[str, Any]], where: str) -> Dict[str, Batch]:
-    """The batches that a step file was made from. Rows of rl come first, then those of sdpo, all of one width; or each
-    row is an example, in both."""
+    """The batches that a step file was made from. Either the rl rows come first and then the sdpo rows, all of the same
+    width, or each row is an example in both."""
     out = {}
     by_example = "rewards" in t and "row_channel" not in t
     if by_example:
@@ -253,10 +253,9 @@ def from_composer(line: Dict[str, Any], t: Tensors, where: str) -> Tensors:
     """Translates a file in the composer layout (the reference trainer's names) to the padded layout's names.
 
     `sdpo_loss_mask` [S,T'] is 1 at the positions of the teacher's logits, and 0 or below elsewhere. A row is a site, or
-    all sites of a rollout whose hints add up. In a form of equal width the student is padded where the teacher has a
-    hint, so the positions are the same but for that padding. Otherwise rows end at the target's last token and differ
-    only in the hint, so the student's position is the same distance from the end of its row. The target ids then have to
-    agree.
+    all sites of a rollout whose hints accumulate. With equal width, the student is padded where the teacher has a hint,
+    so the positions differ only by that padding. Otherwise rows end at the target's last token and differ only in the
+    hint, so the student's position is the same distance from the end of its row. The target ids then have to match.
     """
     channel = line["channel"]
     if channel == "rl":
@@ -285,7 +284,7 @@ def from_composer(line: Dict[str, Any], t: Tensors, where: str) -> Tensors:
 
 
 def sites_of(line: Dict[str, Any], row: torch.Tensor, pos: torch.Tensor, where: str) -> torch.Tensor:
-    """The site of each pair: its row's, or the one of the row whose `pairs` in the line hold its target."""
+    """Each pair's site: its row's only site, or the one whose `pairs` in the index line contain its target."""
     rows = line.get("row_info", ())
     if all(len(info["sites"]) == 1 for info in rows):
         return row

@@ -1,4 +1,4 @@
-"""The rows of a run as data sets for the trainers: its own ids, and which of them are trained."""
+"""A run's rows as data sets for the trainers: its own ids, and which of them are trained."""
 
 import hashlib
 import warnings
@@ -26,12 +26,12 @@ _IDS, _MASK = datasets.List(datasets.Value("int32")), datasets.List(datasets.Val
 
 
 def pairs(run: Path, split: str = "train", *, reference: bool = False, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
-    """The preference pairs of a run, for `DPOTrainer`.
+    """A run's preference pairs, for `DPOTrainer`.
 
     Each side has `<side>_input_ids`, and `<side>_mask`, true at the tokens that are trained. `reference=True` adds the
-    log-probs of the reference model, `ref_chosen_logps` and `ref_rejected_logps`, which the run has if
-    `collator.reference` is set. Rows of unequal weight have their `row_weight`, with which the trainer takes the step's
-    loss as sum(w l) / sum(w); `weights="ignore"` trains all rows alike.
+    reference model's log-probs, `ref_chosen_logps` and `ref_rejected_logps`, which the run has if `collator.reference`
+    is set. If weights are unequal, rows have a `row_weight`, with which the trainer computes the step's loss as sum(w
+    l) / sum(w); `weights="ignore"` trains all rows alike.
     """
     batches = _batches(run, "dpo", split, reference, weights, verify)
     features = {f"{side}_{name}": kind for side in SIDES for name, kind in (("input_ids", _IDS), ("mask", _MASK))}
@@ -39,7 +39,8 @@ def pairs(run: Path, split: str = "train", *, reference: bool = False, weights: 
 
 
 def answers(run: Path, split: str = "train", *, reference: bool = False, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
-    """Both sides of each pair as answers by themselves, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the chosen.
+    """Both sides of each pair as separate answers, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the
+    chosen one.
 
     `reference` (which adds `ref_logps`), `weights` and `verify` are as in `pairs`.
     """
@@ -49,12 +50,14 @@ def answers(run: Path, split: str = "train", *, reference: bool = False, weights
 
 
 def rollouts(run: Path, split: str = "train", *, good_from: Optional[float] = None, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
-    """The scored rollouts of a run as answers by themselves, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for the good.
+    """A run's scored rollouts as separate answers, for `KTOTrainer`: `input_ids`, `mask`, and `label`, true for good
+    ones.
 
-    A rollout is good if its reward is at least `good_from`; by default if it is 1, where every reward is 0 or 1, otherwise
-    if it is above the mean of its task. One without a reward, or whose task has one reward only, is neither: it is left
-    out, and counted in a warning. The mask is true at the turns that the model sampled, and nowhere else. Traces without token
-    ids need `collator.rl.ids: rendered`. `weights` and `verify` are as in `pairs`.
+    A rollout is good if its reward is at least `good_from`. By default, it is good if its reward is 1, provided that
+    every reward is 0 or 1, and otherwise if it is above its task's mean. A rollout without a reward or, in the latter
+    case, in a task whose rewards are all equal, is neither: it is dropped, and counted in a warning. The mask is true
+    only at the turns that the model sampled. Traces without token ids need `collator.rl.ids: rendered`. `weights` and
+    `verify` are as in `pairs`.
     """
     batches = _batches(run, "rl", split, False, weights, verify)
     labels, unlabelled = _labels(batches, good_from)
@@ -67,9 +70,9 @@ def rollouts(run: Path, split: str = "train", *, good_from: Optional[float] = No
 
 
 def demonstrations(run: Path, split: str = "train", *, weights: str = "use", verify: bool = True) -> "datasets.Dataset":
-    """The demonstrations of a run, for `SFTTrainer`: `input_ids`, and `labels`, -100 where a token is not trained.
+    """A run's demonstrations, for `SFTTrainer`: `input_ids`, and `labels`, -100 where a token is not trained.
 
-    Sequences packed into one row (`collator.layout: packed`) are rows of their own here. `weights` and `verify` are as
+    Sequences packed into one row (`collator.layout: packed`) are separate rows here. `weights` and `verify` are as
     in `pairs`.
     """
     batches = _batches(run, "sft", split, False, weights, verify)
@@ -90,7 +93,7 @@ def _batches(run: Path, channel: str, split: str, reference: bool, weights: str,
 
 
 def _unequal(batches: BatchSet, weights: str) -> Tuple[str, ...]:
-    """The column of weights, if there are unequal ones to use."""
+    """The weight column, if there are unequal weights to use."""
     seen = {float(w) for batch in batches for w in batch["row_weight"]} if weights == "use" else ()
     if seen == {0.0}:
         raise BatchError("every row has weight 0, so that nothing is trained: weigh some of them higher, or train all alike with weights='ignore'")
@@ -106,7 +109,7 @@ def _dataset(
     if labels is not None:
         given["labels"] = labels
         key += "-" + hashlib.sha256(repr(sorted(labels.items())).encode()).hexdigest()[:16]
-    # Rows made from the same batches before come from the cache of datasets, which would take a list for shards.
+    # Rows made before from the same batches come from datasets' cache; datasets would mistake a list for shards.
     try:
         return datasets.Dataset.from_generator(rows, features=datasets.Features(features), gen_kwargs=given, fingerprint=key)
     except datasets.exceptions.DatasetGenerationError as err:
@@ -155,7 +158,7 @@ def _answer_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[Dict[str
 
 
 def _rollouts(batch: Batch) -> Iterator[Tuple[int, Any]]:
-    """The rows of a batch, each with what names its rollout."""
+    """The rows of a batch, each with its rollout's name."""
     names = batch.line["rollouts"]
     for row, rollout in enumerate(batch["row_rollout"]):
         yield row, names[int(rollout)]
@@ -201,14 +204,14 @@ def _demonstration_rows(batches: BatchSet, numbers: Sequence[str]) -> Iterator[D
 
 
 def hints(run: Path, split: str = "train", *, stored: bool = False, contrast: bool = False, verify: bool = True) -> "datasets.Dataset":
-    """The rollouts of a run with their hints, for `HintTrainer`: a row a rollout.
+    """A run's rollouts with their hints, for `HintTrainer`, one row per rollout.
 
     `student_input_ids` is the rollout, `teacher_input_ids` a list of its rows with hints. Pair i compares the student's
     logits at `pair_pos[i]` with those of teacher `pair_teacher[i]` at `pair_teacher_pos[i]`: both predict
     `pair_target_id[i]`, for the site `pair_site[i]` of its batch, with `pair_weight[i]` (`collator.weight`: token, site
     or rollout). `stored=True` adds the teacher's top-k that the run fetched (`collator.teacher`): `pair_teacher_topk_ids`
-    and `pair_teacher_topk_logprobs`, [pairs, k], the former -1 where the teacher named fewer; and of each pair the mass that
-    they leave to other tokens, `pair_teacher_rest_mass`, and `pair_teacher_entropy`, for which that is one token more.
+    and `pair_teacher_topk_logprobs`, [pairs, k], the former -1 where the teacher named fewer; and for each pair the
+    mass left to other tokens, `pair_teacher_rest_mass`, and `pair_teacher_entropy`, which counts it as one more token.
     `contrast=True` adds the teachers' rows under wrong hints (`collator.contrast`), `contrast_input_ids`, in which pair i
     is at `pair_contrast_pos[i]`.
     """
@@ -235,7 +238,7 @@ def hints(run: Path, split: str = "train", *, stored: bool = False, contrast: bo
 
 
 def _contrasts(row: Dict[str, Any], sites: List[Dict[str, Any]]) -> Tuple[List[Any], Any]:
-    """A row's teachers with wrong hints in the place of theirs, and where its pairs are then."""
+    """A row's teachers with wrong hints in place of their own, and the resulting positions of its pairs."""
     out, pos = [], row["pair_teacher_pos"].copy()
     for k, teacher in enumerate(sorted({site["teacher"] for site in sites if site["pairs"]})):
         ids, by = row["teacher_input_ids"][k].tolist(), 0
@@ -249,12 +252,12 @@ def _contrasts(row: Dict[str, Any], sites: List[Dict[str, Any]]) -> Tuple[List[A
 
 
 def _sites(batch: Batch, row: Optional[int] = None) -> List[Dict[str, Any]]:
-    """What the batch's line says of the sites of a row, or of all."""
+    """The batch line's entries for a row's sites, or for all sites."""
     about = batch.line["row_info"]
     return [site for one in (about if row is None else about[row : row + 1]) for site in one["sites"]]
 
 
-# The columns of the pair table, and what they are called in a row of hints.
+# The columns of the pair table, and their names in a row of hints.
 _PAIR = {name: name for name in ("pair_teacher_pos", "pair_target_id", "pair_site")} | {"pair_teacher_row": "pair_teacher", "pair_student_pos": "pair_pos"}
 
 

@@ -11,10 +11,10 @@ TEACHERS = ("live", "frozen", "ema")
 
 
 class AtPositions(nn.Module):  # type: ignore[misc]  # torch may be missing
-    """A causal language model of transformers as model(ids, mask, positions, row, at): its logits [N,V] at (row, at).
+    """A transformers causal language model as model(ids, mask, positions, row, at): its logits [N,V] at (row, at).
 
     The hidden states are gathered where they enter the head, within the model's own forward: whatever wraps the model
-    (DDP, an adapter) or follows its head (scaling, soft-capping) stays, and nothing of the size B x T x V ever exists.
+    (DDP, an adapter) or follows its head (scaling, soft-capping) still applies, and a B x T x V tensor never exists.
     """
 
     def __init__(self, model: Any):
@@ -37,7 +37,7 @@ class AtPositions(nn.Module):  # type: ignore[misc]  # torch may be missing
 
 @contextmanager
 def scoring(model: Any) -> Iterator[Any]:
-    """Eval mode and no gradients; afterwards every module is back in the mode it was in."""
+    """Eval mode without gradients; afterwards every module returns to its previous mode."""
     modes = [(m, m.training) for m in model.modules()]
     model.eval()
     try:
@@ -57,10 +57,11 @@ def frozen(model: Any) -> Any:
 
 
 class Teacher:
-    """The model that scores hinted rows: `live` is the student itself, `frozen` the student at the start, `ema` trails it.
+    """The model that scores hinted rows: `live` is the student itself, `frozen` the student at the start, `ema` trails
+    it.
 
-    The frozen one of a student with an adapter is the student with its adapter switched off; otherwise it is a copy, or
-    start if given.
+    For a student with an adapter, the frozen teacher is the student with its adapter switched off; otherwise it is a
+    copy, or start if given.
     """
 
     def __init__(self, student: Any, kind: str = "frozen", decay: float = 0.95, start: Optional[Any] = None):
@@ -86,7 +87,7 @@ class Teacher:
 
     @torch.no_grad()  # type: ignore[untyped-decorator]
     def update(self) -> None:
-        """Lets an `ema` teacher follow; after each step."""
+        """Updates an `ema` teacher; called after each step."""
         if self.kind == "ema":
             for mine, its in zip(self.model.parameters(), self.student.parameters()):
                 mine.lerp_(its.to(mine), 1 - self.decay)

@@ -10,11 +10,11 @@ from natgo.trl.divergence import at_least_float32
 from natgo.trl.scoring import AtPositions
 
 Part = Dict[str, Any]
-"""A tree, and tensors of what is trained in it: nodes, targets, weights."""
+"""A tree, and tensors of its trained nodes, targets and weights."""
 
 
 def limit(trainer: str, pack: Optional[str], tree_tokens: int) -> int:
-    """How many tokens a tree may have; 0 if there are none."""
+    """The maximum number of tokens in a tree; 0 if trees aren't used."""
     if pack not in (None, "tree"):
         raise ValueError(f"natgo's {trainer}: pack {pack!r} is neither 'tree' nor None")
     if pack and tree_tokens < 1:
@@ -40,7 +40,7 @@ def check(model: Any) -> None:
 
 
 def at_nodes(model: Any, config: Any, one: tree.Tree, nodes: torch.Tensor) -> torch.Tensor:
-    """The logits [N,V] at some nodes; others are not made."""
+    """The logits [N,V] at some nodes; others are not computed."""
     mask = tree.masks(config, one, next(model.parameters()).dtype)
     return AtPositions(model)(one.ids[None], mask, one.depth[None], torch.zeros_like(nodes), nodes)  # type: ignore[no-any-return]
 
@@ -51,7 +51,7 @@ def log_probs(logits: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
 
 
 def finite(trainer: Any, loss: torch.Tensor) -> torch.Tensor:
-    """The loss of a micro-batch; an error before its gradient reaches the weights if it isn't a number."""
+    """A micro-batch's loss. Raises an error before its gradient reaches the weights if it isn't finite."""
     if not torch.isfinite(loss.detach()):
         raise BatchError(
             f"the loss of step {trainer.state.global_step + 1} is {float(loss.detach())}, and the weights were left as they are: "
@@ -61,28 +61,28 @@ def finite(trainer: Any, loss: torch.Tensor) -> torch.Tensor:
 
 
 def whole_step(trainer: Any, units: Sequence[torch.Tensor], device: Any) -> torch.Tensor:
-    """The sum of what the step's micro-batches count, on all ranks."""
+    """The sum of the units in the step's micro-batches, on all ranks."""
     return trainer.accelerator.gather(sum(units, torch.zeros((), dtype=torch.float64)).to(device)).sum()
 
 
 class InTrees:
-    """Of a trainer of transformers: if it has tree_tokens, a step's rows are trees, each with a backward pass of its own.
+    """Mixin for transformers trainers: with tree_tokens, a step's rows are trees, each with a backward pass of its own.
 
-    Micro-batches stay what they are to the trainer: how many rows a step has. A trainer says how its batches become
-    parts, what they count and what the loss of a part is.
+    To the trainer, micro-batches still determine the number of rows in a step. A trainer defines how its batches become
+    parts, the units they count, and the loss of a part.
     """
 
     tree_tokens = 0
 
     def units(self, inputs: Dict[str, Any]) -> torch.Tensor:
-        """What a micro-batch adds to the step's denominator."""
+        """A micro-batch's contribution to the step's denominator."""
         raise NotImplementedError
 
     def parts(self, batches: List[Dict[str, Any]]) -> List[Part]:
         raise NotImplementedError
 
     def of_part(self, model: Any, part: Part) -> torch.Tensor:
-        """A loss that is summed over what units counts."""
+        """A loss that is summed over the items that units counts."""
         raise NotImplementedError
 
     def _get_num_items_in_batch(self, batch_samples: List[Any], device: Any) -> Any:

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type:       "agent_traces",
@@ -28,7 +28,7 @@ func isRow(entry json.Raw) bool {
 	return session.Text(entry, "harness") != "" && session.Value(entry, "trace", "traces", "messages") != nil
 }
 
-// reader makes sessions from rows.
+// reader builds sessions from rows.
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
@@ -45,7 +45,7 @@ func key(entry json.Raw) (string, bool) {
 	return "", isRow(entry)
 }
 
-// sessions makes the sessions of the rows with one id.
+// sessions builds the sessions from the rows with one id.
 func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	var files []session.LinesOf
 	for i, part := range g.Parts {
@@ -70,7 +70,7 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	return out
 }
 
-// linesOf returns the lines of a session. Tables hold them as texts.
+// linesOf returns a session's lines. Tables hold each line as a string.
 func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 	for line := range session.Value(row, "trace", "traces").Elements() {
 		if text, ok := line.Text(); ok {
@@ -87,7 +87,7 @@ func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 	return out
 }
 
-// conversation makes a session from the messages of the i-th row with its id; nil if they can't be read.
+// conversation builds a session from the messages in the i-th row with its id. It returns nil if they can't be read.
 func (r *reader) conversation(raw json.Raw, part session.Kept, limits session.Limits, i int) *calls.Session {
 	id, _ := key(raw)
 	if i > 0 {

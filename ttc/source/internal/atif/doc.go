@@ -1,10 +1,10 @@
 // Package atif reads trajectories in the Agent Trajectory Interchange Format, versions 1.0 to 1.8: Harbor's files with
 // one trajectory each, and the lists that NAT writes.
 //
-// A step of the agent is a model call, unless it says that it made zero or several. The messages that a call was given
-// are the steps before it, which is all the format can express: it can't express an edited context. Steps copied from
-// elsewhere are context. Sub-trajectories are agents of their own.
+// An agent's step is a model call, unless it says that it made zero or several. The messages that a call was given are
+// the steps before it; the format can't express an edited context. Steps copied from elsewhere are context.
+// Sub-trajectories are agents of their own.
 //
-// Many trajectories lack the system prompt and the tools, hold call arguments as parsed values, and show results
-// differently from how the model saw them: their calls say so.
+// Many trajectories lack the system prompt and the tools, hold call arguments as parsed values, or show results
+// differently from how the model saw them; their calls say so.
 package atif

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader makes sessions from trajectories.
+// reader builds sessions from trajectories.
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
@@ -30,7 +30,7 @@ func idOf(entry, trajectory json.Raw) string {
 	return source.IDText(id)
 }
 
-// sessions makes the session of the trajectories with one id.
+// sessions builds the session from the trajectories with one id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	var s *calls.Session
 	for _, part := range g.Parts {

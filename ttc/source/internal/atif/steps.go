@@ -21,7 +21,7 @@ const newest = "1.8"
 // maxDepth is the maximum depth to which sub-trajectories are followed.
 const maxDepth = 20
 
-// steps makes calls from the steps of trajectories.
+// steps builds calls from trajectory steps.
 type steps struct {
 	r    *reader
 	s    *calls.Session
@@ -118,8 +118,8 @@ func (t *steps) say(m calls.Message) {
 	t.altered = t.altered || m.Role == "tool" && alteredText(m.Text)
 }
 
-// untrainedReason returns the reason why the answer of a step is not trained on: it was copied, or it was made by no
-// call or by several.
+// untrainedReason returns the reason a step's answer is not trained on: it was copied, or it was not produced by
+// exactly one call.
 func untrainedReason(step json.Raw) (ledger.Reason, string) {
 	if v, ok := step.Get("is_copied_context"); ok {
 		if copied, _ := v.Bool(); copied {

@@ -9,7 +9,7 @@ import (
 // newest is the latest version of the format that has been tested.
 const newest = "0.1"
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "atof", Tried: "nemo-relay 0.10.4",

@@ -2,9 +2,9 @@
 // scope - a model call, a tool, an agent - and one for each mark.
 //
 // A call is the request that its scope began with and the response that it ended with, in the format of the API that
-// was called; if the response is in no known format, Relay's own annotation is used. An agent's scope within another is
-// a sub-agent. A tool that ended in an error marks its result as failed.
+// was called; if the response's format is unknown, Relay's own annotation is used. An agent's scope within another is a
+// sub-agent. A tool that ended in an error marks its result as failed.
 //
-// Relay sorts the keys of everything it writes, so tool definitions have theirs in a different order from the request.
-// The end of a stream names a different root from its beginning, so ends are matched by the id of their scope.
+// Relay sorts the keys of everything it writes, so the keys in tool definitions are in a different order than in the
+// request. The end of a stream names a different root than its beginning, so ends are matched by their scope's id.
 package atof

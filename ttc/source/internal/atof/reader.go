@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader makes sessions from events.
+// reader builds sessions from events.
 type reader struct {
 	tally *source.Tally
 	roots *session.Names // for calls that have begun but not ended
@@ -24,7 +24,7 @@ func entries(tally *source.Tally) session.Entries {
 	}
 }
 
-// rootOf returns the id of the outermost scope that contains an event, cut to the length of a key.
+// rootOf returns the id of the outermost scope that contains an event, truncated to the length of a key.
 func rootOf(entry json.Raw) string {
 	root := cmp.Or(session.Text(entry, "propagation_root_uuid"), session.Text(entry, "uuid"))
 	return root[:min(len(root), maxKey)]
@@ -62,7 +62,7 @@ func (r *reader) session(root string) string {
 	return root
 }
 
-// sessions makes the session of the events.
+// sessions builds the session from the events.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	t := &scopes{r: r, byID: map[string]*scope{}, failed: map[string]bool{}, agents: map[*scope]string{}}
 	for _, part := range g.Parts {

@@ -26,7 +26,7 @@ type scopes struct {
 	version string // version of the format, according to the latest event
 }
 
-// scope is a stretch of work: its first and its last event.
+// scope is a unit of work, with its first and last events.
 type scope struct {
 	id, parent, category, name string
 	at                         int64
@@ -66,7 +66,7 @@ func (t *scopes) add(part session.Kept) {
 	}
 }
 
-// sessions makes the session of the scopes.
+// sessions builds the session from the scopes.
 func (t *scopes) sessions(limits session.Limits) []*calls.Session {
 	if len(t.order) == 0 {
 		return nil

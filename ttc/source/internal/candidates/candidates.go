@@ -33,7 +33,7 @@ type Source struct {
 		lines  []published.Line // likewise: the answers
 	}
 
-	scanned ttc.Example // reused for every example of a scan, which keeps none
+	scanned ttc.Example // reused for every example in a scan, which doesn't keep any
 
 	rewrite published.Rewriter // rewrites entries in the shape of a published data set; nil if they are plain
 }
@@ -74,7 +74,7 @@ func (s *Source) begin(f *source.File) *json.Reader {
 	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxLine})
 }
 
-// entry reads the next example: the consecutive lines with one id or, without ids, with one prompt.
+// entry reads the next example: the consecutive lines with the same id or, without ids, the same prompt.
 func (s *Source) entry(ctx context.Context) (*ttc.Example, error) {
 	if !s.ahead.ok {
 		if err := s.readAhead(); err != nil {
@@ -208,7 +208,7 @@ func (s *Source) newExample() *ttc.Example {
 	return ex
 }
 
-// name makes the example's id unique. One without an id is named after its first line.
+// name makes the example's id unique. An example without an id is named after its first line.
 func (s *Source) name(ex *ttc.Example) {
 	st := &s.Tally.S
 	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
@@ -227,7 +227,8 @@ func (s *Source) name(ex *ttc.Example) {
 	}
 }
 
-// fits checks the limits of an example that has n lines before the one read ahead, and size bytes with it.
+// fits checks an example against the limits: it has n lines before the one read ahead, and size bytes including that
+// line.
 func (s *Source) fits(id string, n int, size int64) error {
 	switch {
 	case n == s.cfg.MaxExample:
@@ -289,7 +290,7 @@ func (s *Source) belongs() belonging {
 	return belonging{}
 }
 
-// line makes candidates from the line read ahead.
+// line creates candidates from the line read ahead.
 func (s *Source) line(ex *ttc.Example) {
 	s.Chain(xxh3.Hash(s.ahead.raw))
 	switch {
@@ -309,8 +310,8 @@ func (s *Source) line(ex *ttc.Example) {
 	}
 }
 
-// rewritten makes candidates from the answers of the line read ahead. Answers without a turn of their own are compared
-// only with each other.
+// rewritten creates candidates from the answers in the line read ahead. Answers without a turn of their own are
+// compared only with each other.
 func (s *Source) rewritten(ex *ttc.Example) {
 	for _, line := range s.ahead.lines {
 		if line.Err == nil {

@@ -2,7 +2,7 @@ package candidates
 
 import "github.com/nat-go/nat-go/ttc/source/internal/source"
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "candidates", Doc: "scored candidates as JSON lines", File: fileName,

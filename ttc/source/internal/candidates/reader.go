@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
 )
 
-// Reader makes candidates from objects, by the names of their keys: for this source and for others whose entries
+// Reader creates candidates from objects by the names of their keys, for this source and for others whose entries
 // contain candidates.
 type Reader struct {
 	keys   Keys
@@ -63,7 +63,7 @@ func (r *Reader) Begin() {
 	r.counts = map[string]int64{}
 }
 
-// Policy returns the model that candidates of the example name; it is empty if they name none, or several.
+// Policy returns the model that the example's candidates name. It is empty if they name none, or several.
 func (r *Reader) Policy() string { return r.models.only() }
 
 // Candidate fills cand from an object, except for its step and offset. It returns the reason if it can't.
@@ -113,17 +113,17 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Cand
 	return "", ""
 }
 
-// otherFields holds a candidate's fields besides its answer. It is made once for all answers of a line: there may be a
-// million short ones under a prompt of megabytes.
+// otherFields holds a candidate's fields besides its answer. It is created once for all of a line's answers: there may
+// be a million short answers to a prompt of several megabytes.
 type otherFields struct {
-	prompt, context, system, metadata, model json.Raw // the values that the other fields are made from
+	prompt, context, system, metadata, model json.Raw // the values that the other fields are derived from
 
 	given              ttc.Prompt
 	kept               json.Raw // metadata
 	failure, reasoning json.Raw // in the metadata
 }
 
-// isOf reports whether b was made from these same values.
+// isOf reports whether b was created from these same values.
 func (b *otherFields) isOf(f *fields) bool {
 	return isSame(b.prompt, f.prompt) && isSame(b.context, f.context) && isSame(b.system, f.system) &&
 		isSame(b.metadata, f.metadata) && isSame(b.model, f.model)
@@ -146,8 +146,8 @@ func (r *Reader) read(f *fields, b *otherFields) {
 	b.failure, b.reasoning = source.ScorerMarks(f.metadata)
 }
 
-// answers calls each, until each returns false, for every scored answer that a line lists, with the answer's fields and
-// the object that has them. It reports whether the line lists any.
+// answers calls each for every scored answer that a line lists, with the answer's fields and the object that contains
+// them, until each returns false. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)
@@ -178,8 +178,8 @@ func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) 
 	return listed
 }
 
-// ownFields returns the fields of an answer that is an object, and for the rest the fields of the line that contains
-// it.
+// ownFields returns the fields of an answer that is an object, and uses the fields of the line that contains it for the
+// rest.
 func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
 	k := &r.keys
 	if answer.Kind() != json.Object {
@@ -196,7 +196,7 @@ func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
 	return f
 }
 
-// valued returns nil for null.
+// valued returns v, or nil if v is null.
 func valued(v json.Raw) json.Raw {
 	if v.Kind() == json.Null {
 		return nil
@@ -230,7 +230,7 @@ func (r *Reader) fields(raw json.Raw) (f fields) {
 	return f
 }
 
-// place fills in the candidate's turn and its index there.
+// place fills in the candidate's turn and its index within that turn.
 func (r *Reader) place(f *fields, cand *ttc.Candidate) (ledger.Reason, string) {
 	cfg := &r.keys
 	switch f.turn.Kind() {
@@ -253,7 +253,7 @@ func (r *Reader) place(f *fields, cand *ttc.Candidate) (ledger.Reason, string) {
 	return "", ""
 }
 
-// display formats a value for a message: a short text is shown as it is.
+// display formats a value for a message: a short string is shown as is.
 func display(raw json.Raw) string {
 	if raw.Kind() == json.String && len(raw) <= 24 {
 		return string(raw)
@@ -293,7 +293,7 @@ func (r *Reader) answer(raw json.Raw) (text, wrong string) {
 	return "", raw.Kind().String() + ", not text"
 }
 
-// prompt reads a prompt: text or messages, also messages as JSON text, as found in tables.
+// prompt reads a prompt: text or messages, including messages stored as JSON text, as found in tables.
 func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 	if p := r.keep.Prompt(raw); p.Form == ttc.MessagesPrompt {
 		for i := range p.Messages {
@@ -335,7 +335,7 @@ func (m *models) add(name string) {
 	m.name = name
 }
 
-// only returns the model that lines name; it is empty if they name none, or several.
+// only returns the model that the lines name. It is empty if they name none, or several.
 func (m *models) only() string {
 	if m.mixed {
 		return ""

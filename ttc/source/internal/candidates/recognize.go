@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
 )
 
-// Other names for the keys of candidates.
+// Alternative names for a candidate's keys.
 var (
 	outputKey = source.Key{
 		Setting: "output_key", Default: "output", Means: "the answer", Is: isAnswer,
@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// isAnswer accepts texts, and lists, which may hold several answers to a prompt.
+// isAnswer accepts strings, and lists, which may hold several answers to a prompt.
 func isAnswer(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array] == c.Present
 }

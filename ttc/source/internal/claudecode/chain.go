@@ -35,8 +35,8 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.After = t.historyOf(a, system).end()
 }
 
-// firstTools returns the tools of the first snapshot that has any, for an answer before it: the first snapshots of a
-// session contain only the system prompt.
+// firstTools returns the tools from the first snapshot that has any, for an answer before it: a session's first
+// snapshots contain only the system prompt.
 func (t *transcript) firstTools(a *answer) []chat.Tool {
 	if t.snapshots == nil {
 		t.snapshots = map[place][]chat.Tool{}
@@ -58,8 +58,8 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 // place identifies a group of answers: the answers of one agent in one file.
 type place struct{ agent, path string }
 
-// walk returns the chain of parents of a line, first to last, without the line itself, starting after the line from if
-// that is in it. It stops at a cycle, and reports whether it arrived at from or, if from is nil, at a line whose parent
+// walk returns a line's chain of parents, first to last, without the line itself, starting after the line from if the
+// chain contains it. It stops at a cycle, and reports whether it reached from or, if from is nil, a line whose parent
 // is missing.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
@@ -93,8 +93,8 @@ func (t *transcript) root(of *record) string {
 }
 
 // history assembles a list of messages the way Claude Code does: the lines of an answer form one message, the results
-// of its calls follow it from any line, attachments go before the user's text or into the result they follow. It grows
-// with the chain, so each answer continues from the history of the previous one.
+// of its calls follow it, whichever lines they are in, and attachments go before the user's text or into the result
+// they follow. It grows with the chain, so each answer continues from the history of the previous one.
 type history struct {
 	t        *transcript
 	at       *record    // the last line; nil if there are none
@@ -108,7 +108,7 @@ type history struct {
 	boundary *record
 }
 
-// historyKey is the common key of the histories of a chain.
+// historyKey identifies the histories of one chain.
 type historyKey struct {
 	agent  string
 	system calls.Walk
@@ -132,7 +132,7 @@ func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 }
 
 // follow adds the lines of a chain that leads to an answer. It reports whether later answers may continue from there.
-// They may not if the answer itself, which belongs to their history but not to its own, was among the lines.
+// They may not if the answer itself was among the lines: it belongs to their history but not to its own.
 func (h *history) follow(chain []*record, to *answer) bool {
 	h.to, h.met = to, false
 	for _, rec := range chain {
@@ -212,7 +212,7 @@ func (h *history) answer(a *answer) {
 	}
 }
 
-// flush appends the messages of a run of lines that are not the model's.
+// flush appends the messages from a run of lines that are not the model's.
 func (h *history) flush() {
 	attached := strings.Join(h.attached, "\n")
 	h.attached = nil

@@ -11,7 +11,7 @@ import (
 // newest is the latest version of the program whose files have been tested.
 const newest = "2.1.332"
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "claude_code", Tried: "Claude Code " + newest,

@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// line holds the fields of a line that are used.
+// line holds the fields of a line that we use.
 type line struct {
 	typ, subtype, uuid, parent, agent string
 	sidechain, summary, apiError      bool

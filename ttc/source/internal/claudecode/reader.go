@@ -60,7 +60,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// head examines the beginning of a file to find its session, and whether it is from Claude Code at all.
+// head examines the beginning of a file to find its session, and to determine whether it is from Claude Code at all.
 func (r *reader) head(ctx context.Context, path string) (id string, known bool, err error) {
 	n := 0
 	err = session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
@@ -75,7 +75,7 @@ func (r *reader) head(ctx context.Context, path string) (id string, known bool, 
 	return id, known, err
 }
 
-// FromLines makes a session from the lines of its files, which are stored elsewhere.
+// FromLines builds a session from the lines of its files, which are stored elsewhere.
 func FromLines(id string, files []session.LinesOf, tally *source.Tally) *calls.Session {
 	t := newTranscript(id, session.Limits{}, tally)
 	for _, f := range files {

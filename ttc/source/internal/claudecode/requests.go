@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// requests are the logged requests of a session. A request is a list of messages by hash: a stated number from an
-// earlier request, and some more. The lists share common prefixes, as paths in a tree.
+// requests holds a session's logged requests. A request is a list of messages by hash: a given number of messages from
+// an earlier request, followed by some more. The lists share common prefixes, like paths in a tree.
 type requests struct {
 	byID    map[string]*request
 	order   []*request
@@ -27,7 +27,7 @@ type request struct {
 	shape  string
 	last   int32   // step of its last message; -1 without one
 	answer *answer // what came back
-	broken bool    // the beginning of the list is missing
+	broken bool    // the start of the list is missing
 	given  bool    // the messages of the answer's call are known, and are in after
 	after  calls.Walk
 }
@@ -39,7 +39,7 @@ type step struct {
 	hash   string
 }
 
-// stepWalk is a list as it was sent: after a system prompt.
+// stepWalk is a list as it was sent, after a system prompt.
 type stepWalk struct {
 	system calls.Walk
 	step   int32
@@ -130,8 +130,8 @@ func (r *requests) step(parent int32, hash string) int32 {
 	return at
 }
 
-// resolve finds messages that are named but not stored: answers, which are among the lines of the session. A message
-// that follows the complete list of an earlier request is the answer to that.
+// resolve finds messages that are named but not stored: answers, which are among the session's lines. A message that
+// follows the complete list of an earlier request is the answer to that request.
 func (r *requests) resolve(answers []*answer) {
 	for _, a := range answers {
 		if q := r.byID[a.ref]; q != nil && q.answer == nil {
@@ -150,7 +150,7 @@ func (r *requests) resolve(answers []*answer) {
 	}
 }
 
-// shapeOf returns the contents, other than messages, of the request for an answer.
+// shapeOf returns the contents, other than messages, of the request that led to an answer.
 func (r *requests) shapeOf(a *answer) (shape, bool) {
 	q := r.byID[a.ref]
 	if q == nil {
@@ -160,7 +160,7 @@ func (r *requests) shapeOf(a *answer) (shape, bool) {
 	return s, ok
 }
 
-// setMessages sets a call's messages to its request's. It reports whether they are known.
+// setMessages sets a call's messages to those in its request. It reports whether they are known.
 func (r *requests) setMessages(t *transcript, a *answer, c *calls.Call) bool {
 	q := r.byID[a.ref]
 	if q == nil || q.broken {
@@ -192,8 +192,8 @@ func (r *requests) setMessages(t *transcript, a *answer, c *calls.Call) bool {
 	return true
 }
 
-// continued returns the messages of a request that continues from the answer to an earlier one. A message that is among
-// the session's lines is named only by its hash, as in version 2.1.332.
+// continued returns the messages in a request that continues from the answer to an earlier request. A message that is
+// among the session's lines is identified only by its hash, as in version 2.1.332.
 func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call) (calls.Walk, bool) {
 	for at := q.last; at >= 0 && !t.out.TooLarge(); at = r.hashes[at].parent {
 		t.out.Give(1)
@@ -216,8 +216,8 @@ func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call
 	return 0, false
 }
 
-// walk returns the messages of a list, after a system prompt, reusing prefixes assembled before. It reports false if a
-// message isn't known.
+// walk returns a list's messages, after a system prompt, reusing prefixes that are already assembled. It returns false
+// if a message isn't known.
 func (r *requests) walk(t *transcript, system calls.Walk, last int32) (calls.Walk, bool) {
 	var steps []int32
 	out := system

@@ -34,12 +34,12 @@ type transcript struct {
 	results  map[string][]*record // results of tools, by call id
 	requests requests
 
-	histories map[historyKey]*history // the latest of each chain
+	histories map[historyKey]*history // the latest history of each chain
 	roots     map[*record]*record
 	snapshots map[place][]chat.Tool // nil if not searched for yet
 
 	prompt    string            // system prompt of the latest snapshot; empty without one
-	prefixes  map[string]string // the text before a prompt; not every snapshot has it
+	prefixes  map[string]string // the text before a prompt; not every snapshot contains it
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
@@ -51,7 +51,7 @@ type block struct {
 	index int64 // -1: not said
 	raw   json.Raw
 	kind  string
-	text  string // distinguishes it from others of its kind: its text or, for a call, its id
+	text  string // distinguishes it from other blocks of its kind: its text or, for a call, its id
 }
 
 func newBlock(index int64, raw json.Raw) block {
@@ -116,7 +116,7 @@ func (t *transcript) read(ctx context.Context, path string, limits session.Limit
 	})
 }
 
-// Limits on the versions of the program in a session: their number and their length.
+// Limits on the number and length of the program versions in a session.
 const (
 	maxVersions = 100
 	longVersion = 100
@@ -146,7 +146,7 @@ func (t *transcript) begin(path string) {
 	t.path, t.open, t.prompt, t.tools = path, map[string]*answer{}, "", nil
 }
 
-// ignoredTypes are the types of lines that hold neither input nor output of a model.
+// ignoredTypes are the types of lines that contain neither a model's input nor its output.
 var ignoredTypes = map[string]bool{
 	"last-prompt": true, "mode": true, "tools-used": true, "cost-state": true, "atis-latch": true,
 	"queue-operation": true, "summary": true,
@@ -179,13 +179,13 @@ func (t *transcript) line(l *line) {
 	}
 }
 
-// record adds a line to the chain. It returns nil for a copy of one that is there already.
+// record adds a line to the chain. It returns nil for a copy of a line that is already there.
 func (t *transcript) record(l *line) *record {
 	if l.uuid != "" && t.records[l.uuid] != nil {
 		return nil
 	}
 	rec := &record{uuid: l.uuid, parent: l.parent, agent: agent(l), place: t.lines}
-	if !l.linked { // without parentUuid, which was removed, the line follows the one before
+	if !l.linked { // without parentUuid, which was removed, the line follows the previous one
 		rec.parent = t.last
 	}
 	t.lines++
@@ -196,7 +196,7 @@ func (t *transcript) record(l *line) *record {
 	return rec
 }
 
-// agent returns the name of the agent that a line belongs to; empty for the main one.
+// agent returns the name of the agent that a line belongs to. It is empty for the main agent.
 func agent(l *line) string {
 	switch {
 	case l.agent != "" && l.sidechain:
@@ -273,7 +273,7 @@ func (t *transcript) assistant(l *line) {
 // maxGrowing is the maximum number of blocks at an answer's end that may still grow.
 const maxGrowing = 1000
 
-// add adds a block of the answer. Old versions wrote a growing block more than once; the last state wins.
+// add adds a block to the answer. Old versions wrote a growing block more than once; the last state wins.
 func (a *answer) add(b block) {
 	b.raw = slices.Clone(b.raw)
 	for i := max(0, len(a.blocks)-maxGrowing); i < len(a.blocks); i++ {
@@ -324,7 +324,7 @@ func (t *transcript) attachment(l *line) {
 	}
 }
 
-// snapshot records the system prompt and the tools, to which later lines refer.
+// snapshot records the system prompt and the tools, which later lines refer to.
 func (t *transcript) snapshot(l *line) {
 	var parts []string
 	prompt, _ := l.attachment.Get("systemPrompt")
@@ -346,7 +346,7 @@ func (t *transcript) systemMessage(text string) calls.Ref {
 	return t.out.Message(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
 }
 
-// toolsOf reads tool definitions, but equal ones only once.
+// toolsOf reads tool definitions, parsing equal lists only once.
 func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	h := xxh3.Hash128(list)
 	if out, ok := t.toolTexts[h]; ok {
@@ -358,7 +358,7 @@ func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	return out
 }
 
-// tools reads tool definitions: as in requests, or under schema, as in snapshots.
+// tools reads tool definitions, either as in requests or, as in snapshots, under schema.
 func tools(list json.Raw) []chat.Tool {
 	out := []chat.Tool{}
 	for e := range list.Elements() {
@@ -396,7 +396,7 @@ func (t *transcript) systemLine(l *line) {
 	}
 }
 
-// callOutside counts a call that the session mentions but that left nothing to train on.
+// callOutside counts a call that the session mentions but that didn't leave anything to train on.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	t.tally.S.Calls++
 	t.tally.Drop(ledger.Drop{
@@ -404,7 +404,7 @@ func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	})
 }
 
-// calls makes the calls of the session.
+// calls builds the session's calls.
 func (t *transcript) calls() {
 	for _, a := range t.answers {
 		slices.SortStableFunc(a.blocks, func(x, y block) int {

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "cline", Tried: "Cline 3.0.65", Doc: "sessions and tasks of Cline (~/.cline, api_conversation_history.json)",
@@ -34,7 +34,7 @@ func sessionID(entry json.Raw) string {
 	return session.Text(entry, "sessionId")
 }
 
-// isMark reports whether an entry is a stored session, or a question with what Cline adds to it.
+// isMark reports whether an entry is a stored session, or a question with Cline's additions.
 func isMark(entry json.Raw) bool {
 	content, _ := entry.Get("content")
 	return sessionID(entry) != "" || session.Text(entry, "role") == "user" &&
@@ -52,7 +52,7 @@ func taskOf(path string) string {
 	return session.Stem(path)
 }
 
-// reader reads the messages of a session.
+// reader reads a session's messages.
 type reader struct {
 	s     *calls.Session
 	tally *source.Tally
@@ -81,7 +81,7 @@ func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 
 func (r *reader) tell(m calls.Message) { r.said = r.s.Extend(r.said, r.s.Message(m)) }
 
-// message adds a message to the context; if it is the model's, it is a call, too.
+// message adds a message to the context. If it is from the model, it is also a call.
 func (r *reader) message(part session.Kept, m json.Raw) {
 	content, _ := m.Get("content")
 	switch role := session.Text(m, "role"); role {
@@ -111,7 +111,7 @@ func (r *reader) message(part session.Kept, m json.Raw) {
 	r.tell(calls.Message{Message: a})
 }
 
-// told returns the results of calls and the user's text in a message.
+// told returns the call results and the user's text in a message.
 func told(content json.Raw) []calls.Message {
 	out := exchange.AnthropicMessages("user", content)
 	i := 0
@@ -130,7 +130,7 @@ func told(content json.Raw) []calls.Message {
 	return out
 }
 
-// isValue reports whether a result is a value, neither a text nor blocks.
+// isValue reports whether a result is a value rather than text or blocks.
 func isValue(v json.Raw) bool {
 	for block := range v.Elements() {
 		if typ := session.Text(block, "type"); typ != "text" && typ != "image" {
@@ -148,7 +148,7 @@ func compact(v json.Raw) string {
 	return b.String()
 }
 
-// unwrapped returns a user's text without the tag that says in which mode it was written, which isn't sent.
+// unwrapped returns a user's text without the tag that records the mode it was written in, which isn't sent.
 func unwrapped(text string) string {
 	inner, ok := strings.CutSuffix(text, "</user_input>")
 	if _, inner, found := strings.Cut(inner, ">"); ok && found && strings.HasPrefix(text, `<user_input mode="`) {

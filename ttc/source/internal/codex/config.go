@@ -9,7 +9,7 @@ import (
 // newest is the latest version of the program whose files have been tested.
 const newest = "0.171.0"
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "codex", Tried: "Codex " + newest,
@@ -19,7 +19,7 @@ func Factory() source.Factory {
 }
 
 // isLine reports whether an object is a line of a session: {timestamp, type, payload}. Tools that clean files remove
-// the time.
+// the timestamp.
 func isLine(line json.Raw) bool {
 	typ, _ := line.Get("type")
 	text, _ := typ.Text()

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// item adds an item of the history.
+// item adds an item from the history.
 func (t *thread) item(payload json.Raw, l session.Line) {
 	meta, _ := l.JSON.Get("metadata")
 	if meta == nil {
@@ -51,7 +51,7 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 	}
 }
 
-// answer returns the answer that an item from the model belongs to: the one being read, or a new one.
+// answer returns the answer that a model's item belongs to: the one being read, or a new one.
 func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Line) *turn {
 	if t.open != nil && t.open.through == through {
 		return t.open
@@ -80,7 +80,7 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 	return a
 }
 
-// given returns the history as far as the model had read it; if it had read everything, nothing is copied.
+// given returns the history up to the point that the model had read. If it had read everything, nothing is copied.
 func (t *thread) given(through int64) []*entry {
 	t.out.Give(len(t.history))
 	all := func(e *entry) bool { return through < 0 || e.sequence <= through }

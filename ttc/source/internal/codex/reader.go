@@ -26,7 +26,7 @@ type reader struct {
 type file struct {
 	thread, path string
 	parent       string // the thread that it continues; empty without one
-	end          int64  // the place in the parent's file where it starts, as an ordinal
+	end          int64  // the position in the parent's file where it starts, as an ordinal
 }
 
 // headLines is the maximum number of lines of a file searched for its thread's id.
@@ -82,7 +82,7 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	return f, nil
 }
 
-// forkedFrom finds the place in another thread's file that a thread continues from. Older versions copied the items
+// forkedFrom finds the position in another thread's file from which a thread continues. Older versions copied the items
 // before the fork instead.
 func (f *file) forkedFrom(meta json.Raw) {
 	base, ok := meta.Get("history_base")
@@ -98,7 +98,7 @@ func (f *file) forkedFrom(meta json.Raw) {
 	}
 }
 
-// FromLines makes the session of a thread's lines, which are stored elsewhere. The lines of a parent thread count as
+// FromLines builds the session from a thread's lines, which are stored elsewhere. A parent thread's lines count as
 // missing.
 func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
 	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}

@@ -53,10 +53,10 @@ type turn struct {
 	missing   bool
 }
 
-// everything is an ordinal that makes load read a file completely.
+// everything is an ordinal that makes load read a whole file.
 const everything = math.MaxInt64
 
-// maxForks is the maximum number of levels of forks followed.
+// maxForks is the maximum number of fork levels followed.
 const maxForks = 100
 
 var known = map[string]bool{
@@ -180,7 +180,7 @@ func (t *thread) usage(payload json.Raw) {
 func (t *thread) close() { t.open = nil }
 
 // compacted replaces the history with the replacement history or, if none is stored, with its user messages and a
-// summary. A system prompt at its beginning stays.
+// summary. A system prompt at its beginning is kept.
 func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.close()
 	if !t.inherited {
@@ -213,7 +213,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.append(&entry{message: userText(session.Text(payload, "message"))})
 }
 
-// replaced adds an item of a history that replaced another. The model's messages in it are context.
+// replaced adds an item from a history that replaced another. The model's messages in it are context.
 func (t *thread) replaced(item json.Raw, l session.Line) {
 	n := len(t.answers)
 	t.item(item, l)
@@ -247,7 +247,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 	}
 }
 
-// outcome records an event's report of whether a call failed.
+// outcome records whether a call failed, according to an event.
 func (t *thread) outcome(id string, of json.Raw) {
 	var failed bool
 	switch session.Text(of, "status") {
@@ -278,7 +278,7 @@ func (t *thread) rollBack(n int64) {
 	}
 }
 
-// addCalls makes the calls of the thread.
+// addCalls adds the thread's calls.
 func (t *thread) addCalls() {
 	for _, a := range t.answers {
 		if a.inherited {
@@ -301,7 +301,7 @@ func (t *thread) addCalls() {
 	}
 }
 
-// refOf returns the session's message for an entry.
+// refOf returns a reference to the session's message for an entry.
 func (t *thread) refOf(e *entry) calls.Ref {
 	if e.known {
 		return e.ref

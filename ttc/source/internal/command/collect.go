@@ -110,7 +110,7 @@ func removeSecrets(dir string) error {
 	})
 }
 
-// command returns the command line of this run. Call cleanup when it has ended.
+// command returns the command line for this run. Call cleanup when it has ended.
 func (c *collector) command(ctx context.Context, out string) (argv []string, cleanup func(), err error) {
 	vars := []string{"{output_dir}", out, "{run}", strconv.Itoa(c.run)}
 	cleanup = func() {}
@@ -202,7 +202,8 @@ func (c *collector) leave() (string, error) {
 	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)
 }
 
-// endOrphans ends the processes left by a program whose nat-go was killed: they would write into the next run's folder.
+// endOrphans ends the processes left by a program whose nat-go was killed, because they would write into the next run's
+// folder.
 func (c *collector) endOrphans() error {
 	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
 	if err != nil || len(mark) != len(process.NewMark()) {
@@ -215,7 +216,7 @@ func (c *collector) endOrphans() error {
 	return nil
 }
 
-// lastLine returns the end of the program's output, and where the rest is.
+// lastLine returns the last line of the program's output, and the location of the rest.
 func lastLine(path string) string {
 	f, err := durable.Open(path)
 	if err != nil {

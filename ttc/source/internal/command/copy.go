@@ -26,7 +26,7 @@ const (
 )
 
 // writeCopy returns NAT's configuration in a form that `nat eval` accepts, with the output folder set. It returns an
-// error if the output would be useless; see check. Variables stay references.
+// error if the output would be useless; see check. Variables remain references.
 func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) ([]byte, error) {
 	root, err := merged(ctx, path, nil)
 	if err != nil {
@@ -45,8 +45,8 @@ func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) 
 	return yaml.Marshal(root)
 }
 
-// check returns an error if the output would be useless, before hours are spent: if it lacked steps of one of the
-// types, or ids and steps, or if nothing were written.
+// check returns an error if the output would be useless, before hours are spent: if it would lack steps of one of the
+// types, or ids and steps, or if nothing would be written.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
 	filter := get(output, "workflow_output_step_filter")
@@ -131,7 +131,7 @@ func parse(ctx context.Context, path string) (*yaml.Node, error) {
 	return root, nil
 }
 
-// expandAliases copies a node with its aliases expanded, so that a part can be removed independently.
+// expandAliases copies a node with its aliases expanded, so that its parts can be removed independently.
 func expandAliases(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
 	if *left--; *left < 0 || depth > 100 {
 		return nil, errors.New("has too many values, or aliases that multiply")
@@ -192,7 +192,7 @@ func remove(n *yaml.Node, key string) {
 	}
 }
 
-// mapping returns the mapping at a path, creating one wherever the path leads to anything else or nothing.
+// mapping returns the mapping at a path, creating mappings wherever the path is missing or leads to something else.
 func mapping(n *yaml.Node, path ...string) *yaml.Node {
 	for _, key := range path {
 		next := get(n, key)

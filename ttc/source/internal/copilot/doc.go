@@ -2,6 +2,6 @@
 // of the agent's loop, in the order in which it happened.
 //
 // An answer is one event, or several if the program split it at its reasoning. Tools run in parallel and report when
-// they end, so results are recorded in a different order from the one that the model sees, which is the order of the
-// calls. Events of a sub-agent have the agent's id. A compaction replaces the conversation with a summary of it.
+// they end, so results are recorded in a different order than the model sees, which is the order of the calls. A
+// sub-agent's events carry the agent's id. A compaction replaces the conversation with a summary.
 package copilot

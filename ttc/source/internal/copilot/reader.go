@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "copilot", Tried: "Copilot CLI 1.0.102", Doc: "sessions of Copilot CLI (~/.copilot/session-state)",
@@ -37,25 +37,25 @@ func isMark(event json.Raw) bool {
 		session.Value(session.Value(event, "data"), "toolRequests") != nil
 }
 
-// reader reads the events of a session.
+// reader reads a session's events.
 type reader struct {
 	s     *calls.Session
 	tally *source.Tally
 	talks map[string]*conversation // by agent
 }
 
-// conversation is the conversation of an agent so far.
+// conversation is an agent's conversation so far.
 type conversation struct {
 	system  []calls.Ref // none or one
 	said    []calls.Ref
 	walk    calls.Walk
-	walked  int            // number of messages of said in walk; negative if walk must be rebuilt
-	before  map[string]int // by event, the number of messages of said before it
-	answer  chat.Message   // the beginning of an answer in several events
+	walked  int            // number of messages from said in walk; negative if walk must be rebuilt
+	before  map[string]int // by event, the number of messages in said before it
+	answer  chat.Message   // the beginning of an answer that spans several events
 	made    []string       // the calls of the last answer
 	results map[string]calls.Message
-	asked   bool   // a prompt came as a message since the last answer
-	prompt  string // the prompt that only a hook was told; empty without one
+	asked   bool   // a prompt has arrived as a message since the last answer
+	prompt  string // a prompt that only a hook received; empty without one
 }
 
 func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
@@ -72,8 +72,8 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored are the kinds of events that don't affect a model's input, except for the types that event reads. Events of
-// other kinds, and truncations, are counted.
+// ignored lists the kinds of events that don't affect a model's input, except for the types that event reads. Other
+// kinds of events, and truncations, are counted.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
 	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",

@@ -16,24 +16,24 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// headSize bounds the entries of a head together, entrySize each of them; in bytes.
+// headSize bounds the total size of a head's entries, entrySize the size of each entry, in bytes.
 const (
 	headSize  = 1 << 20 // every source examines all of it
 	entrySize = 32 << 20
 )
 
-// ErrEmpty is the error for an input without content.
+// ErrEmpty is the error for empty input.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
-// ReadHead reads the beginning of a file. For input that doesn't begin like JSON, but isn't blank, it returns no
-// entries and no error.
+// ReadHead reads the beginning of a file. If the input doesn't begin like JSON but isn't blank, ReadHead returns a head
+// without entries, and no error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return readHead(ctx, path, "", source.HeadEntries)
 }
 
 // readHead reads up to the given number of entries from the beginning of a file, or of the list under one of its keys.
-// If it can read the first bytes but no entry, it returns a head with nothing but those bytes together with the error;
-// for an input without content it returns only ErrEmpty.
+// If it can read the first bytes but no entry, it returns a head with only those bytes, together with the error. For
+// empty input, it returns only ErrEmpty.
 func readHead(ctx context.Context, path, within string, most int) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -60,7 +60,7 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 }
 
 // entries reads the first entries. An entry above entrySize, the largest of the sources' default limits, is skipped:
-// the sources drop and count it. For input that isn't JSON it returns none; for input that is damaged further on, it
+// the sources drop and count it. For input that isn't JSON it returns none; for input that is damaged later on, it
 // returns the entries before the damage.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
@@ -82,7 +82,7 @@ func entries(h *source.Head, in io.Reader, most int) error {
 			return fmt.Errorf("%s %w", h.Path, ErrEmpty)
 		case errors.As(err, &syntax) && len(h.Entries) == 0 && !looksLikeJSON(h.Bytes):
 			return nil
-		case err != nil && len(h.Entries) > 0: // the source will report it, with its place
+		case err != nil && len(h.Entries) > 0: // the source will report it, with its position
 			return nil
 		case err != nil:
 			return err
@@ -104,7 +104,8 @@ type Found struct {
 	source.Reading
 }
 
-// Choose asks the sources how they would read an input. only names a source that was requested; empty for any.
+// Choose asks the sources how they would read an input. only is the name of a requested source, or empty for any
+// source.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	cols := h.Columns()
 	if err := missing(h, cols); err != nil {
@@ -154,8 +155,8 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 
 const inColumns = "it is a table stored by columns; rows are needed"
 
-// byColumns reports whether an input is a table as pandas and others write it: one object with a list, or an object of
-// numbered cells, for each column.
+// byColumns reports whether an input is a table as written by pandas and others: one object that contains a list, or an
+// object of numbered cells, for each column.
 func byColumns(h *source.Head) bool {
 	if !h.Whole || len(h.Entries) != 1 || h.Entries[0].Kind() != json.Object {
 		return false
@@ -195,7 +196,7 @@ func isSplit(e json.Raw) bool {
 	return false
 }
 
-// missing returns an error if the user named a key that no entry has.
+// missing returns an error if the user named a key that isn't in any entry.
 func missing(h *source.Head, cols source.Columns) error {
 	for _, setting := range slices.Sorted(maps.Keys(h.Given)) {
 		key := h.Given[setting]
@@ -210,8 +211,7 @@ func missing(h *source.Head, cols source.Columns) error {
 	return nil
 }
 
-// keysNear lists the keys of the entries or, if the key is a path into one of their objects, the paths into that
-// object.
+// keysNear lists the entries' keys or, if the key is a path into one of their objects, the paths into that object.
 func keysNear(h *source.Head, cols source.Columns, key string) string {
 	top, _, isPath := strings.Cut(key, ".")
 	if !isPath || cols.Of(top) == nil {
@@ -232,11 +232,11 @@ func keysNear(h *source.Head, cols source.Columns, key string) string {
 // maxPaths is the maximum number of paths listed in messages.
 const maxPaths = 20
 
-// quickEntries is the number of entries of another file examined before its whole head is.
+// quickEntries is the number of entries of another file that are examined before its whole head is.
 const quickEntries = 8
 
 // Confirmed reports whether the first few entries of another file are read in the same way. Even if they aren't, its
-// whole head may be; see Recognize. given are the settings that the user named.
+// whole head may be; see Recognize. given holds the settings that the user specified.
 func (f *Found) Confirmed(ctx context.Context, path string, given map[string]string) bool {
 	if f.Source.Recognize == nil {
 		return false
@@ -275,7 +275,7 @@ type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words
 
-	// Like holds keys that may have a wanted meaning, with the name of that meaning: {{"prompt", "Frage"}, {"output",
+	// Like holds keys that may have a wanted meaning, each preceded by that meaning: {{"prompt", "Frage"}, {"output",
 	// "Antwort"}}.
 	Like [][2]string
 }
@@ -293,7 +293,7 @@ const wanted = `  candidates   prompt, output, score       several scored answer
   published data sets: OASST, SHP, HelpSteer3, Chatbot Arena, SQuAD, xLAM, Capybara
 --map takes ` + MapTakes + `: each is given a key, or a path such as data.answer`
 
-// MapTakes lists what keys may mean, for messages.
+// MapTakes lists the meanings that keys may have, for messages.
 const MapTakes = "prompt, output, score, chosen, rejected, first, second, choice, messages, role, content, system, context, " +
 	"tools, id, task, turn, model"
 
@@ -338,7 +338,7 @@ func isPage(b []byte) bool {
 	return bytes.HasPrefix(begin, []byte("<!doctype html")) || bytes.HasPrefix(begin, []byte("<html"))
 }
 
-// lacking names the missing parts of an input that has some of the needed ones.
+// lacking describes the missing parts of an input that has only some of the required parts.
 func lacking(cols source.Columns) string {
 	texts := 0
 	for _, c := range cols.All() {

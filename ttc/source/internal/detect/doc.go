@@ -1,9 +1,9 @@
-// Package detect determines the kind of an input. The same analyser is behind `nat-go inspect`, `nat-go init` and a run
-// without a configuration, so they can't disagree.
+// Package detect determines an input's kind. `nat-go inspect`, `nat-go init` and runs without a configuration all use
+// this analyser, so they can't disagree.
 //
-// It reads the beginning of an input (source.Head: the first bytes, the first entries) and asks the Recognize of every
-// source that reads files how it would read them. To add a format, write its source under ttc/source and set Recognize
-// in its Factory; nothing changes here. A recogniser
+// It reads the beginning of an input (source.Head: the first bytes, the first entries) and asks the Recognize function
+// of every source that reads files how it would read them. To add a format, write its source under ttc/source and set
+// Recognize in its Factory; nothing changes here. A recogniser
 //
 //   - is cheap and free of side effects: it sees the head and nothing else, and may be asked for any file, text
 //     or not; Entries is empty where the content isn't JSON, Bytes is not;
@@ -13,5 +13,5 @@
 //     them that was guessed: both are shown and kept in the run's configuration;
 //   - doesn't choose between two keys that could both be meant: it sets Problem, naming both and the flag that decides.
 //
-// Certain takes precedence over Fits. If two sources fit equally, the error names both and suggests --source.
+// Certain takes precedence over Fits. If two sources fit equally well, the error names both and suggests --source.
 package detect

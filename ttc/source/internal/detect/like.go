@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Words in the names of keys. A name is compared word by word: "Customer asks" and inputs.userQuestion match.
+// Words in key names. A name is compared word by word: "Customer asks" and inputs.userQuestion match.
 var (
 	promptWords = []string{
 		"prompt", "question", "query", "instruction", "instructions", "problem", "asks", "asked", "ask", "request",
@@ -21,8 +21,7 @@ var (
 		"antwort", "respuesta", "réponse",
 	}
 	scoreWords = append(source.ScoreNames(), "points", "scores", "note", "bewertung")
-	// otherWords are words in the names of keys that hold neither prompts nor answers nor scores, whatever their
-	// values.
+	// otherWords are words in the names of keys that don't hold prompts, answers or scores, regardless of their values.
 	otherWords = []string{
 		"id", "uuid", "uid", "hash", "no", "number", "ticket", "date", "time", "timestamp", "at", "created", "updated",
 		"url", "link", "path", "file", "model", "version", "author", "project", "metric", "filter", "split", "source",
@@ -31,13 +30,13 @@ var (
 	}
 )
 
-// likeness holds the possible meanings of an input's keys, judging by their names and values.
+// likeness holds the possible meanings of an input's keys, based on their names and values.
 type likeness struct {
 	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
-	doubt [][]string  // keys of which only one can be meant, by their possible meaning
+	doubt [][]string  // keys of which only one can be meant, after their possible meaning
 }
 
-// likely names the keys that may have the wanted meaning. A key whose meaning is in doubt is not named.
+// likely finds the keys that may have the wanted meanings. A key whose meaning is in doubt is not among them.
 func likely(h *source.Head) (l likeness) {
 	columns := slices.Concat(h.Columns().All(), h.Paths())
 	prompts := find(columns, promptWords, isSaid)
@@ -56,7 +55,7 @@ func likely(h *source.Head) (l likeness) {
 	return l
 }
 
-// find returns the keys that are named like their meaning and whose values fit. Keys whose last part matches take
+// find returns the keys whose names match their meaning and whose values fit. Keys whose last part matches take
 // precedence over keys that match only in another part.
 func find(columns []*source.Column, words []string, fits func(*source.Column) bool) []string {
 	var last, any []string
@@ -84,7 +83,7 @@ func isOther(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(otherWords, w) })
 }
 
-// add records a single key as having the given meaning, and several keys as in doubt.
+// add records the meaning of a single key, or records several keys as in doubt.
 func (l *likeness) add(keys []string, means string) {
 	switch {
 	case len(keys) == 1:
@@ -94,7 +93,7 @@ func (l *likeness) add(keys []string, means string) {
 	}
 }
 
-// remaining finds the prompt or the answer if its name reveals nothing and only two columns are prose.
+// remaining finds the prompt or the answer if key names don't reveal it and only two columns are prose.
 func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
 	var prose []string
 	for _, c := range columns {
@@ -116,16 +115,17 @@ func remaining(columns []*source.Column, prompts, answers []string) (_, _ []stri
 	return prompts, answers
 }
 
-// isSaid reports whether a column holds texts that may be spoken: neither dates nor JSON, and less than half addresses.
+// isSaid reports whether a column holds texts that may have been spoken: neither dates nor JSON, and less than half of
+// them links.
 func isSaid(c *source.Column) bool {
 	return c.Present > 0 && c.Text() && c.Dates == 0 && c.JSON == 0 && c.Links*2 < c.Present
 }
 
-// isProse reports whether a column holds texts that are likely spoken, under any name.
+// isProse reports whether a column holds texts that were likely spoken, regardless of its name.
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // chosenBetween returns two columns whose names differ only at the end, and a third whose values all choose between
-// them, or nothing unless exactly one such set exists. Of very many columns, as a tokenizer's words are, no two are
+// them. It returns empty strings unless exactly one such set exists. Of very many columns, as a tokenizer's words are, no two are
 // compared.
 func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
 	if len(columns) > 1000 {
@@ -211,10 +211,10 @@ func (l *likeness) doubts() string {
 	return " (" + strings.Join(parts, "; ") + ")"
 }
 
-// maxDoubts is the maximum number of keys with the same possible meaning that are listed.
+// maxDoubts is the maximum number of keys listed with the same possible meaning.
 const maxDoubts = 4
 
-// row shows how the named keys would read the first entry.
+// row shows how the first entry would be read using the named keys.
 func (l *likeness) row(h *source.Head) string {
 	if len(l.keys) < 2 {
 		return ""
@@ -232,7 +232,7 @@ func (l *likeness) row(h *source.Head) string {
 	return b.String()
 }
 
-// shortened returns the beginning of a text on one line.
+// shortened returns the beginning of a text, on one line.
 func shortened(text string) string {
 	const most = 80
 	text = strings.Join(strings.Fields(text[:min(len(text), 8*most)]), " ")

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// meanings are the settings whose keys are looked for within objects, with the names that they have there.
+// meanings lists the settings whose keys are looked for within objects, with the names that the keys have there.
 var meanings = []meaning{
 	{"prompt_key", "the prompt", isPassage, []string{
 		"prompt", "question", "query", "instruction", "input", "inputs", "problem", "messages", "user_input",
@@ -27,13 +27,13 @@ type meaning struct {
 	setting, means string
 	is             func(*source.Column) bool
 	names          []string // of the keys
-	not            []string // the objects in which they mean something else
+	not            []string // the objects in which these names mean something else
 }
 
 // isPassage accepts texts, messages and parts.
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
-// byPaths reads an input that no source recognises by keys within its objects, such as {"inputs": {"question"},
+// byPaths reads an input that no source recognises, using keys within its objects, such as {"inputs": {"question"},
 // "outputs": {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil otherwise, and if
 // the user named keys.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
@@ -72,18 +72,18 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	return found
 }
 
-// references are names of answers that others are compared with.
+// references are names for answers that others are compared with.
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
-// fits reports whether a column may be meant, by its name and its values: a prompt isn't looked for within answers, nor
-// an answer within prompts, nor anything within a list's first element.
+// fits reports whether a column may be meant, judging by its name and values: a prompt isn't looked for within answers,
+// nor an answer within prompts, nor anything within a list's first element.
 func (m *meaning) fits(c *source.Column) bool {
 	parts := strings.Split(c.Key, ".")
 	return c.Present > 0 && slices.Contains(m.names, source.CommonName(parts[len(parts)-1])) && m.is(c) &&
 		!slices.Contains(m.not, source.CommonName(parts[0])) && !strings.Contains(c.Key, ".0.")
 }
 
-// harnesses are programs whose logs aren't read, with paths that their entries have.
+// harnesses lists programs whose logs aren't read, with paths found in their entries.
 var harnesses = []struct {
 	name  string
 	paths []string
@@ -112,8 +112,8 @@ func at(h *source.Head, path string) bool {
 	})
 }
 
-// conversionHint explains how to convert an input of a known kind that can't be read directly; empty if its kind is
-// unknown.
+// conversionHint explains how to convert an input of a known kind that can't be read directly. It is empty if the
+// input's kind is unknown.
 func conversionHint(h *source.Head) string {
 	switch {
 	case at(h, "custom_id") && (at(h, "body.messages") || at(h, "params.messages")):
@@ -143,8 +143,8 @@ func conversionHint(h *source.Head) string {
 	return ""
 }
 
-// conversationIn explains how to read entries that hold a conversation in a list of texts with their speakers. It
-// returns true for such entries, even if only numbers identify the speakers, which can't be converted.
+// conversationIn explains how to read entries that hold a conversation as a list of texts with their speakers. It
+// returns true for such entries even if speakers are identified only by numbers; these can't be converted.
 func conversationIn(h *source.Head) (help string, is bool) {
 	if len(h.Entries) == 0 {
 		return "", false
@@ -173,7 +173,7 @@ func conversationIn(h *source.Head) (help string, is bool) {
 	return "", false
 }
 
-// named returns the first of the keys under which an object has a value.
+// named returns the first of the keys that has a value in an object.
 func named(o json.Raw, keys ...string) string {
 	for _, key := range keys {
 		if v, ok := o.Get(key); ok && v.Kind() != json.Null {
@@ -209,10 +209,10 @@ func listWithin(v json.Raw, path string, depth int) string {
 	return ""
 }
 
-// maxListDepth is the maximum number of objects in which a list of entries may be nested.
+// maxListDepth is the maximum number of objects within which a list of entries may be nested.
 const maxListDepth = 4
 
-// byID reports whether the values of an object are objects with the same keys: entries under their ids.
+// byID reports whether an object's values are objects with the same keys: entries under their ids.
 func byID(e json.Raw) bool {
 	n, keys := 0, ""
 	for _, v := range e.Members() {

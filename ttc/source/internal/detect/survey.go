@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Survey describes the examples of an input.
+// Survey describes the examples in an input.
 type Survey struct {
 	Examples   int `json:"examples"`
 	Messages   int `json:"messages"`
@@ -24,7 +24,7 @@ type Survey struct {
 	Unscored   int      `json:"unscored"`
 	LowScore   *float64 `json:"low_score,omitempty"`
 	HighScore  *float64 `json:"high_score,omitempty"`
-	Graded     bool     `json:"graded,omitempty"` // a score is neither 0 nor 1
+	Graded     bool     `json:"graded,omitempty"` // some score is neither 0 nor 1
 	Candidates int      `json:"candidates"`
 	Choices    int      `json:"choices"` // prompts with several answers
 	TextPrompt int      `json:"text_prompts"`
@@ -75,7 +75,7 @@ func (s *Survey) Add(ex *ttc.Example) {
 	s.candidates(ex.Candidates)
 }
 
-// lastQuestion returns the index of the last message of a user, or -1.
+// lastQuestion returns the index of the last user message, or -1.
 func lastQuestion(nodes []ttc.Node) int {
 	for i := len(nodes) - 1; i >= 0; i-- {
 		if nodes[i].Message.Role == "user" {

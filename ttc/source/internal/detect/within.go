@@ -9,18 +9,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// entriesKey is the setting for sources that read the entries of a list in one object.
+// entriesKey is the setting for sources that read entries from a list inside a single object.
 const entriesKey = "entries_key"
 
-// wrapping are the keys under which files that consist of one object store their entries.
+// wrapping lists the keys under which files that consist of a single object store their entries.
 var wrapping = []string{
 	"data", "rows", "examples", "items", "records", "entries", "samples", "results", "train", "dataset",
 	"conversations", "simulations",
 }
 
 // Recognize determines how a file is read: by its entries or, if no source recognises them, by the entries of a list
-// that the file is wrapped around. given are the settings that the user named; if entries_key is among them, only the
-// list under that key is tried. only is the source that was asked for, any if empty.
+// inside a file that is one object. given holds the settings that the user specified; if entries_key is among them,
+// only the list under that key is tried. only is the requested source; empty means any.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {
@@ -49,8 +49,8 @@ func Recognize(
 	return nil, err
 }
 
-// wraps reports whether an input is one object that has a list under a key. Of an object that is too large for an
-// entry, only the first bytes are examined: it may be the entire content of a pipe, and each key would read it again.
+// wraps reports whether an input is one object that has a list under a key. If the object is too large for an entry,
+// only its first bytes are examined: it may be the entire content of a pipe, which would be reread for each key.
 func wraps(h *source.Head, key string) bool {
 	switch len(h.Entries) {
 	case 0:

@@ -60,7 +60,7 @@ func parse(body []byte) (*answer, error) {
 	return a, nil
 }
 
-// bare reads a line without a name: the workflow raised an exception.
+// bare reads a line without a name, which means that the workflow raised an exception.
 func (a *answer) bare(text []byte) error {
 	var v struct {
 		Code, Message, Details string
@@ -72,7 +72,7 @@ func (a *answer) bare(text []byte) error {
 	return nil
 }
 
-// data reads part of the result. Texts are joined and take precedence; of other values only the last is kept.
+// data reads part of the result. Strings are joined and take precedence; of other values, only the last is kept.
 func (a *answer) data(text []byte) error {
 	if string(text) == "[DONE]" {
 		return nil
@@ -101,8 +101,8 @@ func (a *answer) data(text []byte) error {
 	return nil
 }
 
-// step adds a step in the form of workflow_output.json. A payload that isn't JSON becomes a text, so that the reader
-// reports the step's fault.
+// step adds a step in the form of workflow_output.json. A payload that isn't JSON becomes a string, so that the reader
+// reports the step as faulty.
 func (a *answer) step(text []byte) error {
 	var l line
 	if err := stdjson.Unmarshal(text, &l); err != nil {

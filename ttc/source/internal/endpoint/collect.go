@@ -31,9 +31,9 @@ type Report struct {
 	First     string // the first such exception
 }
 
-// askAll asks every question without an answer in dir, and writes dir/workflow_output.json once all have one. progress
-// is called with the number of answers; it may be nil. After an error the answers so far are kept, and askAll can be
-// called again.
+// askAll asks every question that has not been answered in dir, and writes dir/workflow_output.json once all have one.
+// progress is called with the number of answers; it may be nil. After an error, the answers so far are kept, and askAll
+// can be called again.
 func askAll(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
 	if err != nil {
@@ -84,7 +84,7 @@ type collector struct {
 	progress func(done, total int)
 
 	mu     sync.Mutex
-	path   string // the existing one of paths; empty if not known yet
+	path   string // the path in paths that exists; empty if not yet known
 	done   int
 	failed int // questions without an answer
 	row    int // failures since the last answer
@@ -130,7 +130,7 @@ func (c *collector) body(e entry) []byte {
 	return append(append(append(b, ':'), e.question...), '}')
 }
 
-// namer names answers by question; when the same question comes again, it gets a name of its own.
+// namer names answers after their questions; a repeated question gets a name of its own.
 type namer map[string]int
 
 func (n namer) name(body []byte, query string) string {
@@ -237,7 +237,7 @@ func complete(r *httpclient.Reply) error {
 	return err
 }
 
-// judge distinguishes an error of one question from one that would affect every other.
+// judge distinguishes an error that concerns a single question from one that would affect all others.
 func (c *collector) judge(err error) error {
 	var e *httpclient.Error
 	switch {
@@ -271,7 +271,7 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 }
 
 // assemble writes the entries with their answers in the form of workflow_output.json. A file that already has the same
-// content is left alone and keeps its time, by which a resumed run recognises its inputs.
+// content is left untouched and keeps its modification time, by which a resumed run recognises its inputs.
 func (c *collector) assemble(ctx context.Context, path string) error {
 	w, err := durable.Create(path)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Factory{
 		Type: "endpoint", Doc: "a running nat serve, asked question by question",
@@ -75,7 +75,7 @@ type Config struct {
 	Backoff time.Duration `yaml:"-"`
 }
 
-// paths are where a nat serve accepts questions.
+// paths lists the paths at which `nat serve` accepts questions.
 var paths = []string{"/generate/full", "/v1/workflow/full"}
 
 // base returns the endpoint's address without the path of the workflow.

@@ -1,10 +1,10 @@
 // Package endpoint collects agent runs from a live workflow: it posts each question of a data set to a running `nat
 // serve` and keeps the steps that are streamed back.
 //
-// Collecting and reading are separate. Every answer is stored as it came, under a hash of its question, as soon as it
-// is complete; an interrupted collection continues with the unanswered questions. Once all are there, they are written
-// in the form of workflow_output.json, as `nat eval --endpoint` does, and package nat reads that. So a collected run is
-// read, resumed and judged like any other, and the same answers give the same bytes.
+// Collecting and reading are separate. Every answer is stored as received, under a hash of its question, as soon as it
+// is complete; an interrupted collection continues with the unanswered questions. Once all answers are there, they are
+// written in the form of workflow_output.json, as `nat eval --endpoint` does, and package nat reads that. So a
+// collected run is read, resumed and judged like any other, and the same answers produce the same bytes.
 //
 // Behaviour of a real `nat serve` 1.9.0 that NAT's own client gets wrong or hides, and how it is handled:
 //

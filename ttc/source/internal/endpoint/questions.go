@@ -71,7 +71,7 @@ func eachJSON(cfg *Config, f io.Reader, layout json.Layout, do func(entry) error
 	}
 }
 
-// eachCSV makes objects from rows; every value is text, unchanged.
+// eachCSV converts rows to objects; every value is text, unchanged.
 func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 	r := csv.NewReader(f)
 	head, err := r.Read()

@@ -31,7 +31,7 @@ func anthropic(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// AnthropicUsage reads the token counts: everything the model was given, from a cache or not.
+// AnthropicUsage reads the token counts of everything the model was given, whether cached or not.
 func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
 		n, _ := member(usage, key).Int64()
@@ -54,7 +54,7 @@ func StopReason(reason string) string {
 	return reason
 }
 
-// AnswerOf makes a message from the blocks of an answer. hidden reports whether it contained reasoning whose text is
+// AnswerOf builds a message from an answer's blocks. hidden reports whether it contained reasoning whose text is
 // missing.
 func AnswerOf(blocks []json.Raw) (m chat.Message, hidden bool) {
 	m = chat.Message{Role: "assistant", Form: chat.Null}
@@ -98,8 +98,8 @@ func toolUse(b json.Raw) chat.ToolCall {
 	}
 }
 
-// AnthropicMessages makes chat messages from one message of a request: a single one from the model's, and from others
-// one per tool result, followed by one for everything else.
+// AnthropicMessages converts a message in a request to chat messages: a model's message becomes a single one, and any
+// other becomes one per tool result, followed by one for everything else.
 func AnthropicMessages(role string, content json.Raw) []calls.Message {
 	if role == "assistant" {
 		m, _ := AnswerOf(Blocks(content))
@@ -130,7 +130,7 @@ func toolResult(b json.Raw) calls.Message {
 	return calls.Message{Message: m, Error: &failed}
 }
 
-// FromBlocks makes a message from blocks: a single text if they are all text.
+// FromBlocks builds a message from blocks. If they are all text, its content is a single text.
 func FromBlocks(role string, blocks []json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var texts []string
@@ -155,7 +155,7 @@ func FromBlocks(role string, blocks []json.Raw) chat.Message {
 	return m
 }
 
-// Blocks returns the blocks of a content; plain text is one text block.
+// Blocks returns the blocks in a message's content; plain text counts as one text block.
 func Blocks(content json.Raw) []json.Raw {
 	if content.Kind() == json.String {
 		b := append(json.Raw(`{"type":"text","text":`), content...)

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// Chat reads a request of chat completions and its response.
+// Chat reads a chat completions request and its response.
 func Chat(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Time: seconds(response, "created"),
@@ -42,7 +42,7 @@ func requestTools(request json.Raw) []chat.Tool {
 	return []chat.Tool{}
 }
 
-// ChatMessages reads the messages of a request of chat completions.
+// ChatMessages reads the messages in a chat completions request.
 func ChatMessages(list json.Raw) ([]chat.Message, error) {
 	messages, err := chat.ParseMessages(list)
 	if err != nil {
@@ -57,8 +57,8 @@ func ChatMessages(list json.Raw) ([]chat.Message, error) {
 	return messages, nil
 }
 
-// said returns an assistant message without the additions of servers and clients, which its copy in a later request
-// doesn't have.
+// said returns an assistant message without the additions made by servers and clients, which are missing from its copy
+// in a later request.
 func said(m *chat.Message) chat.Message {
 	out := *m
 	out.Extra = nil
@@ -71,7 +71,7 @@ func said(m *chat.Message) chat.Message {
 	return out
 }
 
-// Choices reads the choices of a response of chat completions. It returns none if one of them can't be read.
+// Choices reads the choices in a chat completions response. It returns none if any of them can't be read.
 func Choices(response json.Raw) (out []Answer) {
 	for c := range member(response, "choices").Elements() {
 		message, ok := c.Get("message")

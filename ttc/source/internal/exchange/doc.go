@@ -3,7 +3,7 @@
 //
 // Logs, exports and sessions contain these formats, whole or in part; this package reads their common parts. A request
 // and its response become messages in the terms of chat templates: a developer message is the system prompt, each tool
-// result is a message, the text and the calls of one turn are one message.
+// result is a message, a turn's text and calls are one message.
 //
-// A response that was streamed and logged piece by piece is put back together first (Joined).
+// A response that was streamed and logged piece by piece is reassembled first (Joined).
 package exchange

@@ -74,7 +74,7 @@ func member(object json.Raw, key string) json.Raw {
 	return v
 }
 
-// count returns the number under the first of the keys that has one.
+// count returns the number under the first of the keys that holds a positive integer.
 func count(object json.Raw, keys ...string) int64 {
 	for _, key := range keys {
 		if n, ok := member(object, key).Int64(); ok && n > 0 {
@@ -84,7 +84,7 @@ func count(object json.Raw, keys ...string) int64 {
 	return 0
 }
 
-// seconds returns the time under a key, given in seconds since 1970, in nanoseconds; 0 if it is invalid.
+// seconds reads a time under a key, given in seconds since 1970, and returns it in nanoseconds, or 0 if it is invalid.
 func seconds(object json.Raw, key string) int64 {
 	if f, ok := member(object, key).Float64(); ok && f > 0 && f < 1e10 {
 		return int64(f * 1e9)
@@ -92,7 +92,7 @@ func seconds(object json.Raw, key string) int64 {
 	return 0
 }
 
-// TokenIDs reads token ids; nil if the list contains anything else.
+// TokenIDs reads token ids. It returns nil if the list contains anything else.
 func TokenIDs(list json.Raw) (out []int32) {
 	for e := range list.Elements() {
 		n, ok := e.Int64()
@@ -104,7 +104,7 @@ func TokenIDs(list json.Raw) (out []int32) {
 	return out
 }
 
-// LogProbs reads log-probs; nil if the list contains anything else, such as a positive number.
+// LogProbs reads log-probs. It returns nil if the list contains anything else, such as a positive number.
 func LogProbs(list json.Raw) (out []float32) {
 	for e := range list.Elements() {
 		f, ok := e.Float64()
@@ -126,8 +126,8 @@ func (a *Answer) Gap() ttc.Gaps {
 	return 0
 }
 
-// AddTo adds the calls of an exchange, one for each answer, to a session. An id or a model that the exchange doesn't
-// name is taken from c. A time or an input that c has is used instead of the exchange's.
+// AddTo adds the calls of an exchange, one for each answer, to a session. If the exchange lacks an id or a model, c's
+// is used. If c has a time or an input, it is used instead of the exchange's.
 func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
 	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// Role returns a role in the terms of chat templates.
+// Role converts a role to the terms of chat templates.
 func Role(role string) string {
 	switch role {
 	case "developer":
@@ -24,7 +24,7 @@ func Role(role string) string {
 	return role
 }
 
-// Content makes a message from a text or a list of parts; parts that are all text become one text.
+// Content builds a message from a string or a list of parts; parts that are all text become a single text.
 func Content(role string, content json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text}
 	if text, ok := content.Text(); ok {
@@ -48,7 +48,7 @@ func Content(role string, content json.Raw) chat.Message {
 	return m
 }
 
-// TextPart returns a part that is a text.
+// TextPart returns a text part.
 func TextPart(text string) chat.Part {
 	raw := json.AppendString([]byte(`{"type":"text","text":`), text)
 	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}
@@ -67,7 +67,7 @@ func Arguments(call *chat.ToolCall, value json.Raw) {
 	}
 }
 
-// CallOf reads a call whose id, name and arguments are under these keys.
+// CallOf reads a call whose id, name and arguments are under the given keys.
 func CallOf(call json.Raw, id, name, arguments string) chat.ToolCall {
 	c := chat.ToolCall{ID: session.Text(call, id), Type: "function", Name: session.Text(call, name)}
 	Arguments(&c, member(call, arguments))
@@ -81,7 +81,7 @@ func NullIfEmpty(m *chat.Message) {
 	}
 }
 
-// Tools reads tool definitions, each as ToolOf does; nil if list is not an array.
+// Tools reads tool definitions, each as ToolOf does. It returns nil if list is not an array.
 func Tools(list json.Raw) []chat.Tool {
 	if list.Kind() != json.Array {
 		return nil
@@ -95,8 +95,8 @@ func Tools(list json.Raw) []chat.Tool {
 	return out
 }
 
-// ToolOf converts a definition to the form that chat templates know: {"type": "function", "function": {...}}. It may be
-// flat, as in the Responses API, or have its parameters under input_schema, as with Anthropic.
+// ToolOf converts a definition to the form that chat templates expect: {"type": "function", "function": {...}}. It may
+// be flat, as in the Responses API, or have its parameters under input_schema, as with Anthropic.
 func ToolOf(raw json.Raw) (chat.Tool, bool) {
 	tool, err := chat.ParseTool(raw)
 	if err != nil {

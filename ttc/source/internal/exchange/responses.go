@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// Responses reads a request of the Responses API and its response.
+// Responses reads a Responses API request and its response.
 func Responses(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
@@ -41,7 +41,7 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// ResponseFinish returns the reason the last answer of a response ended.
+// ResponseFinish returns the reason the last answer in a response ended.
 func ResponseFinish(response json.Raw, m *chat.Message) string {
 	switch reason := session.Text(member(response, "incomplete_details"), "reason"); {
 	case reason == "max_output_tokens":
@@ -54,8 +54,8 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 	return "stop"
 }
 
-// Items makes messages from items of the Responses API: the text, the reasoning and the calls of one turn, which are
-// separate items, become one message.
+// Items builds messages from Responses API items: a turn's text, reasoning and calls, which are separate items, become
+// one message.
 type Items struct {
 	Summaries bool             // the reasoning summary is written by the model, as with servers of open models
 	Hidden    bool             // the text of some reasoning is missing
@@ -67,14 +67,14 @@ type Items struct {
 	items []json.Raw // of the open turn
 }
 
-// Instructions adds the instructions of a request, which are its system prompt.
+// Instructions adds a request's instructions, which are its system prompt.
 func (t *Items) Instructions(request json.Raw) {
 	if text := session.Text(request, "instructions"); text != "" {
 		t.out = append(t.out, calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
 	}
 }
 
-// Add adds a list of items, or a text, which is a user's message.
+// Add adds a list of items or a string, which is a user message.
 func (t *Items) Add(list json.Raw) {
 	if list.Kind() == json.String {
 		t.end()
@@ -114,7 +114,7 @@ func (t *Items) add(item json.Raw) {
 	}
 }
 
-// turn returns the message of the turn that an item belongs to.
+// turn returns the message for the turn that an item belongs to.
 func (t *Items) turn(item json.Raw) *chat.Message {
 	if t.open == nil {
 		t.open = &chat.Message{Role: "assistant", Form: chat.Null}
@@ -152,8 +152,8 @@ func AddText(m *chat.Message, said chat.Message) {
 	m.Form, m.Text, m.Parts = said.Form, said.Text, said.Parts
 }
 
-// AddReasoning adds an item of reasoning to the message of its turn. It reports false if the text is missing: it is
-// encrypted or, unless summaries count, there is only a summary, which another model may have written.
+// AddReasoning adds a reasoning item to its turn's message. It returns false if the text is missing: it is encrypted
+// or, unless summaries count, only a summary is present, which another model may have written.
 func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	var texts []string
 	keys := []string{"content", "summary"}
@@ -181,7 +181,7 @@ func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	return true
 }
 
-// IsCall reports whether items of a type are calls of tools that the client runs.
+// IsCall reports whether items of a type are calls to tools that the client runs.
 func IsCall(typ string) bool {
 	switch typ {
 	case "function_call", "custom_tool_call", "local_shell_call", "tool_search_call":
@@ -190,7 +190,7 @@ func IsCall(typ string) bool {
 	return false
 }
 
-// IsResult reports whether items of a type are results of calls of tools that the client runs.
+// IsResult reports whether items of a type are results from tools that the client runs.
 func IsResult(typ string) bool {
 	switch typ {
 	case "function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output":

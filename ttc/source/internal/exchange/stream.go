@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// Joined puts together a streamed response from its pieces: a text of server-sent events, or a list of their data.
+// Joined reassembles a streamed response from its pieces: a string of server-sent events, or a list of their data.
 // Anything else is returned unchanged. A stream that was cut off is joined up to the point it reached.
 func Joined(response json.Raw) json.Raw {
 	pieces := piecesOf(response)
@@ -84,7 +84,7 @@ type streamedCall struct {
 	arguments strings.Builder
 }
 
-// joinChunks puts together a chat completions response.
+// joinChunks reassembles a chat completions response.
 func joinChunks(pieces []json.Raw) json.Raw {
 	choices := map[int64]*choice{}
 	var usage json.Raw
@@ -184,7 +184,7 @@ func (c *choice) append(out json.Raw) json.Raw {
 	return append(out, '}')
 }
 
-// joinMessage puts together an Anthropic message.
+// joinMessage reassembles an Anthropic message.
 func joinMessage(pieces []json.Raw) json.Raw {
 	head := member(pieces[0], "message")
 	usage := map[string]string{}

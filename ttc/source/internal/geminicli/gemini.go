@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Gemini returns the factory of the source of Gemini CLI's sessions, which a configuration selects by its type.
+// Gemini returns the factory for Gemini CLI sessions, which a configuration selects by its type.
 func Gemini() source.Factory {
 	isHeader := func(entry json.Raw) bool { return headerID(entry) != "" }
 	return session.Format{
@@ -32,8 +32,8 @@ func headerID(entry json.Raw) string {
 	return session.Text(entry, "sessionId")
 }
 
-// gemini reads the records of a session. A record may be written again with the same id: the last version counts, in
-// the place of the first.
+// gemini reads a session's records. A record may be rewritten with the same id: the last version counts, in the
+// position of the first.
 type gemini struct {
 	*reader
 	s        *calls.Session

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Qwen returns the factory of the source of Qwen Code's sessions, which a configuration selects by its type.
+// Qwen returns the factory for Qwen Code sessions, which a configuration selects by its type.
 func Qwen() source.Factory {
 	return session.Format{
 		Type: "qwen_code", Doc: "sessions of Qwen Code (~/.qwen)", Extensions: []string{".jsonl"},
@@ -37,7 +37,7 @@ func entries(tally *source.Tally) session.Entries {
 	}
 }
 
-// sessions makes the session of the lines with one id.
+// sessions builds the session from the lines with one id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	slices.SortStableFunc(g.Parts, func(a, b session.Kept) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
@@ -69,7 +69,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	return []*calls.Session{s}
 }
 
-// messages returns the messages of a line: one, or one for each result of a tool.
+// messages returns a line's messages: one, or one for each tool result.
 func (r *reader) messages(line json.Raw) (out []calls.Message) {
 	said := session.Value(line, "message")
 	role := exchange.Role(session.Text(said, "role"))
@@ -79,7 +79,7 @@ func (r *reader) messages(line json.Raw) (out []calls.Message) {
 	return r.parts(role, session.Value(said, "parts"))
 }
 
-// parts converts the parts of a line to messages.
+// parts converts a line's parts to messages.
 func (r *reader) parts(role string, parts json.Raw) (out []calls.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var texts, thoughts []string

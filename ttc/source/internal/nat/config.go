@@ -8,7 +8,7 @@ import (
 // Type is the source's `_type`.
 const Type = "workflow_output"
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: Type, Doc: "the workflow_output.json that `nat eval` writes", File: FileName,
@@ -32,5 +32,5 @@ type Config struct {
 	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
 }
 
-// FileName is the name of the output file of `nat eval`.
+// FileName is the name of `nat eval`'s output file.
 const FileName = "workflow_output.json"

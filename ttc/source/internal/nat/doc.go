@@ -1,9 +1,9 @@
 // Package nat reads workflow_output.json, the file NAT's `nat eval` writes: one array of data-set entries, each with
 // the steps recorded while the workflow ran on it.
 //
-// Every TTC_END step becomes a candidate, under any name: which names matter is up to the builder. Other steps are
-// counted by event type. A step that NAT's own model rejects, or a TTC_END step without a field that a candidate needs,
-// is a drop that names the faulty field; NAT drops them too, silently.
+// Every TTC_END step becomes a candidate, regardless of its name: the builder decides which names matter. Other steps
+// are counted by event type. A step that NAT's own model rejects, or a TTC_END step without a field that a candidate
+// needs, is a drop that names the faulty field; NAT drops these steps too, but silently.
 //
 // An id is the entry's identity within its file. An example without one is named by its row; if an id repeats, both
 // entries are kept and the later one is named id#2 (NAT silently keeps the last). An entry that occurs twice in the

@@ -49,7 +49,7 @@ func (s *Source) begin(f *source.File) *json.Reader {
 	return r
 }
 
-// entry reads the next entry of the file. It returns nil for one that was dropped.
+// entry reads the next entry in the file. It returns nil for an entry that was dropped.
 func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	raw, offset, err := s.Reader.Next()
 	if err == io.EOF {

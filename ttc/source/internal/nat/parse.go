@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// parser turns entries into examples. Its results are in memory that belongs to the example, not to the reader.
+// parser turns entries into examples. Its results use memory that belongs to the example, not to the reader.
 type parser struct {
 	cfg   *Config
 	raw   bool // nothing is judged
@@ -36,8 +36,8 @@ type entry struct {
 	steps                json.Cursor // positioned before the value
 }
 
-// example fills ex from an entry; c is before it. It returns false for an entry that is dropped. The error is one that
-// makes NAT itself fail.
+// example fills ex from an entry; c is positioned before it. It returns false if the entry is dropped. An error is one
+// that makes NAT itself fail.
 func (p *parser) example(
 	raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop,
 ) (bool, error) {
@@ -86,7 +86,7 @@ func (p *parser) example(
 }
 
 // name sets the example's id: the entry's own, or row if it lacks one, made unique within the file. It returns the id
-// before that, and whether an identical entry occurs earlier in the file.
+// before it was made unique, and whether an identical entry occurs earlier in the file.
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
 ) (id string, identical bool) {
@@ -140,8 +140,8 @@ func (p *parser) entry(c json.Cursor) (e entry) {
 // local run, null in a remote one.
 func isEmpty(answer json.Raw) bool { return string(answer) == `""` || answer.Kind() == json.Null }
 
-// graph returns the question and the workflow's answer, if both are text. The answer is the workflow's result; that a
-// model sampled it is assumed.
+// graph returns the question and the workflow's answer, if both are text. The answer is the workflow's result; it is
+// assumed to have been sampled by a model.
 func (p *parser) graph(e entry) ttc.Graph {
 	question, _ := e.question.Text()
 	answer, _ := e.answer.Text()
@@ -198,7 +198,7 @@ func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int
 	return n
 }
 
-// count counts a name. Beyond 10,000 distinct names, it counts new ones together.
+// count counts a name. Beyond 10,000 distinct names, it counts all new ones together.
 func count(m map[string]int64, name string) {
 	if _, ok := m[name]; !ok && len(m) >= 10_000 {
 		name = "(other names)"
@@ -294,7 +294,7 @@ func (p *parser) place(f *fields, cand *ttc.Candidate, ex *ttc.Example) (ledger.
 	return "", ""
 }
 
-// turnIndexOf keeps an index; the candidates of a turn, which are mostly adjacent, share it.
+// turnIndexOf keeps a turn index; a turn's candidates, which are mostly adjacent, share it.
 func turnIndexOf(n int64, ex *ttc.Example) *int64 {
 	if k := len(ex.Candidates); k > 0 && ex.Candidates[k-1].TurnIndex != nil && *ex.Candidates[k-1].TurnIndex == n {
 		return ex.Candidates[k-1].TurnIndex

@@ -3,5 +3,5 @@
 //
 // Each run of items written by the model is a call; it was given the request and all items before it. If the items
 // carry the engine's ids and log-probs, so do the calls. The reasoning summary is the reasoning itself, as servers of
-// open models write it. The reward is the rollout's; rollouts of one task are trials of it.
+// open models write it. The reward belongs to the rollout; rollouts for the same task are its trials.
 package nemogym

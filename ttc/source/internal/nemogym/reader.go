@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "nemo_gym", Tried: "nemo-gym 0.4.0", Doc: "rollouts of NeMo Gym (rollouts.jsonl)",
@@ -32,7 +32,7 @@ func isRollout(entry json.Raw) bool {
 	return ok && request.Kind() == json.Object && (response || reward)
 }
 
-// reader makes sessions from rollouts.
+// reader builds sessions from rollouts.
 type reader struct{ tally *source.Tally }
 
 func entries(tally *source.Tally) session.Entries {
@@ -53,7 +53,7 @@ func key(entry json.Raw) (string, bool) {
 	return session.Text(response, "id"), isRollout(entry)
 }
 
-// taskOf returns the common task of the trials of one problem; empty if the rollout doesn't say.
+// taskOf returns the task that all trials of one problem share. It is empty if the rollout doesn't name one.
 func taskOf(entry json.Raw) string {
 	index, _ := entry.Get("_ng_task_index")
 	task := source.IDText(index)
@@ -73,7 +73,7 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	return out
 }
 
-// rollout makes the session of a rollout, the i-th with its id; nil if nothing in it can be trained on.
+// rollout builds the session from a rollout, the i-th with its id. It returns nil if nothing in it can be trained on.
 func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls.Session {
 	raw := json.Raw(part.JSON)
 	id, _ := key(raw)
@@ -115,7 +115,7 @@ func (r *reader) drop(part session.Kept, id string, why ledger.Reason, detail st
 	})
 }
 
-// turns are the calls of a rollout.
+// turns holds a rollout's calls.
 type turns struct {
 	request, response json.Raw
 	part              session.Kept
@@ -124,13 +124,13 @@ type turns struct {
 	calls             []turn
 }
 
-// turn is a call that was given the first messages of the rollout.
+// turn is a call whose input is the first messages of the rollout.
 type turn struct {
 	calls.Call
 	given int
 }
 
-// read reads the items of the request and of the response.
+// read reads the items in the request and in the response.
 func (t *turns) read() {
 	t.items.Summaries = true
 	t.items.Instructions(t.request)

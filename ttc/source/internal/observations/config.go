@@ -11,13 +11,13 @@ import (
 // extensions are the file name extensions of exports.
 var extensions = []string{".jsonl", ".json", ".ndjson", ".parquet", ".csv"}
 
-// Langfuse returns the source for exports of Langfuse.
+// Langfuse returns the source for Langfuse exports.
 func Langfuse() source.Factory {
 	return factory("langfuse", "exports of Langfuse: observations and scores", langfuse,
 		"trace_id", "traceId", "parent_observation_id", "data_type", "dataType")
 }
 
-// LangSmith returns the source for exports of LangSmith.
+// LangSmith returns the source for LangSmith exports.
 func LangSmith() source.Factory {
 	return factory("langsmith", "exports of LangSmith: runs", langSmith, "run_type")
 }

@@ -54,7 +54,7 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 	return out
 }
 
-// holds reports whether an entry has a list of other entries.
+// holds reports whether an entry contains a list of other entries.
 func holds(entry json.Raw) bool {
 	for key, list := range entry.Members() {
 		if list.Kind() == json.Array && slices.ContainsFunc(envelopes, key.Is) {
@@ -79,7 +79,7 @@ func withoutKeys(object json.Raw, keys []string) json.Raw {
 	return append(out, '}')
 }
 
-// holder is an entry's data about the entries it holds.
+// holder holds an entry's data that applies to the entries within it.
 type holder struct {
 	self           bool // the entry is an observation or a run itself
 	trace, session string

@@ -44,7 +44,7 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 	return e, err
 }
 
-// inputOf reads a model's input: a list of messages, an object that contains one, a list within a list as LangChain
+// inputOf reads a model's input: a list of messages, an object that contains one, a list within a list, as LangChain
 // writes a batch of one, or text.
 func inputOf(input json.Raw) ([]calls.Message, error) {
 	if messages := session.Value(input, "messages", "prompts", "input"); messages != nil {
@@ -70,8 +70,8 @@ func inputOf(input json.Raw) ([]calls.Message, error) {
 	return out, nil
 }
 
-// answerOf reads a model's output: a message, LangChain's generations, a list that ends with a message, or text; nil if
-// there is none.
+// answerOf reads a model's output: a message, LangChain's generations, a list that ends with a message, or text. It
+// returns nil if the output doesn't contain an answer.
 func answerOf(output json.Raw) (*exchange.Answer, error) {
 	finish := ""
 	if generations := session.Value(output, "generations"); generations != nil {
@@ -111,7 +111,7 @@ func answerOf(output json.Raw) (*exchange.Answer, error) {
 	return &exchange.Answer{Message: m.Message, Finish: finish}, nil
 }
 
-// fields returns the fields of a LangChain message, which may be in a nested object; nil if raw isn't one.
+// fields returns the fields of a LangChain message, which may be in a nested object. It returns nil if raw isn't one.
 func fields(raw json.Raw) json.Raw {
 	for _, key := range []string{"kwargs", "data"} {
 		if inner, ok := raw.Get(key); ok && inner.Kind() == json.Object {
@@ -124,7 +124,7 @@ func fields(raw json.Raw) json.Raw {
 	return nil
 }
 
-// messageOf reads a message in the form of chat completions or of LangChain.
+// messageOf reads a message in the form used by chat completions or LangChain.
 func messageOf(raw json.Raw) (calls.Message, error) {
 	f := fields(raw)
 	if f == nil {

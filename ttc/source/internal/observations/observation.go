@@ -39,7 +39,7 @@ const (
 	ofScore
 )
 
-// langfuse reads a row of Langfuse, with the keys of its file exports or of its API.
+// langfuse reads a Langfuse row, with the keys used by its file exports or by its API.
 func langfuse(raw json.Raw) (observation, bool) {
 	o := observation{
 		id: text(raw, "id"), trace: text(raw, "trace_id", "traceId"), session: text(raw, "session_id", "sessionId"),
@@ -79,7 +79,7 @@ var otherTypes = []string{
 	"SPAN", "EVENT", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL",
 }
 
-// langSmith reads a run of LangSmith.
+// langSmith reads a LangSmith run.
 func langSmith(raw json.Raw) (observation, bool) {
 	extra := session.Value(raw, "extra")
 	metadata := session.Value(extra, "metadata")
@@ -117,8 +117,7 @@ func langSmith(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
-// openAIAgents reads a span of the OpenAI Agents SDK. Spans of the Responses API name a response and don't have its
-// text.
+// openAIAgents reads a span from the OpenAI Agents SDK. Responses API spans name a response but don't contain its text.
 func openAIAgents(raw json.Raw) (observation, bool) {
 	data := session.Value(raw, "span_data")
 	o := observation{

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader makes sessions from observations.
+// reader builds sessions from observations.
 type reader struct {
 	tally *source.Tally
 	parse func(json.Raw) (observation, bool)
@@ -71,7 +71,7 @@ func (r *reader) session(key string) string {
 	return id
 }
 
-// sessions makes the session of the observations.
+// sessions builds the session from the observations.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	t := &traced{r: r, failed: map[string]bool{}, scores: map[string][]float64{}}
 	for _, part := range g.Parts {
@@ -91,7 +91,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	return []*calls.Session{t.out}
 }
 
-// traced are the observations of one session.
+// traced holds the observations of one session.
 type traced struct {
 	r      *reader
 	out    *calls.Session
@@ -129,7 +129,7 @@ func (t *traced) add(o observation, part session.Kept) {
 	}
 }
 
-// reward returns the mean of the scores if they all have one name.
+// reward returns the mean of the scores if they all have the same name.
 func (t *traced) reward() *float64 {
 	if len(t.scores) > 1 {
 		for _, values := range t.scores {

@@ -1,8 +1,9 @@
-// Package openhands reads the events that OpenHands stores of a conversation: a file for each, next to base_state.json,
-// or a list of them, as its server exports it. Events of versions 1 have a kind and may form a tree; events of versions
-// 0 are actions and observations, with the model's response next to the action.
+// Package openhands reads the events that OpenHands stores for a conversation: one file per event, next to
+// base_state.json, or a list of events, as exported by its server. Events from versions 1.x have a kind and may form a
+// tree; events from versions 0.x are actions and observations, with the model's response next to the action.
 //
-// The program changes some results before it sends them. Results of commands, errors and rejections are changed here as
-// versions 1.58.2 and 0.62.0 do it. What versions 0 add to a question from the workspace isn't stored as text, and is
-// counted. A response in which the model wrote its calls as text is stored with the calls that were read from it.
+// The program changes some results before it sends them. Command results, errors and rejections are changed here in the
+// same way as by versions 1.58.2 and 0.62.0. Additions from the workspace that versions 0.x make to a question aren't
+// stored as text, and are counted. A response in which the model wrote its calls as text is stored with the calls that
+// were parsed from it.
 package openhands

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "openhands", Tried: "OpenHands SDK 1.58.2",
@@ -71,7 +71,7 @@ type event struct {
 	part session.Kept
 }
 
-// id returns the event's id: a text, or a number in versions 0.
+// id returns the event's id: a string, or a number in versions 0.x.
 func (e event) id() string { return source.IDText(session.Value(e.Raw, "id")) }
 
 type reader struct {
@@ -81,7 +81,7 @@ type reader struct {
 	model    string
 	gaps     ttc.Gaps
 	tools    []chat.Tool
-	response string // the last one whose calls were read, in versions 0
+	response string // the last one whose calls were read, in versions 0.x
 }
 
 func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
@@ -125,7 +125,7 @@ func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	}
 }
 
-// batched returns how many of the first events are the calls of one response.
+// batched returns the number of events at the start that are calls from the same response.
 func batched(events []event) int {
 	response := session.Text(events[0].Raw, "llm_response_id")
 	n := 1
@@ -137,7 +137,7 @@ func batched(events []event) int {
 	return n
 }
 
-// ignored are kinds of events that the model isn't told.
+// ignored lists the kinds of events that the model isn't shown.
 var ignored = []string{
 	"ConversationStateUpdateEvent", "CondensationRequest", "CondensationSummaryEvent", "LLMCompletionLogEvent",
 	"PauseEvent", "InterruptEvent", "TokenEvent", "StreamingDeltaEvent", "ConversationErrorEvent", "HookExecutionEvent",
@@ -209,7 +209,7 @@ func said(object json.Raw, key string, made []event) chat.Message {
 	return m
 }
 
-// observed returns a result as the model was told it.
+// observed returns a result as it was presented to the model.
 func observed(result json.Raw) []json.Raw {
 	content := blocks(result, "content")
 	if metadata := session.Value(result, "metadata"); metadata != nil && len(content) == 1 {
@@ -236,7 +236,7 @@ func rendered(text string, metadata json.Raw) string {
 	return text
 }
 
-// tell returns the context with a message of these blocks. Consecutive texts of the user become one message.
+// tell returns the context with a message made of these blocks. Consecutive user texts become one message.
 func (r *reader) tell(e event, before *session.Given, role string, blocks ...json.Raw) *session.Given {
 	m := calls.Message{Message: exchange.FromBlocks(role, blocks)}
 	if role == "tool" {
@@ -267,7 +267,7 @@ func (r *reader) answer(e event, m chat.Message, before *session.Given) *session
 	return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))
 }
 
-// offer records the tools that the model is offered, if they are stored as the model knows them.
+// offer records the tools that the model is offered, if they are stored in the form that the model sees.
 func (r *reader) offer(list json.Raw) {
 	for tool := range list.Elements() {
 		if _, ok := tool.Get("function"); !ok {

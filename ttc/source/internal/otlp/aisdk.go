@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// aiSDK reads a call of the AI SDK: the messages as they were given to the provider, and an answer spread over
-// attributes. Up to version 5, reasoning is only in the histories of later calls.
+// aiSDK reads an AI SDK call: the messages as given to the provider, and an answer spread over attributes. Up to
+// version 5, reasoning is found only in the histories of later calls.
 func (e *modelCall) aiSDK(a attributes) {
 	for tool := range e.list(a, "ai.prompt.tools").Elements() {
 		e.addTool(tool.Bytes())

@@ -5,11 +5,11 @@
 // read: the GenAI conventions (gen_ai.input.messages on the span, or on a log record next to it; before version 1.37
 // one log record per message), OpenInference (llm.input_messages.0.message.role, and the request itself under
 // input.value), OpenLLMetry's current form (the GenAI conventions) and the one up to 0.45 (gen_ai.prompt.0.content),
-// and the AI SDK's up to version 6 (ai.prompt.messages).
-// Tool spans say which results are failures; spans of agents within agents are sub-agents, with examples of their own.
+// and the AI SDK's up to version 6 (ai.prompt.messages). Tool spans say which results are failures; spans of agents
+// within agents are sub-agents, with examples of their own.
 //
-// The spans of a trace may be anywhere, children before their parents, in several files. So they are stored,
-// compressed, in a temporary file and read back trace by trace; traces that name one session are one session.
+// A trace's spans may be anywhere: children before their parents, or in several files. So they are stored, compressed,
+// in a temporary file and read back trace by trace; traces that name the same session are one session.
 //
 // Protobuf is walked field by field and converted to the JSON form rather than unmarshalled: an export is untrusted,
 // and a message of empty elements would take forty times its size as Go values.

@@ -52,7 +52,7 @@ func (n *node) child(name string) *node {
 	return c
 }
 
-// descend returns the node at a path of names; an empty node if there is none.
+// descend returns the node at a path of names, or an empty node if it doesn't exist.
 func (n *node) descend(names ...string) *node {
 	for _, name := range names {
 		if n = n.inner[name]; n == nil {
@@ -67,7 +67,7 @@ func (n *node) text(names ...string) string {
 	return s
 }
 
-// list returns the numbered elements below, in order of their numbers.
+// list returns a node's numbered children, in numerical order.
 func (n *node) list() (out []*node) {
 	var numbers []int
 	for name := range n.inner {
@@ -151,7 +151,7 @@ func (e *modelCall) openInference(s *span) {
 	}
 	response := a.structured("output.value")
 	e.id = cmp.Or(e.id, session.Text(response, "id"))
-	if e.input != nil { // the response is in the form of the request
+	if e.input != nil { // the response has the same form as the request
 		for _, a := range exchange.Choices(response) {
 			e.outputs = append(e.outputs, output{a.Message, a.Finish})
 		}
@@ -195,7 +195,7 @@ func (e *modelCall) spread(a attributes) {
 	}
 }
 
-// inferenceMessage reads a message of OpenInference.
+// inferenceMessage reads an OpenInference message.
 func inferenceMessage(n *node) chat.Message {
 	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
 	var texts, thoughts []string
@@ -210,7 +210,7 @@ func inferenceMessage(n *node) chat.Message {
 			m.Parts = append(m.Parts, exchange.TextPart(p.text("text")))
 		case "reasoning":
 			thoughts = append(thoughts, p.text("text"))
-		case "tool_use": // only its place; the call itself is in tool_calls
+		case "tool_use": // only its position; the call itself is in tool_calls
 		case "image":
 			m.Form = chat.Parts
 			raw := json.AppendString(

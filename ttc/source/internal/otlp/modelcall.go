@@ -22,7 +22,7 @@ type modelCall struct {
 	toolsUnsaid       bool // the convention doesn't require programs to record tools
 	gaps              ttc.Gaps
 	usage             calls.Usage
-	failed            []string // the calls whose results in the input say that they failed
+	failed            []string // the calls whose results in the input report a failure
 	alone             bool     // the answer has calls, and doesn't wait for results
 	broken            string   // why it can't be reconstructed
 }
@@ -81,8 +81,8 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 	return list
 }
 
-// messageOf reads a message made of parts. Each tool result is a message. In a message of the model, results are from
-// tools that its provider ran before the model wrote what follows.
+// messageOf reads a message made of parts. Each tool result becomes a message. In a model's message, results come from
+// tools that the provider ran before the model wrote the rest.
 func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")
@@ -111,7 +111,7 @@ func isResult(part json.Raw) bool {
 	return typ == "tool_call_response" || typ == "tool-result"
 }
 
-// partsMessage makes messages from parts, which the AI SDK names differently.
+// partsMessage builds messages from parts, which have different names in the AI SDK.
 func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var content, thoughts []string
@@ -179,7 +179,7 @@ func resultText(p json.Raw) string {
 		if text, ok := v.Text(); ok && (key != "result" || session.Text(p, "type") != "tool-result") {
 			return text
 		}
-		return string(v) // up to version 4, the AI SDK sent even a text as JSON
+		return string(v) // up to version 4, the AI SDK sent even plain text as JSON
 	}
 	return ""
 }
@@ -266,7 +266,7 @@ func eventMessage(role string, body json.Raw) chat.Message {
 	return m
 }
 
-// withoutText gives a message of calls without a text its form.
+// withoutText sets the form of a message that has calls but doesn't have any text.
 func withoutText(m *chat.Message, form chat.Form) {
 	if m.Text == "" && m.ToolCalls != nil && m.Form == chat.Text {
 		m.Form = form
@@ -314,8 +314,8 @@ func mergeAnswers(in []chat.Message) []chat.Message {
 	return out
 }
 
-// continues reports whether a message of the model is the rest of the previous one: a call without a text of its own,
-// or the message after reasoning alone.
+// continues reports whether a model's message is the rest of the previous one: a call without text of its own, or the
+// message after one that has only reasoning.
 func continues(before, m *chat.Message) bool {
 	thought := before.Reasoning != "" && !says(before) && before.ToolCalls == nil
 	return thought && m.Reasoning == "" || m.ToolCalls != nil && !says(m)
@@ -327,7 +327,7 @@ func says(m *chat.Message) bool {
 	return !plain || text != ""
 }
 
-// join finds the calls of results that lack an id, or have one of a different kind: by order, if there are as many
+// join finds the calls for results that lack an id, or have one of a different kind: by order, if there are as many
 // results as calls.
 func join(in []chat.Message) {
 	for i := range in {

@@ -20,11 +20,11 @@ import (
 
 var zstdMagic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 
-// resourceTag begins an export request: its first field, of bytes.
+// resourceTag is the tag that an export request begins with: its first field, of bytes.
 const resourceTag = 1<<3 | byte(protowire.BytesType)
 
-// framed reports whether a file consists of requests preceded by their length in four bytes, as a collector writes it.
-// Each may be compressed individually.
+// framed reports whether a file consists of requests that are each preceded by their length in four bytes, as written
+// by a collector. Each request may be compressed individually.
 func framed(head []byte) bool {
 	if len(head) < 8 {
 		return false
@@ -108,7 +108,7 @@ func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) 
 	return append(record, body...), size, err
 }
 
-// bytes reads the given number of bytes, if available. It doesn't allocate all of a stated length in advance.
+// bytes reads the given number of bytes, if available. It doesn't allocate the full stated length in advance.
 func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 	if n > r.limits.MaxLine {
 		if _, err := io.CopyN(io.Discard, in, n); err != nil {
@@ -148,7 +148,7 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 }
 
 // fields calls each with the fields of a message, until each returns false. It reports whether the message is intact up
-// to there.
+// to that point.
 func fields(b []byte, each func(num protowire.Number, typ protowire.Type, value []byte) bool) bool {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -172,7 +172,7 @@ func fields(b []byte, each func(num protowire.Number, typ protowire.Type, value 
 	return true
 }
 
-// below calls each with the messages in a field of a message.
+// below calls each with the messages in one of a message's fields.
 func below(b []byte, field protowire.Number, each func([]byte) bool) bool {
 	whole := true
 	ok := fields(b, func(num protowire.Number, typ protowire.Type, value []byte) bool {
@@ -184,7 +184,7 @@ func below(b []byte, field protowire.Number, each func([]byte) bool) bool {
 	return ok && whole
 }
 
-// resources stores the items of a request. Spans and log records are in the same places; they are distinguished by how
+// resources stores a request's items. Spans and log records are in the same positions; they are distinguished by how
 // they begin.
 func (r *reader) resources(record []byte, offset int64) bool {
 	return below(record, 1, func(resource []byte) bool {
@@ -244,7 +244,7 @@ func traceOf(item []byte, kind byte) (trace string) {
 	return trace
 }
 
-// instrumentation returns the instrumentation that wrote the items of a scope.
+// instrumentation returns the instrumentation that wrote a scope's items.
 func instrumentation(scope []byte) source.Version {
 	var name, version string
 	fields(scope, func(num protowire.Number, typ protowire.Type, value []byte) bool {

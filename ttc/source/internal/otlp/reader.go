@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader stores spans and log records under the ids of their traces, and makes sessions from them.
+// reader stores spans and log records under the ids of their traces, and builds sessions from them.
 type reader struct {
 	limits   session.Limits
 	tally    *source.Tally
@@ -34,7 +34,7 @@ type reader struct {
 const (
 	spanItem = 's'
 	logItem  = 'l'
-	// An item that is too large for any session. Nothing else of it is stored.
+	// An item that is too large for any session. Nothing else is stored for it.
 	largeItem = 'x'
 )
 
@@ -125,7 +125,7 @@ func inside(c *json.Cursor, key string, each func()) {
 	})
 }
 
-// within reads a list of scopes and stores the elements of each scope's list under key.
+// within reads a list of scopes and stores the elements in each scope's list under key.
 func (r *reader) within(c *json.Cursor, key string, kind byte, offset int64) {
 	r.scope = source.Version{}
 	objects(c, func(k string) {

@@ -36,7 +36,7 @@ type span struct {
 	id, parent, trace string
 	start             int64
 	attributes        attributes
-	cut               bool // attributes are missing: there were more than the exporter's limit
+	cut               bool // attributes are missing: they exceeded the exporter's limit
 	failed            bool
 	status            string // message of the span's status
 	events            []event
@@ -54,7 +54,7 @@ type event struct {
 	attributes attributes
 }
 
-// attributes are the attributes of an item, as plain JSON.
+// attributes holds an item's attributes, as plain JSON.
 type attributes map[string]json.Raw
 
 func (a attributes) text(key string) string {
@@ -62,7 +62,7 @@ func (a attributes) text(key string) string {
 	return s
 }
 
-// first returns the first text present.
+// first returns the first non-empty string under the keys.
 func (a attributes) first(keys ...string) string {
 	for _, key := range keys {
 		if s := a.text(key); s != "" {
@@ -72,7 +72,7 @@ func (a attributes) first(keys ...string) string {
 	return ""
 }
 
-// number returns the first number present that isn't negative, as an integer; 0 without one.
+// number returns the first non-negative number under the keys, as an integer, or 0.
 func (a attributes) number(keys ...string) int64 {
 	for _, key := range keys {
 		if f, ok := a[key].Float64(); ok && f >= 0 && f < 1<<53 {
@@ -95,8 +95,8 @@ func (a attributes) structured(key string) json.Raw {
 	return parsed
 }
 
-// objectsInTexts returns how many objects and lists are in the JSON texts of a span, counting no further than most plus
-// one.
+// objectsInTexts returns the number of objects and lists in a span's JSON texts. It stops counting once there are more
+// than most.
 func (s *span) objectsInTexts(most int64) (n int64) {
 	count := func(a attributes) {
 		for _, v := range a {
@@ -196,7 +196,7 @@ func appendPlain(b []byte, v json.Raw, depth int) json.Raw {
 	return append(b, "null"...)
 }
 
-// appendInt appends an integer, which is a text in JSON.
+// appendInt appends an integer, which is a string in OTLP's JSON.
 func appendInt(b []byte, v json.Raw) []byte {
 	if text, ok := v.Text(); ok {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -207,7 +207,7 @@ func appendInt(b []byte, v json.Raw) []byte {
 	return append(b, v...)
 }
 
-// nanoseconds reads a time, which is a text in JSON.
+// nanoseconds reads a time, which is a string in OTLP's JSON.
 func nanoseconds(values ...json.Raw) int64 {
 	for _, v := range values {
 		n, ok := v.Int64()

@@ -28,11 +28,11 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is the factor by which objects in the JSON texts of a session's spans may exceed the limit on its objects:
-// each call repeats its history there.
+// repeated is the factor by which objects in the JSON texts of a session's spans may exceed the limit on its objects,
+// because each call repeats its history there.
 const repeated = 5
 
-// session makes the session of stored items.
+// session builds the session from stored items.
 func (r *reader) session(g session.Group) []*calls.Session {
 	t := &traces{
 		r: r, spans: map[string]*span{}, agents: map[*span]string{}, inner: map[*span]bool{},
@@ -92,7 +92,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	return []*calls.Session{t.out}
 }
 
-// add adds a span. Of two with the same id, the one with more attributes is kept, and the duplicate is counted.
+// add adds a span. Of two spans with the same id, the one with more attributes is kept, and the duplicate is counted.
 func (t *traces) add(s *span) {
 	key := s.trace + s.id
 	if old := t.spans[key]; old != nil {
@@ -150,7 +150,7 @@ var kinds = []struct {
 	{"traceloop.span.kind", map[string]spanKind{"agent": agentSpan, "tool": toolSpan}},
 }
 
-// kind returns what a span represents: a span that names no kind is a call if it contains a model's output.
+// kind returns what a span represents: a span that doesn't name a kind is a call if it contains a model's output.
 func (s *span) kind() spanKind {
 	named := false
 	for _, of := range kinds {
@@ -291,7 +291,7 @@ func (t *traces) read(s *span) {
 	t.calls = append(t.calls, recorded{s, e})
 }
 
-// restore adds to answers in a history the text that was omitted there but recorded where they were written.
+// restore adds text to answers in a history where it was omitted, if it was recorded where they were written.
 func (t *traces) restore(e *modelCall) {
 	for i := range e.input {
 		m := &e.input[i]
@@ -308,8 +308,8 @@ func (t *traces) restore(e *modelCall) {
 	}
 }
 
-// recall adds reasoning that only the histories of later calls have to the answers it belongs to. These are found by
-// the ids of their tool calls; an answer without tool calls gets none.
+// recall adds reasoning that appears only in the histories of later calls to the answers it belongs to. The answers are
+// found by the ids of their tool calls; an answer without tool calls doesn't get any.
 func (t *traces) recall(history []chat.Message) {
 	for i := range history {
 		m := &history[i]

@@ -89,7 +89,7 @@ func (t *transcoder) stop() bool {
 	return false
 }
 
-// text appends a text.
+// text appends a string.
 func (t *transcoder) text(b, text []byte) []byte {
 	if !t.fits(b, len(text)) || !t.fits(b, quoted(text)) {
 		return append(b, `""`...)
@@ -97,7 +97,7 @@ func (t *transcoder) text(b, text []byte) []byte {
 	return json.AppendString(b, string(text))
 }
 
-// quoted returns the maximum number of bytes that a text takes in JSON.
+// quoted returns the maximum number of bytes that a string takes in JSON.
 func quoted(text []byte) int {
 	n := 0
 	for len(text) > 0 {
@@ -193,7 +193,7 @@ func (k kind) wire() protowire.Type {
 	return protowire.BytesType
 }
 
-// value appends the value of an attribute. One that is nested too deeply is omitted.
+// value appends an attribute's value. A value that is nested too deeply is omitted.
 func (t *transcoder) value(b, value []byte, depth int) ([]byte, bool) {
 	if !t.begin(b) {
 		return b, false

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return session.Format{
 		Type: "pi", Doc: "sessions of Pi, OpenClaw and OMP (~/.pi, ~/.openclaw, ~/.omp)", Extensions: []string{".jsonl"},
@@ -22,7 +22,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// isMark reports whether an entry is a header, or an answer of a model as these programs store it.
+// isMark reports whether an entry is a header, or a model's answer as stored by these programs.
 func isMark(entry json.Raw) bool {
 	message := session.Value(entry, "message")
 	switch session.Text(entry, "type") {
@@ -44,7 +44,7 @@ func sessionID(entry json.Raw) string {
 
 type reader struct{ tally *source.Tally }
 
-// add adds the calls of the entries of a file.
+// add adds the calls in a file's entries.
 func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	r := &reader{tally}
 	contexts := map[string]*session.Given{} // after an entry
@@ -110,7 +110,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *session.Give
 	return before.Then(id, s.Message(m))
 }
 
-// answer adds the call of an answer, and returns the context after it.
+// answer adds the call that produced an answer, and returns the context after it.
 func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before *session.Given) *session.Given {
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
@@ -133,7 +133,7 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 	return before.Then(id, s.Message(calls.Message{Message: m}))
 }
 
-// said reads a model's output: texts, thoughts and calls.
+// said reads a model's output: text, thoughts and calls.
 func (r *reader) said(message json.Raw) chat.Message {
 	m := chat.Message{Role: "assistant", Form: chat.Text}
 	for block := range session.Value(message, "content").Elements() {

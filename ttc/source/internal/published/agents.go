@@ -39,7 +39,7 @@ var agents = []Conversations{
 	},
 }
 
-// callsInParts reports whether an entry has a message of the AI SDK with a call.
+// callsInParts reports whether an entry has an AI SDK message with a call.
 func callsInParts(e json.Raw) bool {
 	for m := range value(e, "messages").Elements() {
 		for part := range value(m, "content").Elements() {
@@ -51,7 +51,7 @@ func callsInParts(e json.Raw) bool {
 	return false
 }
 
-// aiSDK reads ModelMessages of the AI SDK.
+// aiSDK reads the AI SDK's ModelMessages.
 func aiSDK(e json.Raw) (c conversed, err error) {
 	said, err := list(value(e, "messages"))
 	if err != nil {
@@ -69,7 +69,7 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), keys: []string{"messages"}}, nil
 }
 
-// partsOf appends the model's turns, or the tool results, that a message of the AI SDK holds. The result of a tool that
+// partsOf appends the model's turns, or the tool results, that an AI SDK message contains. The result of a tool that
 // the provider ran appears between the model's texts.
 func partsOf(m messages, role string, said json.Raw) messages {
 	var t turn
@@ -98,7 +98,7 @@ func partsOf(m messages, role string, said json.Raw) messages {
 	return t.add(m)
 }
 
-// outputText returns the result of a call: a text, or the value of {type, value}.
+// outputText returns a call's result: a string, or the value of {type, value}.
 func outputText(v json.Raw) string {
 	if inner := value(v, "value"); inner != nil {
 		v = inner
@@ -109,7 +109,7 @@ func outputText(v json.Raw) string {
 	return string(v)
 }
 
-// content returns the texts of a part or of parts as one, or parts if one of them is an image or another file.
+// content joins the texts of one or more parts, or returns the parts if one of them is an image or another file.
 func content(v json.Raw) json.Raw {
 	if v.Kind() != json.Array {
 		v = json.Raw("[" + string(v) + "]")
@@ -181,8 +181,8 @@ func opencode(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), id: id, keys: []string{"messages", "info"}}, nil
 }
 
-// r2e reads a trajectory of R2E-Gym. Its prompts are in the agent's arguments; the program puts the number of remaining
-// steps below each message to the model.
+// r2e reads an R2E-Gym trajectory. Its prompts are in the agent's arguments; the program appends the number of
+// remaining steps to each message to the model.
 func r2e(e json.Raw) (c conversed, err error) {
 	steps, err := list(value(e, "trajectory_steps"))
 	if err != nil {
@@ -228,7 +228,7 @@ func r2e(e json.Raw) (c conversed, err error) {
 	return c, nil
 }
 
-// inspectAI reads a sample of `inspect log dump`.
+// inspectAI reads a sample from `inspect log dump`.
 func inspectAI(e json.Raw) (c conversed, err error) {
 	c = conversed{messages: value(e, "messages"), keys: []string{"scores", "input", "target", "epoch"}}
 	if id, epoch := value(e, "id"), value(e, "epoch"); id != nil { // epochs are rollouts of a task

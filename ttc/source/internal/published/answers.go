@@ -36,7 +36,7 @@ var ErrNoScore = errors.New("is null or missing, so the answer has no score")
 // entry is an example of its own.
 type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 
-// Answers are shapes of scored answers.
+// Answers describes a shape of scored answers.
 type Answers struct {
 	Name string // the setting's value
 	Told string // for messages, how the entries are read
@@ -103,8 +103,8 @@ func hasAll(h *source.Head, keys ...string) bool {
 // hasAny reports whether any entry has one of the keys.
 func hasAny(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
 
-// AnswersOf returns the shape of scored answers that an input has; nil if it has none of these, or the user specified
-// how to read its keys.
+// AnswersOf returns the shape of the scored answers in an input. It returns nil if the input has none of the known
+// shapes, or if the user specified how to read its keys.
 func AnswersOf(h *source.Head) *Answers {
 	if keysGiven(h) {
 		return nil
@@ -138,7 +138,7 @@ type side struct {
 	model json.Raw
 }
 
-// pair returns the lines of two answers to one prompt.
+// pair returns the lines for two answers to one prompt.
 func pair(id, turn string, prompt, metadata json.Raw, sides [2]side) (_ string, lines []Line, _ error) {
 	for _, s := range sides {
 		line := object(nil).name(IDKey, id).name(TurnKey, turn).set(PromptKey, prompt).text(OutputKey, s.text)
@@ -233,7 +233,7 @@ func numbered(e json.Raw) (string, []Line, error) {
 	return pair("", "", json.AppendString(nil, prompt), metadata, sides)
 }
 
-// webGPT reads an entry of WebGPT's comparisons, whose question may be an object.
+// webGPT reads a WebGPT comparison, whose question may be an object.
 func webGPT(e json.Raw) (string, []Line, error) {
 	asked := e
 	key := "question"
@@ -256,7 +256,7 @@ func webGPT(e json.Raw) (string, []Line, error) {
 	return pair("", "", json.AppendString(nil, question), pick(asked, "dataset", "id"), sides)
 }
 
-// number reads a finite number, or the text of one, as found in tables.
+// number reads a finite number, or a string containing one, as found in tables.
 func number(v json.Raw) (float64, error) {
 	f, ok := source.Number(v)
 	if !ok || math.IsInf(f, 0) || math.IsNaN(f) {
@@ -265,7 +265,7 @@ func number(v json.Raw) (float64, error) {
 	return f, nil
 }
 
-// helpSteer reads an entry of HelpSteer3's or HelpSteer2's preferences: negative values prefer the first answer.
+// helpSteer reads a preference from HelpSteer3 or HelpSteer2: negative values prefer the first answer.
 func helpSteer(e json.Raw) (string, []Line, error) {
 	keys, prompt, strength := [2]string{"response1", "response2"}, value(e, "context"), "overall_preference"
 	if _, third := e.Get(strength); !third {
@@ -274,7 +274,7 @@ func helpSteer(e json.Raw) (string, []Line, error) {
 	if prompt == nil {
 		return "", nil, fmt.Errorf("missing prompt; the keys are: %s", source.KeysOf(e))
 	}
-	if text, ok := prompt.Text(); ok && len(text) > 0 && text[0] == '[' { // as tables have it
+	if text, ok := prompt.Text(); ok && len(text) > 0 && text[0] == '[' { // as stored in tables
 		if inner, err := list(prompt); err == nil {
 			prompt = inner
 		}

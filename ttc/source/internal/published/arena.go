@@ -12,7 +12,7 @@ import (
 // said is a message of a conversation.
 type said struct{ role, text string }
 
-// arena reads a battle of Chatbot Arena or of MT-Bench: two conversations, or two answers, and a vote.
+// arena reads a battle from Chatbot Arena or MT-Bench: two conversations, or two answers, and a vote.
 func arena(e json.Raw) (string, []Line, error) {
 	var sides [2]side
 	var err error
@@ -106,7 +106,7 @@ func talk(e json.Raw, name string) (out []said, err error) {
 	return out, nil
 }
 
-// conversation reads a list of messages that are texts.
+// conversation reads a list of text messages.
 func conversation(v json.Raw) (out []said, err error) {
 	if v, err = list(v); err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func conversation(v json.Raw) (out []said, err error) {
 	return out, nil
 }
 
-// contentOf returns the text of a message: a text, or a list of a single part that is text.
+// contentOf returns a message's text: a string, or a list with a single text part.
 func contentOf(v json.Raw) (string, bool) {
 	if v.Kind() != json.Array {
 		return v.Text()
@@ -145,7 +145,7 @@ func contentOf(v json.Raw) (string, bool) {
 	return text, n == 1
 }
 
-// judged cuts a conversation after the turn that was judged, if the entry names it.
+// judged truncates a conversation after the turn that was judged, if the entry names it.
 func judged(e json.Raw, talk []said) []said {
 	turn, err := number(value(e, "turn"))
 	if err != nil || turn < 1 {
@@ -162,7 +162,7 @@ func judged(e json.Raw, talk []said) []said {
 	return talk
 }
 
-// textsOf reads a text, or a list of texts, which may be JSON text.
+// textsOf reads a string or a list of strings, which may be given as JSON text.
 func textsOf(v json.Raw) (out []string, err error) {
 	if text, ok := v.Text(); ok && !strings.HasPrefix(text, "[\"") {
 		return []string{text}, nil

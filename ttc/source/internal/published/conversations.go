@@ -16,14 +16,14 @@ const (
 	ToolsKey    = "tools"
 )
 
-// Conversations are shapes of conversations.
+// Conversations describes a shape of conversations.
 type Conversations struct {
 	Name string // the setting's value
 	Told string // for messages, how the entries are read
 	is   func(*source.Head) bool
 
-	// read returns the messages, the tools if it has any, and the keys that it read; unread lists keys whose value it
-	// read only in part.
+	// read returns the entry's messages, its tools if any, and the keys that were read; unread lists keys whose values
+	// were read only in part.
 	read func(entry json.Raw) (c conversed, err error)
 }
 
@@ -63,8 +63,8 @@ var conversations = append(agents, []Conversations{
 	},
 }...)
 
-// ConversationsOf returns the shape of conversations that an input has; nil if it has none of these, or the user
-// specified how to read its keys.
+// ConversationsOf returns the shape of the conversations in an input. It returns nil if the input has none of the known
+// shapes, or if the user specified how to read its keys.
 func ConversationsOf(h *source.Head) *Conversations {
 	if keysGiven(h) {
 		return nil
@@ -84,7 +84,7 @@ func ConversationsNamed(name string) *Conversations {
 }
 
 // Rewrite returns the entry with its messages and tools under the usual keys, next to the keys that the shape doesn't
-// read. unread lists keys whose value was read only in part.
+// read. unread lists keys whose values were read only in part.
 func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, err error) {
 	if entry.Kind() != json.Object {
 		return nil, nil, fmt.Errorf("expected an object, got %s", entry.Kind())
@@ -146,7 +146,7 @@ func capybara(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), keys: []string{key}}, nil
 }
 
-// maxMessages bounds a branch: each of its messages names its parent, so they may form a cycle.
+// maxMessages bounds a branch's length: each of its messages names its parent, so they may form a cycle.
 const maxMessages = 100_000
 
 // chatGPT reads an exported conversation: a tree of messages, of which the branch that ends at current_node was shown.
@@ -254,7 +254,7 @@ func xlam(e json.Raw) (c conversed, err error) {
 	return c, nil
 }
 
-// tool returns the definition of a tool whose parameters are described by names of Python's types.
+// tool returns the definition of a tool whose parameters are described by Python type names.
 func tool(t json.Raw) json.Raw {
 	parameters := value(t, "parameters")
 	if kind := value(parameters, "type"); parameters.Kind() != json.Object || kind.Kind() == json.String {
@@ -303,7 +303,7 @@ func tool(t json.Raw) json.Raw {
 	return out.end()
 }
 
-// types maps the names of Python's types to the JSON Schema names.
+// types maps Python type names to JSON Schema type names.
 var types = map[string]string{
 	"str": "string", "string": "string", "int": "integer", "integer": "integer", "float": "number", "number": "number",
 	"bool": "boolean", "boolean": "boolean", "list": "array", "array": "array", "set": "array", "tuple": "array",

@@ -14,7 +14,7 @@ import (
 // maxPrompts is the maximum total size of a tree's prompts, in bytes: each message repeats all those above it.
 const maxPrompts = 64 << 20
 
-// isOASST recognises the messages of trees, one per entry, and entries that are a tree.
+// isOASST recognises message trees, given as one message per entry or one tree per entry.
 func isOASST(h *source.Head) bool {
 	if hasAll(h, "message_id", "parent_id", "role", "text") {
 		return true
@@ -59,7 +59,7 @@ func (o *oasst) read(e json.Raw) (string, []Line, error) {
 	return o.tree, o.add(nil, e, id, parent), nil
 }
 
-// add adds the line of a message, if it is an answer.
+// add adds the line for a message if the message is an answer.
 func (o *oasst) add(lines []Line, m json.Raw, id, parent string) []Line {
 	answer, err := o.message(m, id, parent)
 	if err != nil {
@@ -71,7 +71,7 @@ func (o *oasst) add(lines []Line, m json.Raw, id, parent string) []Line {
 	return append(lines, Line{Answer: answer})
 }
 
-// walk adds the lines of a message and, under "replies", of those below it.
+// walk adds the lines for a message and for the messages below it, which are under "replies".
 func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
 	id := source.IDText(value(m, "message_id"))
 	if id == "" {
@@ -84,7 +84,8 @@ func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
 	return lines
 }
 
-// message returns the line of an answer; nil for a prompter's message. It remembers the message for those below it.
+// message returns the line for an answer, or nil for a prompter's message. It remembers the message for the ones below
+// it.
 func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	text, err := textOf(m, "text")
 	if err != nil {

@@ -8,10 +8,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// object is a JSON object that is being written.
+// object is a JSON object being written.
 type object []byte
 
-// set adds a member; one without a value is dropped.
+// set adds a member, unless its value is missing or null.
 func (o object) set(key string, v json.Raw) object {
 	if v.Kind() == json.Invalid || v.Kind() == json.Null {
 		return o
@@ -25,10 +25,10 @@ func (o object) set(key string, v json.Raw) object {
 	return append(o, v...)
 }
 
-// text adds a member that is a text.
+// text adds a string member.
 func (o object) text(key, v string) object { return o.set(key, json.AppendString(nil, v)) }
 
-// name adds a member that is a text; an empty one is dropped.
+// name adds a string member, unless it is empty.
 func (o object) name(key, v string) object {
 	if v == "" {
 		return o
@@ -36,7 +36,7 @@ func (o object) name(key, v string) object {
 	return o.text(key, v)
 }
 
-// end completes the object; one without members is nil.
+// end completes the object. It returns nil for an object without members.
 func (o object) end() json.Raw {
 	if o == nil {
 		return nil
@@ -44,7 +44,7 @@ func (o object) end() json.Raw {
 	return json.Raw(append(o, '}'))
 }
 
-// pick returns an object of those members of an entry that have the given keys.
+// pick returns an object with an entry's members under the given keys.
 func pick(entry json.Raw, keys ...string) json.Raw {
 	var o object
 	for _, key := range keys {
@@ -76,7 +76,7 @@ func textOf(entry json.Raw, key string) (string, error) {
 	return text, nil
 }
 
-// list returns a value that is a list, or the JSON text of one.
+// list returns a value that is a list, or parses a string that is the JSON text of a list.
 func list(v json.Raw) (json.Raw, error) {
 	if text, ok := v.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
@@ -94,7 +94,7 @@ func list(v json.Raw) (json.Raw, error) {
 	return v, nil
 }
 
-// messages is a list of messages that is being written.
+// messages is a list of messages being written.
 type messages []byte
 
 func (m messages) add(role, text string) messages {

@@ -24,8 +24,8 @@ func isVerl(h *source.Head) bool {
 
 func splits(input string) bool { return splitRoles(input) != nil }
 
-// splitRoles returns the messages of a conversation decoded without special tokens; nil if it isn't one that ends where
-// the assistant begins. A line that is nothing but the name of a role begins a message.
+// splitRoles splits a conversation decoded without special tokens into its messages. It returns nil if the conversation
+// doesn't end where the assistant begins. A line that contains only the name of a role begins a message.
 func splitRoles(input string) json.Raw {
 	body := strings.TrimRight(input, "\n") + "\n"
 	at := verlRole.FindAllStringSubmatchIndex(body, -1)

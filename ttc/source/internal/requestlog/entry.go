@@ -18,7 +18,7 @@ type entry struct {
 	failed                 string // why the answer is missing; empty without a recorded reason
 }
 
-// entryOf finds the request and the response of an entry. It reports false for anything that is not a call.
+// entryOf finds the request and the response in an entry. It returns false for anything that is not a call.
 func entryOf(raw json.Raw) (entry, bool) {
 	e := entry{raw: raw}
 	if isLiteLLM(raw) {
@@ -47,8 +47,8 @@ func entryOf(raw json.Raw) (entry, bool) {
 	return e, true
 }
 
-// isResponses reports whether a call uses the Responses API: judging by its response, or by its request if the response
-// is of no known kind.
+// isResponses reports whether a call uses the Responses API, judging by its response, or by its request if the response
+// is of an unknown kind.
 func (e *entry) isResponses() bool {
 	if exchange.Known(e.response) {
 		return exchange.IsResponses(e.response)
@@ -119,7 +119,7 @@ func liteLLMRequest(raw json.Raw) json.Raw {
 	return append(b, '}')
 }
 
-// session returns the session that a call belongs to according to the log; empty if it doesn't say.
+// session returns the session that a call belongs to according to the log. It is empty if the log doesn't say.
 func (e *entry) session() string {
 	metadata, _ := e.raw.Get("metadata")
 	own, _ := e.request.Get("metadata")
@@ -174,7 +174,7 @@ func (e *entry) opening() string {
 	return "log-" + hex.EncodeToString(sum[:8])
 }
 
-// time returns when a call was made, in nanoseconds since 1970; 0 if the log doesn't say.
+// time returns the time of a call, in nanoseconds since 1970, or 0 if the log doesn't say.
 func (e *entry) time() int64 {
 	for _, key := range []string{"startTime", "start_time", "timestamp", "created_at", "time"} {
 		v, ok := e.raw.Get(key)

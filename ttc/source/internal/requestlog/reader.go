@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader makes sessions from calls.
+// reader builds sessions from calls.
 type reader struct {
 	tally *source.Tally
 	ours  func(*entry) bool
@@ -82,7 +82,7 @@ func (r *reader) session(key string) string {
 	return key
 }
 
-// sessions makes the session of the calls.
+// sessions builds the session from the calls.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	l := &log{r: r, limits: g.Limits, byID: map[string]*call{}}
 	for _, part := range g.Parts {

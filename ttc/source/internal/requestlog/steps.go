@@ -8,7 +8,7 @@ import (
 // spoken maps the roles that smolagents gives to messages to the roles that it sends to a model.
 var spoken = map[string]string{"tool-call": "assistant", "tool-response": "user"}
 
-// stepOf makes a request and a response of a step of smolagents: the model's input, and its message.
+// stepOf builds a request and a response from a smolagents step: the model's input, and its message.
 func stepOf(step, given json.Raw) (request, response json.Raw) {
 	written := session.Value(step, "model_output_message")
 	if written == nil {
@@ -26,7 +26,7 @@ func stepOf(step, given json.Raw) (request, response json.Raw) {
 	return b, append(append([]byte(`{"choices":[{"message":`), messageOf(written)...), "}]}"...)
 }
 
-// onlyText returns the text of content that is a single part with a text.
+// onlyText returns the text of content that consists of a single text part.
 func onlyText(content json.Raw) (text json.Raw, ok bool) {
 	n := 0
 	for p := range content.Elements() {
@@ -36,7 +36,7 @@ func onlyText(content json.Raw) (text json.Raw, ok bool) {
 	return text, n == 1 && text.Kind() == json.String
 }
 
-// messageOf returns a message with the parts that a model is sent.
+// messageOf returns a message with only the parts that are sent to a model.
 func messageOf(m json.Raw) json.Raw {
 	role := session.Text(m, "role")
 	if sent, ok := spoken[role]; ok {

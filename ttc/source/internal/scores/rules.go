@@ -88,7 +88,7 @@ func (r *Rules) Give(ex *ttc.Example) {
 func (r *Rules) Given() map[string]int64 { return r.given }
 
 // Of returns the rules' score of an example. The last result that any rule matches decides, using the first such rule:
-// tests that failed and were run again are scored by the last run.
+// tests that failed and were rerun are scored by the last run.
 func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	walk := ex.Graph.Branch(last(&ex.Graph))
 	for i, n := range slices.Backward(walk) {

@@ -139,7 +139,7 @@ func number(v json.Raw) (float64, error) {
 	return x, nil
 }
 
-// Give sets an example's score, if the files have a single one for its id.
+// Give sets an example's score, if the files contain a single score for its id.
 func (s *Scores) Give(ex *ttc.Example) {
 	score, ok := s.byID[ex.ID]
 	if !ok || s.conflicts[ex.ID] {

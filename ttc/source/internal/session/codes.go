@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Reasons for which readers of sessions drop input.
+// Reasons for session readers to drop input.
 const (
 	RepeatedCall   ledger.Reason = "repeated_call"
 	CopiedCall     ledger.Reason = "copied_call"

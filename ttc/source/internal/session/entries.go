@@ -25,7 +25,7 @@ type Entries struct {
 	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
 	Names    []*Names                     // what ID keeps
-	Sessions func(Group) []*calls.Session // makes the sessions of the entries with one id
+	Sessions func(Group) []*calls.Session // builds the sessions from the entries with one id
 }
 
 // read reads the sessions of files.
@@ -152,8 +152,8 @@ func ReadEntries(
 	}
 }
 
-// isDocument reports whether a file that begins like this is a single value: a list, or an object whose first line is
-// not a value on its own and is not followed by a line that begins another.
+// isDocument reports whether a file that begins with head is a single value: a list, or an object whose first line is
+// not a value on its own and is not followed by a line that begins another value.
 func isDocument(head []byte) bool {
 	if len(head) == 0 || head[0] == '[' {
 		return len(head) > 0

@@ -12,9 +12,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// find returns the files to read: those named, and all below the named folders whose names end in one of the
-// extensions, with or without .gz or .zst; of Harbor's jobs, the trajectories. They are sorted and free of duplicates.
-// It records the trials that lack a trajectory, and which of several files are empty.
+// find returns the files to read: the named files, and all files below the named folders whose names end in one of the
+// extensions, with or without .gz or .zst; for Harbor's jobs, it returns the trajectories. The files are sorted and
+// free of duplicates. It records the trials that lack a trajectory, and which of several files are empty.
 func find(ctx context.Context, paths []string, tally *source.Tally, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {

@@ -22,7 +22,7 @@ type Format struct {
 	Entries func(*source.Tally) Entries
 }
 
-// Config is the configuration of a source of sessions.
+// Config is the configuration of a session source.
 type Config struct {
 	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
 	Limits `yaml:",inline"`
@@ -38,7 +38,7 @@ type Limits struct {
 	MaxNames   int64 `yaml:"max_names_bytes" default:"67108864" validate:"gte=1024" doc:"the ids of all sessions and of their parts may take this much memory"`
 }
 
-// New returns a session without calls that is limited to MaxContext. An id that is too long is shortened.
+// New returns a session without calls, limited to MaxContext. An id that is too long is shortened.
 func (l Limits) New(id string) *calls.Session {
 	s := calls.NewSession(ID(id))
 	if l.MaxContext > 0 {
@@ -54,7 +54,7 @@ type Settings struct {
 	Redact redact.Config
 }
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this format's source factory, which a configuration selects by its type.
 func (f Format) Factory() source.Factory {
 	return Factory(f, func(c *Config) Settings { return Settings{&c.Path, c.Limits, c.Redact} })
 }

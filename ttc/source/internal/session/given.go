@@ -17,7 +17,7 @@ type Given struct {
 // Then returns the context with one more message.
 func (g *Given) Then(entry string, ref calls.Ref) *Given { return &Given{entry, ref, g} }
 
-// Links lists the links of a context, the first message first.
+// Links lists a context's links, from the first message to the last.
 func (g *Given) Links() (all []*Given) {
 	for ; g != nil; g = g.Before {
 		all = append(all, g)

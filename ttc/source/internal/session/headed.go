@@ -21,7 +21,7 @@ type Headed struct {
 	ID   func(entry json.Raw) string // returns the id that an entry gives to the session, or ""
 	Name func(path string) string    // returns the id of a session without one; Stem if nil
 
-	// Session adds the calls of the entries, which are in the order in which they were written.
+	// Session adds the calls in the entries, which come in the order in which they were written.
 	Session func(s *calls.Session, entries []Kept, tally *source.Tally)
 }
 

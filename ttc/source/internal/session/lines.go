@@ -17,7 +17,7 @@ type Line struct {
 	Offset int64
 }
 
-// LinesOf are the lines of a file stored inside another.
+// LinesOf holds the lines of a file that is stored inside another.
 type LinesOf struct {
 	Lines  []json.Raw
 	Path   string // of the other

@@ -11,7 +11,7 @@ import (
 const nameBytes = 64
 
 // Names holds the relations between ids that files record: the session of a trace, the predecessor of a call. All are
-// needed before the first session is made, so they are held in memory, up to a limit.
+// needed before the first session is built, so they are held in memory, up to a limit.
 type Names struct {
 	limit, taken int64
 	byKey        map[string]string
@@ -41,8 +41,8 @@ func (n *Names) Set(key, name string) {
 	n.byKey[key] = name
 }
 
-// Least stores a name under a key unless the existing one sorts before it, so that the order of the names makes no
-// difference.
+// Least stores a name under a key unless the existing one sorts before it, so that the order of the names doesn't
+// matter.
 func (n *Names) Least(key, name string) {
 	if old, ok := n.byKey[key]; !ok || ID(name) < old {
 		n.Set(key, name)

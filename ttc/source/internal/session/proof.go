@@ -10,17 +10,17 @@ import (
 )
 
 // maxProofBytes limits the total size of the prompts that are checked for one example: each call's prompt is rendered
-// as a whole. Claims for further calls aren't checked.
+// in full. Claims for additional calls aren't checked.
 const maxProofBytes = 16 << 20
 
-// check checks the claims for the answers of an example. A refuted claim lowers the fidelity of the answer and the
+// check checks the claims for an example's answers. A refuted claim lowers the fidelity of both the answer and the
 // example.
 func (s *Source) check(ex *calls.Example) {
 	room := maxProofBytes
 	proven := ^ttc.Proofs(0)
 	for i := range ex.Answers {
 		a := &ex.Answers[i]
-		if a.Fidelity == ttc.Partial { // a further difference would change nothing
+		if a.Fidelity == ttc.Partial { // another difference would change nothing
 			proven = 0
 			continue
 		}

@@ -24,7 +24,7 @@ type Reader interface {
 	Close() error
 }
 
-// Source makes examples from sessions.
+// Source builds examples from sessions.
 type Source struct {
 	reader Reader
 	tally  *source.Tally
@@ -108,7 +108,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 	return &ex.Example, s.at, nil
 }
 
-// named drops the examples with a call that names no tool, because no trainer accepts one.
+// named drops the examples that contain a call without a tool name, because no trainer accepts such calls.
 func (s *Source) named(all []*calls.Example) []*calls.Example {
 	return slices.DeleteFunc(all, func(ex *calls.Example) bool {
 		for i := range ex.Graph.Nodes {
@@ -127,8 +127,8 @@ func (s *Source) named(all []*calls.Example) []*calls.Example {
 	})
 }
 
-// owns reports whether an answer is trained on where it now occurs: only its first occurrence is, but without an id
-// every one.
+// owns reports whether an answer is trained on where it now occurs: with an id, only its first occurrence is; without
+// one, every occurrence is.
 func (s *Source) owns(id string, answer xxh3.Uint128) bool {
 	if id == "" {
 		return true
@@ -197,8 +197,8 @@ func (s *Source) book(ex *calls.Example) {
 	}
 }
 
-// fingerprint returns a hash of an example's content, with its task, trial and reward if it has them, and roughly how
-// many bytes it takes.
+// fingerprint returns a hash of an example's content, including its task, trial and reward if present, and the
+// example's approximate size in bytes.
 func fingerprint(ex *ttc.Example) (sum uint64, size int64) {
 	h := xxh3.New()
 	text := func(s string) {

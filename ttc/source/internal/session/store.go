@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Store stores the parts of sessions that files contain, compressed in a temporary file, and returns them session by
-// session: for formats whose sessions are spread over lines and files in any order.
+// Store stores the session parts that files contain, compressed in a temporary file, and returns them session by
+// session. It is for formats whose sessions are spread over lines and files in any order.
 type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter
@@ -99,8 +99,8 @@ func (s *Store) regroup(id func(old string) string) error {
 	return nil
 }
 
-// All yields the sessions in the order of their ids, each with its parts; of equal parts it includes only the first and
-// counts the others. A session beyond the limits is yielded with its size but without parts.
+// All yields the sessions in the order of their ids, each with its parts; of equal parts, it includes only the first
+// and counts the others. A session that exceeds the limits is yielded with its size but without parts.
 func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {
@@ -176,8 +176,8 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	return nil
 }
 
-// Excess names the limit that a session exceeds, given its bytes and its objects and lists as far as it was read, and
-// the setting that raises the limit.
+// Excess describes the limit that a session exceeds and the setting that raises it, given the number of bytes, and of
+// objects and lists, read so far.
 func (l Limits) Excess(size, objects int64) string {
 	switch {
 	case size > l.MaxSession:

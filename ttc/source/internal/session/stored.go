@@ -20,8 +20,8 @@ type stored struct {
 	queue []*calls.Session
 }
 
-// ReadStored calls file for each of the files, to store its items. The returned Reader calls sessions to make the
-// sessions. id, if not nil, returns each session's true id once all files have been read.
+// ReadStored calls file for each of the files, to store its items. The returned Reader calls sessions to build the
+// sessions. If id is not nil, it returns each session's true id once all files have been read.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,

@@ -11,15 +11,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Text returns the text under a key, or an empty string.
+// Text returns the string under a key, or an empty string.
 func Text(object json.Raw, key string) string {
 	v, _ := object.Get(key)
 	s, _ := v.Text()
 	return s
 }
 
-// Value returns the value under the first of the keys that is present and not null; a text that is a JSON object or
-// list is parsed, because tables hold these as texts.
+// Value returns the value under the first of the keys that is present and not null. A string that contains a JSON
+// object or list is parsed, because tables store these as strings.
 func Value(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
 		v, ok := raw.Get(key)
@@ -36,8 +36,8 @@ func Value(raw json.Raw, keys ...string) json.Raw {
 	return nil
 }
 
-// Nanoseconds parses a time in RFC 3339 to nanoseconds since 1970; 0 if it is not a time, or not one between 1970 and
-// 2200.
+// Nanoseconds parses an RFC 3339 time and returns it in nanoseconds since 1970. It returns 0 if text is not a time, or
+// is not between 1970 and 2200.
 func Nanoseconds(text string) int64 {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Year() < 1970 || t.Year() > 2200 {
@@ -49,7 +49,7 @@ func Nanoseconds(text string) int64 {
 // maxID is the maximum number of bytes of an id that are kept; anything longer was not meant as an id.
 const maxID = 512
 
-// ID returns an id of bounded length: a long one is cut and a hash of it appended.
+// ID returns an id of bounded length: a long id is truncated, and its hash is appended.
 func ID(id string) string {
 	if len(id) <= maxID {
 		return id

@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// At returns the value under a key of an entry. If the entry doesn't have the key, the key is treated as a path with
-// dots between its parts, such as metadata.judge.score or choices.0.text, through objects, lists, and texts that hold
-// either as JSON, as the cells of a CSV file do.
+// At returns the value under a key of an entry. If the entry doesn't have the key, the key is treated as a dotted path,
+// such as metadata.judge.score or choices.0.text, through objects, lists, and strings that hold either as JSON, like
+// the cells of a CSV file.
 func At(entry json.Raw, key string) (json.Raw, bool) {
 	if v, ok := entry.Get(key); ok {
 		return v, true
@@ -27,7 +27,7 @@ func At(entry json.Raw, key string) (json.Raw, bool) {
 	return Within(v, rest)
 }
 
-// Within follows a path, as At does, from a value.
+// Within follows a path starting from a value, as At does.
 func Within(v json.Raw, path string) (json.Raw, bool) {
 	v = parseText(v)
 	if v.Kind() != json.Array {
@@ -98,7 +98,7 @@ func (h *Head) Paths() []*Column {
 	return slices.DeleteFunc(order, func(c *Column) bool { return c.Present == 0 })
 }
 
-// parseText returns the object or list that a text holds; other values are unchanged.
+// parseText returns the object or list that a string holds as JSON; other values are unchanged.
 func parseText(v json.Raw) json.Raw {
 	text, ok := v.Text()
 	if !ok || !strings.HasPrefix(text, "{") && !strings.HasPrefix(text, "[") {

@@ -17,14 +17,14 @@ const (
 	Tie
 )
 
-// labels are the words in use for one of two answers, or for a tie; any other label is an ending of the answer's name.
+// labels maps the words used for one of two answers, or for a tie; any other label is a suffix of an answer's name.
 var labels = map[string]Chosen{
 	"left": First, "first": First, "right": Second, "second": Second,
 	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,
 }
 
-// ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or an
-// ending that only that name has, such as 2 for answer2. A missing label, or an empty list of them, is a tie; a list
+// ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or a
+// suffix that only that name has, such as 2 for answer2. A missing label, or an empty list of labels, is a tie; a list
 // with one label, or an object with one under value, selected or choices, means that label.
 func ChoiceOf(label json.Raw, first, second string) Chosen {
 	switch label.Kind() {

@@ -2,7 +2,7 @@ package source
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons for which readers drop input.
+// Reasons for readers to drop input.
 const (
 	UnreadLine      ledger.Reason = "unread_line"
 	BadExample      ledger.Reason = "bad_example"

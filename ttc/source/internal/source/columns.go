@@ -17,15 +17,15 @@ type Column struct {
 	Key     string
 	Present int                  // entries that have it with a value other than null
 	Kinds   [json.Object + 1]int // of its values
-	Numeric int                  // values that Number converts: numbers, booleans, and texts of either
-	Empty   int                  // texts that are empty
-	JSON    int                  // texts that are JSON: an array or an object
-	Dates   int                  // texts that begin with a date or a time
-	Links   int                  // texts that are an address or the path of a file
-	Spaced  int                  // texts of several words
+	Numeric int                  // values that Number converts: numbers, booleans, and strings that contain either
+	Empty   int                  // empty strings
+	JSON    int                  // strings that are JSON: an array or an object
+	Dates   int                  // strings that begin with a date or a time
+	Links   int                  // strings that are an address or a file path
+	Spaced  int                  // strings of several words
 
 	numbers  []float64           // the numeric values
-	distinct map[string]struct{} // values that are texts or numbers, as JSON
+	distinct map[string]struct{} // values that are strings or numbers, as JSON
 }
 
 // Columns are the keys of the entries that are objects, in order of first appearance.
@@ -101,8 +101,8 @@ var (
 	link = regexp.MustCompile(`^(?:\w+://\S+|(?:[\w.-]+)?/[\w./-]+|[\w-]+\.\w{2,5})$`)
 )
 
-// Number converts a value to a number: true and false are 1 and 0, and texts are parsed, since tables hold such values
-// as texts.
+// Number converts a value to a number: true and false are 1 and 0, and strings are parsed, since tables store such
+// values as strings.
 func Number(v json.Raw) (f float64, ok bool) {
 	if text, isText := v.Text(); isText {
 		text = strings.TrimSpace(text)
@@ -129,7 +129,8 @@ func Number(v json.Raw) (f float64, ok bool) {
 // All returns the columns, in order.
 func (cs Columns) All() []*Column { return cs.all }
 
-// Of returns the column of a key, which may be a path as At follows it; nil if every entry lacks it or has null there.
+// Of returns the column for a key, which may be a path as in At. It returns nil if the key is missing or null in every
+// entry.
 func (cs Columns) Of(key string) *Column {
 	if i := slices.IndexFunc(cs.all, func(c *Column) bool { return c.Key == key && c.Present > 0 }); i >= 0 {
 		return cs.all[i]
@@ -182,13 +183,13 @@ func KeysOf(entry json.Raw) string {
 	return strings.Join(names, ", ")
 }
 
-// Text reports whether the column holds texts.
+// Text reports whether the column holds strings.
 func (c *Column) Text() bool { return c.Kinds[json.String] == c.Present }
 
-// Number reports whether the column holds numbers: true and false are 1 and 0, and CSV holds numbers as texts.
+// Number reports whether the column holds numbers: true and false are 1 and 0, and CSV stores numbers as strings.
 func (c *Column) Number() bool { return c.Numeric == c.Present }
 
-// List reports whether the column holds arrays or, as in tables, JSON texts, which may also be objects.
+// List reports whether the column holds arrays or, as in tables, strings of JSON, which may also be objects.
 func (c *Column) List() bool {
 	return c.Kinds[json.Array] == c.Present || c.Kinds[json.String] == c.Present && c.JSON == c.Present
 }
@@ -201,7 +202,7 @@ type Key struct {
 	Others  []string           // other names that it may have, or paths to it
 	Ranked  bool               // if several are present, the first wins
 	Last    []string           // names it may have if no other column qualifies
-	Is      func(*Column) bool // whether a column qualifies; nil for any
+	Is      func(*Column) bool // whether a column qualifies; nil accepts any
 }
 
 // Choice is the key chosen for a setting in an input.
@@ -212,11 +213,12 @@ type Choice struct {
 	Problem string // says which keys qualify, if several do
 
 	Passed []string // names that came later in the ranking, quoted
-	Doubt  string   // why a column that has such a name is not chosen
+	Doubt  string   // why a column with such a name is not chosen
 }
 
 // Find finds the column for a key: the one that the user named, else the one with the default name, else the only one
-// with another of its names (the first if the key is Ranked). taken are columns already assigned to something else.
+// with one of the key's other names (the first if the key is Ranked). taken are columns already assigned to something
+// else.
 func (cs Columns) Find(k Key, taken ...string) Choice {
 	fits := func(name string) *Column {
 		c := cs.Of(name)
@@ -304,7 +306,7 @@ func (r *Reading) Take(k Key, c Choice) {
 	r.Guessed = append(r.Guessed, fmt.Sprintf("%s is read from %q", k.Means, c.Key))
 }
 
-// Objects returns the columns of the objects in the lists under a key, or in the JSON texts of such lists.
+// Objects returns the columns of the objects in the lists under a key, or in strings that hold such lists as JSON.
 func (h *Head) Objects(key string) Columns {
 	inner := Head{Given: h.Given}
 	for _, e := range h.Entries {
@@ -328,7 +330,7 @@ func (h *Head) HasWithin(key string) bool {
 	})
 }
 
-// Texts reports whether there are texts under a key and all of them satisfy is. Empty ones are ignored.
+// Texts reports whether any strings are found under a key and all of them satisfy is. Empty strings are ignored.
 func (h *Head) Texts(key string, is func(text string) bool) bool {
 	n := 0
 	for _, e := range h.Entries {
@@ -345,13 +347,13 @@ func (h *Head) Texts(key string, is func(text string) bool) bool {
 	return n > 0
 }
 
-// strictScores are names that can only mean a score: a text there is a mistake.
+// strictScores are names that can only mean a score: a string there is a mistake.
 var strictScores = []string{
 	"score", "rating", "reward", "grade", "overall_score", "final_score", "judge_score", "final_reward", "stars",
 }
 
 // TextScores explains why an input whose scores are words can't be read, and what to write instead; it returns "" if
-// they aren't words. setting is the one that names the key of the scores.
+// they aren't words. setting is the setting for the key of the scores.
 func (h *Head) TextScores(setting string) string {
 	cols := h.Columns()
 	c := cols.Of(h.Given[setting])
@@ -371,7 +373,7 @@ func (h *Head) TextScores(setting string) string {
 		"the worst, or remove the key if nothing is to be compared", c.Key, strings.Join(h.wordsUnder(c.Key), " and "))
 }
 
-// words returns how many values are texts that are neither numbers, JSON, dates nor empty.
+// words returns the number of values that are strings but are not numbers, JSON, dates or empty.
 func (c *Column) words() int {
 	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON - c.Dates
 }
@@ -382,7 +384,7 @@ func (cs Columns) hasNumericScore() bool {
 	})
 }
 
-// wordsUnder returns the beginnings of the first two different texts under a key that aren't numbers, quoted.
+// wordsUnder returns the beginnings of the first two different strings under a key that aren't numbers, quoted.
 func (h *Head) wordsUnder(key string) (out []string) {
 	for _, e := range h.Entries {
 		v, _ := At(e, key)

@@ -3,6 +3,6 @@
 //
 // A source yields one example at a time in the order of its inputs, each with a cursor that says where to continue
 // after it. A source opened with a cursor rereads the part before it without yielding it; that costs a fraction of the
-// first reading, needs no state on disk (such as ids already seen), and proves by a rolling hash that the input is the
-// same.
+// first read, doesn't need state on disk (such as ids already seen), and proves with a rolling hash that the input is
+// the same.
 package source

@@ -7,7 +7,7 @@ type Factory struct {
 	Type string // the name used in YAML: "candidates"
 	Doc  string // one line
 	// Tried names the programs, with versions, on whose files the source was tested; it is empty if the source was
-	// written from a description alone. It is set for sources that read what other programs store.
+	// written only from a description. It is set for sources that read files stored by other programs.
 	Tried string
 	New   func() any // a pointer to an empty config struct, for builders/schema to fill
 
@@ -23,13 +23,13 @@ type Factory struct {
 	// Open opens one of the files.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
-	// OpenAll opens everything that was given as one input, including folders: for a source whose examples span files.
+	// OpenAll opens all given paths, including folders, as one input. It is for a source whose examples span files.
 	// Open handles a single path.
 	OpenAll func(ctx context.Context, config any, paths []string, opt Options) (Source, error)
 
 	// A source that collects agent runs, as files that the source workflow_output reads:
 
-	// Collect makes one file per collection run.
+	// Collect produces one file per collection run.
 	Collect func(ctx context.Context, config any, c Collection) ([]string, error)
 	// Output returns the config for reading the files; if nil, the config for NAT's evaluation is used.
 	Output func(config any) any
@@ -50,13 +50,13 @@ func (f Factory) Named(given map[string]string) map[string]string {
 	return out
 }
 
-// Collection is the input of a source that makes agent runs.
+// Collection is the input of a source that produces agent runs.
 type Collection struct {
-	Dir       string         // folder for the runs; completed ones are not made again
-	Runs      int            // num_runs of the trainer
+	Dir       string         // folder for the runs; completed ones are not repeated
+	Runs      int            // the trainer's num_runs
 	RunsSet   bool           // num_runs was given, not defaulted
 	NATConfig string         // NAT's configuration for this run; empty without one
-	Progress  func(Progress) // called with the progress of the collection
+	Progress  func(Progress) // called with the collection's progress
 	Warn      func(text string)
 }
 

@@ -40,8 +40,8 @@ func (in Input) Same(other Input) bool {
 		(in.Sum == 0 || other.Sum == 0 || in.Sum == other.Sum)
 }
 
-// Identify describes several files or folders as one input: the total size of all files, and the time of the last
-// change. A trajectory of Harbor includes the files that may hold its trial's result.
+// Identify describes several files or folders as one input, with the total size of all files and the time of the latest
+// change. A Harbor trajectory includes the files that may hold its trial's result.
 func Identify(ctx context.Context, paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
 	add := func(info fs.FileInfo, err error) error {
@@ -199,8 +199,8 @@ func expandOne(path, name string) ([]string, error) {
 	}
 }
 
-// loadArrow returns the Python expression for the data set that a folder holds in Arrow files, in itself or in a folder
-// per split; empty if it holds none.
+// loadArrow returns the Python expression that loads the data set a folder holds in Arrow files, either directly or in
+// one folder per split. It is empty if the folder holds none.
 func loadArrow(path string) string {
 	load := fmt.Sprintf("datasets.load_from_disk(%q)", path)
 	quoted := escapeGlob(path, path)
@@ -213,7 +213,7 @@ func loadArrow(path string) string {
 	return ""
 }
 
-// dataNames are the endings of data files' names, without the ending of their compression.
+// dataNames lists the extensions of data files, without the extensions of their compression.
 var dataNames = []string{".jsonl", ".ndjson", ".json", ".parquet", ".csv", ".tsv", ".binpb"}
 
 // notData are files that libraries put next to data.
@@ -222,14 +222,14 @@ var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.
 // maxFiles is the maximum number of files that a folder may expand to.
 const maxFiles = 100_000
 
-// isRun reports whether a folder belongs to a run of nat-go: its files were made from data and aren't data.
+// isRun reports whether a folder belongs to a run of nat-go: its files were derived from data and aren't data.
 func isRun(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "records", "begun.json"))
 	return err == nil
 }
 
-// dataFiles returns the data files in and below a folder, sorted, without hidden ones, files that libraries put next to
-// data, and files of nat-go's runs; of Harbor's jobs, the trajectories.
+// dataFiles returns the data files in and below a folder, sorted, except for hidden files, files that libraries put
+// next to data, and files from nat-go's runs. For Harbor's jobs, it returns the trajectories.
 func dataFiles(dir string) (out []string, err error) {
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		name := strings.ToLower(e.Name())
@@ -251,7 +251,7 @@ func dataFiles(dir string) (out []string, err error) {
 		}
 		return nil
 	})
-	out, _ = Trajectories(out) // sources of sessions report the trials that lack one
+	out, _ = Trajectories(out) // session sources report the trials that lack one
 	return out, err
 }
 
@@ -275,7 +275,7 @@ func openError(path string, err error) error {
 	return &Error{Path: path, Offset: -1, What: err.Error(), Help: help, Err: err}
 }
 
-// objectError returns an error about an object in the form of an error about an input; nil if err is about something
+// objectError converts an error about an object to an error about an input. It returns nil if err is about something
 // else.
 func objectError(err error) error {
 	var oe *objects.Error
@@ -298,7 +298,7 @@ type File struct {
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are
 // errors that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may
-// be opened repeatedly and are then read from their beginning. Opening and reading end with ctx.
+// be opened repeatedly, and are read from their beginning each time. Opening and reading end when ctx does.
 func Open(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}})
 }
@@ -450,10 +450,10 @@ func (file *File) parquet(in io.ReaderAt) error {
 	return nil
 }
 
-// ErrEmpty is wrapped by the error for a file without a single byte.
+// ErrEmpty is wrapped by the error for an empty file.
 var ErrEmpty = errors.New("empty file")
 
-// foreign are kinds of file that users often name but that can't be read, by their first bytes.
+// foreign lists kinds of files that users often specify but that can't be read, by their first bytes.
 var foreign = []struct{ mark, is, help string }{
 	{"ARROW1", "an Arrow file", "In Python: datasets.load_from_disk(FOLDER).to_parquet(\"data.parquet\")"},
 	{"PK\x03\x04", "a zip archive (or a spreadsheet)", "Unpack it, or save the sheet as CSV"},
@@ -523,7 +523,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	return nil
 }
 
-// lfsSize quotes the size given by a pointer.
+// lfsSize quotes the size given by a Git LFS pointer.
 func lfsSize(head []byte) string {
 	for line := range bytes.Lines(head) {
 		if size, ok := bytes.CutPrefix(line, []byte("size ")); ok {
@@ -542,7 +542,8 @@ func (file *File) Close() (err error) {
 	return err
 }
 
-// ReadError explains an error in reading values from path. whole is the number of entries read before the error.
+// ReadError explains an error that occurred while reading values from path. whole is the number of entries read before
+// the error.
 func ReadError(path string, err error, whole int64) error {
 	if e := objectError(err); e != nil {
 		return e

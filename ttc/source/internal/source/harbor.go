@@ -13,18 +13,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Harbor's jobs have a folder for each trial: its result, and below it the agent's folder with the trajectory, which
-// may be continued in further files. The agent's folder also holds files of its own, and trajectories of agents that it
-// called.
+// A Harbor job has a folder for each trial. It holds the trial's result and, below it, the agent's folder with the
+// trajectory, which may be continued in additional files. The agent's folder also holds files of its own, and
+// trajectories of agents that it called.
 
-// TrialResult is what Harbor says about a trial.
+// TrialResult is Harbor's result for a trial.
 type TrialResult struct {
 	Task, Name string
 	Reward     *float64 // nil if the trial has none, or none that counts
 	Failure    string   // the type of the exception that ended it
 }
 
-// Trajectories returns files without the ones of Harbor's jobs that aren't trajectories, and the folders of the jobs'
+// Trajectories returns files without those in Harbor's jobs that aren't trajectories, and the folders of the jobs'
 // trials that lack a trajectory. A trial is a folder with a result; a job is a folder of trials, at least one of which
 // has a trajectory.
 func Trajectories(files []string) (kept, lacking []string) {
@@ -57,7 +57,7 @@ func isTrajectory(path string) bool {
 	return strings.HasPrefix(name, "trajectory.") && filepath.Base(dir) == agentDir
 }
 
-// above returns the nearest folder above a path, at most depth levels up, that is in a set; empty if none is.
+// above returns the nearest folder above a path, at most depth levels up, that is in a set, or an empty string.
 func above(path string, depth int, set map[string]bool) string {
 	for dir := filepath.Dir(path); depth > 0 && dir != path; path, dir, depth = dir, filepath.Dir(dir), depth-1 {
 		if set[dir] {
@@ -71,10 +71,11 @@ const (
 	agentDir   = "agent"
 	resultName = "result.json"
 	maxResult  = 256 << 20 // bytes, since a result may hold tokens
-	trialDepth = 3         // a trial of several steps has steps/NAME/agent
+	trialDepth = 3         // a multi-step trial has steps/NAME/agent
 )
 
-// TrialOf returns the trial whose main trajectory a file is; nil if it isn't one, or its result can't be read.
+// TrialOf returns the result of the trial that a main trajectory file belongs to. It returns nil if the file isn't one,
+// or if the result can't be read.
 func TrialOf(ctx context.Context, path string) *TrialResult {
 	for _, path := range resultsOf(path) {
 		if t := readTrial(ctx, path); t != nil {
@@ -84,7 +85,8 @@ func TrialOf(ctx context.Context, path string) *TrialResult {
 	return nil
 }
 
-// resultsOf returns the files that may hold the result of the trial whose main trajectory a file is, the nearest first.
+// resultsOf returns the files that may hold the result of the trial that a main trajectory file belongs to, nearest
+// first.
 func resultsOf(path string) (results []string) {
 	dir, name := filepath.Split(path)
 	isMain := strings.HasPrefix(name, "trajectory.json") || strings.HasPrefix(name, "trajectory.cont-")
@@ -101,7 +103,7 @@ func resultsOf(path string) (results []string) {
 	return results
 }
 
-// readTrial reads a file that may be the result of a trial; nil if it isn't.
+// readTrial reads a file that may be a trial's result. It returns nil if it isn't.
 func readTrial(ctx context.Context, path string) *TrialResult {
 	text, err := ReadFile(ctx, path, maxResult)
 	if err != nil {
@@ -117,7 +119,7 @@ func readTrial(ctx context.Context, path string) *TrialResult {
 	return nil
 }
 
-// LackingTrial returns the drop of a trial without a trajectory, for its folder.
+// LackingTrial returns the drop for a trial without a trajectory, given its folder.
 func LackingTrial(ctx context.Context, dir string) ledger.Drop {
 	d := ledger.Drop{
 		Unit: "trial", Reason: NoTrajectory, Example: filepath.Base(dir), Index: -1, File: filepath.Join(dir, resultName),

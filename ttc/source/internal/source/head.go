@@ -8,10 +8,10 @@ import (
 type Head struct {
 	Path    string     // as named by the user
 	Bytes   []byte     // the first bytes, uncompressed, at most HeadBytes
-	Entries []json.Raw // the first ones: JSON lines, elements of an array, rows of a table; none if it isn't JSON
+	Entries []json.Raw // the first entries: JSON lines, elements of an array, rows of a table; none if it isn't JSON
 	Whole   bool       // Entries holds all entries of the input
 
-	Given map[string]string // settings given by the user: {"output_key": "response"}; Find respects them
+	Given map[string]string // settings given by the user: {"output_key": "response"}; Find honours them
 
 	columns []*Column // columns of Entries; nil if not computed yet
 }
@@ -42,7 +42,7 @@ type Reading struct {
 	Problem  string            // why an input of this shape can't be read directly, and what to do; empty if it can
 }
 
-// ByEntry makes a recogniser that decides on the content of the first entry.
+// ByEntry returns a recogniser that decides based on the content of the first entry.
 func ByEntry(fit Fit, is func(entry json.Raw) bool) func(*Head) Reading {
 	return func(h *Head) Reading {
 		if len(h.Entries) > 0 && is(h.Entries[0]) {

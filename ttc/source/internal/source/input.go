@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// InTexts bounds JSON inside a text, which the limits of the surrounding JSON don't cover.
+// InTexts bounds JSON inside a string, which the limits of the surrounding JSON don't cover.
 var InTexts = json.Limits{Objects: 200_000}
 
-// input is an open file whose reads end with a context even if nothing arrives: from a named pipe, a terminal.
+// input is an open file whose reads end when a context does, even if nothing arrives from a named pipe or a terminal.
 type input struct {
 	file *os.File
 	ctx  context.Context

@@ -61,7 +61,7 @@ func (k *Keeper) room(n int) []byte {
 	return k.block[at:at:cap(k.block)]
 }
 
-// Turn keeps a turn id; the candidates of a turn, which are mostly adjacent, share it.
+// Turn keeps a turn id; a turn's candidates, which are mostly adjacent, share it.
 func (k *Keeper) Turn(raw json.Raw) string {
 	if k.turn == "" || !raw.Is(k.turn) {
 		k.turn = k.Text(raw)
@@ -103,10 +103,10 @@ func (k *Keeper) prompt(raw json.Raw) ttc.Prompt {
 	return ttc.Prompt{Form: ttc.OtherPrompt, Text: string(raw)}
 }
 
-// maxNameBytes is the maximum length, in bytes, of a text that is remembered because it may recur.
+// maxNameBytes is the maximum length, in bytes, of a string that is remembered because it may recur.
 const maxNameBytes = 256
 
-// Name keeps a text that recurs throughout the input.
+// Name keeps a string that recurs throughout the input.
 func (k *Keeper) Name(b []byte) string {
 	if s, ok := k.names[string(b)]; ok {
 		return s

@@ -9,16 +9,16 @@ import (
 )
 
 // Names makes ids unique within a file and finds duplicate entries. It remembers only hashes, some 40 bytes per entry.
-// Ids with the same hash are treated as equal, so the later one gets a name that it doesn't need; entries are
-// duplicates only if both hashes agree, 128 bits. Call Reset before its first use.
+// Ids with the same hash are treated as equal, so the later one gets a new name that it doesn't need; entries are
+// duplicates only if both hashes, 128 bits, agree. Call Reset before its first use.
 type Names struct {
 	byID     map[uint64]uint64         // hash of the first entry, by the hash of its id
-	repeated map[uint64]int            // number of further entries with an id, by its hash
+	repeated map[uint64]int            // number of additional entries with an id, by its hash
 	more     map[xxh3.Uint128]struct{} // entries whose id was seen before
 	part     *Part                     // names for the entries of a part; nil if this is not a part
 	tell     func(row int64, id string)
 
-	noted *noted // set by a scan, which makes the names itself
+	noted *noted // set by a scan, which assigns the names itself
 }
 
 // Reset forgets everything, for the next file.

@@ -28,7 +28,7 @@ type pipe struct {
 	err  error // error of reading the pipe; io.EOF at its end
 }
 
-// openPipe opens standard input or a pipe from its beginning; nil if path is neither.
+// openPipe opens standard input or a pipe from its beginning. It returns nil if path is neither.
 func openPipe(ctx context.Context, path string) (*pipeView, error) {
 	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket // the data read from it is gone
 	if path == Stdin {

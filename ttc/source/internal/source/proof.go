@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Claim is a trace's statement about one call of a model.
+// Claim is a trace's statement about a single model call.
 type Claim struct {
 	Model        string
 	Given        []chat.Message

@@ -27,10 +27,10 @@ type ScanOptions struct {
 // DefaultBlock is the number of bytes of an input that a worker scans at a time.
 const DefaultBlock = 8 << 20
 
-// Scan finds where the examples of a divisible input are, with workers that each read a block at a time. It calls each
-// with the cursor after each example, in order, and returns the input's rolling hash, the same as reading all of it
-// from the beginning would, without making the examples. Lines and columns in its errors are counted from somewhere
-// inside the input.
+// Scan locates the examples in a divisible input, using workers that each read a block at a time. It calls each with
+// the cursor after each example, in order, and returns the same rolling hash that reading the whole input from the
+// beginning would, without building the examples. Lines and columns in its errors are counted from somewhere inside the
+// input.
 //
 // A block begins at a line, which is assumed to begin an entry. The assumption is checked once the previous block has
 // been read to its end; if it was wrong, one worker reads the rest of the input.
@@ -54,13 +54,13 @@ var (
 	errFar        = errors.New("no entry begins for a long stretch after the block")
 )
 
-// scanner puts the blocks of an input together.
+// scanner joins an input's blocks.
 type scanner struct {
 	opt   ScanOptions
 	each  func(Cursor) error
 	names Names
 	at    Cursor // after the last example
-	next  Cursor // place of the next entry; its offset is negative at the end of the input
+	next  Cursor // position of the next entry; its offset is negative at the end of the input
 }
 
 // noted holds the facts learnt from reading a block.
@@ -150,7 +150,7 @@ func (c *scanner) read(ctx context.Context, at int64) (*block, error) {
 	}
 }
 
-// lineAfter returns the start of the first line at or after an offset, or the input's size if there is none.
+// lineAfter returns the start of the first line at or after an offset, or the input's size if no such line exists.
 func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	if at == 0 {
 		return 0, nil
@@ -196,7 +196,7 @@ func (c *scanner) take(at int64, b *block) error {
 	return c.add(b, first)
 }
 
-// add adds the entries of a block, starting with the given one, which is the input's next.
+// add adds a block's entries, starting with the given one, which is the next in the input.
 func (c *scanner) add(b *block, first int) error {
 	row, lines, sum, name := int64(0), int64(0), 0, 0
 	if first < len(b.entries) {
@@ -234,7 +234,7 @@ func (c *scanner) add(b *block, first int) error {
 }
 
 // replay adds hashes and names, whose rows and lines are relative to the given ones. It reports whether an entry
-// occurred before and therefore makes no example.
+// occurred before and therefore doesn't produce an example.
 func (c *scanner) replay(sums []uint64, names []notedName, row, lines int64) (identical bool) {
 	for _, s := range sums {
 		c.at.Sum = Chain(c.at.Sum, s)
@@ -252,7 +252,7 @@ func (c *scanner) replay(sums []uint64, names []notedName, row, lines int64) (id
 	return identical
 }
 
-// rest reads the rest of the input from the next entry on.
+// rest reads the rest of the input, starting at the next entry.
 func (c *scanner) rest(ctx context.Context) error {
 	c.next.Sum = c.at.Sum
 	var of noted

@@ -28,7 +28,7 @@ type Source interface {
 // Options are the options that every source is opened with.
 type Options struct {
 	Drop func(ledger.Drop) // called for each omission, in order, before Next returns; may be nil
-	// Continue after this place; nil means start at the beginning. Drops before it are counted but not reported.
+	// Continue after this position; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
 	Inputs []Input // the inputs of the first run, with Resume; a changed one is refused
 	Raw    bool    // keep raw ids and raw steps and judge nothing, if the source can: for NAT-exact runs
@@ -37,15 +37,15 @@ type Options struct {
 	// may be nil.
 	Named func(row int64, id string)
 	Prove Prove // checks the claims about model calls; nil means that no claim can be checked
-	// Sample is the number of bytes of each file, extended to the end of the entry there, that a source of sessions
-	// reads; 0 means all.
+	// Sample is the number of bytes that a session source reads from each file, extended to the end of the entry there;
+	// 0 means all.
 	Sample int64
 
 	noted *noted // set by Scan
 }
 
 // Part is a part of an input, between two cursors that a source returned. It is read without the part before it, and
-// yields the same as a reading of the whole input.
+// yields the same as reading the whole input would.
 type Part struct {
 	From Cursor `json:"from"` // zero means the beginning of the input
 	To   Cursor `json:"to"`   // zero means its end
@@ -61,7 +61,7 @@ type Divisible interface {
 	Indivisible() string
 }
 
-// Cursor is a place between two examples.
+// Cursor is a position between two examples.
 type Cursor struct {
 	Run    int    `json:"run"`             // collection run (the input file), from 0
 	Row    int64  `json:"row"`             // entries of the file read so far
@@ -71,7 +71,7 @@ type Cursor struct {
 }
 
 // Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
-// steps, and calls that aren't dropped are trained.
+// steps, and calls that aren't dropped are trained on.
 type Stats struct {
 	Entries    int64 `json:"entries"`
 	Examples   int64 `json:"examples"`
@@ -79,7 +79,7 @@ type Stats struct {
 	Candidates int64 `json:"candidates"`
 	Calls      int64 `json:"calls,omitempty"`       // model calls, for sources that report them
 	Sessions   int64 `json:"sessions,omitempty"`    // sessions in which the calls were made
-	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores more
+	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores higher
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
 	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, renamed to "id#2"
@@ -90,7 +90,7 @@ type Stats struct {
 	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of items that may matter but are not read
 
 	Versions map[string]int64 `json:"versions,omitempty"` // mentions of the programs that wrote the input
-	// newer versions than tested, each with the newest version tested
+	// versions newer than tested, each with the newest version tested
 	Newer map[string]string `json:"newer,omitempty"`
 
 	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of trained calls, as recorded
@@ -98,9 +98,10 @@ type Stats struct {
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by the fidelity of their text
-	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of these with each gap
-	Rising   map[string]int64 `json:"rising,omitempty"`   // calls partial only for the gaps in the key, joined by "+"
-	Proven   map[string]int64 `json:"proven,omitempty"`   // number of these with each proof
+	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of trained calls with each gap
+	// calls that are partial only because of the gaps in the key, joined by "+"
+	Rising map[string]int64 `json:"rising,omitempty"`
+	Proven map[string]int64 `json:"proven,omitempty"` // number of trained calls with each proof
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
@@ -109,7 +110,7 @@ type Stats struct {
 	Dropped map[string]map[ledger.Reason]int64 `json:"dropped,omitempty"` // unit -> reason -> count
 }
 
-// Accounts returns the counts as accounts of the books.
+// Accounts returns the counts as ledger accounts.
 func (s *Stats) Accounts() []ledger.Account {
 	out := []ledger.Account{
 		{Stage: ledger.Source, Unit: "example", In: s.Entries, Out: s.Examples, Dropped: s.Dropped["example"]},
@@ -133,7 +134,7 @@ func (s *Stats) Accounts() []ledger.Account {
 	return out
 }
 
-// Warnings describes anomalies for which nothing was dropped.
+// Warnings describes anomalies that did not cause drops.
 func (s *Stats) Warnings() []string {
 	var out []string
 	if s.RepeatedIDs > 0 {
@@ -167,7 +168,7 @@ func (s *Stats) Warnings() []string {
 	return out
 }
 
-// reasonsJoined joins the reasons why calls are partial.
+// reasonsJoined separates the reasons calls are partial.
 const reasonsJoined = "+"
 
 // Grade counts a call.
@@ -194,7 +195,7 @@ func count(counts map[string]int64, names ...string) map[string]int64 {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// lacking describes the missing parts of calls and the benefit of a better capture. It is empty if none is partial.
+// lacking describes the missing parts of calls and the benefit of a better capture. It is empty if no call is partial.
 func (s *Stats) lacking() string {
 	partial := s.Fidelity[ttc.Partial.String()]
 	if partial == 0 {
@@ -212,10 +213,10 @@ func (s *Stats) lacking() string {
 	return out
 }
 
-// maxCures is the maximum number of ways to capture more that are listed.
+// maxCures is the maximum number of ways to capture more that are listed in a message.
 const maxCures = 4
 
-// Cures describes the benefits of a better capture, by the number of calls that it helps.
+// Cures describes the benefits of a better capture, ordered by the number of calls that it would help.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
@@ -240,7 +241,7 @@ type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
 	Silent bool  // while the part before a cursor is reread
-	Sample int64 // number of bytes of each file to read, to the end of the entry there; 0 means all
+	Sample int64 // number of bytes to read from each file, extended to the end of the entry there; 0 means all
 }
 
 // Enough reports whether a sample of a file ends before an entry at this offset, and counts the file if it does.
@@ -289,7 +290,7 @@ func (t *Tally) CountUnread(what string, n int64) {
 // unitKey is the unit for keys of an input.
 const unitKey = "key"
 
-// Unused reports a key that means something but is not read.
+// Unused reports a key that has a meaning but is not read.
 func (t *Tally) Unused(ex *ttc.Example, key string) {
 	t.Drop(ledger.Drop{
 		Unit: unitKey, Reason: KeyNotUsed, Detail: key, Run: ex.Run, Example: ex.ID, Index: -1,

@@ -16,14 +16,14 @@ const (
 	tornEnd   = 16 << 20
 )
 
-// torn locates the lines of a file that copying tore apart.
+// torn locates the lines of a file that were torn apart by copying.
 type torn struct {
 	first int64 // length of the first line, which is read as spaces; 0 means it is whole
 	last  int64 // offset of the last line, which is not read; 0 means it is whole
 }
 
-// mend returns a reader that yields spaces for the first line of a file if that is torn: it isn't JSON, and a line that
-// is an object follows. The content of other lines keeps its offsets.
+// mend returns a reader that yields spaces for a file's first line if that line is torn: it isn't JSON, and the next
+// line is an object. The other lines keep their offsets.
 func (file *File) mend(in *bufio.Reader) io.Reader {
 	in = bufio.NewReaderSize(in, tornBytes)
 	begun, _ := in.Peek(tornBytes)
@@ -42,7 +42,7 @@ func (file *File) mend(in *bufio.Reader) io.Reader {
 	return io.MultiReader(bytes.NewReader(bytes.Repeat([]byte{' '}, len(first))), in)
 }
 
-// several reports whether a line consists of several whole values.
+// several reports whether a line consists of several complete values.
 func several(line []byte) bool {
 	r := json.NewReader(bytes.NewReader(line), json.Values, json.Limits{})
 	for {

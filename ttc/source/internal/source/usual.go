@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Keys of rollouts with the names that public data sets and evaluations give them, the most specific first.
+// Rollout keys, with the names that public data sets and evaluations give them, most specific first.
 var (
 	RewardKey = Key{
 		Setting: "reward_key", Default: "reward", Means: "the reward", Others: ScoreNames(), Ranked: true,
@@ -31,12 +31,12 @@ var (
 	}
 )
 
-// outcomes are names for the outcome of a rollout or the quality of an answer, the most specific first.
+// outcomes are names for a rollout's outcome or an answer's quality, most specific first.
 var outcomes = []struct {
 	name string
-	is   func(*Column) bool // whether its values are an outcome's
+	is   func(*Column) bool // reports whether its values are outcomes
 	sure bool               // only rollouts have the key, nothing smaller
-	of   string             // the key of the conversation next to which the name is an outcome's; empty for any
+	of   string             // the conversation key next to which the name means an outcome; empty for any
 }{
 	{"final_reward", isScale, true, ""},
 	{"reward_score", isScale, true, ""},
@@ -72,7 +72,7 @@ var outcomes = []struct {
 // lowerIsBetter are names of scores for which lower is better.
 var lowerIsBetter = []string{"loss", "error_rate", "distance", "rank", "perplexity", "regret", "penalty", "nll"}
 
-// holders are objects in which some put the outcome of a rollout.
+// holders are objects in which some data sets store a rollout's outcome.
 var holders = []string{"metadata", "info", "report"}
 
 // ScoreNames returns the names that scores have in inputs.
@@ -105,7 +105,7 @@ func isSmaller(c *Column) bool {
 // firstTime is the minimum number treated as a time since 1970, in seconds or smaller units.
 const firstTime = 1e9
 
-// isOutcome reports whether the values under a name of an outcome are an outcome's.
+// isOutcome reports whether the values under an outcome's name are outcomes.
 func isOutcome(c *Column) bool {
 	holder, name, _ := strings.Cut(CommonName(c.Key), ".")
 	if !slices.Contains(holders, holder) {
@@ -129,7 +129,7 @@ func isVerdict(c *Column) bool {
 	return c.Number() && !slices.ContainsFunc(c.numbers, func(f float64) bool { return f != 0 && f != 1 })
 }
 
-// isFlag accepts true and false alone.
+// isFlag accepts only true and false.
 func isFlag(c *Column) bool { return c.Kinds[json.Bool] == c.Present }
 
 // isShare accepts numbers from 0 to 1. Harbor writes the reason a run ended in place of some of them.
@@ -165,7 +165,7 @@ func (cs Columns) Outcome(conversation string) Choice {
 		"add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
 }
 
-// sureOutcomes returns the names that only rollouts have: in the entry, and then in its holders.
+// sureOutcomes returns the names that only rollouts have: first in the entry, then in its holders.
 func (cs Columns) sureOutcomes(conversation string) (own []string) {
 	var held []string
 	for _, o := range outcomes {

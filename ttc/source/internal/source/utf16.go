@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// utf16Of reports the byte order in which a file's first bytes are UTF-16, as Windows programs write it: by its byte
-// order mark or, without one, because every second byte of ASCII is zero.
+// utf16Of returns the byte order of a file whose first bytes are UTF-16, as written by Windows programs. It is
+// recognised by its byte order mark or, without one, because every second byte of ASCII is zero.
 func utf16Of(head []byte) (order unicode.Endianness, ok bool) {
 	if len(head) < 4 {
 		return order, false

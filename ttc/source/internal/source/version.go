@@ -15,7 +15,7 @@ type Version struct {
 	Newest  string // the newest version whose files were tested; empty if none was
 }
 
-// Bounds on an input's versions: how many are counted, and how many characters of one are shown.
+// Bounds on an input's versions: how many are counted, and how many characters of each are shown.
 const (
 	maxVersions   = 50
 	maxVersionLen = 60

@@ -9,7 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Walk iterates over the files of a source. File sources embed it and add how to make an example from an entry.
+// Walk iterates over the files of a source. File sources embed it and add the code that builds an example from an
+// entry.
 type Walk struct {
 	Tally  Tally
 	Reader *json.Reader // for the open file
@@ -26,12 +27,12 @@ type Walk struct {
 	err      error
 	part     *Part
 	whole    string // why the file can't be read in parts
-	noted    *noted // a scan's knowledge of the input; nil without a scan
+	noted    *noted // a scan's findings about the input; nil without a scan
 }
 
 // Init sets the files to walk and how to read them. begin is called at the start of each file; entry reads the next
-// entry of the file: it returns nil for one that was dropped, and io.EOF at the end of the file. maxEmpty is the number
-// of consecutive empty entries at which reading ends with an error.
+// entry in the file: it returns nil for an entry that was dropped, and io.EOF at the end of the file. maxEmpty is the
+// number of consecutive empty entries at which reading ends with an error.
 func (w *Walk) Init(
 	paths []string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),
@@ -53,7 +54,7 @@ func (w *Walk) Begin(offset, lines int64) {
 }
 
 // Far returns an error that ends a scan's reading of a block if no entry begins between the block and an offset that is
-// far after it. Otherwise every earlier block would be read up to there.
+// far after it. Otherwise, every earlier block would be read up to that offset.
 func (w *Walk) Far(offset int64) error {
 	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
 		return errFar

@@ -27,10 +27,10 @@ type within struct {
 	err   error
 }
 
-// textScan tracks whether a byte of JSON is inside a text.
+// textScan tracks whether a byte of JSON is inside a string.
 type textScan struct{ inside, escaped bool }
 
-// outside consumes the next byte, and reports whether it is outside all texts.
+// outside consumes the next byte, and reports whether it is outside all strings.
 func (s *textScan) outside(b byte) bool {
 	switch {
 	case !s.inside:

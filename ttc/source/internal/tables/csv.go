@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// maxRecord is the size of the largest row of a CSV file, in bytes: a quote that is never closed turns the rest of a
-// file into one row.
+// maxRecord is the maximum size of a CSV row, in bytes: a quote that is never closed turns the rest of a file into one
+// row.
 const maxRecord = 32 << 20
 
 // IsCSV reports whether a file is CSV, with any separator, judging by its name and first bytes.
@@ -56,7 +56,7 @@ type csvReader struct {
 	rows  *csv.Reader
 	names [][]byte // keys as JSON, with their colon
 	n     int      // records read
-	buf   []byte   // lines made but not yet read
+	buf   []byte   // lines generated but not yet read
 	line  []byte   // memory of buf
 	err   error
 }
@@ -123,7 +123,7 @@ func (r *csvReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next makes the line of the next record.
+// next generates the line for the next record.
 func (r *csvReader) next() error {
 	r.in.left = maxRecord
 	record, err := r.rows.Read()

@@ -22,7 +22,7 @@ import (
 // IsParquet reports whether a file is Parquet, judging by its first bytes.
 func IsParquet(head []byte) bool { return bytes.HasPrefix(head, []byte("PAR1")) }
 
-// Parquet reads a Parquet file as JSON lines. In texts that are not UTF-8 the invalid bytes are replaced.
+// Parquet reads a Parquet file as JSON lines. In strings that are not UTF-8, the invalid bytes are replaced.
 func Parquet(in io.ReaderAt, size int64) (io.ReadCloser, error) {
 	rows, err := table.Open(in, size)
 	if err != nil {
@@ -98,7 +98,7 @@ func appendValue(dst []byte, n parquet.Node, v any) []byte {
 
 func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].Repeated() }
 
-// appendGroup appends an object, with its keys in schema order. Nulls are omitted: a table gives all objects of a
+// appendGroup appends an object, with its keys in schema order. Nulls are omitted: a table gives all objects in a
 // column the same keys.
 func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
 	dst = append(dst, '{')
@@ -171,13 +171,13 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	}
 	n := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
-	if !bytes.ContainsAny(dst[n:], ".e") { // it stays a float
+	if !bytes.ContainsAny(dst[n:], ".e") { // it remains a float
 		dst = append(dst, ".0"...)
 	}
 	return dst
 }
 
-// isJSON reports whether a column is declared to hold JSON, as datasets writes objects of different keys.
+// isJSON reports whether a column is declared to hold JSON, as datasets does for objects with different keys.
 func isJSON(n parquet.Node) bool {
 	if !n.Leaf() || n.Type().LogicalType() == nil {
 		return false
@@ -190,8 +190,8 @@ func hasJSON(n parquet.Node) bool {
 	return isJSON(n) || !n.Leaf() && slices.ContainsFunc(n.Fields(), func(f parquet.Field) bool { return hasJSON(f) })
 }
 
-// undecoded is a schema whose columns of JSON are texts: the library would decode them, and lose the order of keys and
-// the digits of large numbers.
+// undecoded is a schema whose JSON columns are strings: the library would decode them, losing the order of keys and the
+// digits of large numbers.
 type undecoded struct{ parquet.Node }
 
 func (u undecoded) Type() parquet.Type {
@@ -217,7 +217,7 @@ type field struct {
 func (f field) Name() string                           { return f.of.Name() }
 func (f field) Value(base reflect.Value) reflect.Value { return f.of.Value(base) }
 
-// jsonOf returns the value of a column of JSON.
+// jsonOf returns a value from a JSON column.
 func jsonOf(n parquet.Node, v any) ([]byte, bool) {
 	text, is := v.(string)
 	if !is || !isJSON(n) {

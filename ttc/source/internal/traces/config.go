@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Factory returns the factory of this source, which a configuration selects by its type.
+// Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: "traces", Doc: "agent runs in the OpenAI chat format, as JSON lines or one array", File: fileName,

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 )
 
-// foreign reads messages of frameworks that don't write them in the chat API's form: items of the Responses API, as the
-// OpenAI Agents SDK keeps them, and pydantic-ai's requests and responses. It reports false for others.
+// foreign reads messages from frameworks that don't write them in the chat API's form: Responses API items, as the
+// OpenAI Agents SDK keeps them, and pydantic-ai's requests and responses. It returns false for other messages.
 func foreign(list json.Raw) ([]chat.Message, bool) {
 	for m := range list.Elements() {
 		content, _ := m.Get("content")
@@ -24,7 +24,7 @@ func foreign(list json.Raw) ([]chat.Message, bool) {
 	return nil, false
 }
 
-// isItem reports whether an element is an item of the Responses API other than a message.
+// isItem reports whether an element is a Responses API item other than a message.
 func isItem(m json.Raw) bool {
 	_, role := m.Get("role")
 	typ, _ := m.Get("type")
@@ -32,7 +32,7 @@ func isItem(m json.Raw) bool {
 	return !role && (name == "reasoning" || exchange.IsCall(name) || exchange.IsResult(name))
 }
 
-// isItemContent reports whether a content is that of a message of the Responses API.
+// isItemContent reports whether content belongs to a Responses API message.
 func isItemContent(content json.Raw) bool {
 	for p := range content.Elements() {
 		typ, _ := p.Get("type")
@@ -53,7 +53,7 @@ func itemMessages(list json.Raw) (out []chat.Message) {
 	return out
 }
 
-// isPydantic reports whether an element is a request or a response of pydantic-ai.
+// isPydantic reports whether an element is a pydantic-ai request or response.
 func isPydantic(m json.Raw) bool {
 	kind, _ := m.Get("kind")
 	parts, _ := m.Get("parts")
@@ -107,7 +107,7 @@ func pydanticPart(p json.Raw, answer *chat.Message) (chat.Message, bool) {
 	return chat.Message{}, false
 }
 
-// pydanticText returns content as text: a text, several of them, or a value.
+// pydanticText converts content to text: a string, several strings, or a value.
 func pydanticText(content json.Raw) string {
 	if text, ok := content.Text(); ok {
 		return text

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// graph makes a chain from the messages, including their data besides the text.
+// graph builds a chain from the messages, including their data besides the text.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	if texts(raw) {
 		raw = alternating(raw)
@@ -29,8 +29,8 @@ func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	return s.chain(messages, ex)
 }
 
-// parseMessages reads messages, including ShareGPT's, and also the JSON text of a list of them. Content that is all
-// text becomes a text.
+// parseMessages reads messages, including ShareGPT's, or the JSON text of a list of messages. Content that is all text
+// becomes a single text.
 func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
@@ -80,8 +80,8 @@ func (s *Source) renamed(list json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// renameMembers appends an object with other names for some of its members, which replace the members that had those
-// names before.
+// renameMembers appends an object with other names for some of its members, replacing any members that already have
+// those names.
 func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 	if o.Kind() != json.Object {
 		return append(out, o...)
@@ -141,7 +141,7 @@ func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 	return out, nil
 }
 
-// demonstration makes a conversation from the prompt of the current entry and its answer.
+// demonstration builds a conversation from the current entry's prompt and its answer.
 func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error {
 	messages, err := passage(prompt, "user")
 	if err != nil {
@@ -164,8 +164,7 @@ func (s *Source) demonstration(prompt, response json.Raw, ex *ttc.Example) error
 	return s.chain(slices.Concat(s.earlier(s.field(s.cfg.HistoryKey)), messages, answer), ex)
 }
 
-// complete adds to a prompt the parts that its entry has next to it: a text to put below it, earlier turns, a system
-// message.
+// complete adds to a prompt the parts that its entry holds next to it: text to append, earlier turns, a system message.
 func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 	more, earlier := s.context(first(entry, s.cfg.ContextKey)), s.earlier(first(entry, s.cfg.HistoryKey))
 	switch {
@@ -188,7 +187,7 @@ func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 	return p.Under(s.system)
 }
 
-// context returns the text to put below an entry's prompt. Anything else there is reported as unread.
+// context returns the text to append to an entry's prompt. Anything else under its key is reported as unread.
 func (s *Source) context(v json.Raw) string {
 	text, ok := v.Text()
 	if !ok && v != nil {
@@ -197,8 +196,8 @@ func (s *Source) context(v json.Raw) string {
 	return text
 }
 
-// systemOf returns the text of the system message next to an entry's conversation or prompt. Anything else there is
-// reported as unread.
+// systemOf returns the text of the system message next to an entry's conversation or prompt. Anything else under its
+// key is reported as unread.
 func (s *Source) systemOf(v json.Raw) string {
 	text := systemText(v)
 	if text == "" && v != nil && v.Kind() != json.String {
@@ -283,7 +282,7 @@ func passage(raw json.Raw, role string) ([]chat.Message, error) {
 	return nil, fmt.Errorf("expected text or messages, got %s", raw.Kind())
 }
 
-// chain makes the graph, beginning with the entry's own system message if the messages have none.
+// chain builds the graph, beginning with the entry's own system message if the messages lack one.
 func (s *Source) chain(messages []chat.Message, ex *ttc.Example) error {
 	if s.system != "" && messages[0].Role != "system" {
 		messages = slices.Insert(messages, 0, chat.Message{Role: "system", Form: chat.Text, Text: s.system})
@@ -371,7 +370,7 @@ func (r *extraReader) take(x chat.Member) bool {
 			r.leave(x.Key)
 			return false
 		}
-	case "tool_error": // the kind of an error, null where there was none
+	case "tool_error": // the kind of an error; null if no error occurred
 		tellError(n, x.Value)
 	case "error_meta":
 		r.meta = x.Value
@@ -394,7 +393,7 @@ func (r *extraReader) take(x chat.Member) bool {
 	return true
 }
 
-// weight reads a message's weight: 0 means that it wasn't sampled, and a weight other than 0 and 1 is reported as
+// weight reads a message's weight: 0 means that it wasn't sampled, and a weight other than 0 or 1 is reported as
 // unread.
 func (r *extraReader) weight(raw json.Raw) {
 	v, ok := raw.Float64()
@@ -407,8 +406,8 @@ func (r *extraReader) weight(raw json.Raw) {
 	}
 }
 
-// tellError reads tool_error: the kind of an error, at a message of any role. An empty kind counts; null and false
-// don't; in an object the kind is a member, and the whole object belongs to the error.
+// tellError reads tool_error: the kind of an error, on a message with any role. An empty kind counts; null and false
+// don't; in an object, the kind is a member, and the whole object belongs to the error.
 func tellError(n *ttc.Node, v json.Raw) {
 	b, isBool := v.Bool()
 	if v.Kind() == json.Null || isBool && !b {
@@ -527,13 +526,13 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 	return out, nil
 }
 
-// Keys of the token ids of an entry's answers, and of their log-probs, next to its messages.
+// Keys, next to an entry's messages, of its answers' token ids and log-probs.
 var (
 	idsBeside      = []string{"completion_token_ids", "response_token_ids", "output_token_ids", "completion_ids"}
 	logProbsBeside = []string{"completion_logprobs", "response_logprobs", "output_logprobs", "logprobs"}
 )
 
-// idsBeside assigns to the answers without token ids the ids and log-probs found next to the messages: a list for each
+// idsBeside assigns the ids and log-probs found next to the messages to the answers without token ids: a list for each
 // answer, or one for a single answer. Lists that don't match are reported as unread.
 func (s *Source) idsBeside(nodes []ttc.Node) error {
 	lists, given := listsOf(s.field(idsBeside...)), listsOf(s.field(logProbsBeside...))
@@ -585,7 +584,8 @@ func shorten(raw json.Raw) string {
 	return string(raw)
 }
 
-// reward reads a score: nil (a missing score or null), an empty text and NaN (how pandas writes a gap) mean none.
+// reward reads a score: nil (a missing score or null), an empty string and NaN (how pandas writes a gap) mean that none
+// was given.
 func reward(raw json.Raw) (*float64, error) {
 	if raw == nil {
 		return nil, nil
@@ -605,7 +605,7 @@ func reward(raw json.Raw) (*float64, error) {
 }
 
 // sampling reads how a rollout was sampled. A missing temperature or top_p is 1; if either is invalid, sampling returns
-// nil, because a guessed temperature gives wrong log-probs.
+// nil, because a guessed temperature would produce wrong log-probs.
 func sampling(raw json.Raw) *ttc.Sampling {
 	if raw.Kind() != json.Object {
 		return nil
@@ -671,8 +671,7 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	return topK, nil
 }
 
-// toolsOf reads the tool definitions of an entry. Entries that follow each other mostly have the same ones, which are
-// read once.
+// toolsOf reads an entry's tool definitions. Consecutive entries mostly have the same definitions, which are read once.
 func (s *Source) toolsOf(raw json.Raw) (tools []chat.Tool, err error) {
 	if !bytes.Equal(raw, s.lastTools.raw) {
 		if tools, err = parseTools(raw); err != nil {
@@ -731,8 +730,8 @@ func fidelity(nodes []ttc.Node) ttc.Fidelity {
 	return f
 }
 
-// isReason reports whether the text in place of a reward says why it is missing: it is under a name that Harbor uses
-// for both.
+// isReason reports whether the text in place of a reward explains why the reward is missing: it is under a key that
+// Harbor uses for both.
 func (s *Source) isReason(raw json.Raw) bool {
 	_, isNumber := source.Number(raw)
 	return s.cfg.RewardKey == "result" && raw.Kind() == json.String && !isNumber && !raw.Is("")

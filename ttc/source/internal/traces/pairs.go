@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// addPairs reads the ready-made pairs and the replays that an entry lists, and an entry that is one itself. A pair
+// addPairs reads the ready-made pairs and the replays that an entry lists, or the entry itself if it is one. A pair
 // becomes a turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed like any other
 // pair.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
@@ -120,7 +120,7 @@ func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, 
 	return p, reason, err
 }
 
-// sides returns the keys of the better and of the worse side of a pair.
+// sides returns the keys of a pair's better and worse sides.
 func (s *Source) sides(raw json.Raw) (better, worse string, err error) {
 	if s.cfg.ChoiceKey == "" || s.field(s.cfg.FirstKey) == nil {
 		return s.cfg.ChosenKey, s.cfg.RejectedKey, nil
@@ -138,7 +138,7 @@ func (s *Source) sides(raw json.Raw) (better, worse string, err error) {
 		s.cfg.ChoiceKey, shorten(label), s.cfg.FirstKey, s.cfg.SecondKey)
 }
 
-// pairPrompt returns the messages of a pair next to its sides, if they end before an answer.
+// pairPrompt returns the messages next to a pair's sides, if they end before an answer.
 func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	list, _ := source.At(raw, s.cfg.MessagesKey)
 	messages, err := parseMessages(s.fromTranscript(list))
@@ -170,7 +170,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	return "", nil
 }
 
-// first returns the value of the first of the keys that has one; a key that isn't set has none.
+// first returns the value under the first of the keys that has one. Keys that aren't set are skipped.
 func first(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
 		if v, ok := source.At(raw, key); ok && key != "" && v.Kind() != json.Null {
@@ -180,7 +180,7 @@ func first(raw json.Raw, keys ...string) json.Raw {
 	return nil
 }
 
-// addReplay adds the answers of several models to one state as a turn of as many candidates.
+// addReplay adds several models' answers to one state as a turn with that many candidates.
 func (s *Source) addReplay(raw json.Raw, ex *ttc.Example, turn string) {
 	list := first(raw, s.cfg.AnswersKey)
 	var p pair

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
 )
 
-// Other names for the keys of traces, demonstrations and ready-made pairs.
+// Alternative names for the keys of traces, demonstrations and ready-made pairs.
 var (
 	messagesKey = source.Key{
 		Setting: "messages_key", Default: "messages", Means: "the conversation", Is: isConversation,
@@ -83,7 +83,7 @@ var (
 // isConversation accepts lists, or their JSON text.
 func isConversation(c *source.Column) bool { return c.List() }
 
-// isPassage accepts texts, messages, and a message.
+// isPassage accepts strings, lists of messages, and single messages.
 func isPassage(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array]+c.Kinds[json.Object] == c.Present
 }
@@ -92,7 +92,7 @@ func isPassage(c *source.Column) bool {
 var own = []string{"traj", "turns", "dpo_pairs", "replays"}
 
 // recognize identifies conversations by their messages, pairs by their two sides, and demonstrations by a prompt and an
-// answer without a score: with one they are candidates.
+// answer without a score: entries with a score are candidates.
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	if shape := published.ConversationsOf(h); shape != nil {
@@ -172,7 +172,7 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 	}
 }
 
-// unanswered explains what to do about conversations in which the assistant never speaks but a speaker of an unknown
+// unanswered explains what to do about conversations in which the assistant never speaks but a speaker with an unknown
 // name does; it returns "" for others.
 func unanswered(h *source.Head, key string) string {
 	stranger, by := "", ""
@@ -197,13 +197,13 @@ func unanswered(h *source.Head, key string) string {
 		"the assistant's: jq -c '(.. | .%s? | select(. == %q)) |= \"assistant\"' %s > rows.jsonl", key, stranger, by, stranger, h.Path)
 }
 
-// isOneConversation reports whether a file is one JSON list, whose entries are the messages of a conversation.
+// isOneConversation reports whether a file is a single JSON list whose entries are the messages in a conversation.
 func isOneConversation(h *source.Head) bool {
 	begin := bytes.TrimLeft(h.Bytes, "\xEF\xBB\xBF \t\r\n")
 	return h.Whole && len(h.Given) == 0 && bytes.HasPrefix(begin, []byte("[")) && areOfOne(h.Entries)
 }
 
-// asks reports whether a message is by someone other than the assistant, a tool and the system.
+// asks reports whether any of the messages has a role other than assistant, tool or system.
 func asks(messages []json.Raw) bool {
 	return slices.ContainsFunc(messages, func(m json.Raw) bool {
 		role, _ := m.Get("role")
@@ -211,7 +211,8 @@ func asks(messages []json.Raw) bool {
 	})
 }
 
-// recognizeChoice reads entries with two answers and a label that says which of them is better, as the user named them.
+// recognizeChoice reads entries with two answers and a label that says which of them is better, under the keys that the
+// user specified.
 func recognizeChoice(h *source.Head) (r source.Reading) {
 	first, second, choice := h.Given["first_key"], h.Given["second_key"], h.Given["choice_key"]
 	if first == "" || second == "" {
@@ -250,7 +251,7 @@ func takePairs(r *source.Reading, h *source.Head, chosen, rejected source.Choice
 	splitTranscripts(r, h, chosen, rejected, prompt)
 }
 
-// splitTranscripts makes the source split transcripts if one of the columns holds nothing else.
+// splitTranscripts makes the source split transcripts if one of the columns holds only transcripts.
 func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choice) {
 	for _, c := range columns {
 		if c.Column != nil && c.Text() && h.Texts(c.Key, transcript.Is) {
@@ -285,7 +286,7 @@ func speaks(h *source.Head, key string) bool {
 	return false
 }
 
-// isSpoken reports whether a list begins with a message, or consists of texts said alternately.
+// isSpoken reports whether a list begins with a message, or consists of strings said in turn.
 func isSpoken(list json.Raw) bool {
 	for m := range list.Elements() {
 		return m.Kind() == json.Object && (speaker(m) != "" || isItem(m) || isPydantic(m)) || texts(list)
@@ -305,7 +306,7 @@ func hasKey(list json.Raw, key string) bool {
 // speakers are the keys that name the speaker of a message, in the order in which they are looked for.
 var speakers = []string{"role", "from", "speaker", "sender", "who"}
 
-// speaker returns the key that names the speaker of a message; it is empty if there is none.
+// speaker returns the key that names the speaker of a message. It is empty if no such key is present.
 func speaker(m json.Raw) string {
 	for _, key := range speakers {
 		if _, ok := m.Get(key); ok {
@@ -315,7 +316,7 @@ func speaker(m json.Raw) string {
 	return ""
 }
 
-// texts reports whether a list has two texts or more and nothing else.
+// texts reports whether a list consists of two or more strings.
 func texts(list json.Raw) bool {
 	n := 0
 	for m := range list.Elements() {
@@ -326,7 +327,7 @@ func texts(list json.Raw) bool {
 	return n > 1
 }
 
-// inTurn reports whether any of the conversations is a list of texts.
+// inTurn reports whether any of the conversations is a list of strings.
 func inTurn(h *source.Head, key string) bool {
 	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
 		v, _ := source.At(e, key)
@@ -353,7 +354,7 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 	return true
 }
 
-// recognizeDemonstrations recognises entries that are a prompt and an answer, or a single text containing a
+// recognizeDemonstrations recognises entries that consist of a prompt and an answer, or of a single text containing a
 // conversation.
 func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
@@ -377,7 +378,8 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	return r
 }
 
-// isMessage reports whether the objects under a key, if there are any, are messages or have some, judging by the first.
+// isMessage reports whether the objects found under a key are messages or contain some, judging by the first. It
+// returns true if it finds no objects.
 func isMessage(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
 		v, _ := source.At(e, key)
@@ -392,8 +394,8 @@ func isMessage(h *source.Head, key string) bool {
 	return true
 }
 
-// instruction finds the prompt and the text put below it: instruction and input, if there are columns of these names.
-// answers are the columns of the answers.
+// instruction finds the prompt and the text appended to it: instruction and input, if columns with these names exist.
+// answers are the answer columns.
 func instruction(cols source.Columns, answers ...string) (prompt, context source.Choice) {
 	prompt = cols.Find(promptKey, answers...)
 	context = cols.Find(contextKey, append(answers, keyOf(prompt))...)
@@ -405,7 +407,7 @@ func instruction(cols source.Columns, answers ...string) (prompt, context source
 	return prompt, context
 }
 
-// takePrompt records the columns of the prompt, the text put below it, and the system message next to it.
+// takePrompt records the columns of the prompt, the text appended to it, and the system message next to it.
 func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Guessed || context.Given { // a column called prompt is complete
@@ -421,7 +423,7 @@ func keyOf(c source.Choice) string {
 	return c.Key
 }
 
-// recognizeTexts recognises entries that are a single text containing a conversation.
+// recognizeTexts recognises entries that consist of a single text containing a conversation.
 func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
 	if !text.Text() || !h.Texts(text.Key, transcript.Is) {
 		return r
@@ -433,7 +435,7 @@ func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
 	return r
 }
 
-// roles maps names of roles that the chat API doesn't have, as found in ShareGPT and other files.
+// roles maps role names that the chat API doesn't have, as found in ShareGPT and other files.
 var roles = map[string]string{
 	"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant",
 	"ai": "assistant", "bot": "assistant", "model": "assistant", "function_call": "assistant", "tool_call": "assistant",
@@ -442,7 +444,7 @@ var roles = map[string]string{
 	"customer": "user", "client": "user", "visitor": "user", "agent": "assistant", "support": "assistant",
 }
 
-// standard are the roles of the chat API, which some write in capitals.
+// standard lists the roles of the chat API, which some files write in capitals.
 var standard = []string{"system", "developer", "user", "assistant", "tool", "function"}
 
 // asMessages converts ShareGPT's {"from", "value"} and similar entries to messages. Other entries are unchanged.
@@ -466,8 +468,8 @@ func asMessages(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// areStandard reports whether all messages are in the chat API's own form, so that asMessage would change nothing.
-// Nearly all are, and one pass over each confirms it.
+// areStandard reports whether all messages are in the chat API's own form, so that asMessage wouldn't change anything.
+// Nearly all are, and a single pass over each confirms it.
 func areStandard(messages json.Raw) bool {
 	for m := range messages.Elements() {
 		var role, content json.Raw
@@ -490,7 +492,7 @@ func areStandard(messages json.Raw) bool {
 	return true
 }
 
-// alternating makes messages from texts said alternately by the user and the assistant.
+// alternating converts strings said in turn by the user and the assistant to messages.
 func alternating(raw json.Raw) json.Raw {
 	out := []byte{'['}
 	roles, n := [2]string{"user", "assistant"}, 0
@@ -505,7 +507,7 @@ func alternating(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// said are the keys of a message's text where its speaker is not under role.
+// said lists the keys of a message's text if its speaker is not under role.
 var said = []string{"value", "text", "content", "message", "utterance", "said"}
 
 // asMessage converts an entry to a message. It returns nil if nothing needs changing.
@@ -585,7 +587,7 @@ func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.
 	return append(out, '}')
 }
 
-// isUntyped reports whether a content consists of Amazon's parts, {"text": ...} without a type.
+// isUntyped reports whether content consists of Amazon's parts, {"text": ...} without a type.
 func isUntyped(content json.Raw) bool {
 	n := 0
 	for p := range content.Elements() {

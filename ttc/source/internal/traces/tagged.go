@@ -21,8 +21,8 @@ func taggedCalls(role, text string) (said string, calls []byte) {
 	return said, []byte("[" + strings.Join(inner, ",") + "]")
 }
 
-// taggedResults reads a text that consists of results between Hermes' tags. It returns a message for each, separated by
-// commas.
+// taggedResults reads a text that consists of results between Hermes' tags. It returns one message per result,
+// separated by commas.
 func taggedResults(role, text string) (out []byte) {
 	said, results := between(text, "tool_response")
 	if role != "tool" || said != "" {
@@ -37,8 +37,8 @@ func taggedResults(role, text string) (out []byte) {
 	return out
 }
 
-// between returns the text before the first tag, and the texts enclosed in tags. It returns none of them if a tag is
-// unclosed or followed by other text.
+// between returns the text before the first tag, and the texts enclosed in tags. It returns the whole text and no
+// enclosed ones if a tag is unclosed or followed by other text.
 func between(text, tag string) (before string, inner []string) {
 	parts := strings.Split(text, "<"+tag+">")
 	for _, part := range parts[1:] {

@@ -31,7 +31,7 @@ type Source struct {
 	candidates *candidates.Reader
 	fields     map[string]json.Raw // of the current entry
 	keys       source.Keeper       // the names of fields
-	unread     []string            // keys of the current entry that mean something but are not read
+	unread     []string            // keys of the current entry that have a meaning but are not read
 	lastTools  struct {            // the definitions read last
 		raw    json.Raw
 		parsed []chat.Tool
@@ -109,7 +109,7 @@ func (s *Source) begin(f *source.File) *json.Reader {
 	return json.NewReader(f, json.Auto, json.Limits{Size: s.cfg.MaxExample, Objects: s.cfg.MaxObjects})
 }
 
-// entry reads the next entry of the file. It returns nil for one that was dropped.
+// entry reads the next entry in the file. It returns nil for an entry that was dropped.
 func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	raw, offset, err := s.Reader.Next()
 	var tooLarge *json.SizeError
@@ -217,8 +217,8 @@ func (s *Source) addCandidates(ex *ttc.Example) {
 	}
 }
 
-// meaningful are keys of an entry that mean something but are not read under these names; telling are the keys of a
-// message.
+// meaningful lists keys of an entry that have a meaning but are not read under these names; telling lists such keys of
+// a message.
 var (
 	meaningful = []string{
 		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "preferences",
@@ -230,7 +230,7 @@ var (
 	telling = []string{"reward", "score", "advantage", "mask", "loss_mask", "train", "hint", "weight"}
 )
 
-// unreadOf records the keys of an entry that mean something but are not read.
+// unreadOf records the keys of an entry that have a meaning but are not read.
 func (s *Source) unreadOf() {
 	cfg := &s.cfg
 	read := []string{
@@ -254,7 +254,7 @@ func (s *Source) unreadOf() {
 	}
 }
 
-// index finds the values of an entry by their keys, so that they are looked for once. The last of duplicates wins.
+// index stores an entry's values by key, so that the entry is searched only once. The last of several duplicates wins.
 func (s *Source) index(entry json.Raw) {
 	if s.fields == nil {
 		s.fields = map[string]json.Raw{}
@@ -265,8 +265,8 @@ func (s *Source) index(entry json.Raw) {
 	}
 }
 
-// field returns the value of the first of the keys that has one in the entry; a key that isn't set has none. A key may
-// be a path, as source.At follows it.
+// field returns the value under the first of the keys that has one in the entry. Keys that aren't set are skipped. A
+// key may be a path, as in source.At.
 func (s *Source) field(keys ...string) json.Raw {
 	for _, key := range keys {
 		v := s.fields[key]
@@ -280,7 +280,7 @@ func (s *Source) field(keys ...string) json.Raw {
 	return nil
 }
 
-// read fills an example from its entry. The error says why it can't.
+// read fills an example from its entry. The error explains why it can't.
 func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	cfg := &s.cfg
 	s.index(raw)
@@ -341,7 +341,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	return fmt.Errorf("missing %s; the keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
 }
 
-// fromTranscript returns the messages that a text contains, if texts are transcripts.
+// fromTranscript returns the messages that a string contains, if strings are transcripts.
 func (s *Source) fromTranscript(raw json.Raw) json.Raw {
 	text, ok := raw.Text()
 	if !ok || s.cfg.Transcripts != "split" {
@@ -362,8 +362,8 @@ func (s *Source) fromTranscript(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// systemText returns the text of a system message that is given separately from the conversation: a text, or Google's
-// parts of one.
+// systemText returns the text of a system message that is given separately from the conversation, as a string or as
+// Google's parts.
 func systemText(raw json.Raw) string {
 	if parts, ok := raw.Get("parts"); ok {
 		text, _ := chat.TextOfParts(textParts(parts))

@@ -32,8 +32,8 @@ var styles = []struct {
 // Is reports whether a text is a transcript: it begins with a speaker's name, and an assistant speaks in it.
 func Is(text string) bool { return Split(text) != nil }
 
-// Split returns the messages of a transcript; nil if the text is not one. A name at the end with nothing after it, as
-// in prompts, is not a message.
+// Split returns the messages in a transcript. It returns nil if the text is not one. A name at the end with nothing
+// after it, as in prompts, is not a message.
 func Split(text string) []chat.Message {
 	text = strings.TrimSpace(text)
 	for _, style := range styles {

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader makes sessions from rollouts.
+// reader builds sessions from rollouts.
 type reader struct {
 	tally  *source.Tally
 	limits session.Limits
@@ -30,7 +30,7 @@ func keyOf(entry json.Raw) (string, bool) {
 	return "", isRollout(entry)
 }
 
-// sessions makes the sessions of the lines with one id.
+// sessions builds the sessions from the lines with one id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	r.out, r.limits = nil, g.Limits
 	for i, part := range g.Parts {
@@ -39,7 +39,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	return r.out
 }
 
-// rollouts makes sessions from the rollouts of a line, the i-th with its id.
+// rollouts builds sessions from the rollouts in a line, the i-th with its id.
 func (r *reader) rollouts(part session.Kept, i int) {
 	raw := json.Raw(part.JSON)
 	if traces, ok := raw.Get("traces"); ok {

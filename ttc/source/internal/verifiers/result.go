@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// errorf formats the fault of a rollout.
+// errorf formats an error in a rollout.
 func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
 
 // result reads a result from version 0: the turns if they were kept, otherwise prompt and completion as one
@@ -69,7 +69,7 @@ func (r *reader) turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part se
 	return r.chain(s, prompt, completion, calls.Call{Time: 1, Tools: defs, File: part.Path, Offset: part.Offset})
 }
 
-// chain adds a call for each assistant message of a completion.
+// chain adds a call for each assistant message in a completion.
 func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Call) error {
 	if c.Tools == nil {
 		c.Gaps |= ttc.NoTools
@@ -94,7 +94,7 @@ func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Ca
 	return nil
 }
 
-// message reads a message of either version. In results from version 0 calls are given as JSON text.
+// message reads a message of either version. In results from version 0, calls are given as JSON text.
 func message(raw json.Raw) (chat.Message, error) {
 	if raw.Kind() != json.Object {
 		return chat.Message{}, fmt.Errorf("expected a message object, got %s", raw.Kind())

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// newest is the latest version of traces that has been tested.
+// newest is the latest tested version of traces.
 const newest = "1"
 
 // trace reads a trace from version 1: a graph of nodes.
@@ -66,7 +66,7 @@ func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, par
 	})
 }
 
-// unusable returns the reason why nothing in a trace is trained on, if there is one.
+// unusable returns the reason nothing in a trace is trained on, if any.
 func unusable(raw json.Raw) (ledger.Reason, string) {
 	agent, _ := raw.Get("agent")
 	if v, ok := agent.Get("trainable"); ok {
@@ -246,7 +246,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 
 func finish(call json.Raw) string { return session.Text(call, "finish_reason") }
 
-// addCalls makes a call from each sampled node.
+// addCalls adds a call for each sampled node.
 func (t *tree) addCalls() {
 	for _, i := range t.sampled {
 		if t.s.TooLarge() {

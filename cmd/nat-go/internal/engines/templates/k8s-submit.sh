@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes run {{ id }}: a Job for each stage of its {{ shards }} shards, and for each merge. After a failure, run this
-# script again: finished work is kept, and the pods of finished shards end at once.
+# Carries out run {{ id }}: a Job for each stage of its {{ shards }} shards, and for each merge. After a failure, rerun
+# this script: finished work is kept, and the pods of finished shards end at once.
 set -eu
 cd "$(dirname "$0")"
 
-# finish STEP starts the Job of a step, again if it failed before, and waits until it ends.
+# finish STEP starts a step's Job, restarts it if it failed before, and waits until it ends.
 finish() {
 	job={{ name }}-$1
 	if kubectl wait --for=condition=failed --timeout=0 "job/$job" >/dev/null 2>&1; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes run {{ id }} on a Ray cluster: builds its shards, and merges them.
+"""Builds and merges the shards of run {{ id }} on a Ray cluster.
 
 Start it with python run.py, with RAY_ADDRESS set to join a cluster; or with ray job submit -- python run.py. All nodes
-must share the folders of the plan and the inputs. After a failure, start it again: finished work is kept.
+must share the folders that hold the plan and the inputs. After a failure, start it again: finished work is kept.
 """
 
 import subprocess
@@ -37,7 +37,7 @@ def natgo(*args):
 
 
 def build(stage):
-    """Builds a stage of all shards, and returns the errors of the shards that failed."""
+    """Builds one stage of every shard, and returns the failed shards' errors."""
     shards = {natgo.remote("run", PLAN, "--stage", stage, "--index", str(i)): i for i in range(SHARDS)}
     left, failed = list(shards), {}
     while left:

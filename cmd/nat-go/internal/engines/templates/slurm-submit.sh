@@ -1,6 +1,6 @@
 #!/bin/sh
-# Submits the unfinished part of run {{ id }}: an array for each stage of its {{ shards }} shards, and the merges.
-# After a failure, wait until squeue shows no job of the run, then run this script again: finished work is kept.
+# Submits the unfinished part of run {{ id }}: an array for each stage of its {{ shards }} shards, and the merges. After
+# a failure, wait until squeue doesn't show any of the run's jobs, then rerun this script: finished work is kept.
 set -eu
 scripts=$(cd "$(dirname "$0")" && pwd)
 cd {{ dir }}

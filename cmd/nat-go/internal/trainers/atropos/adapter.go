@@ -34,7 +34,7 @@ func Factory() trainers.Factory {
 	}
 }
 
-// New makes an adapter. It sends no request.
+// New makes an adapter. It doesn't send any requests.
 func New(conf *Config, env trainers.Env) (*Adapter, error) {
 	api, err := httpclient.New(httpclient.Options{
 		Base: conf.URL, Token: conf.Token.Reveal(), TLS: conf.TLS,
@@ -52,7 +52,7 @@ func (a *Adapter) Close() { a.api.Close() }
 // Address returns the run-api's address.
 func (a *Adapter) Address() string { return a.api.Place() }
 
-// Check checks that a run-api answers.
+// Check checks that a run-api responds.
 func (a *Adapter) Check(ctx context.Context) error {
 	_, err := a.fetchInfo(ctx)
 	return err
@@ -86,7 +86,8 @@ func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
 	return i, err
 }
 
-// Submit waits for the trainer, registers, and pushes the groups. With the same key it continues where it stopped.
+// Submit waits for the trainer, registers, and pushes the groups. If called again with the same key, it continues where
+// it stopped.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
 		if _, ok := trainers.AsError(err); ok {
@@ -99,8 +100,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		return fail(err)
 	}
 	if !l.Complete {
-		// Register even if a delivery continues: after a restart of the server, the number of an environment may belong
-		// to another one.
+		// Register even if a delivery continues, because after a server restart the number of an environment may belong
+		// to a different one.
 		if err := a.register(ctx, data, l); err != nil {
 			return fail(err)
 		}
@@ -120,7 +121,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	}}, nil
 }
 
-// formatCounts returns counts by reason as a text, sorted.
+// formatCounts formats counts by reason as a string, sorted.
 func formatCounts(m map[ledger.Reason]int) string {
 	var out []string
 	for r, n := range m {
@@ -146,8 +147,8 @@ func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
 	}
 }
 
-// groupSize returns the configured size or, if there is none, the most common size of the groups. Of equally common
-// sizes it returns the largest.
+// groupSize returns the configured size or, if it isn't set, the most common group size. If several sizes are equally
+// common, it returns the largest.
 func (a *Adapter) groupSize(data trainers.DataSet) (int, error) {
 	if a.conf.GroupSize > 0 {
 		return a.conf.GroupSize, nil
@@ -195,8 +196,8 @@ func (a *Adapter) waitForRoom(ctx context.Context) error {
 	return nil
 }
 
-// Status returns how much of the pushed data the trainer has fetched. The job is complete once the groups that are
-// still queued don't fill a batch.
+// Status returns how much of the pushed data the trainer has fetched. The job is complete once the groups still queued
+// don't fill a batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)
@@ -239,7 +240,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 	return st, nil
 }
 
-// Cancel removes the job's environments from the server. Groups that are queued stay there: the server can't remove
+// Cancel removes the job's environments from the server. Queued groups remain there, because the server can't remove
 // them.
 func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 	op := "disconnect from Atropos"

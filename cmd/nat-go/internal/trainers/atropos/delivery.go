@@ -29,10 +29,10 @@ type delivery struct {
 	GroupSize int                   `json:"group_size"`
 	MaxLen    int                   `json:"max_token_len"`
 	BatchSize int                   `json:"batch_size"`
-	Read      int                   `json:"read"`      // groups of the data set that have been processed
-	Sending   bool                  `json:"sending"`   // the group after them may be in transit
-	Sent      int                   `json:"sent"`      // groups the server has
-	Uncertain int                   `json:"uncertain"` // groups it may have
+	Read      int                   `json:"read"`      // number of groups in the data set that have been processed
+	Sending   bool                  `json:"sending"`   // the next group may be in transit
+	Sent      int                   `json:"sent"`      // groups received by the server
+	Uncertain int                   `json:"uncertain"` // groups that the server may have received
 	Skipped   map[ledger.Reason]int `json:"skipped"`
 	NoTeacher int                   `json:"no_teacher,omitempty"` // groups sent without their distillation columns
 	Complete  bool                  `json:"complete"`
@@ -71,8 +71,8 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.WriteFile)
 }
 
-// saveUnsynced is save without waiting for the disk: the record survives the end of the process, but perhaps not of the
-// machine, which is enough for a single group.
+// saveUnsynced is like save, but doesn't wait for the disk. The record survives the end of the process, but perhaps not
+// a crash of the machine, which is enough for a single group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.Note)
 }
@@ -158,7 +158,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.saveUnsynced(data, l)
 }
 
-// maxUncertain is the number of lost answers above which the delivery ends: the server may be gone.
+// maxUncertain is the number of lost answers above which the delivery ends, because the server may be gone.
 const maxUncertain = 10
 
 // request returns the request that pushes a group, compressed if that is configured and saves space.

@@ -29,14 +29,14 @@ type Group struct {
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
 	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token and rank; omitted if one sequence lacks them
 	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
-	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // settings of this group: teacher_top_k
+	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // settings for this group: teacher_top_k
 	EnvID             *int64         `json:"env_id,omitempty"`
 
-	// NoTeacher is the reason the group is sent without the distillation columns that it had, or should have had.
+	// NoTeacher is the reason why the group is sent without the distillation columns that it had, or should have had.
 	NoTeacher string `json:"-"`
 }
 
-// fault is the reason a group can't be sent.
+// fault is the reason why a group can't be sent.
 type fault struct {
 	reason ledger.Reason
 	detail string
@@ -46,7 +46,7 @@ func faultf(r ledger.Reason, format string, a ...any) *fault {
 	return &fault{r, fmt.Sprintf(format, a...)}
 }
 
-// check prepares a group for sending, or returns the reason that it can't be sent. It replaces log-probs of -inf, and
+// check prepares a group for sending, or returns the reason why it can't be sent. It replaces log-probs of -inf, and
 // removes invalid distillation columns.
 func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 	n := len(g.Tokens)

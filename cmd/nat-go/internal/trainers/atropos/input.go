@@ -19,10 +19,10 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// maxLine is the maximum length of a line of rows, and of the record of a delivery.
+// maxLine is the maximum length of a line of rows, and of a delivery's record.
 const maxLine = 256 << 20
 
-// each calls do with every group of a data set, in order, or with the reason that a group can't be made. It holds at
+// each calls do with every group in a data set, in order, or with the reason why a group can't be made. It holds at
 // most one batch or one group in memory at a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var batches map[string][]trainBatch
@@ -78,14 +78,14 @@ func eachRow(path string, do func(*Group, *fault) error) error {
 	return nil
 }
 
-// trainBatch is a batch of the training side. topK is the number of tokens that each row's group requests from its
+// trainBatch is a batch on the training side. topK is the number of tokens that each row's group requests from its
 // teacher; nil means the default.
 type trainBatch struct {
 	file string
 	topK []*int
 }
 
-// trainBatches lists the batches of the training side by channel.
+// trainBatches lists the batches on the training side, by channel.
 func trainBatches(dir string) (map[string][]trainBatch, error) {
 	batches := map[string][]trainBatch{}
 	err := layout.EachLine(filepath.Join(dir, layout.IndexName), func(l *layout.Line) error {
@@ -115,7 +115,7 @@ func trainBatches(dir string) (map[string][]trainBatch, error) {
 // batch is an open safetensors file.
 type batch struct {
 	*tensors.File
-	err error // of reading the tensors
+	err error // from reading the tensors
 }
 
 func readBatch(dir, file string, read func(*batch) error) error {
@@ -194,8 +194,8 @@ type row struct {
 // spooled locates a row in the spool.
 type spooled struct{ group, offset, size int64 }
 
-// eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere: they are
-// spooled to a file, and only an index of them stays in memory.
+// eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere. They are
+// therefore spooled to a file, and only an index is kept in memory.
 func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) error {
 	file, err := spool.New("")
 	if err != nil {
@@ -213,7 +213,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not requested, so nothing is missing
 				}
 				text, err := json.Marshal(r)
-				if err != nil { // a number that is not finite
+				if err != nil { // one of the numbers is not finite
 					text = nil
 				}
 				at, err := file.Append(text)
@@ -279,7 +279,7 @@ func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 	return g, f, nil
 }
 
-// eachRL calls do with every row of a batch of the rl channel, its index and its group.
+// eachRL calls do with every row in a batch in the rl channel, along with its index and its group.
 func (b *batch) eachRL(do func(i int, group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
 	ids, attention, trained := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols), b.ints(
@@ -313,7 +313,8 @@ func (b *batch) eachRL(do func(i int, group int64, r row) error) error {
 	return nil
 }
 
-// teacher reads the columns of collator.teacher.rollouts, k entries at each of n positions. k is 0 if they are missing.
+// teacher reads the columns written for collator.teacher.rollouts, with k entries at each of n positions. k is 0 if
+// they are missing.
 func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	info, ok := b.Lookup(layout.TeacherIDs)
 	if !ok || len(info.Shape) != 3 {
@@ -343,7 +344,7 @@ func present(ids []int64, logs []float64) (tokens []int64, logProbs []float64) {
 	return tokens, logProbs
 }
 
-// sequence returns the tokens, the mask and the log-probs of a row, without its padding.
+// sequence returns a row's tokens, mask and log-probs, without its padding.
 func sequence(ids, attention, trained []int64, logs []float64, row, cols int) (seq, mask []int64, logp []float64) {
 	for t := row * cols; t < (row+1)*cols && attention[t] != 0; t++ {
 		seq = append(seq, ids[t])
@@ -373,7 +374,7 @@ func (b *batch) eachSDPO(do func(*Group, *fault) error) error {
 		return nil
 	}
 	trained := make([]int64, rows*cols)
-	at := map[int64]int{} // pair by the position of the token it predicts
+	at := map[int64]int{} // pair by the position of the token that it predicts
 	for p := range pairs {
 		t := row[p]*int64(cols) + pos[p] + 1
 		if row[p] < 0 || row[p] >= int64(rows) || pos[p] < 0 || pos[p]+1 >= int64(cols) {

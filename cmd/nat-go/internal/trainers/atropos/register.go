@@ -54,8 +54,8 @@ type registered struct {
 	Name   string `json:"wandb_name"`
 }
 
-// registration sends the delivery's registration until the server accepts it, which it does once the trainer has asked
-// for its first batch.
+// registration sends the delivery's registration until the server accepts it, which it does once the trainer has
+// requested its first batch.
 func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, error) {
 	body, err := httpclient.JSON(map[string]any{
 		"max_token_length": l.MaxLen,
@@ -87,7 +87,7 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	}
 }
 
-// life identifies one run of the server by the trainer's registration, which a restart loses.
+// life identifies one run of the server by the trainer's registration, which is lost on a restart.
 type life struct {
 	Group   string `json:"wandb_group"`
 	Project string `json:"wandb_project"`
@@ -99,8 +99,8 @@ func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
 
-// fetchLife asks the server for its trainer's registration and step. It leaves the fields that the server doesn't
-// return empty.
+// fetchLife gets the trainer's registration and step from the server. Fields that the server doesn't return are left
+// empty.
 func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	var s serverStatus
 	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
@@ -139,8 +139,8 @@ func (a *Adapter) name(s string) string {
 	return s
 }
 
-// restarted returns the reason that a job's environments no longer exist on the server, or "". Their numbers may belong
-// to others by now.
+// restarted returns the reason why a job's environments no longer exist on the server, or "" if they do. Their numbers
+// may belong to others by now.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {
@@ -158,7 +158,7 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || id < 0 { // a negative number would address another environment
+		if err != nil || id < 0 { // a negative number would refer to another environment
 			return nil, trainers.Errorf(trainers.Local, op, "", "invalid env_id in the job reference")
 		}
 		ids = append(ids, id)

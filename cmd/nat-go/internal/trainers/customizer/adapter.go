@@ -35,7 +35,7 @@ func Factory() trainers.Factory {
 	}
 }
 
-// New makes an adapter. It sends no request.
+// New makes an adapter. It doesn't send any requests.
 func New(conf *Config, env trainers.Env) (*Adapter, error) {
 	a := &Adapter{conf: conf, env: env}
 	for _, h := range []struct {
@@ -67,13 +67,13 @@ func (a *Adapter) Close() {
 	a.hub.Close()
 }
 
-// Address identifies the service that keeps the jobs, and our namespace in it.
+// Address identifies the service that keeps the jobs, and our namespace there.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
-// Check creates the namespace in both stores, if the config asks for that. Otherwise it sends no request, since
-// Submit's first request would reveal the same problems. A service that refuses to create the namespace may already
-// have it, or may lack that interface: Check logs this, and Submit shows which. A rejected token or an unreachable host
-// is an error.
+// Check creates the namespace in both stores, if configured to. Otherwise it doesn't send a request, because Submit's
+// first request would reveal the same problems. If a service refuses to create the namespace, it may already exist, or
+// the service may lack that interface. Check logs the refusal, and Submit shows which is the case. A rejected token or
+// an unreachable host is an error.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
@@ -96,7 +96,7 @@ func (a *Adapter) Check(ctx context.Context) error {
 	return a.tolerate(err)
 }
 
-// tolerate accepts an answer that doesn't show whether the namespace exists.
+// tolerate accepts a response that doesn't show whether the namespace exists.
 func (a *Adapter) tolerate(err error) error {
 	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
@@ -106,8 +106,8 @@ func (a *Adapter) tolerate(err error) error {
 	return nil
 }
 
-// ensure creates something that may exist already. If the service refuses, ensure returns its error unless there is
-// something at place.
+// ensure creates something that may already exist. If the service refuses, ensure returns its error unless the object
+// exists at place.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -123,7 +123,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	return nil
 }
 
-// must returns b. It panics on an error: the values that it is used for can always be encoded.
+// must returns b. It panics on an error, because the values that it is used for can always be encoded.
 func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	if err != nil {
 		panic(err)
@@ -131,8 +131,8 @@ func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	return b
 }
 
-// Submit uploads the data set under the name for this submission and creates the job. Once the request for the job has
-// been sent, it waits for the answer even if ctx ends.
+// Submit uploads the data set under this submission's name and creates the job. Once the request for the job has been
+// sent, Submit waits for the response even if ctx ends.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	files, err := a.files(data)
 	if err != nil {
@@ -183,8 +183,8 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
-// job is the part of the service's description of a job that is used. Replies have nulls and missing fields where the
-// service's own types say "required", and config and dataset as text or object.
+// job is the part of the service's job description that is used. Responses contain nulls and lack fields where the
+// service's own types say "required", and contain config and dataset either as strings or as objects.
 type job struct {
 	ID           string                  `json:"id"`
 	Dataset      any                     `json:"dataset"`
@@ -196,8 +196,8 @@ type job struct {
 	}] `json:"warnings"`
 }
 
-// lenient is a value that a job can be followed without: one of an unexpected type counts as missing, and doesn't make
-// us lose track of a job.
+// lenient is a value that isn't needed to follow a job. A value of an unexpected type counts as missing, so that it
+// doesn't make us lose track of a job.
 type lenient[T any] struct{ Value T }
 
 // UnmarshalJSON never fails.
@@ -209,7 +209,7 @@ func (l *lenient[T]) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// runField is the custom field that identifies a submission's job if the name of its data set doesn't.
+// runField is the custom field that identifies a submission's job if its data set's name doesn't.
 const runField = "nat_go_submission"
 
 func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (trainers.JobRef, error) {
@@ -292,7 +292,8 @@ func (a *Adapter) ref(runID, dataset, key string, j job) trainers.JobRef {
 	return ref
 }
 
-// qualified returns a reference as "namespace/name". The service may send it so, or as an object with these fields.
+// qualified returns a reference as "namespace/name". The service may send it in that form, or as an object with these
+// fields.
 func qualified(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -321,8 +322,8 @@ const jobsPath = "/v1/customization/jobs"
 // listPages is the maximum number of pages that Find searches, each of 100 jobs.
 const listPages = 50
 
-// Find looks for the submission's job, newest first. It recognises the job by its data set or, if all runs share one,
-// by runField.
+// Find looks for the submission's job, starting with the newest. It recognises the job by its data set or, if all runs
+// share one, by runField.
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
 	dataset, first := a.conf.Dataset(key), ""
 	for n := 1; n <= listPages; n++ {
@@ -341,7 +342,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 				return a.ref(data.RunID, dataset, key, j.Value), true, nil
 			}
 		}
-		// A list without a page count ends with an empty page or, if paging is ignored, with the first page again.
+		// Without a page count, the end of the list is an empty page or, if paging is ignored, the first page again.
 		total := p.Pagination.TotalPages
 		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].Value.ID == first {
 			return trainers.JobRef{}, false, nil
@@ -380,12 +381,13 @@ type status struct {
 	}] `json:"status_logs"`
 }
 
-// point is one point of a series.
+// point is a point in a series.
 type point struct {
 	Value *float64 `json:"value"`
 }
 
-// Status asks for the job's status. Like NAT's client, it makes up to three attempts before that counts as one failure.
+// Status requests the job's status. Like NAT's client, it makes up to three attempts before the request counts as one
+// failure.
 func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
 	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of job "+ref.ID, http.MethodGet,
 		jobsPath+"/"+url.PathEscape(ref.ID)+"/status", nil))
@@ -438,7 +440,8 @@ func last(have *float64, points []point) *float64 {
 	return have
 }
 
-// state maps the service's words to NAT's, as NAT does: a job that is neither pending nor finished is running.
+// state maps the service's states to NAT's in the same way as NAT. A job that is neither pending nor finished is
+// running.
 func state(s string) trainers.State {
 	switch s {
 	case "created", "pending":
@@ -454,7 +457,7 @@ func state(s string) trainers.State {
 	}
 }
 
-// Cancel asks for the job to be cancelled. A job that has ended is unchanged.
+// Cancel requests that the job be cancelled. A job that has ended is unchanged.
 func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
 	cancel := trainers.Ask("cancel job "+ref.ID, http.MethodPost, jobsPath+"/"+url.PathEscape(ref.ID)+"/cancel", nil)
 	cancel.Header = http.Header{"Content-Type": {"application/json"}}

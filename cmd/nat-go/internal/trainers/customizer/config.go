@@ -18,8 +18,8 @@ const Type = "nemo_customizer_trainer_adapter"
 // backend is the service's name in the adapter's job references, as in NAT.
 const backend = "nemo-customizer"
 
-// Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`: NAT's fields with NAT's defaults and
-// rules, then ours.
+// Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`. NAT's fields come first, with NAT's
+// defaults and rules, followed by ours.
 type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; a preference data set doesn't read it"`
 
@@ -84,7 +84,7 @@ type Hyperparameters struct {
 	SFT              *sft     `yaml:"sft" json:"sft,omitempty" doc:"settings of sft"`
 }
 
-// dpo are the settings for dpo. The service's own default for ref_policy_kl_penalty is 0.05; NAT's is 0.1.
+// dpo holds the settings for dpo. The service's own default for ref_policy_kl_penalty is 0.05; NAT's is 0.1.
 type dpo struct {
 	RefPolicyKLPenalty        float64 `yaml:"ref_policy_kl_penalty" json:"ref_policy_kl_penalty" default:"0.1" validate:"gte=0" doc:"DPO's beta"`
 	PreferenceLossWeight      float64 `yaml:"preference_loss_weight" json:"preference_loss_weight" default:"1" validate:"gte=0" doc:"weight of the preference loss"`
@@ -103,13 +103,13 @@ type lora struct {
 	TargetModules  []string `yaml:"target_modules" json:"target_modules,omitempty" doc:"modules that get an adapter"`
 }
 
-// sft are the settings for sft.
+// sft holds the settings for sft.
 type sft struct {
 	HiddenDropout    *float64 `yaml:"hidden_dropout" json:"hidden_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of hidden layers"`
 	AttentionDropout *float64 `yaml:"attention_dropout" json:"attention_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of attention"`
 }
 
-// integrations are services to which training reports.
+// integrations lists the services that training reports to.
 type integrations struct {
 	Wandb *wandb `yaml:"wandb" doc:"Weights & Biases; the key is wandb_api_key"`
 }
@@ -140,7 +140,7 @@ func (c *Config) Limits() trainers.Limits {
 	}
 }
 
-// seconds returns a duration, limited to the longest possible.
+// seconds converts seconds to a duration, limited to the longest possible one.
 func seconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return math.MaxInt64
@@ -156,7 +156,7 @@ func (c *Config) secrets() []string {
 		secret.OfAddress(c.EntityHost), secret.OfAddress(c.DatastoreHost))
 }
 
-// Dataset returns the name of the data set for a submission.
+// Dataset returns the name of a submission's data set.
 func (c *Config) Dataset(key string) string {
 	if c.DatasetVersion == "reuse" {
 		return c.DatasetName
@@ -164,9 +164,9 @@ func (c *Config) Dataset(key string) string {
 	return name(c.DatasetName+"-", key, 96)
 }
 
-// name joins a prefix and a key into a name that the stores and Kubernetes accept: lower-case letters, digits, "-" and,
-// in the prefix, the user's text. If the name exceeds the limit, name removes the beginning of the key, since its end
-// makes it unique.
+// name joins a prefix and a key into a name that the stores and Kubernetes accept, which consists of lower-case
+// letters, digits, "-" and, in the prefix, the user's text. If the name exceeds the limit, name removes the beginning
+// of the key, because the key's end makes it unique.
 func name(prefix, key string, limit int) string {
 	clean := strings.Map(func(r rune) rune {
 		switch {

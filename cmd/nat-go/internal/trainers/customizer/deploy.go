@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// maxName is the length of the longest name that Kubernetes accepts for most objects.
+// maxName is the maximum length of a name that Kubernetes accepts for most objects.
 const maxName = 63
 
-// Deploy creates a deployment config and a deployment of the job's output model, if the config asks for that.
+// Deploy creates a deployment config and a deployment of the job's output model, if configured to.
 func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, bool, error) {
 	if !a.conf.DeployOnCompletion {
 		return ref, false, nil
@@ -71,11 +71,11 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	return ref.With("output_model", m), nil
 }
 
-// createDeployment creates the deployment. An existing one with its name and config is ours, from an attempt whose
-// answer was lost; if that deployment failed, createDeployment replaces it.
+// createDeployment creates the deployment. An existing deployment with the same name and config is ours, from an
+// attempt whose response was lost. If that deployment failed, createDeployment replaces it.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
-	// It has a name, so a duplicate is a conflict.
+	// The deployment has a name, so creating a duplicate is a conflict.
 	create := trainers.Ask(op, http.MethodPost, deployments, must(httpclient.JSON(map[string]string{
 		"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
 	})))
@@ -98,7 +98,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
 			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
-	// Ours, and useless now.
+	// The deployment is ours, and now useless.
 	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,
 		a.deploymentPath(depName), nil, http.StatusNotFound))
 	if err != nil {
@@ -125,7 +125,7 @@ func conflict(err error) bool {
 	return errors.As(err, &e) && e.Status == http.StatusConflict
 }
 
-// deployment holds the used part of the service's description of a deployment.
+// deployment is the part of the service's deployment description that is used.
 type deployment struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
@@ -137,7 +137,7 @@ type deployment struct {
 	} `json:"status_details"`
 }
 
-// StatusOfDeployment asks for the deployment by its name.
+// StatusOfDeployment looks up the deployment by its name.
 func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
 	name := ref.Metadata["deployment"]
 	d, found, err := a.getDeployment(ctx, name)
@@ -161,7 +161,7 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 	return st, nil
 }
 
-// deploymentState maps the service's words to states: a deployment that is neither pending nor finished is running.
+// deploymentState maps the service's states to ours. A deployment that is neither pending nor finished is running.
 func deploymentState(s string) trainers.State {
 	switch s {
 	case "ready":
@@ -177,7 +177,7 @@ func deploymentState(s string) trainers.State {
 	}
 }
 
-// getDeployment gets one deployment. Some services answer with a list even here, in which it looks for the name.
+// getDeployment gets one deployment. Some services respond with a list even here, which it searches for the name.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
 	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of deployment "+name, http.MethodGet,
 		a.deploymentPath(name), nil, http.StatusNotFound))

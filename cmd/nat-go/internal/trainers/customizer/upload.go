@@ -19,29 +19,29 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// hubTries is how often the hub's own client attempts a repeatable step of an upload.
+// hubTries is how often the hub's own client attempts a repeatable upload step.
 const hubTries = 6
 
-// step returns the request of a repeatable step of an upload.
+// step returns the request for a repeatable upload step.
 func step(op, method, path string, body httpclient.Body) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "*/*", Body: body, Tries: hubTries, Harmless: true,
 	}
 }
 
-// sampleBytes is the number of bytes at the beginning of a file from which the store decides how to receive it.
+// sampleBytes is the number of bytes at the beginning of a file that the store uses to decide how to receive it.
 const sampleBytes = 512
 
 // file is a file to upload.
 type file struct {
 	local  string // path on disk
 	remote string // path in the repository
-	commit string // summary of the commit
+	commit string // commit message
 	size   int64
 }
 
-// files lists the files of a data set for the training type: preferences for dpo, demonstrations for sft. The service
-// looks for both under NAT's names. NAT sends preferences even for sft, for which they are not meant.
+// files lists a data set's files for the training type, which are preferences for dpo and demonstrations for sft. The
+// service looks for both under NAT's names. NAT sends preferences even for sft, which they are not meant for.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {
@@ -71,10 +71,10 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	return list, nil
 }
 
-// submitting is the name of the operation in errors.
+// submitting returns the name of the operation in errors.
 func submitting(data trainers.DataSet) string { return "submit run " + data.RunID }
 
-// rowFiles finds the files of the kind that the training type trains. A run may have no validation file.
+// rowFiles finds the files with the kind of record that the training type uses. A run may lack a validation file.
 func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err error) {
 	op := submitting(data)
 	f, ok := data.Formats["customizer"]
@@ -239,7 +239,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 
 const lfsType = "application/vnd.git-lfs+json"
 
-// transfer sends the bytes and, if the store asks for it, has them verified.
+// transfer sends the bytes and, if the store requires it, has them verified.
 func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, verify *action) error {
 	var err error
 	if _, multipart := up.Header["chunk_size"]; multipart {
@@ -267,7 +267,7 @@ func (a *Adapter) foreign(href string) bool {
 	return err != nil || base == nil || u.Scheme != base.Scheme || u.Host != base.Host
 }
 
-// headers returns the headers that the store asks for. git-lfs sends them; the hub's client doesn't, which only works
+// headers returns the headers that the store requires. git-lfs sends them; the hub's client doesn't, so it works only
 // with stores that don't need them.
 func headers(h map[string]string) http.Header {
 	out := http.Header{}
@@ -280,7 +280,8 @@ func headers(h map[string]string) http.Header {
 // maxParts bounds the number of requests that a store can cause.
 const maxParts = 10000
 
-// putParts uploads a file in the parts the store asks for: "chunk_size" bytes each to the URLs "00001", "00002", ...
+// putParts uploads a file in the parts that the store requests: "chunk_size" bytes each to the URLs "00001", "00002",
+// ...
 func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) error {
 	op := "upload " + f.remote
 	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
@@ -353,7 +354,7 @@ func commitHeader(f file) []byte {
 	})).Data, '\n')
 }
 
-// commitLFS returns the commit for a file that has been uploaded already.
+// commitLFS returns the commit for a file that has already been uploaded.
 func commitLFS(f file, oid string) httpclient.Body {
 	line := must(httpclient.JSON(map[string]any{
 		"key":   "lfsFile",

@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// The files of a job, in the folder for the trainer's files.
+// The job's files, in the folder for the trainer's files.
 const (
 	outputFile = "output.log"
 	pidFile    = "pid"
@@ -49,7 +49,7 @@ func Factory() trainers.Factory {
 	}
 }
 
-// New makes an adapter. It starts nothing.
+// New makes an adapter. It doesn't start anything.
 func New(conf *Config, env trainers.Env) *Adapter { return &Adapter{conf: conf, env: env} }
 
 // dir returns the folder of the job's files.
@@ -58,7 +58,7 @@ func (a *Adapter) dir() string { return runfolder.Folder(a.env.RunDir).Trainer()
 // Check looks for the program and the shell.
 func (a *Adapter) Check(context.Context) error {
 	for _, name := range []string{"/bin/sh", a.conf.Command[0]} {
-		if strings.Contains(name, "{") { // has a variable, whose value Submit knows
+		if strings.Contains(name, "{") { // contains a variable, whose value only Submit has
 			continue
 		}
 		if _, err := osexec.LookPath(name); err != nil {
@@ -71,20 +71,21 @@ func (a *Adapter) Check(context.Context) error {
 	return nil
 }
 
-// script runs the program in the folder $0 and records its exit status. The shell itself starts and stays in the job's
-// folder, so that it can write there even if the run folder is moved. It ignores signals that end the group, so that it
-// can record the status of a program that is slow to end. It records the program's start in advance: if everything was
-// killed before that, there was no job.
+// script runs the program in the folder $0 and records its exit status. The shell itself starts and remains in the
+// job's folder, so that it can write there even if the run folder is moved. It ignores signals that end the group, so
+// that it can record the status of a program that is slow to end. It records the program's start in advance, so if
+// everything was killed before that, the job never existed.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
-// submissionRecord is the record of a submission before its program starts: the content of submission.json.
+// submissionRecord is the record of a submission before its program starts. It is stored in submission.json.
 type submissionRecord struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
-	Boot string `json:"boot,omitempty"` // the boot of the system that it was made on, if known
+	Boot string `json:"boot,omitempty"` // the boot of the system on which the submission was made, if known
 	Mark string `json:"mark"`           // identifies its processes
-	Lock uint64 `json:"lock"`           // inode of the lock: a copy of the folder has another one, which is not locked
+	// the lock's inode; a copy of the folder has a different one, which is not locked
+	Lock uint64 `json:"lock"`
 }
 
 // Submit starts the program.
@@ -123,8 +124,8 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	return b.ref(data, pid), nil
 }
 
-// start starts the program, and returns its process group at once: the shell also records it in the folder, for a
-// process after a crash, but on a busy machine that may take a while.
+// start starts the program, and returns its process group at once. The shell also records it in the folder, for use by
+// a process after a crash, but on a busy machine that may take a while.
 func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string) (pid int, err error) {
 	work := cmp.Or(a.conf.WorkDir, ".")
 	if work, err = filepath.Abs(work); err != nil {
@@ -158,7 +159,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		Env:      environ,
 		Mark:     b.Mark,
 		Output:   out,
-		Files:    []*os.File{held}, // the trainer's processes hold the lock from now on
+		Files:    []*os.File{held}, // from now on the trainer's processes hold the lock
 		Survives: true,
 	})
 	if err != nil {
@@ -167,7 +168,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 	return p.PID(), nil // the exit status is recorded in the folder
 }
 
-// ref returns the job of a submission.
+// ref returns the reference for a submission's job.
 func (b *submissionRecord) ref(data trainers.DataSet, pid int) trainers.JobRef {
 	return trainers.JobRef{
 		RunID: data.RunID, Backend: backend, ID: strconv.Itoa(pid),
@@ -203,7 +204,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 	case err != nil:
 		return none(err)
 	case !alive(dir) && missing(filepath.Join(dir, exitFile)) && missing(filepath.Join(dir, beganFile)):
-		return none(b.elsewhere(dir)) // the shell was killed before the program began: there is no job
+		return none(b.elsewhere(dir)) // the shell was killed before the program began, so the job doesn't exist
 	}
 	return b.ref(data, pid), true, nil
 }
@@ -213,7 +214,7 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNote is the maximum size of a file about the job that is read: the trainer may have overwritten it.
+// maxNote is the maximum number of bytes read from a file about the job, because the trainer may have overwritten it.
 const maxNote = 1 << 20
 
 func readBorn(dir string) (*submissionRecord, error) {
@@ -225,8 +226,9 @@ func readBorn(dir string) (*submissionRecord, error) {
 	return b, json.Unmarshal(text, b)
 }
 
-// elsewhere returns the error for a folder from which the program can't be observed: on another machine, or in a copy.
-// A machine is identified by its name, which a container changes, or by its boot, which a restart changes.
+// elsewhere returns the error for a folder from which the program can't be observed, because it is on another machine
+// or is a copy. A machine is identified by its name, which differs in a container, or by its boot, which changes on a
+// restart.
 func (b *submissionRecord) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
 		return fmt.Errorf("cannot observe a program on %s from %s: run the command there", b.Host, host)
@@ -253,7 +255,7 @@ func inode(path string) uint64 {
 	return uint64(st.Ino) //nolint:unconvert // its type differs by platform
 }
 
-// recordedGroup returns the process group recorded by the shell, waiting for a live shell that has not recorded it yet.
+// recordedGroup returns the process group recorded by the shell. If a live shell has not recorded it yet, it waits.
 func recordedGroup(ctx context.Context, dir string) (int, error) {
 	for {
 		living := alive(dir) // must be checked before the file is read
@@ -269,7 +271,7 @@ func recordedGroup(ctx context.Context, dir string) (int, error) {
 	}
 }
 
-// alive reports whether a process of the job is alive and holds the lock.
+// alive reports whether one of the job's processes is alive and holds the lock.
 func alive(dir string) bool {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0)
 	if err != nil {
@@ -304,10 +306,10 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 	return st, nil
 }
 
-// vanished sets the status of a trainer that is gone without an exit status: it was killed, or the shell that records
-// the status was. A kill between the record of its start and its first instruction leaves the same traces as one
-// immediately after: the two can't be distinguished, and a program that may have begun is not started again unless
-// requested.
+// vanished sets the status of a trainer that is gone without an exit status, because it was killed, or because the
+// shell that records the status was. A kill between the record of its start and its first instruction leaves the same
+// traces as a kill immediately afterwards. The two can't be distinguished, and a program that may have begun is not
+// restarted unless requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))
@@ -358,7 +360,7 @@ func cancelled(dir string) bool {
 	return err == nil
 }
 
-// Cancel asks the program and everything it started to end, and kills the processes that do not end in time.
+// Cancel requests that the program and everything it started end, and kills the processes that do not end in time.
 func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	dir := a.dir()
 	fail := func(err error) error {
@@ -396,8 +398,8 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	return nil
 }
 
-// unseen returns the reason that the state of a program is unknown, if its lock is free here and it has no exit status.
-// It returns nil if the program has ended.
+// unseen returns the reason why a program's state is unknown, if its lock is free here and it lacks an exit status. It
+// returns nil if the program has ended.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
 	if err != nil {

@@ -44,7 +44,7 @@ func (c *Config) Limits() trainers.Limits {
 	}
 }
 
-// inherited lists the variables that the program gets from nat-go's environment in any case.
+// inherited lists the variables that the program always gets from nat-go's environment.
 var inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "TERM", "LD_LIBRARY_PATH",
 	"XDG_CACHE_HOME",
@@ -52,7 +52,7 @@ var inherited = []string{
 
 var variable = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// variables returns the values that replace {names} in the command, by name.
+// variables returns the values, by name, that replace {names} in the command.
 func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	dir, err := filepath.Abs(data.RunDir)
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	return v, nil
 }
 
-// absent returns the reason that a known variable is unset in this run, or "" for an unknown name.
+// absent returns the reason why a known variable is unset in this run, or "" for an unknown name.
 func (c *Config) absent(name string, vars map[string]string) string {
 	var kinds []string
 	for v := range vars {
@@ -104,7 +104,7 @@ func (c *Config) absent(name string, vars map[string]string) string {
 	return ""
 }
 
-// expand replaces the variables in a text. Braces around anything else are left unchanged. A known variable that is
+// expand replaces the variables in a string. Braces around anything else are left unchanged. A known variable that is
 // unset is an error.
 func (c *Config) expand(s string, vars map[string]string) (string, error) {
 	var errs []error
@@ -133,8 +133,8 @@ func (c *Config) command(vars map[string]string) ([]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// secrets returns the values that must not appear in a job's status: the values of granted variables, since a program
-// may print them, and of variables whose names say that they are secret.
+// secrets returns the values that must not appear in a job's status. They are the values of granted variables, which a
+// program may print, and of variables whose names indicate that they are secret.
 func (c *Config) secrets() *secret.Values {
 	v := new(secret.Values)
 	for _, name := range c.Env {

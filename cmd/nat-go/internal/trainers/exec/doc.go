@@ -1,6 +1,7 @@
-// Package exec is the trainer adapter that starts a local program: a TRL script, NeMo RL, verl, the user's own trainer.
+// Package exec is the trainer adapter that starts a local program, such as a TRL script, NeMo RL, verl, or the user's
+// own trainer.
 //
-// The program outlives nat-go: it runs in its own process group and writes its output to a file in the run folder, and
+// The program outlives nat-go. It runs in its own process group and writes its output to a file in the run folder, and
 // a short shell script records its exit status. So a user can leave a training run and return to it from another
 // process, as with a service.
 //
@@ -8,18 +9,18 @@
 //	<run>/trainer/output.log        the program's output
 //	<run>/trainer/pid               process group
 //	<run>/trainer/exit              exit status, once it has ended
-//	<run>/trainer/lock              held as long as a process of the job lives
-//	<run>/trainer/began             made immediately before the program starts
-//	<run>/trainer/cancelled         made when nat-go cancels the job
+//	<run>/trainer/lock              held as long as one of the job's processes lives
+//	<run>/trainer/began             created immediately before the program starts
+//	<run>/trainer/cancelled         created when nat-go cancels the job
 //
-// The lock, which the job's processes inherit, shows whether the program is alive; a process id can't, because the
-// system reuses it. A moved folder keeps the lock. In a copy, or on another machine, the lock is free: there, the state
-// of a program without an exit status is unknown.
+// The lock, which the job's processes inherit, shows whether the program is alive. A process id can't, because the
+// system reuses it. A moved folder keeps the lock. In a copy, or on another machine, the lock is free, so the state of
+// a program without an exit status is unknown there.
 //
-// Progress is read from the program's output: lines that are JSON objects or Python's print of a dict (as Hugging Face
-// trainers write), key=value lines, and the "12/340 [" of a progress bar. Keys are step, total_steps (max_steps),
-// epoch, loss, eval_loss and progress (0..100), and a few synonyms. Only the exit status is a verdict; the output never
-// is.
+// Progress is read from the program's output: lines that are JSON objects or printed Python dicts (as written by
+// Hugging Face trainers), key=value lines, and the "12/340 [" in a progress bar. Keys are step, total_steps
+// (max_steps), epoch, loss, eval_loss and progress (0..100), and a few synonyms. Only the exit status is a verdict; the
+// output never is.
 //
 // The program gets a small environment: PATH, HOME and similar variables, nat-go's own variables that env grants, and
 // the variables in set. It runs as the same user, with the same access.

@@ -22,7 +22,7 @@ import (
 // tailBytes is the number of bytes at the end of the output that are searched for progress.
 const tailBytes = 64 << 10
 
-// names maps the keys of progress that programs print to their meaning.
+// names maps the progress keys that programs print to their meaning.
 var names = map[string]string{
 	"step": "step", "global_step": "step", "current_step": "step",
 	"total_steps": "steps", "max_steps": "steps", "steps": "steps",
@@ -31,7 +31,7 @@ var names = map[string]string{
 	"progress": "progress", "percentage": "progress", "percentage_done": "progress", "percent": "progress",
 }
 
-// readProgress fills in the progress from the end of the output.
+// readProgress reads the progress from the end of the output into st.
 func readProgress(path string, st *trainers.JobStatus) {
 	text, err := readEnd(path, tailBytes)
 	if err != nil {
@@ -64,12 +64,13 @@ func pointer(m map[string]float64, key string) *float64 {
 }
 
 var (
-	bar      = regexp.MustCompile(`(\d+)/(\d+) \[`)                                               // tqdm's
-	pyPair   = regexp.MustCompile(`'([\w/]+)': '?([-+0-9.eE]+)'?[,}]`)                            // Python's print of a dict
+	bar = regexp.MustCompile(`(\d+)/(\d+) \[`) // tqdm's
+	// a printed Python dict
+	pyPair   = regexp.MustCompile(`'([\w/]+)': '?([-+0-9.eE]+)'?[,}]`)
 	keyValue = regexp.MustCompile(`(?:^|[\s,;])([A-Za-z_/]+)\s?[=:]\s?([-+]?[0-9][-+0-9.eE]*)%?`) // step=12 loss: 0.69
 )
 
-// parseLine adds the values of a line to the earlier ones; later lines win.
+// parseLine adds the values in a line to those found earlier; later lines win.
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
 	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
@@ -135,8 +136,8 @@ func readEnd(path string, n int64) ([]byte, error) {
 	return b, err
 }
 
-// lastLines returns up to n lines of the end of the output, without secrets, even if the part that is read begins in
-// the middle of one.
+// lastLines returns up to n lines from the end of the output, with secrets removed even if the part that is read begins
+// in the middle of one.
 func lastLines(path string, n int, secrets *secret.Values) string {
 	b, err := readEnd(path, tailBytes)
 	if err != nil {
@@ -151,8 +152,8 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 // maxTail is the maximum number of bytes that Tail returns at once.
 const maxTail = 256 << 10
 
-// Tail returns at most maxTail bytes of the program's output from an offset on. While the program is alive, they end
-// with a line if they are fewer.
+// Tail returns at most maxTail bytes of the program's output, starting at an offset. While the program is alive, a
+// shorter part ends at the end of a line.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	f, err := durable.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {

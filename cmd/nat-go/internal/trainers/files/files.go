@@ -15,7 +15,7 @@ const Type = "files_trainer_adapter"
 // Backend is the service's name in the adapter's job references.
 const Backend = "files"
 
-// config is the adapter's config. The adapter reads nothing of it.
+// config is the adapter's config. The adapter doesn't use any of it.
 type config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 }
@@ -36,7 +36,7 @@ type Adapter struct{}
 // Check does nothing.
 func (Adapter) Check(context.Context) error { return nil }
 
-// Submit checks that the files of the data set exist.
+// Submit checks that the data set's files exist.
 func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	for _, path := range paths(data) {
 		if _, err := os.Stat(data.Path(path)); err != nil {

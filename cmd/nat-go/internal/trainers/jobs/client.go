@@ -28,11 +28,11 @@ type Client struct {
 	Limits  trainers.Limits
 	Log     zerolog.Logger
 	Watch   func(Update)   // called with each status while waiting; may be nil
-	Secrets *secret.Values // never written to the journal; nil means none are known
+	Secrets *secret.Values // secrets that are never written to the journal; nil means that none are known
 	// Called with the trainer's output while waiting, if the adapter supports that; may be nil.
 	Output func([]byte)
 
-	locked  bool // Submit holds the lock of the run folder
+	locked  bool // Submit holds the run folder's lock
 	unsaved bool // the journal is outdated
 }
 
@@ -44,7 +44,7 @@ type Update struct {
 	ETA     time.Duration // until training is complete, at the current rate; 0 means unknown
 }
 
-// String describes the progress of the job in one line.
+// String describes the job's progress in one line.
 func (u Update) String() string {
 	what := "training"
 	if u.Phase == Deploying || u.Phase == Done && strings.HasPrefix(u.Status.Message, "deployment") {
@@ -72,8 +72,8 @@ func (u Update) String() string {
 	return s
 }
 
-// Submit hands over the data set, unless the run already has a job, which it returns. After an error Submit can
-// be called again, in this process or another.
+// Submit hands over the data set, unless the run already has a job, in which case it returns that job. After an error,
+// Submit can be called again, in this process or another.
 func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error) {
 	lock, err := c.Dir.Lock("finetune resume " + string(c.Dir))
 	if err != nil {
@@ -108,8 +108,8 @@ func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error
 	return j, c.settle(ctx, j, data, err)
 }
 
-// intent returns the job as the last submission left it, or a new one if there was none or it was made with another
-// adapter and certainly created no job.
+// intent returns the job as the last submission left it. It returns a new job if there wasn't a submission, or if the
+// last one used a different adapter and certainly didn't create a job.
 func (c *Client) intent(runID string) (*Job, error) {
 	j, err := Load(c.Dir)
 	switch {
@@ -130,7 +130,7 @@ func (c *Client) intent(runID string) (*Job, error) {
 	}, nil
 }
 
-// neverBegan reports whether a recorded job turned out never to have started, and if so marks j as not submitted.
+// neverBegan reports whether a recorded job turned out never to have started. If so, it marks j as not submitted.
 func (c *Client) neverBegan(j *Job) bool {
 	s, ok := c.Adapter.(trainers.Starter)
 	if !ok || j.Adapter != c.Type || j.CancelRequested || !s.NeverBegan(*j.Ref) {
@@ -140,8 +140,8 @@ func (c *Client) neverBegan(j *Job) bool {
 	return true
 }
 
-// sameService refuses to look for an unsettled submission's job in another service: it wouldn't be found there, and
-// would be submitted a second time. Otherwise it records the service's address.
+// sameService returns an error rather than look for an unsettled submission's job in a different service, because it
+// wouldn't be found there and would be submitted a second time. Otherwise it records the service's address.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -157,7 +157,7 @@ func (c *Client) sameService(j *Job) error {
 	return nil
 }
 
-// find looks for the job of a submission whose outcome is unknown. Adapters that can't look promise that submitting
+// find looks for the job of a submission whose outcome is unknown. Adapters that can't look guarantee that submitting
 // again with the same key has the same effect as submitting once.
 func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool, error) {
 	finder, ok := c.Adapter.(trainers.Finder)
@@ -181,7 +181,7 @@ func (c *Client) adopt(j *Job, ref trainers.JobRef) error {
 	return c.save(j)
 }
 
-// settle determines whether a submission that ended in an error made a job nevertheless.
+// settle determines whether a submission that ended in an error nevertheless created a job.
 func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, failure error) error {
 	if trainers.Unsettled(failure) {
 		found, err := c.find(context.WithoutCancel(ctx), j, data)
@@ -201,7 +201,7 @@ func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, fail
 	return errors.Join(trainers.Exit(failure), c.save(j))
 }
 
-// Refresh asks for the status once, and records it.
+// Refresh requests the status once, and records it.
 func (c *Client) Refresh(ctx context.Context, j *Job) error {
 	if j.Ref == nil || j.Phase == Done {
 		return nil
@@ -238,11 +238,10 @@ func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// journalTimeout is the maximum time to wait for another process in the run folder before recording an event of the job
-// fails.
+// journalTimeout is the maximum time to wait for another process in the run folder before recording a job event fails.
 const journalTimeout = 30 * time.Second
 
-// save writes the journal, holding the lock of the run folder.
+// save writes the journal while holding the run folder's lock.
 func (c *Client) save(j *Job) error {
 	c.unsaved = true
 	if !c.locked {
@@ -252,7 +251,7 @@ func (c *Client) save(j *Job) error {
 		}
 		defer lock.Close()
 	}
-	// Remove secrets from other parties' texts about the job.
+	// Remove secrets from third-party texts about the job.
 	for _, s := range []*string{&j.Error, &j.Status.Message, &j.Status.Detail} {
 		*s = c.redact(*s)
 	}
@@ -274,8 +273,8 @@ func sameStatus(a, b trainers.JobStatus) bool {
 func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // Wait waits until the job has ended, including its deployment. Each change of the status is recorded. An error with
-// exit code 1 is about the job; one with 3 is about reaching it, and the job may still be running. Wait returns early,
-// detached or cancelled, if leave requests it.
+// exit code 1 is about the job. An error with exit code 3 is about reaching it, and the job may still be running. If
+// leave requests it, Wait returns early, after detaching from the job or cancelling it.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
@@ -341,7 +340,7 @@ func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bo
 	return false, nil
 }
 
-// deploy starts the deployment, if there is one, and repeats attempts that failed for a transient reason.
+// deploy starts the deployment, if the adapter supports it, and repeats attempts that failed for a transient reason.
 func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err error) {
 	d, ok := c.Adapter.(trainers.Deployer)
 	if !ok {
@@ -401,7 +400,7 @@ func (c *Client) verdict(j *Job) error {
 	}
 }
 
-// Cancel asks for the job to be ended. The journal records that before the request is sent.
+// Cancel requests that the job be ended. The journal records this before the request is sent.
 func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	if j.Phase == Done {
 		return exit.Failedf("job %s has ended already: %s", j.Ref.ID, j.Status.State)
@@ -428,14 +427,14 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes the trainer's output from an offset on to Output, and returns the offset after it.
+// tail passes the trainer's output, starting at an offset, to Output, and returns the offset after it.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than its output is read here: the rest waits for the next call, so that signals and
-	// time limits need not wait for it.
+	// A trainer may print faster than its output is read here. The rest is left for the next call, so that signals and
+	// time limits aren't delayed by it.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {
@@ -449,7 +448,7 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	return from
 }
 
-// tailBytes is the number of bytes of a trainer's output after which no more is read before the next status request.
+// tailBytes is the number of bytes of a trainer's output that are read before the next status request.
 const tailBytes = 1 << 20
 
 func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {
@@ -459,7 +458,7 @@ func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {
 	}
 }
 
-// speed estimates when training will be complete, from the first status of this wait that showed progress.
+// speed estimates when training will be complete, based on the first status in this wait that showed progress.
 type speed struct {
 	at   time.Time
 	done float64

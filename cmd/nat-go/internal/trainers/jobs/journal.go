@@ -25,14 +25,14 @@ type Phase string
 
 // The phases of a job, in order.
 const (
-	Unsubmitted Phase = "unsubmitted" // there is certainly no job
+	Unsubmitted Phase = "unsubmitted" // the job certainly doesn't exist
 	Submitting  Phase = "submitting"  // a submission is in progress, or its outcome is unknown
-	Training    Phase = "training"    // there is a job
+	Training    Phase = "training"    // the job exists
 	Deploying   Phase = "deploying"   // training is complete, the model is being deployed
 	Done        Phase = "done"        // the job is over
 )
 
-// Job is the state of a run's job: the content of job.json. It contains no secret.
+// Job is the state of a run's job. It is stored in job.json, and doesn't contain secrets.
 type Job struct {
 	Version int    `json:"version"`
 	RunID   string `json:"run_id"`
@@ -58,7 +58,7 @@ func (j *Job) deploymentFailed() bool {
 	return j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed
 }
 
-// State returns the state of the job as a whole, in NAT's words: a job whose model is still being deployed is running.
+// State returns the state of the job as a whole, in NAT's terms. A job whose model is still being deployed is running.
 func (j *Job) State() trainers.State {
 	switch {
 	case j.Phase == Done:
@@ -72,7 +72,7 @@ func (j *Job) State() trainers.State {
 	}
 }
 
-// Load reads the job of a run folder. The error is fs.ErrNotExist if there is none.
+// Load reads the job from a run folder. The error is fs.ErrNotExist if there isn't one.
 func Load(dir runfolder.Folder) (*Job, error) {
 	path := dir.Job()
 	b, err := durable.ReadFile(path, maxBytes)
@@ -116,12 +116,12 @@ func (c *Client) redact(s string) string {
 type Entry struct {
 	Dir    string `json:"run_dir"`
 	RunID  string `json:"run_id"`
-	Status string `json:"status"`        // state of its data set, as runfolder.Folder.State returns it
-	Job    *Job   `json:"job,omitempty"` // nil means there is none, or it can't be read
+	Status string `json:"status"`        // state of its data set, as returned by runfolder.Folder.State
+	Job    *Job   `json:"job,omitempty"` // nil means that it doesn't exist or can't be read
 	Error  string `json:"error,omitempty"`
 }
 
-// List lists the runs below folders, which need not exist, by name, with their jobs.
+// List lists the runs below folders, sorted by name, with their jobs. The folders need not exist.
 func List(roots ...string) ([]Entry, error) {
 	folders, err := runfolder.List(roots...)
 	if err != nil {

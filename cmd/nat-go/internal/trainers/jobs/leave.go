@@ -10,11 +10,11 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// Grace is how long a wait continues after the first interrupt, for a second one to cancel the job.
+// Grace is how long a wait continues after the first interrupt, in case a second one cancels the job.
 const Grace = 3 * time.Second
 
-// Leave is a user's request to leave a wait, by signal: the first detaches, a second interrupt within Grace cancels the
-// job, a third signal ends all waiting. A nil Leave never ends a wait.
+// Leave is a user's request, by signal, to leave a wait. The first signal detaches, a second interrupt within Grace
+// cancels the job, and a third signal ends all waiting. A nil Leave never ends a wait.
 type Leave struct {
 	// Told is called at the first interrupt to explain the effect of a second one. It may be nil.
 	Told func()
@@ -94,8 +94,8 @@ func (l *Leave) left() bool {
 	}
 }
 
-// isSecond reports whether a second interrupt came within Grace. After a SIGTERM there is no grace, since its sender
-// won't wait.
+// isSecond reports whether a second interrupt arrived within Grace. There isn't a grace period after a SIGTERM, because
+// its sender won't wait.
 func (l *Leave) isSecond(ctx context.Context) bool {
 	if l.Code() == exit.Terminated {
 		return false

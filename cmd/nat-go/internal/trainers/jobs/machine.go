@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 )
 
-// maxPause is the longest pause after a failed request, however many have failed.
+// maxPause is the longest pause after a failed request, regardless of how many have failed.
 const maxPause = 10 * time.Minute
 
 // machine decides the next action while waiting for a job.
@@ -71,7 +71,7 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 	return action{do: ask, pause: pause}
 }
 
-// failed counts a failed request and returns the next action. Pauses grow by half each time, as NAT's do.
+// failed counts a failed request and returns the next action. Pauses grow by half each time, as in NAT.
 func (m *machine) failed(err error) action {
 	m.failures++
 	e, ok := trainers.AsError(err)

@@ -1,5 +1,5 @@
-// Charts of distributions. uPlot draws them on a canvas, which is useless without sight and a pointer, so a list of the
-// bars, with the same links, follows each chart.
+// Charts of distributions. uPlot draws them on a canvas, which is useless without sight and a pointer, so each chart is
+// followed by a list of its bars with the same links.
 
 import { el, count, counted, number, table, visible } from './dom.js'
 import { link } from './nav.js'

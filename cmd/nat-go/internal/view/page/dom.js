@@ -1,4 +1,4 @@
-// Makes elements from text alone: nothing here parses HTML, so data can't become markup.
+// Creates elements from text only: nothing here parses HTML, so data can't become markup.
 
 /** Makes an element with attributes, listeners (on...) and children. Texts become text nodes, after visible. */
 export function el(name, attributes = {}, ...children) {

@@ -1,4 +1,4 @@
-// A table of any length, of which only the rows near the visible ones are in the page.
+// A table of any length. Only the rows near the visible ones are in the page.
 
 import { el } from './dom.js'
 

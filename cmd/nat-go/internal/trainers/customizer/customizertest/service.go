@@ -31,16 +31,16 @@ type Service struct {
 	URL string
 
 	Token        string   // required by the hub's interface; empty means none
-	LFSOver      int      // files larger than this use LFS; 0 means none do
+	LFSOver      int      // files larger than this use LFS; 0 means that no files do
 	ChunkSize    int      // size of parts in LFS; 0 means a single one
 	NoVerify     bool     // LFS without a verify action
-	Stored       bool     // the LFS objects exist already
-	OutputModel  string   // of jobs, with "@<id>" appended; empty means that none is named
+	Stored       bool     // the LFS objects already exist
+	OutputModel  string   // jobs' output model, with "@<id>" appended; empty means that jobs don't name one
 	LateModel    string   // output model that a job names later, but not when it is created
 	States       []string // the job's status, one per request; the last one is repeated
 	Progress     *float64 // percentage_done of every status; nil means null
 	Deployment   []string // a deployment's status, one per request; the last one is repeated
-	PageSize     int      // of the list of jobs; 0 means 100
+	PageSize     int      // page size for the list of jobs; 0 means 100
 	DeployConfig string   // config served by an existing deployment of the same name
 
 	// Fault may answer a request instead of the service; it returns true if it did.
@@ -118,7 +118,7 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	s.Answer(w, r, body)
 }
 
-// Answer answers a request as the service does; a Fault may corrupt the answer.
+// Answer answers a request as the service does. A Fault may corrupt the response.
 func (s *Service) Answer(w http.ResponseWriter, r *http.Request, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *Service) answer(r *http.Request, body []byte, h http.Header) (int, any)
 
 func decode(body []byte) object {
 	var v object
-	_ = json.Unmarshal(body, &v) // unreadable input is empty, and the service answers accordingly
+	_ = json.Unmarshal(body, &v) // unreadable input counts as empty, and the service responds accordingly
 	return v
 }
 
