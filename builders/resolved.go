@@ -37,7 +37,7 @@ const (
 	Removed                     // messages or calls that the model saw were removed
 	OtherIDs                    // call ids come from another rollout with the same messages
 	Unknown                     // the builder created this context; no recorded one matches
-	PartOnly                    // the row format can't hold all of it: the tools, earlier messages
+	PartOnly                    // the row format can't hold all of it: the tools, earlier messages, reasoning, names
 	// the turn is from another rollout with the same earlier calls but different user wording
 	OtherWords
 )

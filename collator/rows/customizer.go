@@ -27,7 +27,7 @@ var customizer = Format{
 	parts: []builders.Kind{builders.KindPreference},
 	partly: func(o Options, r *builders.Resolved) bool {
 		return r.Record.Kind() == builders.KindPreference &&
-			(len(r.Origin.Tools) > 0 || len(r.Prompt.Nodes) > 1 && !o.FullHistory)
+			(len(r.Origin.Tools) > 0 || len(r.Prompt.Nodes) > 1 && !o.FullHistory || has(r, moreThanText))
 	},
 	read: func(r *rowReader) *Row {
 		if r.has("messages") {

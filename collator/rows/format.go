@@ -240,12 +240,13 @@ type Encoder struct {
 	Format
 	opts    Options
 	encode  encode
-	split   Split // split of the rows being made
-	rows    int   // made from the current records
-	trimmed int   // messages after the last turn that were omitted
-	turns   Turns // turn counts of the current record
-	silent  []int // see Silent
-	masked  bool  // the reasoning of the record's trained turns is context
+	split   Split    // split of the rows being made
+	rows    int      // made from the current records
+	trimmed int      // messages after the last turn that were omitted
+	omitted []string // see Omitted
+	turns   Turns    // turn counts of the current record
+	silent  []int    // see Silent
+	masked  bool     // the reasoning of the record's trained turns is context
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
 	escaped []escaped
@@ -285,7 +286,7 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
 	n := len(dst)
 	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
-	e.turns, e.silent = Turns{}, e.silent[:0]
+	e.turns, e.silent, e.omitted = Turns{}, e.silent[:0], e.omitted[:0]
 	out, err = e.encode(e, dst, rs)
 	switch nat, prompt := e.opts.NAT && e.Name == customizer.Name, &rs[0].Prompt; {
 	case err != nil || nat:
@@ -309,6 +310,10 @@ func (e *Encoder) next(dst []byte) []byte {
 
 // Trimmed returns the number of messages of the last record that follow its last turn and were omitted.
 func (e *Encoder) Trimmed() int { return e.trimmed }
+
+// Omitted returns the names of the parts of the last record that rows have no place for, each once: members of its
+// messages, such as refusal or tool_calls.index.
+func (e *Encoder) Omitted() []string { return e.omitted }
 
 // FinalNewline reports whether the last row of a file ends in a newline.
 func (e *Encoder) FinalNewline() bool { return !(e.opts.NAT && e.Name == customizer.Name) }

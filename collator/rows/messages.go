@@ -1,6 +1,10 @@
 package rows
 
 import (
+	"bytes"
+	"slices"
+
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -40,19 +44,70 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		if dst, err = e.fullMessage(dst, asText(&nodes[i].Message)); err != nil {
+		if dst, err = e.fullMessage(dst, e.shown(&nodes[i].Message)); err != nil {
 			return dst, err
 		}
 	}
 	return append(dst, ']'), nil
 }
 
-// content applies asText unless rows are written as NAT writes them.
+// content is like shown, but leaves the message as it is if rows are written as NAT writes them.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
-	if e.opts.NAT {
-		return m
+	if shown := e.shown(m); !e.opts.NAT {
+		return shown
+	}
+	return m
+}
+
+// shown applies asText, and notes the members of the message that no row has a place for.
+func (e *Encoder) shown(m *chat.Message) *chat.Message {
+	e.omit("", m.Extra)
+	for i := range m.ToolCalls {
+		e.omit("tool_calls.", m.ToolCalls[i].Extra)
+	}
+	for _, p := range m.Parts {
+		if p.Type != "text" || !json.Valid(p.Raw) { // a plugin's part may be anything
+			continue
+		}
+		for key, value := range p.Raw.Members() {
+			if name, _ := key.Text(); name != "type" && name != "text" {
+				e.omit("content.", []chat.Member{{Key: name, Value: value}})
+			}
+		}
 	}
 	return asText(m)
+}
+
+// omit notes members whose value isn't null, nor an empty text, list or object.
+func (e *Encoder) omit(of string, members []chat.Member) {
+	for _, x := range members {
+		empty := x.Value.Kind() == json.Null || len(bytes.Trim(x.Value, "\"[]{} \t\r\n")) == 0
+		if name := of + x.Key; !empty && !slices.Contains(e.omitted, name) {
+			e.omitted = append(e.omitted, name)
+		}
+	}
+}
+
+// has reports whether a message of a record is of some kind.
+func has(r *builders.Resolved, kind func(*chat.Message) bool) bool {
+	for _, p := range []*builders.Passage{&r.Messages, &r.Prompt, &r.Chosen, &r.Rejected} {
+		for i := range p.Nodes {
+			if kind(&p.Nodes[i].Message) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// moreThanText reports whether a message is more than a role and a text.
+func moreThanText(m *chat.Message) bool {
+	return m.ReasoningKey != "" || m.ToolCallID != "" || len(m.ToolCalls) > 0 || m.Name != ""
+}
+
+// named reports whether a message has a name, or reasoning that isn't the assistant's.
+func named(m *chat.Message) bool {
+	return m.Name != "" || m.ReasoningKey != "" && m.Role != "assistant"
 }
 
 // asText turns content that is a list of only texts into a single text, so that a content column has one shape.

@@ -27,8 +27,9 @@ var msSwift = Format{
 	open: func(e *Encoder) {
 		e.encode, e.cannotMask = each((*Encoder).msSwiftRow), func(*chat.Message) string { return "" }
 	},
-	read:  (*rowReader).msSwift,
-	parts: []builders.Kind{builders.KindDemonstration},
+	read:   (*rowReader).msSwift,
+	parts:  []builders.Kind{builders.KindDemonstration},
+	partly: func(_ Options, r *builders.Resolved) bool { return has(r, named) },
 
 	TakesNull: true, // ms-swift treats a null messages[].loss as missing
 	columns: func(_ builders.Kind, c columns) parquet.Group {
@@ -65,7 +66,7 @@ func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, `{"messages": [`...)
 	for i := range nodes {
-		if dst, err = e.msSwiftMessage(dst, asText(&nodes[i].Message), trained[i]); err != nil {
+		if dst, err = e.msSwiftMessage(dst, e.shown(&nodes[i].Message), trained[i]); err != nil {
 			return dst, err
 		}
 		if trained[i] {

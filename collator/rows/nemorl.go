@@ -17,8 +17,8 @@ func helixFiles(_ builders.Kind, s Split) string {
 
 // nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads: the first row determines the
 // schema, and mixed files are refused. Its format_data turns each answer into the text of one message, and
-// preference_preprocessor passes no tools to the chat template. Rows from records with tools therefore carry only part
-// of the context, and they are counted.
+// preference_preprocessor passes no tools to the chat template. Rows from records with tools, reasoning or names
+// therefore carry only part of the context, and they are counted.
 var nemoRL = Format{
 	Name:     "nemo_rl",
 	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",
@@ -27,7 +27,7 @@ var nemoRL = Format{
 	Files:    helixFiles,
 	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRow) },
 	parts:    []builders.Kind{builders.KindPreference},
-	partly:   func(_ Options, r *builders.Resolved) bool { return len(r.Origin.Tools) > 0 },
+	partly:   func(_ Options, r *builders.Resolved) bool { return len(r.Origin.Tools) > 0 || has(r, moreThanText) },
 	read: func(r *rowReader) *Row {
 		return &Row{
 			Kind:     builders.KindPreference,

@@ -50,6 +50,7 @@ var nemoGym = Format{
 	Service:  true,
 	Files:    stateFiles,
 	parts:    []builders.Kind{builders.KindState},
+	partly:   func(_ Options, r *builders.Resolved) bool { return has(r, named) },
 	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).nemoGymRow), true },
 	read:     (*rowReader).nemoGym,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
@@ -138,7 +139,7 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		if dst, err = e.items(dst, i, asText(&r.Messages.Nodes[i].Message)); err != nil {
+		if dst, err = e.items(dst, i, e.shown(&r.Messages.Nodes[i].Message)); err != nil {
 			return dst, err
 		}
 	}

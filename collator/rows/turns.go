@@ -143,7 +143,7 @@ func (e *Encoder) flagged(
 		if i > 0 {
 			dst = append(dst, ", "...)
 		}
-		m := asText(&nodes[i].Message)
+		m := e.shown(&nodes[i].Message)
 		if dst, err = e.fullMessage(dst, m); err != nil {
 			return dst, err
 		}

@@ -131,7 +131,7 @@ var changedBy = map[string]string{
 	"worded":    "the turn is another rollout's, which has the same calls and results before it, but a user with other words",
 	"truncated": "whole rounds before the turn were omitted to fit collator.max_length",
 	"hint":      "the teacher sees a hint before it",
-	"format":    "the format has no place for the tools or for earlier messages",
+	"format":    "the format has no place for the tools, earlier messages, reasoning or names",
 }
 
 // ContextsInWords describes how many turns are trained, how many of them in a changed context, and what changed it.

@@ -240,6 +240,8 @@ type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
 	Trimmed int64 `json:"trimmed"` // messages after the last turns of records, which were omitted
+	// Omitted counts records by the parts of them that rows have no place for.
+	Omitted map[string]int64 `json:"omitted,omitempty"`
 	// Contents says what the kept records of each kind contain. It is set only if the data set has tables.
 	Contents [8]rows.Contents   `json:"contents"`
 	Of       runfolder.Contexts `json:"of"` // of the trained turns
@@ -250,7 +252,23 @@ func (t *tally) add(part *tally) {
 	t.Records += part.Records
 	t.Dropped += part.Dropped
 	t.Trimmed += part.Trimmed
+	for name, n := range part.Omitted {
+		t.omit(name, n)
+	}
 	t.Of.Add(&part.Of)
+}
+
+// maxOmitted is the maximum number of names in tally.Omitted, and of the bytes of one: they come from the input.
+const maxOmitted = 100
+
+func (t *tally) omit(name string, n int64) {
+	if t.Omitted[name] == 0 && (len(t.Omitted) >= maxOmitted || len(name) > maxOmitted) {
+		name = "other"
+	}
+	if t.Omitted == nil {
+		t.Omitted = map[string]int64{}
+	}
+	t.Omitted[name] += n
 }
 
 func newFormatWriter(s Spec, f Format) (*formatWriter, error) {
@@ -339,6 +357,9 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.Records += int64(len(ms))
 		w.Trimmed += int64(w.enc.Trimmed())
+		for _, name := range w.enc.Omitted() {
+			w.omit(name, int64(len(ms)))
+		}
 		w.settleTurns(ms[0].record, w.enc.Turns())
 		return nil
 	}
@@ -477,7 +498,7 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 // finish completes the files, which get their final names in placeFiles.
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
-		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed,
+		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed, Omitted: w.Omitted,
 	}
 	if w.Of.Turns > 0 {
 		out.Contexts = &w.Of

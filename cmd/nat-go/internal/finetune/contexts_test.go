@@ -310,3 +310,44 @@ func airlineRows(t *testing.T) string {
 	}
 	return path
 }
+
+// TestLostMembersAreCounted checks that a format without a place for members of messages counts the records that have
+// some, and that ms_swift, which has no place for names, counts the changed contexts.
+func TestLostMembersAreCounted(t *testing.T) {
+	from := filepath.Join(t.TempDir(), "runs.jsonl")
+	if err := os.WriteFile(from, []byte(`{"id": "a", "messages": [{"role": "user", "name": "Ann", "content": "q"}, `+
+		`{"role": "assistant", "content": "a", "refusal": "no", "audio": null, "annotations": [ ]}]}`+"\n"+
+		`{"id": "b", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, written := imitated(t, from, "select: all|split: {validation: 0}", "messages", "ms_swift")
+	for i, changed := range []map[string]int64{nil, {"format": 1}} {
+		if w := written[i]; cmp.Diff(map[string]int64{"refusal": 1}, w.Omitted) != "" || cmp.Diff(changed, w.Contexts.Changed) != "" {
+			t.Errorf("%s: %v are omitted, and %v contexts changed", w.Format, w.Omitted, w.Contexts.Changed)
+		}
+	}
+}
+
+// TestFormatsFitBuilders checks that a configuration without formats gets rows from every builder that takes traces.
+func TestFormatsFitBuilders(t *testing.T) {
+	from := filepath.Join("..", "..", "..", "..", "examples", "hints", "traces.jsonl")
+	for builder, want := range map[string]string{
+		"grpo": "verl", "states": "nemo_gym", "sdpo": "privileged", "sft": "trl", "divergence": "trl",
+	} {
+		out := t.TempDir()
+		config := filepath.Join(out, "c.yml")
+		if err := os.WriteFile(config, []byte("trajectory_builders: {b: {_type: "+builder+"_traj_builder}}\n"+
+			"finetuning: {enabled: true, trajectory_builder: b}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		sum, err := Run(t.Context(), Request{From: []string{from}, ConfigFile: config, OutputDir: out}, testEnv(t))
+		if err != nil {
+			t.Errorf("%s: %v", builder, err)
+			continue
+		}
+		m, err := runfolder.Folder(sum.RunDir).ReadManifest()
+		if err != nil || len(m.Dataset) != 1 || m.Dataset[0].Format != want || m.Dataset[0].Records == 0 {
+			t.Errorf("%s: %v, %+v", builder, err, m.Dataset)
+		}
+	}
+}

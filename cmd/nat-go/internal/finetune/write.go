@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -93,6 +94,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 			r.out.warn("%s: omitted %s after the last turn of the assistant, which train nothing", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
+		r.warnOfOmitted(w)
 		r.warnOfTurns(w)
 		if whole {
 			continue
@@ -110,6 +112,23 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 		}
 		r.out.warn("%s can't carry %s of %d: %s; %s", w.Format, ledger.Quantity(w.Dropped, unitRecord),
 			w.Dropped+w.Records, strings.Join(why, "; "), cure)
+	}
+}
+
+// maxOmitted is the maximum number of members that warnOfOmitted names; the manifest has all.
+const maxOmitted = 5
+
+// warnOfOmitted warns about parts of records, most of them members of messages, that a format has no place for.
+func (r *writing) warnOfOmitted(w runfolder.Written) {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(w.Omitted)) {
+		parts = append(parts, fmt.Sprintf("%s in %s", terminal.Line(name), ledger.Quantity(w.Omitted[name], unitRecord)))
+	}
+	if more := len(parts) - maxOmitted; more > 0 {
+		parts = append(parts[:maxOmitted], fmt.Sprintf("and %d others", more))
+	}
+	if parts != nil {
+		r.out.warn("%s rows omit what they have no place for: %s", w.Format, strings.Join(parts, ", "))
 	}
 }
 

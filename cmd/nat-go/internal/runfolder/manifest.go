@@ -140,6 +140,9 @@ type Written struct {
 	Instead string    `json:"instead,omitempty"` // a format that can represent all or most of these records
 	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which are never trained
 
+	// Omitted counts records by the parts of them that rows have no place for, such as a message's refusal.
+	Omitted map[string]int64 `json:"omitted,omitempty"`
+
 	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its rows train
 	Rows     *rows.Options `json:"rows,omitempty"`     // its own options, if they differ from the manifest's
 }
