@@ -50,7 +50,7 @@ const (
 )
 
 func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
-	logProbs := true
+	logProbs, some := true, false
 	for i, r := range rs {
 		rollout, ok := r.Record.(*builders.Rollout)
 		if !ok {
@@ -63,7 +63,10 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 		if err != nil {
 			return dst, err
 		}
-		logProbs = logProbs && complete
+		logProbs, some = logProbs && complete, some || complete
+	}
+	if some && !logProbs {
+		e.omitted = append(e.omitted, "log-probs of a task where a rollout has none")
 	}
 	dst = lists(append(dst, `{"tokens": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
 		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)

@@ -103,6 +103,7 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 	answer := nodes[len(prompt):]
 	for n := len(answer) - 1; answer[n].Message.Role != "assistant" || answer[n].Sampled == ttc.No; n-- {
 		answer = answer[:n]
+		e.trimmed++
 	}
 	if dst, err = e.fullMessages(append(dst, `, "completion": `...), answer); err != nil {
 		return dst, err

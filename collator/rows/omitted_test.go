@@ -97,3 +97,16 @@ func everyKind(nodes []ttc.Node) []*builders.Resolved {
 		{Record: &builders.State{Task: "t"}, Origin: origin, Messages: builders.Passage{Nodes: nodes}},
 	}
 }
+
+// TestRolloutsAreTrimmed checks that what follows the last turn of a rollout is counted where rows end with the turn.
+func TestRolloutsAreTrimmed(t *testing.T) {
+	nodes := []ttc.Node{
+		{Parent: -1, Message: said("user", "q")}, {Message: said("assistant", "a"), Sampled: ttc.Yes}, {Message: said("user", "more")},
+	}
+	e := NewEncoder(kto, Options{})
+	e.Begin()
+	row, _, err := e.Append(nil, Train, everyKind(nodes)[2])
+	if err != nil || strings.Contains(string(row), "more") || e.Trimmed() != 1 {
+		t.Errorf("%s, %v: %d trimmed", row, err, e.Trimmed())
+	}
+}

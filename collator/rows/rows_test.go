@@ -67,6 +67,13 @@ func TestRowsOfSeveralRecords(t *testing.T) {
 	if verl.Together(a) != verl.Together(b) || verl.Together(a) == verl.Together(other) || verl.Together(a) == "" {
 		t.Error("a row of verl is a prompt of a task")
 	}
+	listed, named := rollout("t", 0, says("user", ""), says("assistant", "b")), rollout("t", 0, says("user", "q"), says("assistant", "b"))
+	m := &listed.Messages.Nodes[0].Message
+	m.Form, m.Parts = chat.Parts, []chat.Part{{Type: "text", Text: "another"}}
+	named.Messages.Nodes[0].Message.Name = "Ann"
+	if verl.Together(listed) != verl.Together(other) || verl.Together(listed) == verl.Together(a) || verl.Together(named) == verl.Together(a) {
+		t.Error("prompts are the same if their texts and names are")
+	}
 	if verl.Together(preference(text("p"), text("c"), text("r"))) != "" || trl.Together(a) != "" {
 		t.Error("these stand alone")
 	}
@@ -76,10 +83,10 @@ func TestRowsOfSeveralRecords(t *testing.T) {
 		t.Errorf("%s, %d, %v", got, n, err)
 	}
 	b.Messages.Nodes[1].LogProbs = nil
-	if got, _, err = NewEncoder(atropos, Options{}).
-		AppendTogether(nil, Train, []*builders.Resolved{a, b}); err != nil ||
-		strings.Contains(string(got), "logprobs") {
-		t.Errorf("log-probs of half a group: %s, %v", got, err)
+	e := NewEncoder(atropos, Options{})
+	if got, _, err = e.AppendTogether(nil, Train, []*builders.Resolved{a, b}); err != nil ||
+		strings.Contains(string(got), "logprobs") || len(e.Omitted()) != 1 {
+		t.Errorf("log-probs of half a group: %s, %v, %v", got, e.Omitted(), err)
 	}
 	got, n, err = NewEncoder(verl, Options{}).AppendTogether(nil, Validation, []*builders.Resolved{a, b})
 	if err != nil || n != 1 || !strings.Contains(string(got), `"split": "validation"`) {

@@ -80,7 +80,8 @@ func verlPrompt(r *builders.Resolved) string {
 	var b strings.Builder
 	b.WriteString(rollout.Task)
 	for _, n := range beforeSampled(r.Messages.Nodes) {
-		b.WriteString("\x00" + n.Message.Role + "\x00" + n.Message.Text)
+		m := asText(&n.Message)
+		b.WriteString("\x00" + m.Role + "\x00" + m.Name + "\x00" + m.Reasoning + "\x00" + m.Text)
 	}
 	return b.String()
 }
