@@ -108,13 +108,13 @@ pace: lib ## compare time and memory with another build, in turns: OLD=path/to/n
 
 ORACLE = $(NATGO_CONFORMANCE)/chat
 referee: TOKENIZER ?= $(ORACLE)/tokens/tokenizers/qwen2_5.json
-referee: lib ## measure which stack trains which tokens and write the page; ROLLOUTS, TOOLS, TOKENIZER: files
+referee: lib ## measure which stack trains which tokens and write the page; ROLLOUTS, TOOLS, TOKENIZER: files; PART=speed or rows
 	.ci/trl-environment .cache/trl
 	$(WITH_LIB) $(GO) build -tags $(TAGS) -o $(CACHE)/referee/nat-go ./cmd/nat-go
 	NATGO=$(CACHE)/referee/nat-go .cache/trl/bin/python examples/referee/referee.py \
 		--traces $(or $(ROLLOUTS),$(ORACLE)/traces/gpt-4o-airline-dev.json) --tools $(or $(TOOLS),$(ORACLE)/traces/tools.json) \
-		--tokenizer $(TOKENIZER)
-	.cache/trl/bin/python examples/referee/museum.py .cache/referee $(TOKENIZER)
+		--tokenizer $(TOKENIZER) $(if $(PART),--part $(PART))
+	$(if $(PART),,.cache/trl/bin/python examples/referee/museum.py .cache/referee $(TOKENIZER))
 
 fuzz: lib ## run every fuzzer for FUZZTIME
 	@$(WITH_LIB) sh .ci/fuzz $(FUZZTIME)

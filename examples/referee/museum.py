@@ -6,7 +6,6 @@ for it.
 import importlib.util
 import itertools
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -16,7 +15,7 @@ import types
 import yaml
 
 import referee
-from stacks import labels
+from stacks import environment, labels
 
 def part(name):
     """Loads one file of a package, without the dependencies of the package as a whole."""
@@ -28,14 +27,12 @@ def part(name):
 
 
 def transformers(case, tokenizer):
-    row = tokenizer.apply_chat_template(case["messages"], return_dict=True, return_assistant_tokens_mask=True)
-    return row["input_ids"], row["assistant_masks"]
+    return labels(tokenizer.apply_chat_template(case["messages"], return_dict=True, return_assistant_tokens_mask=True))
 
 
 def nemo_automodel(case, tokenizer):
-    row = part("nemo_automodel/components/datasets/llm/formatting_utils.py").format_chat_template(
-        tokenizer, case["messages"], tokenizer.eos_token_id, tokenizer.pad_token_id, unshifted=True)
-    return row["input_ids"], row["loss_mask"]
+    return labels(part("nemo_automodel/components/datasets/llm/formatting_utils.py").format_chat_template(
+        tokenizer, case["messages"], tokenizer.eos_token_id, tokenizer.pad_token_id, unshifted=True))
 
 
 def mlx_lm(case, tokenizer):
@@ -110,10 +107,9 @@ def main(work, tokenizer, only=None):
         out.append("What is right:\n\n" + "\n".join(map(block, case["rows"])))
         if "package" in case and not only:
             referee.install(work, case["package"])
-            path = os.pathsep.join(str(work / "env" / n) for n in (
-                case["package"], case["package"].partition("=")[0], "common"))
+            env = environment(work, case["package"], case["package"].partition("=")[0])
             done = subprocess.run([sys.executable, __file__, work, tokenizer, case["name"]], stdout=subprocess.PIPE,
-                                  cwd=work / "env" / case["package"], env=os.environ | {"PYTHONPATH": path}, check=True)
+                                  cwd=work / "env" / case["package"], env=env, check=True)
             got = json.loads(done.stdout.splitlines()[-1])
             if trained(got) in map(trained, case["rows"]):
                 sys.exit(f"{case['name']}: {case['version']} is right: {got}")

@@ -1,11 +1,15 @@
-"""Runs one stack on templates: python stacks.py STACK WORK ROLLOUTS TEMPLATE...
+"""Runs one stack on templates: python stacks.py STACK WORK TEMPLATE...
 
 Each adapter uses the stack's own code, as its documentation says, and yields (rollout, number of its messages, ids,
 mask) for each row. It runs in the stack's environment. referee.yml has the stacks' settings and template names.
 """
 
+import array
+import functools
 import importlib.metadata
+import itertools
 import json
+import operator
 import os
 import pathlib
 import subprocess
@@ -15,20 +19,36 @@ import yaml
 
 os.environ.update(HF_HUB_OFFLINE="1", TOKENIZERS_PARALLELISM="false", WANDB_DISABLED="true", UNSLOTH_IS_PRESENT="1",
                   HF_DATASETS_DISABLE_PROGRESS_BARS="1", USE_HF="1")
-OF = yaml.safe_load(pathlib.Path(__file__).with_name("referee.yml").read_text())
+HERE = pathlib.Path(__file__).parent
+OF = yaml.safe_load((HERE / "referee.yml").read_text())
+STACKS = OF["stacks"] | {"floor": OF["floor"]}  # the floor makes no rows that could be judged
+
+
+def environment(work, *names):
+    """The variables of a process that imports what was installed for those names. natgo.verl is this tree's."""
+    folders = *(work / "env" / name for name in (*names, "common")), HERE.parent.parent / "plugins" / "python"
+    return {"NATGO": "nat-go"} | os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders))}
 
 
 class Work:
     """A template's conversations, and those that a stack refuses, with its error by rollout."""
 
-    def __init__(self, folder, stack, template, limit=None):
-        self.template, self.of, self.stack = template, OF["templates"][template], OF["stacks"][stack]
+    def __init__(self, folder, stack, template, out=None):
+        self.template, self.of, self.stack = template, OF["templates"][template], STACKS[stack]
         self.folder, self.model, self.refused = folder, str(folder / "models" / template), {}
-        self.out = folder / "out" / f"{stack}-{template}"
+        self.out = out or folder / "out" / f"{stack}-{template}"
+        self.data = out / "conversations.jsonl" if out else folder / "data" / (template + ".jsonl")
         self.out.mkdir(parents=True, exist_ok=True)
         self.name = self.stack.get("templates", {template: template}).get(template)
-        with open(folder / "data" / (template + ".jsonl")) as file:
-            self.rows = [json.loads(line) for line in file][:limit]
+
+    @functools.cached_property
+    def rows(self):
+        return list(map(json.loads, open(self.data)))
+
+    @functools.cached_property
+    def file(self):
+        """The conversations as the stack reads them, where that is another form."""
+        return globals().get(self.stack.get("file"), lambda work: work.data)(self)
 
     def tokenizer(self):
         from transformers import AutoTokenizer
@@ -47,40 +67,37 @@ class Work:
 
 
 def labels(row):
-    return row["input_ids"], [x != -100 for x in row["labels"]]
+    masks = [row[name] for name in ("assistant_masks", "loss_mask") if name in row]
+    return row["input_ids"], *(masks or [[x != -100 for x in row["labels"]]])
 
 
 def stock(work):
-    tokenizer = work.tokenizer()
-
-    def make(row):
-        out = tokenizer.apply_chat_template(row["messages"], tools=row.get("tools"), return_dict=True,
-                                            return_assistant_tokens_mask=True)
-        return [(out["input_ids"], out["assistant_masks"])]
-    return work.each(make)
+    render, ask = work.tokenizer().apply_chat_template, {"return_dict": True, "return_assistant_tokens_mask": True}
+    return work.each(lambda row: [labels(render(row["messages"], tools=row.get("tools"), **ask))])
 
 
-def trl_batches(work, data):
-    """A data set's rows as SFTTrainer's collator passes them to the model."""
+def trl_batches(work, kind, file):
+    """The rows of a data set as SFTTrainer's collator gives them to the model."""
+    from datasets import load_dataset
     from transformers import AutoConfig, AutoModelForCausalLM
     from trl import SFTConfig, SFTTrainer
+    data = load_dataset(kind, data_files=str(file), split="train", cache_dir=str(work.out))
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(work.model))
-    args = SFTConfig(output_dir=str(work.out), assistant_only_loss="labels" not in data.column_names,
-                     **work.stack["config"])
+    args = SFTConfig(output_dir=str(work.out), assistant_only_loss=kind == "json", **work.stack["config"])
     trainer = SFTTrainer(model, args, train_dataset=data, processing_class=work.tokenizer())
     return (labels({k: v[0].tolist() for k, v in trainer.data_collator([row]).items()})
             for row in trainer.train_dataset)
 
 
 def trl(work):
-    from datasets import Dataset
-    return work.each(lambda row: [row], trl_batches(work, Dataset.from_list(work.rows, on_mixed_types="use_json")))
+    return work.each(lambda row: [row], trl_batches(work, "json", work.data))
 
 
 def trl_natgo(work):
-    from datasets import Dataset
-    data = Dataset.from_parquet(nat_go(work, "sft_parquet"), cache_dir=str(work.out))
-    return ((r, None, *row) for (r, *_), row in zip(named(data), trl_batches(work, data), strict=True))
+    import pyarrow.parquet
+    file = nat_go(work, "sft_parquet")
+    names = pyarrow.parquet.read_table(file, columns=["example"])["example"].to_pylist()
+    return ((int(name[1:]), None, *row) for name, row in zip(names, trl_batches(work, "parquet", file), strict=True))
 
 
 def axolotl(work, rows=None):
@@ -107,22 +124,25 @@ def llama_factory(work, **data):
     return get_dataset(template, model, data, training, stage="sft", **tokenizer)["train_dataset"]
 
 
-def llamafactory(work):
+def sharegpt(work):
     roles = {"system": "system", "user": "human", "tool": "observation", "assistant": "gpt"}
 
     def message(m):
         if "tool_calls" not in m:
             return {"from": roles[m["role"]], "value": m["content"]}
         value = json.dumps([c["function"] for c in m["tool_calls"]], ensure_ascii=False)
-        if m["content"]:
-            value = f"{m['content']}\n<tool_call>{value}</tool_call>"
-        return {"from": "function_call", "value": value}
+        text = f"{m['content']}\n<tool_call>{value}</tool_call>" if m["content"] else value
+        return {"from": "function_call", "value": text}
 
-    tools = lambda row: json.dumps(row["tools"]) if "tools" in row else ""
-    rows = [{"conversations": list(map(message, row["messages"])), "tools": tools(row)} for row in work.rows]
+    rows = [{"conversations": list(map(message, row["messages"])),
+             "tools": json.dumps(row["tools"]) if "tools" in row else ""} for row in work.rows]
     (work.out / "rows.json").write_text(json.dumps(rows))
     (work.out / "dataset_info.json").write_text(json.dumps({"rows": work.stack["dataset"]}))
-    return work.each(lambda row: [labels(row)], llama_factory(work, template=work.name, dataset_dir=str(work.out)))
+    return str(work.out)
+
+
+def llamafactory(work):
+    return work.each(lambda row: [labels(row)], llama_factory(work, template=work.name, dataset_dir=work.file))
 
 
 def llamafactory_natgo(work):
@@ -132,20 +152,18 @@ def llamafactory_natgo(work):
     return named(llama_factory(work, template="default", tokenized_path=str(work.out / "tokens")))
 
 
-def verl(work, kind=None, file=None):
+def parquet(work):
     import pandas
+    pandas.DataFrame(work.rows).to_parquet(work.out / "rows.parquet")
+    return str(work.out / "rows.parquet")
+
+
+def verl(work, kind=None, file=None):
     from omegaconf import OmegaConf
     from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
-    if not file:
-        file = str(work.out / "rows.parquet")
-        pandas.DataFrame(work.rows).to_parquet(file)
     config = {"enable_thinking_default": work.of["switches"][0].get("enable_thinking")} | work.stack["config"]
-    data = (kind or MultiTurnSFTDataset)(file, work.tokenizer(), OmegaConf.create(config))
-
-    def make(n):
-        row = data[n]
-        return [(row["input_ids"].tolist(), row["loss_mask"].tolist())]
-    return work.each(make, range(len(data)))
+    data = (kind or MultiTurnSFTDataset)(file or work.file, work.tokenizer(), OmegaConf.create(config))
+    return work.each(lambda n: [labels(data[n])], range(len(data)))
 
 
 def verl_natgo(work):
@@ -158,11 +176,9 @@ def renderers(work):
     config = getattr(renderers, work.name + "RendererConfig")
     renderer = renderers.create_renderer(work.tokenizer(), config(**work.stack["config"].get(work.name, {})))
     role = (lambda m: m["role"] == "assistant") if work.name == "Default" else None
-
-    def make(row):
-        sample = renderers.build_training_sample(renderer, row["messages"], tools=row.get("tools"), role_to_mask=role)
-        return [(sample.token_ids, sample.loss_mask)]
-    return work.each(make)
+    made = functools.partial(renderers.build_training_sample, renderer, role_to_mask=role)
+    row = operator.attrgetter("token_ids", "loss_mask")
+    return work.each(lambda of: [row(made(of["messages"], tools=of.get("tools")))])
 
 
 def tinker(work):
@@ -220,18 +236,16 @@ def unsloth(work):
     return work.each(make)
 
 
-def nat_go(work, form):
+def nat_go(work, form="axolotl"):
     """Runs nat-go over the conversations; returns the file of its rows. Texts are in the conversations' order."""
     config = work.out / f"{form}.yml"
-    traces = config.with_suffix(".json")
-    traces.write_text("".join(json.dumps(r) + "\n" for r in work.rows))
-    config.write_text(OF["natgo"] % {"traces": traces, "model": work.model, "form": form, "out": work.out})
-    done = subprocess.run([os.environ["NATGO"], "run", "-q", "--config-file", config], check=True, text=True,
-                          stdout=subprocess.PIPE)
+    config.write_text(OF["natgo"] % {"traces": work.data, "model": work.model, "form": form, "out": work.out})
+    command = [os.environ["NATGO"], "run", "-q", "--config-file", config, *work.stack.get("flags", "").split()]
+    done = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE)
     folder = pathlib.Path(done.stdout.strip()) / "dataset" / form
     if (folder / "rows.jsonl").exists():
         names = [json.loads(line)["example"] for line in (folder / "rows.jsonl").read_text().splitlines()]
-        assert names == [f"#{r}" for r in range(len(work.rows))], "rows and conversations differ"
+        assert names == [f"#{r}" for r in range(len(names))], "rows and conversations differ"
     (file,) = (f for f in folder.iterdir() if f.stem in ("train", "sft"))
     return str(file)
 
@@ -239,6 +253,22 @@ def nat_go(work, form):
 def named(data):
     """Rows of ids and labels, each with the rollout that nat-go named it after."""
     return ((int(row["example"][1:]), None, *labels(row)) for row in data)
+
+
+def floor(work):
+    """What any preparation has to do: read the messages, tokenise each distinct text once, write each one's ids."""
+    import tokenizers
+    os.environ["TOKENIZERS_PARALLELISM"], ids = "true", {}
+    tokenizer = tokenizers.Tokenizer.from_file(work.model + "/tokenizer.json")
+    with open(work.data) as rows, open(work.out / "ids", "wb") as out:
+        while part := list(map(json.loads, itertools.islice(rows, 256))):
+            texts = [text for row in part for text in (json.dumps(row["tools"]), *(
+                text for m in row["messages"] for text in (m["content"], *(
+                    json.dumps(c["function"]) for c in m.get("tool_calls", [])))))]
+            new = [text for text in dict.fromkeys(texts) if text not in ids]
+            for text, made in zip(new, tokenizer.encode_batch_fast(new, add_special_tokens=False)):
+                ids[text] = array.array("I", made.ids)
+            out.writelines(ids[text] for text in texts)
 
 
 def natgo(work):
@@ -255,9 +285,9 @@ def judged_rows(stack, work):
     return {"refused": work.refused, "same": first == second}
 
 
-def main(stack, folder, limit, *templates):
+def main(stack, folder, *templates):
     for template in templates:
-        work = Work(pathlib.Path(folder), stack, template, int(limit))
+        work = Work(pathlib.Path(folder), stack, template)
         packages = work.stack.get("packages", [stack.partition("_")[0], "transformers"])
         result = {"versions": {p: importlib.metadata.version(p) for p in packages}}
         try:
