@@ -111,8 +111,7 @@ def rows(work, sources, rollouts, tools, only):
     kept = work / "cells.json"
     cells = json.loads(kept.read_text()) if kept.exists() else {}
     with futures.ProcessPoolExecutor(2) as pool:
-        rest = rollouts, tools, only
-        for done in [pool.submit(judged, work, source, *rest, name) for name, source in sources.items()]:
+        for done in [pool.submit(judged, work, of, rollouts, tools, only, name) for name, of in sources.items()]:
             cells.update(done.result())
     kept.write_text(json.dumps(cells, indent=1))
     page.write(HERE, cells, OF["stacks"], len(rollouts))

@@ -1,7 +1,7 @@
-"""How fast stacks prepare conversations. referee.py calls measure.
+"""Measures how fast stacks prepare conversations. referee.py calls measure.
 
-Each stack runs in a process of its own: python speed.py STACK WORK. What it does is in referee.yml. Processor
-time is of the process and all that it started; memory is what they have for themselves (anonymous and shared), at most.
+Each stack runs in its own process: python speed.py STACK WORK. referee.yml says what it does there. Processor time is
+that of the process and its children; memory is the peak of their anonymous and shared pages.
 """
 
 import itertools
@@ -42,9 +42,8 @@ def main(stack, folder):
     list(map(__import__, speed["imports"].split()))
     say("imports")
     for phase in ("cold", "again", "warm", "kept")[:4 if speed.get("keeps") else 3]:
-        out = folder / "speed" / stack / phase.replace("kept", "warm")
-        work = Loaded(folder, stack, TEMPLATE, out)
-        config = json.dumps(work.stack.get("config", {}) | speed.get("config", {})).replace("OUT", str(out))
+        work = Loaded(folder, stack, TEMPLATE, folder / "speed" / stack / phase.replace("kept", "warm"))
+        config = json.dumps(work.stack.get("config", {}) | speed.get("config", {})).replace("OUT", str(work.out))
         work.stack = work.stack | speed | {"config": json.loads(config)}
         work.name = speed.get("template", work.name)
         work.file, work.rows = work.file, []  # written before the clock starts
