@@ -100,11 +100,15 @@ func (x *index) windows(s string) (list []searched) {
 			if end > len(s) || !strings.EqualFold(s[at:end], h.text) {
 				continue
 			}
+			j, seen := last[h.finder]
+			if seen && end+maxRunBytes/2 <= list[j].to { // it is searched, and far beyond it
+				continue
+			}
 			w, ok := x.finders[h.finder].window(s, at, end)
 			if !ok {
 				continue
 			}
-			if j, seen := last[h.finder]; seen && w[0] <= list[j].to {
+			if seen && w[0] <= list[j].to {
 				list[j].to = max(list[j].to, w[1])
 				continue
 			}

@@ -14,7 +14,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"gopkg.in/yaml.v3"
 )
@@ -331,5 +333,25 @@ func TestTokens(t *testing.T) {
 				t.Errorf("%s: unusable hint %q", c[0], hint)
 			}
 		}
+	}
+}
+
+// TestHintsInARow: a long word full of what secrets begin with takes a time that grows with its length.
+func TestHintsInARow(t *testing.T) {
+	took := func(size int) time.Duration {
+		var before, after syscall.Rusage
+		err := syscall.Getrusage(syscall.RUSAGE_SELF, &before)
+		if found := Find(strings.Repeat("key=", size/4)); err != nil || len(found) > 1 {
+			t.Fatal(found, err)
+		}
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &after); err != nil {
+			t.Fatal(err)
+		}
+		return time.Duration(after.Utime.Nano() - before.Utime.Nano())
+	}
+	took(1 << 10) // compiles the patterns
+	short := took(8 << 10)
+	if long := took(128 << 10); long > 32*short {
+		t.Errorf("%v for sixteen times the text, after %v", long, short)
 	}
 }

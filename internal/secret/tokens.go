@@ -115,9 +115,14 @@ func runEnd(s string, at int) int {
 
 // inRun reports whether a token may contain a byte: printable ASCII except quotes, brackets, commas, semicolons and
 // backslashes.
-func inRun(c byte) bool {
-	return c > ' ' && c < 0x7f && strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
-}
+func inRun(c byte) bool { return runBytes[c] }
+
+var runBytes = func() (table [256]bool) {
+	for c := byte('!'); c < 0x7f; c++ {
+		table[c] = strings.IndexByte("\"'`,;()[]{}<>\\", c) < 0
+	}
+	return table
+}()
 
 // fits reports whether a match looks random and is neither an example of a key nor one of npm's checksums. If the hint
 // is a name, the match must also contain a digit, and not be a name with a number.
