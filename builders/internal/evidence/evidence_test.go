@@ -255,6 +255,9 @@ func TestShapes(t *testing.T) {
 		{"The vault was shut, please ring the bell again", true},
 		{"The guard is busy with a call until 3pm.", false},
 		{"The guard is busy with another vault.", true},
+		{"d", false},
+		{"S", false},
+		{"is", false},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			if got := Read(c.text, Call{}); got.Failed != c.failed {

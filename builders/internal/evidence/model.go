@@ -35,13 +35,13 @@ var trained = sync.OnceValue(func() weights {
 // sure is the minimum weight of a text that counts as a failure: odds of nine to two.
 const sure = 150
 
-// sentence weighs a text that no rule matches.
+// sentence weighs a text that no rule matches. A grade or another answer of a letter or two says too little.
 func (c Call) sentence(t *text) Finding {
 	w := c.weights
 	if w == nil {
 		w = trained()
 	}
-	if done().MatchString(t.head[0]) || w.of(features(t.all, c)) < sure {
+	if len(t.all) < 3 || done().MatchString(t.head[0]) || w.of(features(t.all, c)) < sure {
 		return Finding{}
 	}
 	return failed("wording", t.head[0])
