@@ -42,33 +42,34 @@ def svg(title, groups, bars):
 
 
 def scaled(cell):
-    """The seconds that COUNT conversations take, wall and processor: what was measured, and a line through it."""
-    rise = [(w - a) / (cell["many"] - cell["few"]) for w, a in zip(cell["warm"], cell["again"])]
-    cold = [i + c + r * (COUNT - cell["few"]) for i, c, r in zip(cell["imports"], cell["cold"], rise)]
-    return {"cold": cold, "warm": [w + r * (COUNT - cell["many"]) for w, r in zip(cell["warm"], rise)]}
+    """The processor seconds that COUNT conversations take, along the line through the two counts measured."""
+    imports, cold, again, warm = (cell[phase][1] for phase in ("imports", "cold", "again", "warm"))
+    rise = (warm - again) / (cell["many"] - cell["few"])
+    return {"cold": imports + cold + rise * (COUNT - cell["few"]), "warm": warm + rise * (COUNT - cell["many"])}
 
 
 def speed(folder, cells, stacks):
     """Fills the section on speed of page.md, and puts it into README.md."""
     stacks = {s: of for s, of in stacks.items() if {f"{s} 8", f"{s} 128"} & cells.keys()}
-    time = {(s, *t): [median(scaled(c)[t[1]][k] for c in cells[f"{s} {t[0]}"]) for k in (0, 1)]
+    time = {(s, *t): median(scaled(c)[t[1]] for c in cells[f"{s} {t[0]}"])
             for s in stacks for t in TIMES if f"{s} {t[0]}" in cells}
-    show = lambda s, n, phase: "{}{:,.0f} ({:,.0f})".format(
-        "≈" * (cells[f"{s} {n}"][0]["many"] < COUNT), *time[s, n, phase][::-1]) if (s, n, phase) in time else "-"
+    show = lambda s, n, phase: "{}{:,.0f}".format(
+        "≈" * (cells[f"{s} {n}"][0]["many"] < COUNT), time[s, n, phase]) if (s, n, phase) in time else "-"
     of = lambda s: [cells[f"{s} {n}"] for n in (8, 128) if f"{s} {n}" in cells]
-    each = lambda s, get: " / ".join(f"{median(map(get, cell)):,.0f}" for cell in of(s))
+    each = lambda s, get, mid=median: " / ".join(f"{mid(map(get, cell)):,.0f}" for cell in of(s))
     ratios = []
     for t, (name, _) in TIMES.items():
-        took = {s: time[s, *t][1] for s in stacks if (s, *t) in time}
+        took = {s: time[s, *t] for s in stacks if (s, *t) in time}
         for first in sorted(took.keys() - {"natgo", "floor"}, key=took.get)[:1]:
             ratios.append([name, stacks[first]["name"], *(f"{took[a] / took[b]:.1f}" if {a, b} <= took.keys() else "-"
                                                           for a, b in ((first, "natgo"), ("natgo", "floor")))])
     (folder / "speed.svg").write_text(svg("Processor seconds for 10,000 conversations (log scale)", [
-        (of["name"], [time.get((s, *t), (0, None))[1] for t in TIMES]) for s, of in stacks.items()], TIMES))
+        (of["name"], [time.get((s, *t)) for t in TIMES]) for s, of in stacks.items()], TIMES))
     parts = {
-        "speed": table(["stack", *(name for name, _ in TIMES.values()), "imports", "memory, MiB", "measured"], [
-            [of["name"], *(show(s, *t) for t in TIMES), *(each(s, get) for get in (
-                lambda c: c["imports"][1], lambda c: c["peak"], lambda c: c["many"]))] for s, of in stacks.items()]),
+        "speed": table(["stack", *(name for name, _ in TIMES.values()), "imports", "memory, MiB", "measured", "wall"], [
+            [of["name"], *(show(s, *t) for t in TIMES), each(s, lambda c: c["imports"][1]), each(
+                s, lambda c: c["peak"]), each(s, lambda c: c["many"], next),
+             each(s, lambda c: c["warm"][0], next)] for s, of in stacks.items()]),
         "ratio": table(["", "fastest other", "the fastest other : nat-go", "nat-go : floor"], ratios),
         "runs": table(["stack", "what its run does"], [[of["name"], of["speed"]["says"]] for of in stacks.values()]),
     }
@@ -95,14 +96,13 @@ def write(folder, cells, of_stacks, limit):
     each = lambda got, keys: " / ".join(f"{got['found'].get(key, 0):,}" for key in keys) if "found" in got else "-"
     count = lambda *keys: table(["stack", *names], [[stacks[s], *(each(of(s, t), keys) for t in names)] for s in tried])
     parts = {
-        "table": count("ids", "unwritten", "untrained", "stopless", "refused"),
+        "table": count("ids", "unwritten", "untrained", "stopless", "refused"), "rollouts": str(limit),
         "context": count("other context"), "marks": count("header", "newline"), "rows": count("rows"),
         "notes": table(["stack", "templates", "what it says"], notes),
         "worst": table(["stack", "template", "the rows with the most wrong tokens, by number"], worst),
         "settings": table(["stack", "packages", "settings"],
                           [[stacks[s], versions(s) or "this tree", of_stacks[s]["says"]] for s in tried]),
         "planted": "; ".join("%s %d of %d (%d)" % (t, *of("planted", t)["found"]) for t in names),
-        "rollouts": str(limit),
         "machine": f"{platform.machine()}, Python {platform.python_version()}, {datetime.date.today():%B %Y}",
         "same": "A second run of each stack gave the same rows." if all(
             g.get("same", True) for g in cells.values()) else "A second run of some gave other rows: see cells.json.",
