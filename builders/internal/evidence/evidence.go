@@ -230,27 +230,35 @@ func quoted(text string, from int) (end int, s string) {
 	return -1, ""
 }
 
-// members reads a few lines of the form "key: value" as an object.
+// members reads a few lines of the form "key: value", or a line of the form "Name(key=value, key=value)", as an object.
 func members(text string) json.Raw {
-	const maxLen = 8
-	if len(text) > 1000 || strings.Count(text, "\n") >= maxLen || !strings.Contains(text, "\n") {
+	const maxLen, most = 8, 20
+	at := strings.IndexAny(text, ":=")
+	if at < 0 || len(text) > 1000 || strings.Count(text, "\n") >= maxLen {
 		return nil
 	}
-	b := []byte("{")
-	for i, l := range strings.Split(text, "\n") {
-		k, v, ok := strings.Cut(l, ":")
-		if k = strings.TrimSpace(k); !ok || k == "" || len(k) > 20 || strings.Trim(strings.ToLower(k),
-			"abcdefghijklmnopqrstuvwxyz_") != "" || l[0] == ' ' || i == 0 && !envelope[fold(k)] {
-			return nil
-		}
-		if i > 0 {
-			b = append(b, ',')
-		} else if key := fold(k); errorKey[key] || key == "message" {
+	first := fold(strings.TrimSpace(text[strings.LastIndexByte(text[:at], '(')+1 : at]))
+	if !envelope[first] && first != "iserror" {
+		return nil
+	}
+	pairs := assigned().FindAllStringSubmatchIndex(text, most)
+	if len(pairs) < 2 || pairs[0][0] > 0 {
+		if pairs = labels().FindAllStringSubmatchIndex(text, most); len(pairs) <= strings.Count(text, "\n") ||
+			len(pairs) < 2 || errorKey[first] || first == "message" {
 			return nil // a text that begins with "error:" or "message:" is not read as an object
 		}
-		b = append(json.AppendString(b, strings.ToLower(k)), ':')
-		switch v = strings.TrimSpace(v); {
-		case v == "true" || v == "false" || v == "null" || digits(v) && v != "":
+	}
+	b, sep := []byte(nil), "{"
+	for i, p := range pairs {
+		k, end := strings.ToLower(text[p[2]:p[3]]), len(text)
+		if i+1 < len(pairs) {
+			end = pairs[i+1][0]
+		}
+		b, sep = append(json.AppendString(append(b, sep...), k), ':'), ","
+		switch v := strings.Trim(text[p[1]:end], " \n,;)]\"'"); {
+		case v == "True" || v == "False" || v == "true" || v == "false" || v == "null":
+			b = append(b, strings.ToLower(v)...)
+		case digits(v) && v != "":
 			b = append(b, strings.TrimLeft(v[:len(v)-1], "0")+v[len(v)-1:]...)
 		default:
 			b = json.AppendString(b, v)
@@ -262,6 +270,9 @@ func members(text string) json.Raw {
 	}
 	return v
 }
+
+// assigned matches a key followed by an equals sign, labels a key followed by a colon at the beginning of a line.
+var assigned, labels = pattern("assigned"), pattern("labels")
 
 // stripEscapes removes terminal escape sequences, and carriage returns before newlines, from a text.
 func stripEscapes(text string) string {

@@ -154,7 +154,7 @@ func TestBlind(t *testing.T) {
 func TestStrangers(t *testing.T) {
 	for name, least := range map[string]score{
 		"strangers-dev": {found: 237, failed: 239, fine: 31},
-		"strangers":     {found: 203, failed: 217, fine: 31},
+		"strangers":     {found: 209, failed: 217, fine: 31},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if s, families := measure(t, name); s.found < least.found || s.wrong > least.wrong ||
@@ -196,7 +196,7 @@ func TestAgents(t *testing.T) {
 	for name, least := range map[string]score{
 		"agents-dev": {found: 87, failed: 91, wrong: 1},
 		"agents":     {found: 81, failed: 82, wrong: 4},
-		"agents-new": {found: 52, failed: 65, wrong: 3},
+		"agents-new": {found: 59, failed: 65, wrong: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, families := measure(t, name)
@@ -208,13 +208,20 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// TestWide measures results of 275 tools that no other set has, in two halves split by tool and kind, labelled before a
-// rule was changed for them. The texts of the second half are never shown.
+// TestWide measures results of 275 tools that no other set has, in two halves split by tool and kind. Half of them are
+// what real programs printed. All were labelled before a rule was changed for them: the rules of the time found 185 of
+// 215 failures in the first half (9 others wrong) and 170 of 203 in the second (15 wrong). Rules and weights were then
+// made from the first half. The texts of the second are never shown.
 func TestWide(t *testing.T) {
-	for _, name := range []string{"wide-dev", "wide"} {
+	for name, least := range map[string]score{
+		"wide-dev": {found: 209, failed: 215, wrong: 3},
+		"wide":     {found: 185, failed: 203, wrong: 13},
+	} {
 		t.Run(name, func(t *testing.T) {
 			s, families := measure(t, name)
-			t.Logf("%s", table(s, families))
+			if s.found < least.found || s.wrong > least.wrong || s.failed != least.failed {
+				t.Errorf("%s: got %+v, want %+v at least\n%s", name, s, least, table(s, families))
+			}
 		})
 	}
 }
@@ -258,6 +265,25 @@ func TestShapes(t *testing.T) {
 		{"d", false},
 		{"S", false},
 		{"is", false},
+		{"Error!\nthe vault is shut", true},
+		{"error\n0.1\n0.2", false},
+		{"ToolResult(success=False, error='vault shut', took=3)", true},
+		{"ToolResult(success=True, error=None, took=3)", false},
+		{"success=False, error=vault shut", true},
+		{"<tool_response>{\"error\": \"vault shut\"}</tool_response>", true},
+		{"<vault status=\"error\">shut</vault>", true},
+		{"the vault: error: shut", true},
+		{"the vault was shut (VaultError)", true},
+		{"VaultError: shut, but the second key was tried and worked on door 2", false},
+		{"0 errors in 3 vaults", false},
+		{"failed: 0, passed: 3", false},
+		{`{"status": false, "message": "vault shut"}`, true},
+		{`{"name": "vault", "result": null, "exception": "shut"}`, true},
+		{`{"name": "vault", "result": "shut", "exception": "shut"}`, false},
+		{`[{"type": "missing", "loc": ["door"], "msg": "Field required"}]`, true},
+		{`{"stdout": "shut", "stderr": "VaultWarning: rust\n", "success": true}`, false},
+		{"bash: line 1: cd: /vault: No such file or directory\n\n[exit code: 1]", true},
+		{"E0501 10:00:00.1 1 vault.go:1] shut\nE0501 10:00:01.1 1 vault.go:1] shut\n[Command failed with exit code 1]", true},
 	} {
 		t.Run(c.text, func(t *testing.T) {
 			if got := Read(c.text, Call{}); got.Failed != c.failed {

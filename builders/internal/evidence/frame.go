@@ -15,6 +15,7 @@ var (
 	harborTail = pattern("harborTail")
 	timeLimit  = pattern("timeLimit")
 	frameLabel = pattern("frameLabel")
+	enclosed   = pattern("enclosed") // a result in the tags of a framework
 )
 
 // frameLines is the number of first and last lines that may hold a harness's frame; exit codes mentioned elsewhere are
@@ -25,7 +26,7 @@ const frameLines = 6
 // false if it finds none of these.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
-	if looksLikeLog(head) {
+	if l := tail[len(tail)-1]; looksLikeLog(head) && !(l[0] == '[' && codeLast().MatchString(l)) {
 		return Finding{}, false
 	}
 	if m := codeFirst().FindStringSubmatch(head[0]); m != nil {
@@ -36,6 +37,9 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 		if code, body, ok := strings.Cut(rest, "</returncode>"); ok && len(code) < 12 {
 			return c.exited(strings.TrimSpace(code), "returncode "+code, body), true
 		}
+	}
+	if m := enclosed().FindStringSubmatch(text); m != nil {
+		return c.read(m[1], depth+1), true
 	}
 	if strings.HasPrefix(text, "The script ran successfully. Its output was:") {
 		return c.exited("0", head[0], ""), true

@@ -15,12 +15,15 @@ var fixIt = pattern("fixIt")
 
 // framework returns the line that a framework wrapped around an error.
 func (t *text) framework() string {
-	first := t.head[0]
+	first := bare(t.head[0])
 	if frameworks().MatchString(first) || unknownTool().MatchString(first) {
 		if t.definition() {
 			return ""
 		}
 		return first
+	}
+	if len(t.head) > 1 && t.count <= 40 && first[0] < 'a' && headline().MatchString(first) {
+		return t.head[1]
 	}
 	if len(t.head) > 1 && len(t.head) <= 8 && statusFailed().MatchString(first) && because().MatchString(t.head[1]) {
 		return t.head[1]
@@ -39,6 +42,9 @@ var (
 	statusFailed = pattern("statusFailed")
 	because      = pattern("because")
 )
+
+// headline matches a first line that only says that something failed.
+var headline = pattern("headline")
 
 // definition reports whether a text that begins like an error continues as an article about it.
 func (t *text) definition() bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Text that no rule matches is weighed by a logistic regression over the words and word pairs of a sentence or two. All
+// A sentence or two is weighed by a logistic regression over its words, their stems and pairs, and its form. All
 // argument values become one word and all numbers another, so the weights describe how such sentences are built.
 // TestWeights trains the model on the labelled results and writes weights.txt.
 
@@ -32,19 +32,27 @@ var trained = sync.OnceValue(func() weights {
 	return w
 })
 
-// sure is the minimum weight of a text that counts as a failure: odds of nine to two.
-const sure = 150
+// sure is the minimum weight of a text that counts as a failure if no rule matches; an answer is a text so light that
+// it isn't one even if it reads like a refusal.
+const sure, answer = 50, -125
 
-// sentence weighs a text that no rule matches. A grade or another answer of a letter or two says too little.
-func (c Call) sentence(t *text) Finding {
+// weigh weighs a text that no rule matches, or that is read as a refusal.
+func (c Call) weigh(t *text, f Finding) Finding {
 	w := c.weights
 	if w == nil {
 		w = trained()
 	}
-	if len(t.all) < 3 || done().MatchString(t.head[0]) || w.of(features(t.all, c)) < sure {
-		return Finding{}
+	if len(w) == 0 || f.Rule != "" && !f.Failed || !strings.ContainsAny(t.all, " '_") ||
+		f.Rule == "" && done().MatchString(t.head[0]) {
+		return f
 	}
-	return failed("wording", t.head[0])
+	switch n := w.of(features(t.all, c, f)); {
+	case f.Rule == "" && n >= sure:
+		return failed("wording", t.head[0])
+	case f.Failed && n < answer:
+		return nearMiss(f.Rule, f.Quote, "its words, weighed together, are those of an answer")
+	}
+	return f
 }
 
 func (w weights) of(fs map[string]float64) float64 {
@@ -57,12 +65,14 @@ func (w weights) of(fs map[string]float64) float64 {
 
 const given, number = "<given>", "<number>"
 
-// features returns a text's words, word pairs and form. The longer the text, the less a word counts.
-func features(s string, c Call) map[string]float64 {
+// features returns the words, their stems, the pairs of words and the form of a text, and what the rules say of it. The
+// longer the text, the less a word counts.
+func features(s string, c Call, f Finding) map[string]float64 {
 	words := c.wordsOf(s)
-	fs := map[string]float64{}
+	fs, times := map[string]float64{}, map[string]int{}
 	for i, w := range words {
 		fs[w] = 1
+		times[w]++
 		if i > 0 {
 			fs[words[i-1]+" "+w] = 1
 		}
@@ -71,17 +81,26 @@ func features(s string, c Call) map[string]float64 {
 	for name := range fs {
 		fs[name] = share
 	}
+	for w := range times {
+		fs["~"+ending().ReplaceAllString(w, "$1")] = share
+	}
 	if len(words) > 0 {
 		fs["^"+words[0]], fs[words[len(words)-1]+"$"] = 1, 1
 	}
 	fs[fmt.Sprint("length ", min(5, len(words)/4))] = 1
-	if strings.Contains(s, "\n") {
-		fs["lines"] = 1
+	fs[fmt.Sprint("by ", f.Rule, f.Failed)] = 1
+	for _, mark := range "\n|;→%#@=[{\"" {
+		if strings.ContainsRune(s, mark) {
+			fs[fmt.Sprintf("has %q", mark)] = 0.5
+		}
+	}
+	for name, n := range map[string]int{given: times[given], number: times[number], ",": strings.Count(s, ",")} {
+		fs[fmt.Sprint(name, " ", min(3, n))] = 0.5
 	}
 	return fs
 }
 
-var wordOf = pattern("wordOf")
+var ending, wordOf = pattern("ending"), pattern("wordOf")
 
 // wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.
 func (c Call) wordsOf(s string) []string {

@@ -23,7 +23,7 @@ type weighed struct {
 	failed   bool
 }
 
-// allWeighed returns the texts of all labelled sets but the public ones, from which no weight is trained.
+// allWeighed returns the texts of all labelled sets but three, from which no weight is trained.
 func allWeighed(t *testing.T) (out []weighed) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "sdpo", "testdata", "calls", "*.jsonl"))
@@ -32,7 +32,7 @@ func allWeighed(t *testing.T) (out []weighed) {
 	}
 	for _, name := range names {
 		set := strings.TrimSuffix(filepath.Base(name), ".jsonl")
-		if strings.HasPrefix(set, "public") || strings.HasPrefix(set, "wide") {
+		if set == "public-last" || set == "wide" || set == "wide-last" {
 			continue
 		}
 		for _, r := range labelled(t, set) {
@@ -42,7 +42,7 @@ func allWeighed(t *testing.T) (out []weighed) {
 				continue
 			}
 			if f := Read(r.Text, c); f.Rule == "" || f.Rule == "refusal" {
-				out = append(out, weighed{set, features(stripEscapes(s), c), r.Failed})
+				out = append(out, weighed{set, features(stripEscapes(s), c, f), r.Failed})
 			}
 		}
 	}
@@ -82,12 +82,12 @@ func indexed(from []weighed) (names []string, rows [][]term) {
 	return names, rows
 }
 
-// train fits a logistic regression, regularised, by gradient descent in a fixed order.
+// train fits a logistic regression, regularised, by gradient descent with momentum in a fixed order.
 func train(from []weighed) weights {
-	const steps, rate, decay, least = 400, 8.0, 0.5, 3
+	const steps, rate, momentum, decay, least = 250, 1.0, 0.9, 1.0, 3
 	names, rows := indexed(from)
-	w, gradient := make([]float64, len(names)), make([]float64, len(names))
-	for step := range steps {
+	w, gradient, speed := make([]float64, len(names)), make([]float64, len(names)), make([]float64, len(names))
+	for range steps {
 		clear(gradient)
 		for i, row := range rows {
 			sum := 0.0
@@ -106,7 +106,8 @@ func train(from []weighed) weights {
 			if i > 0 {
 				gradient[i] += decay * w[i]
 			}
-			w[i] -= rate / (1 + 4*float64(step)/steps) * gradient[i] / float64(len(from))
+			speed[i] = momentum*speed[i] - rate*gradient[i]/float64(len(from))
+			w[i] += speed[i]
 		}
 	}
 	out := weights{}
@@ -140,18 +141,24 @@ func TestWeights(t *testing.T) {
 func TestUnseen(t *testing.T) {
 	all := allWeighed(t)
 	for set, least := range map[string]score{
-		"public":       {found: 156, wrong: 13},
-		"public-new":   {found: 106, wrong: 6},
-		"public-last":  {found: 100, wrong: 16}, // at first sight
-		"services-new": {found: 45, wrong: 3},   // 31 and 3 without weights
-		"services":     {found: 60, wrong: 6},   // 36 and 5
-		"services-dev": {found: 53, wrong: 1},   // 41 and 1
-		"agents-new":   {found: 57, wrong: 4},   // 53 and 2
-		"agents":       {found: 82, wrong: 6},   // 81 and 4
-		"fresh":        {found: 617, wrong: 5},
+		"public":       {found: 158, wrong: 13},
+		"public-new":   {found: 105, wrong: 6},
+		"public-last":  {found: 104, wrong: 16}, // 100 and 16 at first sight
+		"services-new": {found: 49, wrong: 3},   // 31 and 3 without weights
+		"services":     {found: 67, wrong: 7},   // 36 and 5
+		"services-dev": {found: 55, wrong: 2},   // 41 and 1
+		"agents-new":   {found: 59, wrong: 4},   // 53 and 2
+		"agents":       {found: 81, wrong: 7},   // 81 and 4
+		"wide-dev":     {found: 199, wrong: 7},
+		"wide":         {found: 185, wrong: 13},
+		"wide-last":    {found: 107, wrong: 6}, // at first sight
+		"fresh":        {found: 618, wrong: 5},
 		"held":         {found: 217, wrong: 3},
 	} {
 		t.Run(set, func(t *testing.T) {
+			if testing.Short() && set != "public-last" && set != "held" {
+				t.Skip("trains the weights anew")
+			}
 			rest := slices.DeleteFunc(slices.Clone(all), func(s weighed) bool { return s.set == set })
 			for name, w := range map[string]weights{"none": {}, "of the other sets": train(rest)} {
 				var n score

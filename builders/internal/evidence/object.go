@@ -32,7 +32,7 @@ var (
 		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg",
 		"errordescription", "fault", "faultstring", "faultcode",
 		"failure", "errordetail", "errordetails", "errortype", "errorcode", "errcode", "validationerrors", "errormsg",
-		"errorsummary", "functionerror",
+		"errorsummary", "functionerror", "errortext", "exceptiontype",
 	}
 	whyKeys = []string{
 		"why", "reasons", "message", "msg", "detail", "details", "reason", "title", "description", "moreinfo",
@@ -46,7 +46,8 @@ var (
 		"docurl", "codename", "category", "object", "kind", "apiversion", "metadata", "extensions", "locations",
 		"source", "context", "meta", "links", "stack", "retryable",
 		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain",
-		"severity", "subcode", "errno", "syscall", "tooluseid", "toolcallid", "toolname", "tool",
+		"severity", "subcode", "errno", "syscall", "tooluseid", "toolcallid", "toolname", "tool", "role", "callid",
+		"text", "stacktrace", "resulttype",
 	}
 	envelope = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
 	errorKey = set(errorKeys)
@@ -70,7 +71,7 @@ var (
 		"exception", "status", "message", "sandbox", "killed", "elapsed",
 	})
 	flagKey = set([]string{
-		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "name", "error",
+		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "callid", "name", "error",
 		"message", "output", "text", "result",
 	})
 	// Members that mark a record, which describes something that exists on its own.
@@ -143,7 +144,8 @@ func (o *object) isFalse(key string) bool {
 	if n, isNumber := o.by[key].Int64(); isNumber && key == "ok" {
 		return n == 0
 	}
-	return ok && !b
+	s := strings.ToLower(o.text(key))
+	return ok && !b || s == "false" || s == "no"
 }
 
 func (c Call) object(raw json.Raw, depth int) Finding {
@@ -188,6 +190,8 @@ func (c Call) process(o *object, _ json.Raw, depth int) (Finding, bool) {
 		return c.exitedObject(code, o), true
 	case o.by["stderr"] == nil && o.by["stdout"] == nil:
 		return Finding{}, false
+	case o.isTrue("success"):
+		return Finding{}, true
 	}
 	if s := o.text("error", "exception"); s != "" {
 		return failed("error_object", s), true
@@ -365,9 +369,9 @@ func (c Call) array(v json.Raw, depth int) Finding {
 			text.WriteString(o.text("text"))
 			continue
 		}
-		if (o.text("errorcode") != "" || o.text("code") != "" && o.by["path"].Kind() == json.Array) &&
-			o.text("message") != "" && len(o.keys) <= 6 {
-			return failed("error_object", o.text("message"))
+		if said := o.text("message", "msg"); said != "" && len(o.keys) <= 6 && (o.text("errorcode") != "" ||
+			o.text("code", "type") != "" && (o.by["path"].Kind() == json.Array || o.by["loc"].Kind() == json.Array)) {
+			return failed("error_object", said)
 		}
 		return Finding{}
 	}
@@ -448,7 +452,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	for _, k := range slices.Concat(errorKeys, whyKeys) {
 		explained = explained || Truthy(o.by[k]) && !isCode(k)
 	}
-	for _, k := range boolKeys {
+	for _, k := range append(boolKeys, "status") {
 		if o.isFalse(k) &&
 			(explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
 			return k, "status_object", true
@@ -494,8 +498,8 @@ func (o *object) named(explained bool) (key, rule string, certain bool) {
 	}
 	for _, k := range []string{"status", "result", "outcome", "state"} {
 		s := strings.ToLower(o.text(k))
-		if badStatus[s] && (explained || s == "error" && Truthy(o.by["content"]) || s[0] == 'f' && s == "fail" &&
-			o.by["data"] != nil) {
+		if badStatus[s] && (explained || s == "error" && (Truthy(o.by["content"]) || Truthy(o.by["text"])) ||
+			s == "fail" && o.by["data"] != nil) {
 			return k, "status_object", s == "fail" && o.by["data"] != nil
 		}
 	}
@@ -524,7 +528,7 @@ func (o *object) shaped() (key, rule string, certain bool) {
 		o.text("message") != "" {
 		return "type", "error_object", false
 	}
-	if k := o.text("type", "object"); k == "error" && o.text("message") != "" {
+	if k := o.text("type", "object", "kind", "resulttype"); k == "error" && o.text("message", "text") != "" {
 		return "type", "error_object", false
 	}
 	if detail := o.by["detail"]; detail.Kind() == json.Array && len(o.keys) == 1 { // FastAPI
@@ -600,10 +604,11 @@ func listed(v json.Raw) bool {
 // record.
 func (c Call) foreign(o *object) []string {
 	var out []string
+	empty := slices.ContainsFunc(o.keys, func(k string) bool { return wrapped[k] && !Truthy(o.by[k]) })
 	for i, k := range o.keys {
-		if envelope[k] || acted(k) && o.isFalse(k) || k == "state" && badStatus[strings.ToLower(o.text(k))] ||
-			ownError(k) || !Truthy(o.by[k]) || c.echo(o.names[i], o.by[k]) ||
-			k == "failed" || k == "name" && o.by["stack"] != nil {
+		if envelope[k] || empty && around[k] || acted(k) && o.isFalse(k) ||
+			k == "state" && badStatus[strings.ToLower(o.text(k))] || ownError(k) || !Truthy(o.by[k]) ||
+			c.echo(o.names[i], o.by[k]) || k == "failed" || k == "name" && o.by["stack"] != nil {
 			continue
 		}
 		out = append(out, k)

@@ -25,6 +25,13 @@ var (
 		`(?: an?| the)?(?: \w+)?(?: (?:exception|error))?:? ` + anyException + `(?:: |\(|\.|$)|` +
 		`^Unexpected ` + anyException + `: |^\(` + anyException + `\) \S|` +
 		`^while (?:parsing|scanning|constructing) an? [a-z ]+$`)
+	// blames matches a line that says what failed before it names the exception; reply, one that names who answered
+	// with an error.
+	blames = lazy(`(?i:\b(?:tool|function|call|action|agent|job|step|running|executing|while|during|threw|thrown|raised|` +
+		`crash\w*|broke|fail\w*|errors?|exception|died|abort\w*)\b)[^"|]{0,80}(?:[:(\x{2013}\x{2014}>-]|` +
+		`\b(?:with|by|to|of|a|an|threw|raised|hit)) ?` + exceptionName + `(?:[:(.)]|$)|` +
+		`[\[(]` + exceptionName + `[\])]\W*$|^` + exceptionName + ` (?:[\x{2013}\x{2014}-] \S|(?:raised|thrown) (?:by|in) )`)
+	reply  = pattern("reply")
 	ended  = pattern("ended")
 	anyTag = pattern("anyTag")
 )
@@ -65,6 +72,10 @@ func (t *text) prefix() Finding {
 		first = strings.TrimLeft(t.head[1], "│╷ \t")
 	}
 	if !prefixed().MatchString(first) || logName().MatchString(first) || figure().MatchString(first) {
+		if t.one() && (blames().MatchString(first) || reply().MatchString(first) && !told().MatchString(first)) &&
+			!figure().MatchString(first) && !logLine().MatchString(first) {
+			return failed("error_prefix", first)
+		}
 		return Finding{}
 	}
 	if again := t.startingLike(first); again > 1 && again < len(t.head) && !t.complains(t.last()) {

@@ -30,9 +30,7 @@ func (c Call) words(text string) Finding {
 	f := t.strongest()
 	switch {
 	case f.Rule == "":
-		if f = c.voice(t); f.Rule == "" && t.one() && c.command() == "" && !report(t.all) {
-			f = c.sentence(t)
-		}
+		f = c.voice(t)
 	case !f.Failed:
 		own := c.complaint(t, c.command())
 		switch explained := c.command() != "" && c.reads() == "" && t.short && f.Rule == "error_prefix"; {
@@ -42,14 +40,19 @@ func (c Call) words(text string) Finding {
 			f = failed(f.Rule, f.Quote) // a program's error, and what to do about it
 		}
 	}
+	if (f.Rule == "" || f.Rule == "refusal") && t.one() && c.command() == "" && !report(t.all) {
+		f = c.weigh(t, f)
+	}
 	switch {
 	case f.Rule == "":
 		return Finding{}
-	case f.Failed && slices.Contains([]string{"http_status", "refusal", "wording"}, f.Rule) &&
+	case f.Failed && slices.Contains([]string{"http_status", "refusal", "wording", "error_prefix"}, f.Rule) &&
 		seen().MatchString(t.head[0]):
 		return nearMiss(f.Rule, f.Quote, "it tells what somebody saw or said")
 	case f.Failed && c.command() == "" && t.conversation():
 		return nearMiss(f.Rule, f.Quote, "it is a conversation")
+	case f.Failed && t.one() && recovers().MatchString(t.all) && !unrecovered().MatchString(t.all):
+		return nearMiss(f.Rule, f.Quote, "it says how the failure was dealt with")
 	case f.Failed && f.Rule == "error_prefix" && len(t.head) > 1 && wellEnded().MatchString(t.last()):
 		return nearMiss(f.Rule, f.Quote, "the program continued, and says that it worked")
 	case f.Failed && providedFor().MatchString(c.command()):
@@ -76,7 +79,7 @@ var shells = map[string]bool{
 	"/bin/bash": true, "-bash": true, "timeout": true, "sudo": true,
 }
 
-var defines = pattern("defines")
+var defines, recovers, unrecovered = pattern("defines"), pattern("recovers"), pattern("unrecovered")
 
 // text is a text together with the lines that are examined.
 type text struct {
