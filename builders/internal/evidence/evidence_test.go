@@ -276,6 +276,7 @@ func TestShapes(t *testing.T) {
 		{"the vault was shut (VaultError)", true},
 		{"VaultError: shut, but the second key was tried and worked on door 2", false},
 		{"0 errors in 3 vaults", false},
+		{"a b", false},
 		{"failed: 0, passed: 3", false},
 		{`{"status": false, "message": "vault shut"}`, true},
 		{`{"name": "vault", "result": null, "exception": "shut"}`, true},

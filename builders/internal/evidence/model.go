@@ -42,8 +42,8 @@ func (c Call) weigh(t *text, f Finding) Finding {
 	if w == nil {
 		w = trained()
 	}
-	if len(w) == 0 || f.Rule != "" && !f.Failed || !strings.ContainsAny(t.all, " '_") ||
-		f.Rule == "" && done().MatchString(t.head[0]) {
+	few := t.count < 3 && !strings.ContainsAny(t.all, "'_") // too few to tell
+	if len(w) == 0 || f.Rule != "" && !f.Failed || f.Rule == "" && (few || done().MatchString(t.head[0])) {
 		return f
 	}
 	switch n := w.of(features(t.all, c, f)); {

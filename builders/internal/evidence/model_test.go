@@ -145,14 +145,14 @@ func TestUnseen(t *testing.T) {
 		"public-new":   {found: 105, wrong: 6},
 		"public-last":  {found: 104, wrong: 16}, // 100 and 16 at first sight
 		"services-new": {found: 49, wrong: 3},   // 31 and 3 without weights
-		"services":     {found: 67, wrong: 7},   // 36 and 5
-		"services-dev": {found: 55, wrong: 2},   // 41 and 1
+		"services":     {found: 65, wrong: 7},   // 36 and 5
+		"services-dev": {found: 54, wrong: 2},   // 41 and 1
 		"agents-new":   {found: 59, wrong: 4},   // 53 and 2
 		"agents":       {found: 81, wrong: 7},   // 81 and 4
 		"wide-dev":     {found: 199, wrong: 7},
 		"wide":         {found: 185, wrong: 13},
 		"wide-last":    {found: 107, wrong: 6}, // at first sight
-		"fresh":        {found: 618, wrong: 5},
+		"fresh":        {found: 617, wrong: 5},
 		"held":         {found: 217, wrong: 3},
 	} {
 		t.Run(set, func(t *testing.T) {
