@@ -125,8 +125,8 @@ func (c *textCheck) message(what string, m *chat.Message) {
 
 func (c *textCheck) members(ms []chat.Member) {
 	for i := range ms {
-		c.text("key of a message", ms[i].Key)
-		c.raw("value of a message", ms[i].Value)
+		c.text("key in a message", ms[i].Key)
+		c.raw("value in a message", ms[i].Value)
 	}
 }
 

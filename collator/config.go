@@ -111,7 +111,7 @@ func New(cfg Config) (*Collator, error) {
 	}
 	if cfg.BatchTokens < cfg.MaxLength {
 		return nil, fmt.Errorf("collator: batch_tokens (%d) must be at least max_length (%d): the longest row "+
-			"would fit no batch", cfg.BatchTokens, cfg.MaxLength)
+			"would not fit into a batch", cfg.BatchTokens, cfg.MaxLength)
 	}
 	cfg.MaxPairLength = cmp.Or(cfg.MaxPairLength, cfg.MaxLength)
 	switch {

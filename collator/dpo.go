@@ -169,9 +169,9 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*madeSide) (leng
 	switch {
 	case length < len(ids):
 		return 0, refuse(GenerationPromptMismatch,
-			"only %d of the prompt's %d tokens begin both sides", length, len(ids))
+			"only the first %d of the prompt's %d tokens are at the start of both sides", length, len(ids))
 	case !samePrompt(pair):
-		return 0, refuse(GenerationPromptMismatch, "the template begins the chosen answer otherwise than the rejected one")
+		return 0, refuse(GenerationPromptMismatch, "the template begins the chosen and rejected answers differently")
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
 		return 0, refuse(ledger.SameText, "chosen and rejected have the same tokens under this template")
 	}
@@ -312,7 +312,7 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 
 // withoutStop returns the refusal for comparing or teaching turns without a known end.
 func withoutStop(message int) *cause {
-	return refuse(NoStopToken, "nothing that the template writes ends the turn of message %d", message)
+	return refuse(NoStopToken, "the template does not write anything that ends the turn of message %d", message)
 }
 
 // promptIDs returns the tokens of the prompt including its generation prompt. If cut is set, it returns only the tokens

@@ -30,7 +30,7 @@ func (b *sideBuilder) proveTurns() *cause {
 		}
 		if !b.v.sampled[t.Message] {
 			if ok, err := b.v.r.Stable(b.m.conv, &b.v.res, t); err != nil || !ok {
-				return b.unproven(t, "rendered up to there, the conversation has it otherwise than the whole")
+				return b.unproven(t, "the turn renders differently when the conversation ends there")
 			}
 		}
 		if why := b.cutOut(t); why != "" {
@@ -53,7 +53,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		s := &spans[i]
 		said := strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")
 		if s.Message >= 0 && s.Message != t.Message && said {
-			return "it contains text of another message"
+			return "it contains text from another message"
 		}
 	}
 	if !b.w.restores {
@@ -66,7 +66,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	}
 	start := b.offsets[from].Start // after filler that shares a token with the end of the prompt
 	if !b.decodesTo(from, to, text[start:t.End]) {
-		return "its tokens stand for another text"
+		return "its tokens decode to different text"
 	}
 	k := max(0, from-edgeTokens)
 	for k < from && (b.offsets[k].Start == b.offsets[k].End || k > 0 && b.offsets[k-1].End > b.offsets[k].Start ||
@@ -78,7 +78,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		return ""
 	}
 	if !b.decodesTo(k, from, text[b.offsets[k].Start:start]) {
-		return "the tokens before it stand for another text than the model was given"
+		return "the tokens before it decode to text other than the model's input"
 	}
 	return ""
 }

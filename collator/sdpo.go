@@ -34,7 +34,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	for i := range d.Sites {
 		at, why := targetTurn(nodes, &d.Sites[i])
 		if why == nil && !m.part.has(&nodes[at].Message) && m.part != wholeTurn {
-			why = refuse(PartAbsent, "message %d has nothing of the part that hints may move", at)
+			why = refuse(PartAbsent, "message %d lacks the part that hints may change", at)
 		}
 		if sp.target[i], sp.refused[i] = at, why; why == nil {
 			m.trained[sp.target[i]] = true
@@ -122,7 +122,7 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 			why = &out.TurnDrops[0]
 		}
 		if why == nil {
-			why = refuse(TurnNotFound, "the turn of site %d is in no row", i)
+			why = refuse(TurnNotFound, "the turn of site %d isn't in any row", i)
 		}
 		out.SiteDrops = append(out.SiteDrops, *why)
 		if out.Refused == nil && !taught[sp.target[i]] && !lost[sp.target[i]] && sp.counted(i) {
@@ -232,7 +232,7 @@ func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 	}
 	switch {
 	case at < 0 || at >= len(nodes) || nodes[at].Message.Role != "assistant":
-		return 0, refuse(ledger.NoNextTurn, "no turn of the model follows message %d", s.Result)
+		return 0, refuse(ledger.NoNextTurn, "no model turn follows message %d", s.Result)
 	case nodes[at].Sampled == ttc.No:
 		return 0, refuse(ledger.TurnNotSampled, "message %d was not produced by the model in this rollout", at)
 	}
@@ -362,7 +362,7 @@ func (w *worker) endAtTarget(s *side, v *view) *cause {
 	case err != nil:
 		return refuse(NotTokenizable, "%v", err)
 	case !s.proof.Lossy && s.proof.IDs == "" && !strings.HasPrefix(v.res.Text, text):
-		return refuse(InvariantBroken, "the row up to its last target is not the render up to there")
+		return refuse(InvariantBroken, "the row up to its last target is not a prefix of the render")
 	}
 	s.proof.Text = hexSum(text)
 	return nil
@@ -417,7 +417,7 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site, o
 	}
 	row.TrainSites()
 	if !slices.Equal(row.Sides[0].Trained, student.Trained) {
-		return refuse(InvariantBroken, "the sites' targets are not what the student trains")
+		return refuse(InvariantBroken, "the sites' targets differ from the student's trained tokens")
 	}
 	out.sites, out.teachers = row.Meta.Sites, row.Sides[1:]
 	out.students = make([]meaning, len(out.sites))

@@ -23,7 +23,7 @@ func (demonstrations) Rows(w *worker, it *Item) outcome {
 	}
 	n := count(m.trained)
 	if n == 0 {
-		return refused(refuse(ledger.NothingTrained, "no assistant message of %d was sampled and is trained by the loss policy", len(nodes)))
+		return refused(refuse(ledger.NothingTrained, "none of %d messages is a sampled assistant message that the loss policy trains", len(nodes)))
 	}
 	rows, lost, whole := w.rollout(m, cutMiddle)
 	out := w.outcome(it, m, rows, lost, whole, w.rowWeight(rows, d.Weight))

@@ -69,7 +69,7 @@ func (v *view) without(message int) *cause {
 
 func notFound(l *turns.NotFound) *cause {
 	if l.Split {
-		return refuse(PartlyRendered, "the template shows a part of message %d outside its turn", l.Message)
+		return refuse(PartlyRendered, "the template renders a part of message %d outside its turn", l.Message)
 	}
 	return refuse(TurnNotFound, "%v", l)
 }
@@ -83,7 +83,7 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 	v := &view{r: r, res: res}
 	v.turns, v.lost = r.FindEach(c, &res)
 	if !turns.AgreesWithMarkers(&res, v.turns) {
-		return nil, refuse(MaskDisagreement, "the template's generation markers are in other places than the turns found")
+		return nil, refuse(MaskDisagreement, "the template's generation markers do not match the turns found")
 	}
 	r.Stop(c, &v.res, v.turns)
 	return v, nil

@@ -180,20 +180,20 @@ func TestSitesPage(t *testing.T) {
 
 const sitesHead = `# Which templates can carry a hint
 
-TestSitesTable makes this page. It takes a conversation of four messages with one failed call, once for each way in which the sdpo
-builder detects failures, and has each chat template show it with a hint.
+TestSitesTable writes this page. It renders a four-message conversation with one failed call and a hint in each chat template, once
+for each way in which the sdpo builder detects failures.
 
 A cell gives the way in which the hint is inserted: first where the target is the turn that made the failed call, then where it is the
-turn after it. One word stands for both if they are the same.
+turn after it. If both are the same, the word appears once.
 
 - ` + "`system`, `user`" + `: as a message of that role.
 - ` + "`append`" + `: at the end of the message before the target.
 - ` + "`line`" + `: the same, followed by a line break.
 - ` + "`below`" + `: on a line of its own in the message before the target, which is empty.
 - ` + "`prepend`, `lead`" + `: at the beginning of the message before the target.
-- ` + "`no`" + `: not at all. The site is refused and counted; the last column gives the reason (` + "`nat-go explain CODE`" + `).
+- ` + "`no`" + `: the hint can't be inserted. The site is refused and counted; the last column gives the reason (` + "`nat-go explain CODE`" + `).
 
-A template that rewrites earlier messages may refuse a hint in another conversation, so every site of a run is tried on its own.
+A template that rewrites earlier messages may refuse a hint in another conversation, so every site in a run is tested separately.
 `
 
 const sitesTable = `| template | ` + "flag | exit_code | status | exception | match | arguments_not_json | unknown_tool | schema | refused because |\n|---|---|---|---|---|---|---|---|---|---|\n"

@@ -108,7 +108,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 			s.neutral = in(w.cfg.Neutral)
 			if w.cfg.Contrast {
 				if s.contrast = w.contrast(site, student, s, in); s.contrast == nil {
-					return nil, refuse(contrastAbsent, "no other site of the task has another hint of the same source that "+
+					return nil, refuse(contrastAbsent, "no other site of the task has a different hint from the same source that "+
 						"fits before message %d", s.message)
 				}
 				s.room = max(0, len(s.contrast)-len(s.ids))
@@ -202,7 +202,7 @@ func (w *worker) spliceAs(
 		return detail, nil
 	}
 	if w.leaksTokens(site.Hint, student, s) {
-		return "", refuse(ledger.HintContainsTarget, "the hint has %d or more of the turn's tokens in a row, or all of them", leakTokens)
+		return "", refuse(ledger.HintContainsTarget, "the hint contains %d or more consecutive tokens of the turn, or all of them", leakTokens)
 	}
 	// We want a position with a token boundary at the hint's right edge.
 	first := "the template drops or rewrites the hint"
@@ -260,7 +260,7 @@ func (w *worker) spliceAt(
 	given *givenContext, hinted *hinted, q int, student *side, s *splice,
 ) (detail string, refusal *cause) {
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
-		return "the hint's place is within a character", nil
+		return "the hint's position is inside a character", nil
 	}
 	if i := given.firstAfter(q, hinted.limit); i >= 0 {
 		return fmt.Sprintf("the template puts the hint before the text of message %d", given.m.place(i)), nil
@@ -277,7 +277,7 @@ func (w *worker) spliceAt(
 	special := w.cfg.Tokenizer.IsAdded
 	switch {
 	case len(ids) == 0:
-		return "the hint has no token", nil
+		return "the hint contains no tokens", nil
 	case i < 1:
 		return w.noPlace(given.Text[:q], student, s.target), nil
 	case !special(student.IDs[i]) && !special(ids[len(ids)-1]) && !w.joins(hinted, q, ids, tail):
@@ -294,11 +294,11 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 		if at, ok := student.cut(i); !ok || at > len(before) {
 			continue
 		} else if at < len(before) {
-			return "the hint's place is within a token of the row"
+			return "the hint's position is inside a token of the row"
 		}
 		break
 	}
-	return "the row's tokens before the turn differ from those of that text on its own"
+	return "the row's tokens before the turn differ from the tokens of the same text encoded by itself"
 }
 
 // joins reports whether a piece and the text after it have the same tokens when encoded together as when encoded
@@ -384,7 +384,7 @@ func (w *worker) renderHinted(
 	h.lo, h.hi = len(given.Text)-commonSuffix(given.Text, h.Text), len(commonStart(given.Text, h.Text))
 	switch {
 	case len(h.Text) <= len(given.Text) || h.lo > h.hi:
-		return nil, "the template changes more than the place of the hint"
+		return nil, "the hint makes the template change other text too"
 	case wanted < h.lo || wanted > h.hi:
 		wanted = h.lo
 	}
@@ -475,7 +475,7 @@ func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *si
 		if from == at && hinted.Text[:at] == student.text[:at] && strings.HasPrefix(rest, hinted.Text[to:]) {
 			return nil
 		}
-		return refuse(InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
+		return refuse(InvariantBroken, "the teacher's tokens before message %d do not match the text rendered with the hint", s.message)
 	}
 	ids := slices.Concat(student.IDs[:s.at], s.ids, student.IDs[s.at:s.target])
 	text, _, err := decodeSide(w.cfg.Tokenizer, &batch.Side{IDs: ids})
@@ -483,7 +483,7 @@ func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *si
 	case err != nil:
 		return refuse(NotTokenizable, "%v", err)
 	case !strings.HasPrefix(text, hinted.Text): // there may be filler between the prompt and the target
-		return refuse(InvariantBroken, "the teacher's tokens before message %d are not the text rendered with the hint", s.message)
+		return refuse(InvariantBroken, "the teacher's tokens before message %d do not match the text rendered with the hint", s.message)
 	}
 	return nil
 }

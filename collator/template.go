@@ -50,7 +50,7 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		return PlainTemplate, nil
 	}
 	if name == "" {
-		return "", errors.New("cannot choose among several chat templates of the tokenizer without a default: " +
+		return "", errors.New("cannot choose among the tokenizer's chat templates without a default: " +
 			"name one")
 	}
 	return "", fmt.Errorf("unknown template %q: neither a file nor a template of the tokenizer", name)
@@ -70,7 +70,7 @@ const PlainTemplate = `{%- for m in messages -%}
 {%- if add_generation_prompt %}{{ '\n' }}{% endif -%}`
 
 // PlainAdvice describes the effect of PlainTemplate.
-const PlainAdvice = "the contents of messages are joined with newlines, calls as JSON, and the tokenizer's end of text ends each turn of the model"
+const PlainAdvice = "message contents are joined with newlines, calls are written as JSON, and the tokenizer's end of text ends each model turn"
 
 // TemplateVars returns the variables a template is rendered with: the tokenizer's special tokens under their names, as
 // in transformers, then extra ones.

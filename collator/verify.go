@@ -218,15 +218,15 @@ func (v *verifier) checkSide(l *batch.Line, row int, s *batch.Side, p *batch.Pro
 	case err != nil:
 		v.problem(l, row, "the tokens can't be decoded: %v", err)
 	case hexSum(text) != p.Text:
-		v.problem(l, row, "the tokens are not the text they were made from")
+		v.problem(l, row, "the tokens do not decode to the text they were made from")
 	case target != p.Target:
-		v.problem(l, row, "the trained tokens are not the text of the turns")
+		v.problem(l, row, "the trained tokens do not decode to the text of the turns")
 	}
 	if p.IDs != "" && hashIDs(s) != p.IDs {
-		v.problem(l, row, "the trained ids are not the source's")
+		v.problem(l, row, "the trained ids differ from the source's")
 	}
 	if sampled && p.IDs == "" {
-		v.problem(l, row, "the ids are said to be sampled, but there is no proof of them")
+		v.problem(l, row, "the ids are marked as sampled, but the proof of them is missing")
 	}
 	open := 0
 	for _, run := range s.Trained {
@@ -235,17 +235,17 @@ func (v *verifier) checkSide(l *batch.Line, row int, s *batch.Side, p *batch.Pro
 		}
 	}
 	if open != p.Open {
-		v.problem(l, row, "%d trained runs don't end in a terminator; %d were meant not to", open, p.Open)
+		v.problem(l, row, "%d trained runs don't end in a terminator; expected %d", open, p.Open)
 	}
 	end := 0
 	for _, o := range p.Owners {
 		if o.End <= end || o.End > len(s.IDs) {
-			v.problem(l, row, "the owners of tokens are out of order")
+			v.problem(l, row, "the token owners are out of order")
 			return
 		}
 		for i := end; i < o.End; i++ {
 			if s.InLoss(i) != (o.Why == batch.InLoss) {
-				v.problem(l, row, "token %d is said to be %q", i, o.Why)
+				v.problem(l, row, "token %d is wrongly marked as %q", i, o.Why)
 				return
 			}
 		}

@@ -101,7 +101,7 @@ func (s Stats) Slow() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is about a hundred times slower: they hold a "+
-		"NaN, an infinity or logits in the thousands, or the options are ones that need it: element clips at beta 0 or 1, a beta "+
+		"NaN, an infinity or logits in the thousands, or the options require it: element clips at beta 0 or 1, a beta "+
 		"within %g of an end", s.Exact, s.Active, nearEnd)
 }
 

@@ -19,14 +19,14 @@ const (
 
 // gapNames holds, in bit order, each gap's name in files and the content that a better capture would have.
 var gapNames = [...]struct{ name, cure string }{
-	{"no_tools", "the definitions of tools"},
+	{"no_tools", "the tool definitions"},
 	{"no_system_prompt", "the system prompt"},
-	{"hidden_reasoning", "the text of the reasoning"},
+	{"hidden_reasoning", "the reasoning text"},
 	{"parsed_arguments", "arguments as the model wrote them"},
-	{"altered_results", "results of tools as the model saw them"},
+	{"altered_results", "tool results as the model saw them"},
 	{"rebuilt_history", "the requests themselves"},
-	{"prompt_tokens_differ", "all that the model was given"},
-	{"ids_differ", "ids and text of the same answer"},
+	{"prompt_tokens_differ", "everything the model was given"},
+	{"ids_differ", "ids and text from the same answer"},
 }
 
 // Names lists the gaps, in a fixed order.

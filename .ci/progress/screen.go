@@ -247,9 +247,9 @@ func (s *screen) summary(used time.Duration) {
 		used.Round(time.Second))
 	fmt.Fprintf(s.out, "slowest: %s\n", strings.Join(slow, ", "))
 	if len(s.failed) > 0 {
-		fmt.Fprintf(s.out, "failed, as said above: %s\n", strings.Join(s.failed, ", "))
+		fmt.Fprintf(s.out, "failed (see above): %s\n", strings.Join(s.failed, ", "))
 	}
 	if len(s.idle) > 0 {
-		fmt.Fprintf(s.out, "ran no test: %s\n", strings.Join(s.idle, ", "))
+		fmt.Fprintf(s.out, "ran no tests: %s\n", strings.Join(s.idle, ", "))
 	}
 }

@@ -21,7 +21,7 @@ import (
 func Info() builders.Info {
 	return builders.Info{
 		Name: "divergence_traj_builder", Version: "1.0.0", Stability: "beta",
-		Doc:  "preference pairs of a task's scored rollouts, from where they diverge",
+		Doc:  "preference pairs from a task's scored rollouts, starting where they diverge",
 		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindPreference}, Config: new(Config),
 	}
 }

@@ -8,15 +8,15 @@ import (
 
 // Config is `trajectory_builders.<name>` with `_type: divergence_traj_builder`.
 type Config struct {
-	Compare        string   `yaml:"compare" default:"rollouts" validate:"oneof=rollouts branches" doc:"rollouts: the scored rollouts of a task. branches: those of one session, the one it continued against those it abandoned; of the settings below only max_length_ratio applies then"`
-	Strategy       string   `yaml:"strategy" default:"best_vs_worst" validate:"oneof=best_vs_worst adjacent best_vs_rest pass_fail exhaustive" doc:"which rollouts of a task to compare"`
+	Compare        string   `yaml:"compare" default:"rollouts" validate:"oneof=rollouts branches" doc:"rollouts: a task's scored rollouts. branches: the branch that a session continued against the ones it abandoned; of the settings below, only max_length_ratio applies then"`
+	Strategy       string   `yaml:"strategy" default:"best_vs_worst" validate:"oneof=best_vs_worst adjacent best_vs_rest pass_fail exhaustive" doc:"which of a task's rollouts to compare"`
 	Pass           *float64 `yaml:"pass" validate:"required_if=Strategy pass_fail,excluded_unless=Strategy pass_fail" doc:"strategy pass_fail: a rollout passes if it scores at least this"`
 	ScoreDirection string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
 	ScoreName      string   `yaml:"score_name" default:"reward" doc:"what the scores measure"`
-	MinScoreDiff   float64  `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest score difference in a pair; equal scores never make one"`
-	ScoreSD        float64  `yaml:"score_sd" default:"0" validate:"gte=0" doc:"standard deviation of the score of a single rollout, if known: pairs that may be due to chance are left out"`
+	MinScoreDiff   float64  `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest score difference in a pair; equal scores never form a pair"`
+	ScoreSD        float64  `yaml:"score_sd" default:"0" validate:"gte=0" doc:"standard deviation of a single rollout's score, if known: pairs that may be due to chance are dropped"`
 	MaxPairs       *int     `yaml:"max_pairs_per_task" validate:"omitempty,gte=1" doc:"keep only a task's pairs with the largest differences"`
-	MaxLengthRatio float64  `yaml:"max_length_ratio" default:"0" validate:"omitempty,gte=1" doc:"leave out pairs whose chosen side is more than this many times as long as the rejected one, in bytes that the model wrote; 0: keep all"`
+	MaxLengthRatio float64  `yaml:"max_length_ratio" default:"0" validate:"omitempty,gte=1" doc:"drop pairs whose chosen side is more than this many times as long as the rejected one, in bytes that the model wrote; 0: keep all"`
 }
 
 func (c *Config) chooser() pairs.Config {

@@ -22,7 +22,7 @@ import (
 func Info() builders.Info {
 	return builders.Info{
 		Name: "dpo_traj_builder", Version: "1.0.0", Stability: "stable",
-		Doc:  "preference pairs from the scored candidates of each turn",
+		Doc:  "preference pairs from the scored candidates per turn",
 		Unit: builders.UnitExample, Kinds: []builders.Kind{builders.KindPreference}, Config: new(Config),
 	}
 }
@@ -62,7 +62,7 @@ type turn struct {
 	candidates []int
 }
 
-// Build pairs the candidates of each turn of each example.
+// Build pairs the candidates per turn of each example.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	s := b.scratch.Get().(*scratch)
 	defer b.scratch.Put(s)
@@ -86,7 +86,7 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) 
 	if others > 0 {
 		d := builders.NewDrop(ex, "candidate", pairs.OtherName)
 		d.Count, d.Detail = int64(others),
-			fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
+			fmt.Sprintf("%d candidates are from steps other than %q", others, b.cfg.StepName)
 		if err := out.Drop(d); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{
 		Code: codeFormer, Severity: finding.Warning, Suggestion: f.Name,
-		Message: fmt.Sprintf("%s is now a value of %s, and %s: %s says nothing", key.Value, f.Name, key.Value, written),
+		Message: fmt.Sprintf("%s is now a value of %s, and %s: %s does nothing", key.Value, f.Name, key.Value, written),
 		Fix:     "remove it",
 	}
 	rank = len(f.Former)

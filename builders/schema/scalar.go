@@ -76,7 +76,7 @@ func (w *walker) text(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if s.Pattern != nil && !s.Pattern.MatchString(n.Value) {
 		w.report(n, ptr, finding.Finding{
 			Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.display(s, n)),
-			Fix: "write a text that matches " + s.Pattern.String(),
+			Fix: "write text that matches " + s.Pattern.String(),
 		})
 		return nil, false
 	}
@@ -187,7 +187,7 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 		return v, true
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return w.nonFinite(n, ptr, "write a number, or a text in quotes")
+			return w.nonFinite(n, ptr, "write a number, or text in quotes")
 		}
 		return v, true
 	}

@@ -278,7 +278,7 @@ func words(tag string) (out []string) {
 func (f *Field) rules(tag string) error {
 	s := f.Spec
 	if s.Elem != nil && s.Elem.ruled() && !slices.Contains(strings.Split(tag, ","), "dive") {
-		return fmt.Errorf("validate %q: rules of entries need dive", tag)
+		return fmt.Errorf("validate %q: rules for entries need dive", tag)
 	}
 	for rule := range strings.SplitSeq(tag, ",") {
 		name, param, _ := strings.Cut(rule, "=")

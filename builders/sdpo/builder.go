@@ -25,7 +25,7 @@ func Info() builders.Info {
 		Name:      "sdpo_traj_builder",
 		Version:   "1.0.0",
 		Stability: "beta",
-		Doc:       "failed tool calls with a hint each, for self-distillation; or pairs and demonstrations made from them",
+		Doc:       "failed tool calls, each with a hint, for self-distillation; or pairs and demonstrations made from them",
 		Unit:      builders.UnitTask,
 		Kinds:     []builders.Kind{builders.KindDistillation, builders.KindPreference, builders.KindDemonstration},
 		Config:    new(Config),
@@ -404,7 +404,7 @@ func (w *work) countOrphans(t *trace) error {
 
 func (w *work) dropSite(f *failure, why ledger.Reason, detail string) error {
 	d := w.drop("site", why, f.turn)
-	d.Detail = fmt.Sprintf("%s by the call of %s (rule %s)", f.class, brief(f.made.Name), f.rule)
+	d.Detail = fmt.Sprintf("%s in the call to %s (rule %s)", f.class, brief(f.made.Name), f.rule)
 	if detail != "" {
 		d.Detail += ": " + brief(detail)
 	}

@@ -15,10 +15,10 @@ import (
 type Config struct {
 	Target   string   `yaml:"target" default:"failed_turn" validate:"oneof=failed_turn next_turn both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
 	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites per example beyond this number are dropped, last ones first"`
-	Sites    []string `yaml:"sites" default:"[failed_calls]" validate:"min=1,dive,oneof=failed_calls divergence" doc:"where to look: failed_calls, or divergence, the action at which a scored rollout parts from better ones of its task (failed_turn only)"`
+	Sites    []string `yaml:"sites" default:"[failed_calls]" validate:"min=1,dive,oneof=failed_calls divergence" doc:"where to look: failed_calls, or divergence, the action at which a scored rollout diverges from better ones for the same task (failed_turn only)"`
 	Detect   Detect   `yaml:"detect" doc:"what counts as a failed call"`
 	Hints    Hints    `yaml:"hints" doc:"what the teacher is told"`
-	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what to make of a site; the last two need a later successful call of the same tool, and are off-policy"`
+	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what to emit for a site; the last two require a later successful call to the same tool, and are off-policy"`
 }
 
 // Detect configures the detection of failed calls.
@@ -27,10 +27,10 @@ type Detect struct {
 	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal wording" doc:"rules to switch off; the builder's README describes each"`
 	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what makes a call wrong whatever its result says"`
 	Match       []Match  `yaml:"match" validate:"dive" doc:"your own rules, tried first: additional results that mean failure; the first match counts"`
-	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (it apologises, or calls the tool again) settle what a rule leaves open; it is never evidence on its own"`
-	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"additional patterns of errors that say nothing about the call (timeouts, 429 and 5xx are built in)"`
-	Writes      []string `yaml:"writes" validate:"dive,pattern" doc:"for divergence: patterns of names of tools that change something; default: those that aren't marked readOnlyHint, don't begin with a word like get, list or search, and don't hand over to a person"`
-	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns of tool names whose results never count as errors"`
+	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (an apology, or another call to the tool) decide cases that a rule leaves open; it is never evidence on its own"`
+	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"additional patterns for errors that say nothing about the call (timeouts, 429 and 5xx are built in)"`
+	Writes      []string `yaml:"writes" validate:"dive,pattern" doc:"for divergence: patterns for the names of tools that change something; default: all tools that aren't marked readOnlyHint, don't begin with a word like get, list or search, and don't hand over to a person"`
+	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns for the names of tools whose results never count as errors"`
 }
 
 // Match describes a result that means failure.
@@ -38,18 +38,18 @@ type Match struct {
 	Name     string `yaml:"name" doc:"name of the rule, as counted and shown; default: match[0], match[1], ..."`
 	Tool     string `yaml:"tool" validate:"pattern" doc:"pattern for the tool's name; default: any tool"`
 	Pattern  string `yaml:"pattern" validate:"required_without=JSONPath,pattern" doc:"pattern for the result's text, or for the value at json_path"`
-	JSONPath string `yaml:"json_path" doc:"a value in a JSON result, like $.result.errors[0].code; without a pattern it means failure unless it is null, false, 0 or empty"`
+	JSONPath string `yaml:"json_path" doc:"path of a value in a JSON result, like $.result.errors[0].code; without a pattern, the value means failure unless it is null, false, 0 or empty"`
 	Class    string `yaml:"class" default:"tool_error" doc:"name of the error class"`
 }
 
 // Hints configures the teacher's hints.
 type Hints struct {
 	Allow    []string `yaml:"allow" default:"[knowable, hindsight]" validate:"dive,oneof=knowable hindsight" doc:"knowable: the model could have known it from schema, tool list, format, policy or what it had read; hindsight: known only from the environment or another rollout"`
-	Sources  []string `yaml:"sources" default:"[rules, schema, feedback]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins. feedback repeats what the environment said, which is knowable where everything it names stands in the context already, otherwise hindsight"`
-	Feedback string   `yaml:"feedback" default:"A{% if tool %} call of {{ tool }}{% else %}n action{% endif %} was tried here before and failed: {{ error | trim }}" validate:"required" doc:"wording of the source feedback: a template with the variables of a rule's text"`
+	Sources  []string `yaml:"sources" default:"[rules, schema, feedback]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins. feedback repeats the environment's own message, which is knowable if everything it names is already in the context, otherwise hindsight"`
+	Feedback string   `yaml:"feedback" default:"A{% if tool %} call of {{ tool }}{% else %}n action{% endif %} was tried here before and failed: {{ error | trim }}" validate:"required" doc:"wording of hints from the source feedback: a template with the same variables as a rule's text"`
 	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first match counts"`
 	Command  *Command `yaml:"command" doc:"for the source command"`
-	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused; where the source feedback repeats an error, the middle of the error is left out"`
+	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused; where the source feedback repeats an error, the middle of the error is cut"`
 	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"number of consecutive words that a hint must not share with its turn"`
 }
 
@@ -63,16 +63,16 @@ type Rule struct {
 
 	Text string `yaml:"text" validate:"required_without=None,excluded_with=None" doc:"the hint: a template with tool, arguments, error, class, error_kind, error_meta, schema and tools"`
 
-	None bool   `yaml:"none" default:"false" doc:"no hint: the site is left out, and no other source is asked"`
+	None bool   `yaml:"none" default:"false" doc:"give no hint: the site is dropped, and no other source is asked"`
 	Kind string `yaml:"kind" default:"knowable" validate:"omitempty,oneof=knowable hindsight" doc:"whether the model could have known it"`
 }
 
 // Command is a program that supplies hints.
 type Command struct {
-	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; it reads one JSON object per line and answers each with one"`
+	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; the program reads one JSON object per line and answers each with one"`
 	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"time limit per answer"`
 	Answers string        `yaml:"answers" validate:"required" doc:"file that stores each answer under the hash of its question: a stored question is never asked again"`
-	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"kind of answers that don't state one"`
+	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"default kind for answers that don't state one"`
 }
 
 // Where sites are.

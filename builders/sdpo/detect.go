@@ -109,7 +109,7 @@ func (d *detector) read(made *chat.ToolCall, n *ttc.Node) finding {
 	case !known || !d.classes[rule.Class] || d.silenced[rule.Name]:
 		return finding{}
 	case f.Failed && said && !flagged && n.Error != nil:
-		return finding{rule: f.Rule, quote: f.Quote, why: "the source says that the call went well"}
+		return finding{rule: f.Rule, quote: f.Quote, why: "the source says that the call succeeded"}
 	case f.Failed:
 		return finding{class: rule.Class, rule: f.Rule, quote: f.Quote}
 	}

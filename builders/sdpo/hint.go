@@ -55,7 +55,7 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 		if !b.cfg.Hints.allows(h.kind) {
 			why, detail = hintNotAllowed, "the source "+h.source+" answered with hindsight"
 			if h.kind == builders.Knowable {
-				detail = "the source " + h.source + " answered with what is knowable"
+				detail = "the source " + h.source + " answered with something knowable"
 			}
 			continue
 		}

@@ -56,12 +56,12 @@ func Remarks(c *Config, counters map[string]int64, near *NearMisses) []string {
 		}
 	}
 	if n := counters[countedWithoutTools]; n > 0 && len(c.Detect.Calls) > 0 {
-		out = append(out, fmt.Sprintf("%s of %d had no list of tools, so whether the tool exists and the arguments fit its schema could not be checked; give the traces a key tools",
+		out = append(out, fmt.Sprintf("%s of %d came without a list of tools, so whether the tool exists and the arguments match its schema could not be checked; add a tools key to the traces",
 			ledger.Quantity(n, "call"), calls))
 	}
 	if n := counters[countedShort]; n > 0 {
-		out = append(out, fmt.Sprintf("%s of feedback would have more than hints.max_chars (%d) characters: the middle of the "+
-			"error is left out", ledger.Quantity(n, "hint"), c.Hints.MaxChars))
+		out = append(out, fmt.Sprintf("%s from feedback would exceed hints.max_chars (%d) characters: the middle of the "+
+			"error is omitted", ledger.Quantity(n, "hint"), c.Hints.MaxChars))
 	}
 	if found > 0 || calls == 0 || !c.finds(failedCalls) {
 		return out

@@ -38,7 +38,7 @@ func (w *work) repair(t *trace, f *failure) error {
 		return nil
 	}
 	if f.turn == 0 || t.walk[f.turn].Sampled == ttc.No {
-		return w.dropSite(f, ledger.TurnNotSampled, "a pair needs a prompt, and a turn that the model made")
+		return w.dropSite(f, ledger.TurnNotSampled, "a pair needs a prompt and a turn sampled from the model")
 	}
 	w.records++
 	return w.out.Record(&builders.Preference{

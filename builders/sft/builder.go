@@ -115,7 +115,7 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 	}
 	if others > 0 {
 		d := builders.NewDrop(ex, "candidate", pairs.OtherName)
-		d.Count, d.Detail = others, fmt.Sprintf("%d candidates are of other steps than %q", others, b.cfg.StepName)
+		d.Count, d.Detail = others, fmt.Sprintf("%d candidates are from steps other than %q", others, b.cfg.StepName)
 		if err := out.Drop(d); err != nil {
 			return err
 		}
@@ -165,8 +165,8 @@ func Remarks(counters map[string]int64) []string {
 	if n == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("all scores are the same, which doesn't say whether that is good or bad: imitated %s; "+
-		"min_score says from which score on, select: all that it doesn't matter", ledger.Quantity(n, "answer"))}
+	return []string{fmt.Sprintf("all scores are the same, which doesn't show whether they are good or bad: imitated %s; "+
+		"set min_score to the lowest score to imitate, or select: all if the score doesn't matter", ledger.Quantity(n, "answer"))}
 }
 
 // judge sets why for every choice that can't be taken.

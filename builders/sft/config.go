@@ -14,18 +14,18 @@ const (
 
 // Config is `trajectory_builders.<name>` with `_type: sft_traj_builder`.
 type Config struct {
-	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, to imitate; default: the best if some are scored, otherwise all. What has the lowest score of the input is imitated only with all or a min_score"`
-	N         int      `yaml:"n" default:"4" validate:"gte=1" doc:"select best: maximum number of each task or turn; only those that share the best score are taken, and equal ones once"`
-	MinScore  *float64 `yaml:"min_score" validate:"required_if=Select threshold" doc:"minimum score; required by select threshold, an additional condition with best"`
+	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, to imitate; default: the best if some are scored, otherwise all. Those with the lowest score in the input are imitated only with all or a min_score"`
+	N         int      `yaml:"n" default:"4" validate:"gte=1" doc:"select best: maximum number per task or turn; only those that share the best score are taken, and identical ones only once"`
+	MinScore  *float64 `yaml:"min_score" validate:"required_if=Select threshold" doc:"minimum score; required with select threshold, an additional condition with best"`
 	Direction string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
 	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"auto: the candidates of examples that have any, otherwise the rollout"`
 	StepName  string   `yaml:"ttc_step_name" doc:"name of the TTC_END steps whose candidates count; default: all"`
 
-	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"context: failed tool calls and their results stay as they were, and turns that made one are not trained; train: such turns are trained, too; remove: failed calls and their results are cut out, so that later turns are trained in a context that the model didn't have: such records are partial, and counted; where token ids were recorded, remove does what context does"`
+	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"context: failed tool calls and their results are kept as they were, but the turns that made them are not trained; train: those turns are trained, too; remove: failed calls and their results are cut, so later turns are trained in a context that the model didn't have; such records are partial, and counted; where token ids were recorded, remove acts like context"`
 
-	TrainReasoning bool `yaml:"train_reasoning" default:"true" doc:"train the reasoning of a trained turn, as the model wrote it before its answer; false: it stays as context, for reasoning that is a summary, or another model's. Row formats that can't mask a part of a turn refuse such turns"`
+	TrainReasoning bool `yaml:"train_reasoning" default:"true" doc:"train a trained turn's reasoning, too, as the model wrote it before its answer; false: keep it as context only, for reasoning that is a summary or another model's. Row formats that can't mask part of a turn refuse such turns"`
 
-	Train string `yaml:"train" default:"all" validate:"oneof=all last calls" doc:"which turns of a rollout to train: all sampled ones, the last, those that call tools"`
+	Train string `yaml:"train" default:"all" validate:"oneof=all last calls" doc:"which of a rollout's turns to train: all sampled ones, the last one, or those that call tools"`
 }
 
 func (c *Config) train() builders.Train {

@@ -133,7 +133,7 @@ func (b *Builder) report(
 		}
 		d := builders.NewDrop(ex, "turn", RemovedCall)
 		d.Index = n
-		d.Detail = fmt.Sprintf("cut out: %s of %d, and what was returned", ledger.Quantity(int64(len(f.calls)),
+		d.Detail = fmt.Sprintf("cut out: %s of %d, with results", ledger.Quantity(int64(len(f.calls)),
 			"failed call"),
 			len(ex.Graph.Nodes[n].Message.ToolCalls))
 		if err := out.Drop(d); err != nil {

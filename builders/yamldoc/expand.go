@@ -62,7 +62,7 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	if x.text += len(n.Value); x.text > x.lim.Text {
 		x.stopped = true
 		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", x.lim.Text),
-			"name a file instead of repeating a long text")
+			"use a file instead of repeating a long text")
 		return nil
 	}
 	if depth > x.lim.Depth {
@@ -115,7 +115,7 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			key.Value = unguard(key.Value)
 		}
 		if key.Kind != yaml.ScalarNode {
-			x.fail(n.Content[i], ptr, codeBadKey, "a key must be a plain text, this is "+Describe(key),
+			x.fail(n.Content[i], ptr, codeBadKey, "a key must be plain text, this is "+Describe(key),
 				"write `name: value`")
 			continue
 		}
@@ -160,13 +160,13 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		for _, e := range v.Content {
 			if e.Kind != yaml.MappingNode {
 				x.fail(e, ptr, codeBadMerge, "`<<` merges mappings, this is "+Describe(e),
-					"name an anchor of a mapping")
+					"use an anchor of a mapping")
 				continue
 			}
 			pairs = append(pairs, e.Content...)
 		}
 		return pairs
 	}
-	x.fail(n, ptr, codeBadMerge, "`<<` merges mappings, this is "+Describe(v), "name an anchor of a mapping")
+	x.fail(n, ptr, codeBadMerge, "`<<` merges mappings, this is "+Describe(v), "use an anchor of a mapping")
 	return nil
 }

@@ -167,7 +167,7 @@ func (s *Source) syntax(text []byte, err error) finding.Finding {
 		at--
 	}
 	if strings.Contains(f.Message, "unknown escape character") {
-		f.Fix = "put single quotes in place of double quotes: within double ones a backslash begins an escape, such as \\n"
+		f.Fix = "use single quotes instead of double quotes: within double quotes, a backslash begins an escape such as \\n"
 	} else if o := unclosed(text, at); o != nil {
 		f.Message = fmt.Sprintf("this is not YAML: the %s that opens here is not closed", names[o.char])
 		f.Fix = fmt.Sprintf("add %s at the end of it", string(ends[o.char]))

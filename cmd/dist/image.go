@@ -132,13 +132,13 @@ func (b *build) rootFiles() (files []file, err error) {
 	if len(libraries) > 0 {
 		text, err := os.ReadFile(b.system.glibcLicence)
 		if err != nil {
-			return nil, fmt.Errorf("cannot read the licence of glibc: %w; name the file with -glibc-licence", err)
+			return nil, fmt.Errorf("cannot read the licence of glibc: %w; specify the file with -glibc-licence", err)
 		}
 		licences = slices.Concat(licences, []byte("\n==== glibc\n"), text)
 	}
 	certificates, err := os.ReadFile(b.system.certificates)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the certificates of trusted authorities: %w; name the file with -certificates", err)
+		return nil, fmt.Errorf("cannot read the certificates of trusted authorities: %w; specify the file with -certificates", err)
 	}
 	bill, err := b.bill(version...)
 	if err != nil {
@@ -170,7 +170,7 @@ func glibc(program []byte) (files []file, parts []component, err error) {
 	}
 	real, err := filepath.EvalSymlinks(loader)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot find the loader of the program: %w", err)
+		return nil, nil, fmt.Errorf("cannot find the program's loader: %w", err)
 	}
 	data, err := os.ReadFile(real)
 	if err != nil {

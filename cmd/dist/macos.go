@@ -28,5 +28,5 @@ func macOS(program []byte) (string, error) {
 			return fmt.Sprintf("macosx_%d_%d_arm64", oldest>>16, oldest>>8&0xff), nil
 		}
 	}
-	return "", errors.New("unknown minimum version of macOS")
+	return "", errors.New("unknown minimum macOS version")
 }

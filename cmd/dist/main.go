@@ -51,14 +51,14 @@ var modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	binary := flags.String("binary", "bin/portable/amd64/nat-go",
-		"the built program; beside it, LICENSES holds the licences of what is not Go, and libnatgo.so the kernels")
+		"the built program; next to it, LICENSES holds the licences of everything that is not Go, and libnatgo.so the kernels")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
 	var from system
 	flags.StringVar(&from.glibcLicence, "glibc-licence", "/usr/share/doc/libc6/copyright",
 		"for an image: the licence of glibc")
 	flags.StringVar(&from.certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt",
-		"for an image: certificates of the authorities that are trusted")
+		"for an image: certificates of the trusted authorities")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 		if at := differsAt(got.Data, want.Data); at >= 0 {
 			item := at / want.DType.Size()
 			row := item * want.Shape[0] / max(1, want.Len())
-			return fmt.Errorf("invalid tensor %s from item %d on (row %d)", want.Name, item, row)
+			return fmt.Errorf("invalid tensor %s starting at item %d (row %d)", want.Name, item, row)
 		}
 	}
 	if err := checkAdded(c, l, rows, byName); err != nil {
@@ -261,7 +261,7 @@ func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	for i := range rows {
 		rows[i] = &Row{Weight: weights[i], Meta: l.RowInfo[i], Sides: make([]Side, len(c.Sides))}
 		if (c == RL) != (l.RowInfo[i].RL != nil) {
-			return nil, fmt.Errorf("invalid row_info %d: it does not fit channel %s", i, c.Name)
+			return nil, fmt.Errorf("invalid row_info %d: it does not match channel %s", i, c.Name)
 		}
 		if v := c.variant(rows[0]); i > 0 && c != RL && c.variant(rows[i]) != v {
 			return nil, fmt.Errorf("invalid row_info %d: its columns differ from row 0", i)

@@ -150,7 +150,7 @@ func EachLine(path string, f func(*Line) error) error {
 		dec := json.NewDecoder(bytes.NewReader(text))
 		dec.DisallowUnknownFields()
 		if err := dec.Decode(&l); err != nil {
-			return fmt.Errorf("%s:%d: not a line of an index: %w", path, n, err)
+			return fmt.Errorf("%s:%d: invalid index line: %w", path, n, err)
 		}
 		if err := f(&l); err != nil {
 			return err

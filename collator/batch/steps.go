@@ -129,7 +129,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		}
 		var s step
 		if err := json.Unmarshal(text, &s); err != nil || !filepath.IsLocal(filepath.FromSlash(s.File)) {
-			return listed, problems, fmt.Errorf("%s: invalid line: it doesn't name a step's file: %.80q", path, text)
+			return listed, problems, fmt.Errorf("%s: invalid line: it does not contain the name of a step file: %.80q", path, text)
 		}
 		listed = append(listed, s.File)
 		if m == nil {
@@ -138,7 +138,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 			}
 		}
 		if len(m.plan) == 0 {
-			problems = append(problems, StepProblem{s.File, "the batches make no such step"})
+			problems = append(problems, StepProblem{s.File, "the batches do not produce this step"})
 			continue
 		}
 		want, data, err := m.make(m.plan[0], numbers)
@@ -152,7 +152,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		case err != nil:
 			problems = append(problems, StepProblem{s.File, err.Error()})
 		case !bytes.Equal(got, data) || s.SHA256 != want.SHA256:
-			problems = append(problems, StepProblem{s.File, "it differs from what its batches make"})
+			problems = append(problems, StepProblem{s.File, "it differs from the step that its batches produce"})
 		}
 	}
 	if m == nil {
@@ -161,7 +161,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		}
 	}
 	if len(m.plan) > 0 {
-		text := fmt.Sprintf("%d steps of the batches are not in it", len(m.plan))
+		text := fmt.Sprintf("it lacks %d steps that the batches produce", len(m.plan))
 		problems = append(problems, StepProblem{StepsName, text})
 	}
 	return listed, problems, nil

@@ -70,7 +70,7 @@ func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, e
 	}
 	err = cmp.Or(err, c.yours.err)
 	if err == nil && len(c.report.Compared) == 0 {
-		err = errors.New("no terms to compare: give some of the script's own terms")
+		err = errors.New("no terms to compare: provide some of the script's own terms")
 	}
 	return c.report, err
 }
@@ -78,7 +78,7 @@ func Check(file, logits *tensors.File, o Options, tolerance float64) (*Report, e
 func (c *checker) checkSFT(own *columns) error {
 	c.report.Channel = "sft"
 	if own.has("seq_lengths") {
-		return errors.New("cannot check a packed batch: give a padded one")
+		return errors.New("cannot check a packed batch: provide a padded one")
 	}
 	ids, shape := own.ints("input_ids", 2)
 	labels, _ := own.ints("labels", 2)
@@ -197,8 +197,8 @@ var elsewhere = []struct {
 	from int
 	what string
 }{
-	{0, "the logits are not shifted: those at a token's own place predict the next one"},
-	{-2, "the logits are shifted twice: those two places before a token predict the one before it"},
+	{0, "the logits are not shifted: the logits at a token's own position predict the next token"},
+	{-2, "the logits are shifted twice: the logits two positions before a token predict the preceding token"},
 }
 
 // grid computes our terms, which are sign times the log-prob of each trained token.

@@ -67,7 +67,7 @@ func (c *checker) explainDPO(p kernels.Pairs, yours []float64) error {
 	for _, mistake := range []struct {
 		pairs kernels.Pairs
 		what  string
-	}{{swapped, "chosen and rejected are swapped"}, {bare, "the reference's log-probs are left out"}} {
+	}{{swapped, "chosen and rejected are swapped"}, {bare, "the reference's log-probs are omitted"}} {
 		if terms, err := dpoLosses(mistake.pairs, o); err == nil && c.equal(yours, terms) {
 			c.cause("pair_losses: %s", mistake.what)
 			return nil

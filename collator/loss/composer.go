@@ -99,7 +99,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 	weights := c.floats(weight, 1)
 	if c.err != nil || len(ids) != len(mask) || len(teacher) != len(mask) || own[0] != shape[0] ||
 		weights != nil && len(weights) != shape[0] {
-		c.fail("sdpo_loss_mask is not as large as the teacher's ids and mask, or has another number of rows than the student")
+		c.fail("sdpo_loss_mask is not as large as the teacher's ids and mask, or has a different number of rows than the student")
 		return nil
 	}
 	table := map[string][]int64{}
@@ -109,7 +109,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 		shorter := total(teacher[r*shape[1]:(r+1)*shape[1]]) - total(seen)
 		gap := slices.Contains(seen[:total(seen)], 0)
 		if gap && own[1] != shape[1] || slices.ContainsFunc(seen, func(m int64) bool { return m != 0 && m != 1 }) {
-			c.fail("attention_mask: row %d has other numbers than 0 and 1, or a gap that doesn't fit its teacher", r)
+			c.fail("attention_mask: row %d has numbers other than 0 and 1, or a gap that does not match its teacher", r)
 			return nil
 		}
 		for p := range shape[1] - 1 {

@@ -493,7 +493,7 @@ func (s *SDPO) jsd(o kernels.Options, scale float64, out *kernels.Output) (kerne
 	if s.TopK != nil {
 		if at := s.TopKTemperature; float32(o.Temperature) != float32(at) {
 			return kernels.Stats{}, fmt.Errorf("cannot compare the teacher's top-k log-probs, taken at "+
-				"temperature %g, with a student at %g: set the temperature to %g, or give teacher_logits",
+				"temperature %g, with a student at %g: set the temperature to %g, or provide teacher_logits",
 				at, o.Temperature, at)
 		}
 		j, err := kernels.NewSparseJSD(o, kernels.RestBucket)

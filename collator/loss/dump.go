@@ -47,7 +47,7 @@ func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	case c.has("response_mask"):
 		d.readGRPO(c)
 	default:
-		return nil, errors.New("no batch of a channel with a part in the objective (rl, dpo, sdpo): expected " +
+		return nil, errors.New("not a batch of a channel in the objective (rl, dpo or sdpo): expected " +
 			"response_mask, chosen_input_ids or pair_target_id")
 	}
 	if c.err != nil {

@@ -12,8 +12,8 @@ const (
 // Codes are the `nat-go explain` pages for these reasons.
 func Codes() []ledger.Code {
 	return []ledger.Code{
-		ledger.NewCode(FormatCannotCarry, "write", "The row format has no place for this record; other formats may have it.", "Choose a format that can carry it (`nat-go formats`)."),
-		ledger.NewCode(AfterContextTurn, "write", "The trainers of this format train every turn of the assistant, so the row ends before the first turn that is context only, and this turn comes after it.", "Choose a format that says what is trained (axolotl, ms_swift, openai_sft) or has a row for each turn (trl), or token batches (collator.tokenizer)."),
-		ledger.NewCode(NotAfterUser, "write", "The turn that the hint is about follows a result of a tool, and TRL's SDFT and SDPO put a hint into the last message, which has to be a user's.", "Train with natgo.trl's HintTrainer, which takes hints before any turn (collator.tokenizer)."),
+		ledger.NewCode(FormatCannotCarry, "write", "The row format cannot hold this record; other formats may be able to.", "Choose a format that can carry it (`nat-go formats`)."),
+		ledger.NewCode(AfterContextTurn, "write", "Trainers that read this format train every assistant turn, so the row ends before the first turn that is context only, and this turn comes after it.", "Choose a format that says what is trained (axolotl, ms_swift, openai_sft) or has a row for each turn (trl), or token batches (collator.tokenizer)."),
+		ledger.NewCode(NotAfterUser, "write", "The turn that the hint is about follows a tool result, but TRL's SDFT and SDPO put a hint into the last message, which must be a user message.", "Train with natgo.trl's HintTrainer, which takes hints before any turn (collator.tokenizer)."),
 	}
 }

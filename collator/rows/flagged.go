@@ -88,7 +88,7 @@ func axolotlCannotMask(m *chat.Message) string {
 	case len(m.ToolCalls) > 0:
 		return "Axolotl would mask the turn's calls, too"
 	case m.Thought() > 0:
-		return "it stands in the turn's text, which templates rewrite"
+		return "it is part of the turn's text, which templates rewrite"
 	case strings.TrimSpace(m.Text) != m.Text:
 		return "the turn's text begins or ends in white space, which templates remove"
 	}
@@ -108,7 +108,7 @@ func (r *rowReader) axolotl() *Row {
 				to, _ := part.Get("end_offset")
 				begin, _ := from.Int64()
 				if end, ok := to.Int64(); !ok || begin != 0 || end != lastRune(m) {
-					wrong = "has a train_detail that is not the whole of its content"
+					wrong = "has a train_detail that does not cover its whole content"
 				}
 			}
 			return true
@@ -181,7 +181,7 @@ func axolotlMessage(m *chat.Message) string {
 	plain.ToolCalls = nil
 	for i := range m.ToolCalls {
 		if m.ToolCalls[i].Parsed.Kind() != json.Object {
-			return "has a tool call whose arguments are not an object, nor a text of one"
+			return "has a tool call whose arguments are neither an object nor a string containing one"
 		}
 	}
 	return fullMessage(&plain)

@@ -293,7 +293,7 @@ func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (
 	case !prompt.IsText() && len(prompt.Nodes) == 0:
 		err = e.refuse("the prompt has no messages, and trainers look at its last one")
 	case e.lone:
-		err = e.refuse("a text has half of a surrogate pair, for which most readers of JSON refuse the whole file")
+		err = e.refuse("a text contains half a surrogate pair, which makes most JSON readers reject the whole file")
 	}
 	if err != nil {
 		e.turns = Turns{Lost: e.turns.Lost + e.turns.Carried}

@@ -48,7 +48,7 @@ func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
 		return e.ktoRollout(dst, r)
 	case builders.KindPreference:
 	default:
-		return dst, e.refuse("it holds preferences and rollouts only")
+		return dst, e.refuse("they hold only preferences and rollouts")
 	}
 	plain, err := e.plainTexts(r)
 	if err != nil {
@@ -93,8 +93,8 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 	case len(prompt) == 0:
 		return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
 	case !labelled:
-		return dst, e.refuse("nothing says whether it is good: it has no reward, or all rollouts of its task have the same " +
-			"(good_from of the builder says which reward is good)")
+		return dst, e.refuse("cannot label it good or bad: it lacks a reward, or all rollouts of its task have the same one " +
+			"(the builder's good_from sets which reward is good)")
 	}
 	dst, err := e.fullMessages(append(dst, `{"prompt": `...), prompt)
 	if err != nil {

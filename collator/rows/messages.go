@@ -142,7 +142,7 @@ func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
 		dst = append(dst, `, "content": null`...)
 	}
 	if m.ReasoningKey != "" && e.Service {
-		return dst, e.refuse("the %s message has reasoning, for which it has no place", m.Role)
+		return dst, e.refuse("the %s message has reasoning, which they cannot hold", m.Role)
 	}
 	if m.ReasoningKey != "" {
 		member(`, "reasoning_content"`, m.Reasoning)
@@ -166,7 +166,7 @@ func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
 		c := &m.ToolCalls[i]
 		// Parsed arguments may come from a plugin: nothing guarantees that they are a single JSON value.
 		if !e.Service && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
-			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
+			return dst, e.refuse("the arguments of a call to %q are not a JSON object", c.Name)
 		}
 		if i > 0 {
 			dst = append(dst, ", "...)

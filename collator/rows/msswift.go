@@ -117,7 +117,7 @@ func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]b
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		if c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed) {
-			return dst, e.refuse("the arguments of a call of %q are not a JSON object", c.Name)
+			return dst, e.refuse("the arguments of a call to %q are not a JSON object", c.Name)
 		}
 		call := json.AppendASCII([]byte(`{"name": `), c.Name)
 		call = append(json.AppendCompact(append(call, `, "arguments": `...), c.Parsed), '}')
@@ -135,9 +135,9 @@ func (e *Encoder) inOrder(nodes []ttc.Node) error {
 		case m.Role != "tool":
 			calls = m.ToolCalls
 		case len(calls) == 0:
-			return e.refuse("message %d is the result of no call before it", i)
+			return e.refuse("message %d is a result without a preceding call", i)
 		case m.ToolCallID != "" && calls[0].ID != m.ToolCallID:
-			return e.refuse("message %d is not the result of the next call, and it has no place for ids", i)
+			return e.refuse("message %d is not the result of the next call, and the format cannot hold ids", i)
 		default:
 			calls = calls[1:]
 		}
@@ -176,7 +176,7 @@ func (r *rowReader) msSwift() *Row {
 		case swiftCall:
 			call, err := chat.ParseMessages(json.Raw(`[{"role":"assistant","tool_calls":[{"function":` + m.Text + `}]}]`))
 			if err != nil || len(call) != 1 || len(call[0].ToolCalls) != 1 {
-				r.fail("messages", "has a message %d that is no call", i)
+				r.fail("messages", "has a message %d that is not a call", i)
 				return row
 			}
 			if open && row.Trained[n-1] == flags[i] {
@@ -185,7 +185,7 @@ func (r *rowReader) msSwift() *Row {
 			}
 			m = call[0]
 		default:
-			r.fail("messages", "has a message %d of the unknown role %q", i, m.Role)
+			r.fail("messages", "has a message %d with the unknown role %q", i, m.Role)
 			return row
 		}
 		messages, row.Trained = append(messages, m), append(row.Trained, flags[i])

@@ -96,7 +96,7 @@ func (e *Encoder) nemoRLRankedRow(dst []byte, r *builders.Resolved) ([]byte, err
 		return dst, e.refuse("they hold only preferences")
 	}
 	if len(r.Origin.Tools) > 0 {
-		return dst, e.refuse("it has no place for the tools that the model could call")
+		return dst, e.refuse("they cannot hold the tools that the model could call")
 	}
 	var err error
 	for _, side := range []struct {

@@ -26,7 +26,7 @@ var privileged = Format{
 	read: func(r *rowReader) *Row {
 		row := &Row{Kind: builders.KindDistillation, Prompt: r.passage("prompt", fullMessage)}
 		if n := row.Prompt.Nodes; len(n) == 0 || n[len(n)-1].Message.Role != "user" {
-			r.fail("prompt", "doesn't end in a user's message, into which TRL puts the hint")
+			r.fail("prompt", "doesn't end in a user message, where TRL puts the hint")
 		}
 		row.Completion = r.text("privileged_context")
 		return row
@@ -40,7 +40,7 @@ var privileged = Format{
 func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, err error) {
 	d, ok := r.Record.(*builders.Distillation)
 	if !ok {
-		return dst, e.refuse("it holds hints only")
+		return dst, e.refuse("they hold only hints")
 	}
 	e.turns = Turns{Lost: int64(len(d.Sites))}
 	for i := range d.Sites {

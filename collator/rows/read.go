@@ -252,7 +252,7 @@ func (r *rowReader) toolsText() {
 func plainMessage(m *chat.Message) string {
 	if m.Form != chat.Text || len(m.ToolCalls) > 0 || m.Name != "" || m.ToolCallID != "" || m.ReasoningKey != "" ||
 		len(m.Extra) > 0 {
-		return "is not {role, content} with a text"
+		return "is not {role, content} with text"
 	}
 	return ""
 }

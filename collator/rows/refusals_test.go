@@ -14,20 +14,20 @@ import (
 // page of a service. Ours are about what a format holds by its nature, or what the row would be without.
 var refused = map[string]string{
 	// Consumers whose code was read.
-	"it has no place for the tools that the model could call":                          "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/processors.py:267-272: get_formatted_message_log gets no tools",
+	"they cannot hold the tools that the model could call":                             "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/processors.py:267-272: get_formatted_message_log gets no tools",
 	"with prompt_as: text a file holds plain texts only, and this record has messages": "TRL 1.16 trainer/dpo_trainer.py:1080, kto_trainer.py:1092: is_conversational decides by row, and datasets gives a column one type",
 	"with prompt_as: text a file holds plain texts only, and this record has tools":    "TRL 1.16 trainer/dpo_trainer.py:1076-1080, kto_trainer.py:1089-1092: tools go to the template, which texts don't get",
 	"train_reasoning is false, and the reasoning of message %d can't be masked alone: %s": "TRL 1.16 trainer/sft_trainer.py:1372 (completion_mask), verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:235 (all of a turn), " +
 		"Axolotl 0.19.0 prompt_strategies/chat_template.py:560-596 (a turn's text, but then not its calls), 872-892 (find_turn puts a text in place of the turn's own)",
 	"the trainer trains every assistant turn, and the first, message %d, is context only": "verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:234-237",
-	"message %d is not the result of the next call, and it has no place for ids":          "ms-swift 4.6.0 agent_template/hermes.py:25-29: results are positional",
-	"message %d is the result of no call before it":                                       "ms-swift 4.6.0 agent_template/hermes.py:25-29, template/base.py:373-410",
-	"the arguments of a call of %q are not a JSON object":                                 "ms-swift 4.6.0 agent_template/base.py:132-137, Axolotl 0.19.0 prompt_strategies/chat_template.py transform_message (json.loads), and templates of Hugging Face, which iterate over them",
-	"message %d has the role %q, which it doesn't know": "ms-swift 4.6.0 dataset/preprocessor/core.py:101, OpenAI's guide to supervised fine-tuning, " +
+	"message %d is not the result of the next call, and the format cannot hold ids":       "ms-swift 4.6.0 agent_template/hermes.py:25-29: results are positional",
+	"message %d is a result without a preceding call":                                     "ms-swift 4.6.0 agent_template/hermes.py:25-29, template/base.py:373-410",
+	"the arguments of a call to %q are not a JSON object":                                 "ms-swift 4.6.0 agent_template/base.py:132-137, Axolotl 0.19.0 prompt_strategies/chat_template.py transform_message (json.loads), and templates of Hugging Face, which iterate over them",
+	"message %d has the role %q, which the consumer does not support": "ms-swift 4.6.0 dataset/preprocessor/core.py:101, OpenAI's guide to supervised fine-tuning, " +
 		"NeMo Gym 0.7.0 nemo_gym/openai_utils.py:293-295 (NeMoGymEasyInputMessage.role)",
 	"the content of the %s message is not text": "ms-swift 4.6.0 dataset/preprocessor/core.py:102, template/base.py:300 (content is concatenated), " +
 		"NeMo Helix 0.8.1 nhx/rl/tasks/training/datasets/schemas.py:38 (ChatMessage.content is a text), and in NeMo Gym ours: nat-go has no images",
-	"the %s message is part of a tool call, of which Parquet would change the shape": "verl 0.9.1 utils/dataset/rl_dataset.py:299-389: messages come from the column as they are, with nulls for missing keys",
+	"the %s message is part of a tool call, whose shape Parquet would change": "verl 0.9.1 utils/dataset/rl_dataset.py:299-389: messages come from the column as they are, with nulls for missing keys",
 	"the %s message %s": "verl 0.9.1 utils/dataset/rl_dataset.py:299-389, as above",
 
 	"the %s message has tool calls": "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/datasets/preference_datasets/binary_preference_dataset.py:70-95 (answers are texts), " +
@@ -39,33 +39,33 @@ var refused = map[string]string{
 	"message %d of rollout %d has no token ids: token batches (collator.tokenizer) carry it": "atroposlib 0.4 api/server.py:136-137: ScoredData.tokens and masks are required",
 	"none of its hints is about a turn that answers a user: TRL puts the hint into the last message": "TRL 1.16 experimental/sdft/sdft_trainer.py:161-170: " +
 		"_compose_teacher_prompt replaces the last message by a user's",
-	"the %s message has no id of its call":     "NeMo Gym 0.7.0 nemo_gym/openai_utils.py:308-323: call_id of NeMoGymFunctionCallOutput and NeMoGymResponseFunctionToolCall",
+	"the %s message lacks its call's id":       "NeMo Gym 0.7.0 nemo_gym/openai_utils.py:308-323: call_id of NeMoGymFunctionCallOutput and NeMoGymResponseFunctionToolCall",
 	"the tool %q is not defined as a function": "NeMo Gym 0.7.0 nemo_gym/openai_utils.py:829 (tools: List[ToolParam]), openai 3.57.0 types/responses/function_tool_param.py (name is required)",
 
 	// A service, of which only its specification says something.
-	"the %s message has reasoning, for which it has no place": "OpenAI API 2.3.0 (f85dbe22) openapi.yaml:31216-31275, 39895-39908: an assistant's message has content, refusal, " +
+	"the %s message has reasoning, which they cannot hold": "OpenAI API 2.3.0 (f85dbe22) openapi.yaml:31216-31275, 39895-39908: an assistant's message has content, refusal, " +
 		"role, name, audio, tool_calls, function_call and weight",
 
 	// Ours.
-	"it holds states only: prompts of messages without an answer":                                      "ours",
-	"its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)": "ours",
-	"the model's template refuses it: %v":                                                              "ours",
-	"it holds hints only":                                                                              "ours",
-	"no token of rollout %d was sampled":                                                               "ours",
-	"it holds rollouts only":                                                                           "ours",
-	"they hold only preferences":                                                                       "ours",
-	"it holds demonstrations only":                                                                     "ours",
-	"it holds preferences and demonstrations only":                                                     "ours",
-	"it holds preferences and rollouts only":                                                           "ours",
-	"it holds prompts of rollouts, and demonstrations":                                                 "ours",
-	"none of its turns is trained":                                                                     "ours",
-	"the %s side doesn't begin and end with a turn of the assistant":                                   "ours",
-	"it has no prompt: nothing in it comes before a turn that was sampled":                             "ours",
-	"nothing says whether it is good: it has no reward, or all rollouts of its task have the same ":    "ours",
-	"the prompt has no messages, and trainers look at its last one":                                    "ours",
-	"a text has half of a surrogate pair, for which most readers of JSON refuse the whole file":        "ours",
-	"the text %.40q is not UTF-8":                                                                      "ours",
-	"a message of role %s has a part of type %q":                                                       "ours: nat-go has no images",
+	"they hold only states: prompts made of messages, without an answer":                                    "ours",
+	"their prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)": "ours",
+	"the model's template refuses it: %v":                                                                   "ours",
+	"they hold only hints":                                                                                  "ours",
+	"no token of rollout %d was sampled":                                                                    "ours",
+	"they hold only rollouts":                                                                               "ours",
+	"they hold only preferences":                                                                            "ours",
+	"they hold only demonstrations":                                                                         "ours",
+	"they hold only preferences and demonstrations":                                                         "ours",
+	"they hold only preferences and rollouts":                                                               "ours",
+	"they hold only prompts and demonstrations":                                                             "ours",
+	"none of its turns is trained":                                                                          "ours",
+	"the %s side doesn't begin and end with an assistant turn":                                              "ours",
+	"it has no prompt: nothing in it comes before a turn that was sampled":                                  "ours",
+	"cannot label it good or bad: it lacks a reward, or all rollouts of its task have the same one ":        "ours",
+	"the prompt has no messages, and trainers look at its last one":                                         "ours",
+	"a text contains half a surrogate pair, which makes most JSON readers reject the whole file":            "ours",
+	"the text %.40q is not UTF-8":                                                                           "ours",
+	"a message of role %s has a part of type %q":                                                            "ours: nat-go has no images",
 }
 
 // TestRefusalsFollowTheirConsumers: each refusal in this package is on the list, which says whose code it follows, and

@@ -67,7 +67,7 @@ func stateFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" 
 func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	s, ok := r.Record.(*builders.State)
 	if !ok || r.Messages.IsText() {
-		return nil, e.refuse("it holds states only: prompts of messages without an answer")
+		return nil, e.refuse("they hold only states: prompts made of messages, without an answer")
 	}
 	return s, nil
 }
@@ -99,7 +99,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
 		return dst, err
 	}
 	if e.opts.Render == nil {
-		return dst, e.refuse("its prompts are texts made by the model's template: name the model's folder (collator.tokenizer)")
+		return dst, e.refuse("their prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)")
 	}
 	text, err := rendered(e.opts.Render, r)
 	if err != nil {
@@ -185,7 +185,7 @@ func (e *Encoder) items(dst []byte, n int, m *chat.Message) ([]byte, error) {
 	}
 	if unnamed := func(c chat.ToolCall) bool { return c.ID == "" }; m.Role == "tool" && m.ToolCallID == "" ||
 		slices.ContainsFunc(m.ToolCalls, unnamed) {
-		return dst, e.refuse("the %s message has no id of its call", m.Role)
+		return dst, e.refuse("the %s message lacks its call's id", m.Role)
 	}
 	if m.Role == "tool" {
 		member(`{"type": "function_call_output", "call_id": `, m.ToolCallID)

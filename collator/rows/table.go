@@ -199,7 +199,7 @@ func leaf(n parquet.Node, v json.Raw) (any, error) {
 		return string(v), nil // see JSONText
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s doesn't fit its column", v)
+		return nil, fmt.Errorf("%s doesn't match its column's type", v)
 	}
 	return x, nil
 }

@@ -61,7 +61,7 @@ func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	case *builders.Demonstration:
 		return e.trlDemonstration(dst, r)
 	}
-	return dst, e.refuse("it holds preferences and demonstrations only")
+	return dst, e.refuse("they hold only preferences and demonstrations")
 }
 
 func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error) {
@@ -116,7 +116,7 @@ func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role str
 	switch {
 	case name == "prompt":
 	case n == 0 || p.Nodes[0].Message.Role != "assistant" || p.Nodes[n-1].Message.Role != "assistant":
-		return dst, e.refuse("the %s side doesn't begin and end with a turn of the assistant", name)
+		return dst, e.refuse("the %s side doesn't begin and end with an assistant turn", name)
 	case n > 1 && !e.several:
 		return dst, e.refuse("the %s side is more than one assistant turn", name)
 	}

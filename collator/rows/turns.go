@@ -33,7 +33,7 @@ func (e *Encoder) Silent() []int { return e.silent }
 func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {
-		return nil, nil, e.refuse("it holds demonstrations only")
+		return nil, nil, e.refuse("they hold only demonstrations")
 	}
 	nodes = r.Messages.Nodes
 	trained = d.Train.Turns(nodes, d.Trained)
@@ -161,7 +161,7 @@ func (e *Encoder) flagged(
 func (e *Encoder) hasRole(nodes []ttc.Node, roles ...string) error {
 	for i := range nodes {
 		if role := nodes[i].Message.Role; !slices.Contains(roles, role) {
-			return e.refuse("message %d has the role %q, which it doesn't know", i, role)
+			return e.refuse("message %d has the role %q, which the consumer does not support", i, role)
 		}
 	}
 	return nil

@@ -113,7 +113,7 @@ func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	case *builders.Demonstration:
 		return e.chatRow(dst, rs[0])
 	}
-	return dst, e.refuse("it holds prompts of rollouts, and demonstrations")
+	return dst, e.refuse("they hold only prompts and demonstrations")
 }
 
 // verlTask writes the prompt shared by the rollouts of one task, or a state. Only a state may contain calls.
@@ -173,7 +173,7 @@ func truthOf(r *builders.Resolved) (string, bool) {
 func (e *Encoder) bare(m *chat.Message) error {
 	switch {
 	case len(m.ToolCalls) > 0 || m.ToolCallID != "":
-		return e.refuse("the %s message is part of a tool call, of which Parquet would change the shape", m.Role)
+		return e.refuse("the %s message is part of a tool call, whose shape Parquet would change", m.Role)
 	case plainMessage(m) != "":
 		return e.refuse("the %s message %s", m.Role, plainMessage(m))
 	}

@@ -91,7 +91,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([
 	for i, s := range sites {
 		if len(s.Targets) == 0 || s.Targets[0] < 1 || s.Targets[len(s.Targets)-1] >= len(s.Student) ||
 			!slices.IsSorted(s.Targets) {
-			return nil, fmt.Errorf("site %d: invalid targets: expected positions of the row after its first", i)
+			return nil, fmt.Errorf("site %d: invalid targets: expected row positions after the first", i)
 		}
 		for kind, ids := range [][]int32{s.Student, s.Teacher, s.Control} {
 			if kind == 2 && ids == nil {
@@ -158,7 +158,7 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 	for _, t := range targets {
 		lp := float64(s.Token[t+shift-1])
 		if math.IsNaN(lp) {
-			return 0, bad("it doesn't say how likely the token at %d is", t+shift)
+			return 0, bad("it lacks a log-prob for the token at %d", t+shift)
 		}
 		sum += lp
 	}

@@ -53,7 +53,7 @@ func NewMixture(members []Member) (*Mixture, error) {
 				"0", t.Client.o.Name, t.Weight)
 		}
 		if t.Client.o.TopK != members[0].Client.o.TopK {
-			return nil, errors.New("teacher: different top_k: all teachers of a mixture must have the same")
+			return nil, errors.New("teacher: different top_k: all teachers in a mixture must have the same one")
 		}
 		sum += t.Weight
 	}

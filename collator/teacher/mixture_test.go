@@ -162,7 +162,7 @@ func TestNewMixtureRefuses(t *testing.T) {
 		{[]Member{{math.NaN(), named("a", 4)}}, "teacher: invalid weight: a has NaN, expected a number above 0"},
 		{[]Member{{math.Inf(1), named("a", 4)}}, "teacher: invalid weight: a has +Inf, expected a number above 0"},
 		{[]Member{{math.MaxFloat64, named("a", 4)}, {math.MaxFloat64, named("b", 4)}}, "add up to +Inf"},
-		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "teacher: different top_k: all teachers of a mixture must have the same"},
+		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "teacher: different top_k: all teachers in a mixture must have the same one"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			if _, err := NewMixture(c.members); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -144,7 +144,7 @@ func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 			}
 			f, ok := v.Float64()
 			if !ok || math.IsNaN(f) || i >= len(out) {
-				return nil, bad("actual_logprobs doesn't fit logprobs at %d", i)
+				return nil, bad("actual_logprobs does not match logprobs at %d", i)
 			}
 			out[i].actual = f
 			i++

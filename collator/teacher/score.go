@@ -89,7 +89,7 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 		}
 		out.Top[p] = top[:min(k, len(top))]
 		if k == 0 && math.IsNaN(token) {
-			return nil, bad("position %d: it doesn't say how likely the token is", p)
+			return nil, bad("position %d: it lacks the token's log-prob", p)
 		}
 		if token > maxAboveOne {
 			return nil, bad("position %d: the token's log-prob is %g", p, token)

@@ -71,7 +71,7 @@ func readShape(data []byte) (*shape, error) {
 		return nil, refuse(CodeBadTokenizer, "not a JSON object: %v", err)
 	}
 	if json.Unmarshal(s.parts["model"], &s.model) != nil || s.model == nil {
-		return nil, refuse(CodeBadTokenizer, `no "model" object: this is not a tokenizer.json of Hugging Face tokenizers`)
+		return nil, refuse(CodeBadTokenizer, `no "model" object: this is not a Hugging Face tokenizer.json`)
 	}
 	if err := s.readModel(); err != nil {
 		return nil, err

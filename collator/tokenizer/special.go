@@ -151,9 +151,9 @@ func newSpecials(s *shape) *specials {
 	case singleEarly || singleLate && lateSpecial:
 		sp.why = "an added token that is not special matches whole words only"
 	case leadingSpace && rstrips:
-		sp.why = "an added token starts with the white space another one takes along"
+		sp.why = "an added token starts with the white space that another one absorbs"
 	case strips && trimsOffsets(s.parts["post_processor"]):
-		sp.why = "a special token takes white space along and the post-processor trims it from offsets"
+		sp.why = "a special token absorbs white space and the post-processor trims it from offsets"
 	}
 	return sp
 }

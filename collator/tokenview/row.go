@@ -231,7 +231,7 @@ func taught(s *batch.Scored) (said string) {
 	case s == nil:
 		return ""
 	case s.Teacher == nil && s.TeacherTopK != nil && *s.TeacherTopK < 0:
-		return "none, as the task asks"
+		return "none, as the task requests"
 	case s.Teacher == nil:
 		return ""
 	case s.Teacher.Failed != "":

@@ -97,7 +97,7 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 		left -= len(r.Meta.Sites)
 		teacher += len(r.Sides) - 1
 	}
-	return nil, fmt.Errorf("%s: invalid line: it lists a site that is in no row", found.File)
+	return nil, fmt.Errorf("%s: invalid line: it lists a site that isn't in any row", found.File)
 }
 
 // divergences returns the divergences of a site's pairs, in order, if the batch has them.
@@ -197,7 +197,7 @@ func (v *Site) Print(w io.Writer, l Look) error {
 	out := &printer{w: terminal.For(w), Look: l}
 	wording := "placed as " + v.Site.Mode
 	if v.Site.Mode == batch.NoHint {
-		wording = "left out, as in all of this run"
+		wording = "omitted, as everywhere in this run"
 	}
 	out.words("", fmt.Sprintf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s",
 		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy))

@@ -303,7 +303,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 		}
 	}
 	if t.Start < 0 {
-		return t, &NotFound{Message: i, Why: "the template has no generation prompt, and nothing ends what comes before its text"}
+		return t, &NotFound{Message: i, Why: "the template lacks a generation prompt, and nothing marks the end of the text before the message"}
 	}
 	d.end(o, &t)
 	t.Filler = d.fillerOf(o, t.Start, &t)

@@ -37,7 +37,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 	}
 	line("tools", "%s", choose(rep.ToolsShown, "shown", "NOT shown"))
 	line("tool calls", "%s, parallel ones %s", rep.Calls, rep.ParallelCalls)
-	line("arguments", "%s; what is not an object is %s", rep.Arguments, rep.RawArguments)
+	line("arguments", "%s; non-objects are %s", rep.Arguments, rep.RawArguments)
 	line("reasoning", "last turn %s, history %s", choose(rep.Reasoning.Last, "shown", "left out"),
 		choose(rep.Reasoning.History, "shown", "left out"))
 	for _, kind := range slices.Sorted(maps.Keys(rep.PrefixPreserving)) {
@@ -47,7 +47,7 @@ func (rep *Report) WriteText(w io.Writer) error {
 	for _, place := range slices.Sorted(maps.Keys(rep.Hints)) {
 		p := rep.Hints[place]
 		line("hint "+strings.ReplaceAll(place, "_", " "), "%s%s", p.Fate,
-			choose(p.Fate != Kept, "", choose(p.Splice, ", the rest stays", ", the rest CHANGES")))
+			choose(p.Fate != Kept, "", choose(p.Splice, ", the rest is unchanged", ", the rest CHANGES")))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

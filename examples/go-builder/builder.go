@@ -14,7 +14,7 @@ import (
 type Config struct {
 	Step      string  `yaml:"ttc_step_name" doc:"name of the steps to pair; empty: all"`
 	MaxRatio  float64 `yaml:"max_length_ratio" default:"1.25" validate:"gte=1,lte=10" doc:"how much longer the longer answer may be"`
-	MinMargin float64 `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest difference of scores"`
+	MinMargin float64 `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest score difference"`
 }
 
 type builder struct{ Config }

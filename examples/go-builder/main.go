@@ -8,7 +8,7 @@ import (
 func main() {
 	sdk.Serve(sdk.Plugin{Name: "length-dpo", Version: "1.0.0", Builders: []sdk.Factory{
 		sdk.New(builders.Info{
-			Name: "length_controlled", Stability: "beta", Doc: "preference pairs of answers of about the same length",
+			Name: "length_controlled", Stability: "beta", Doc: "preference pairs of answers of similar length",
 			Kinds: []builders.Kind{builders.KindPreference},
 		}, newBuilder),
 	}})

@@ -28,7 +28,7 @@ type sequence struct {
 }
 
 func main() {
-	vocab := flag.Int("vocab", 512, "tokens of the vocabulary: at least as many as the tokenizer has")
+	vocab := flag.Int("vocab", 512, "tokens in the vocabulary: at least as many as the tokenizer has")
 	flag.Parse()
 	memory := os.NewFile(3, "memory") // where the logits go
 	if err := serve(os.Stdin, os.Stdout, memory, *vocab); err != nil {

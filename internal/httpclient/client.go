@@ -273,7 +273,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return refuseRedirect("more than %d redirects", maxRedirects)
 	case req.Method != first.Method:
-		return refuseRedirect("redirected to %s as a %s, which would lose the body of the request: use that address in the config", to, req.Method)
+		return refuseRedirect("redirected to %s as a %s, which would lose the request body: use that address in the config", to, req.Method)
 	case origin(req.URL) == origin(first.URL):
 		return nil
 	case first.Context().Value(anonymous{}) == nil:

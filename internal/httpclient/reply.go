@@ -55,7 +55,7 @@ func (r *Reply) shape(err error) string {
 	case len(body) == 0:
 		return "an empty answer instead of JSON"
 	case body[0] == '<':
-		return "an HTML page instead of JSON" + r.title() + "; is this the address of the service, or of a proxy before it?"
+		return "an HTML page instead of JSON" + r.title() + "; is this the address of the service, or of a proxy in front of it?"
 	case body[0] == '{' || body[0] == '[':
 		return "broken or unexpected JSON (" + r.x.c.Scrub(err.Error()) + "): " + r.excerpt()
 	default:
@@ -76,15 +76,15 @@ func (r *Reply) refusal() error {
 	case s == http.StatusUnauthorized:
 		e.Fault, e.Fix = Denied, "the token is missing or wrong"
 	case s == http.StatusForbidden:
-		e.Fault, e.Fix = Denied, "the token does not give the right to do this"
+		e.Fault, e.Fix = Denied, "the token does not grant permission to do this"
 	case s == http.StatusProxyAuthRequired:
-		e.Fault, e.Fix = Denied, "the proxy wants credentials"
+		e.Fault, e.Fix = Denied, "the proxy requires credentials"
 	case s == http.StatusNotFound || s == http.StatusGone:
 		e.Fault = Gone
 	case s == http.StatusRequestTimeout || s == http.StatusTooEarly || s == http.StatusTooManyRequests:
 		e.Fault = Unavailable
 	case s == http.StatusRequestEntityTooLarge:
-		e.Fault, e.Fix = Refused, "the service or a proxy before it limits the size of requests"
+		e.Fault, e.Fix = Refused, "the service or a proxy in front of it limits the size of requests"
 	case s >= 500:
 		e.Fault, e.Unsettled = Unavailable, true
 	default:

@@ -195,7 +195,7 @@ func (p *payloadFields) step() (s Step, err error) {
 	}
 	kind, ok := eventTypes[string(p.event.Bytes())]
 	if !ok || p.event.Kind() != json.String {
-		return s, refuse(payload+".event_type", "%s is not an event type of NAT", shorten(p.event))
+		return s, refuse(payload+".event_type", "%s is not a NAT event type", shorten(p.event))
 	}
 	s.EventType = kind.text
 	if err := p.checkTimes(kind.end); err != nil {

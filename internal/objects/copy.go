@@ -38,7 +38,7 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 		if info.Size > most {
 			return "", &Error{
 				Path: Join(prefix, name), final: true,
-				What: fmt.Sprintf("it has %d bytes, and at most %d are copied", info.Size, most),
+				What: fmt.Sprintf("it has %d bytes; at most %d can be copied", info.Size, most),
 			}
 		}
 		states[name] = info

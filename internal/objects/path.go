@@ -57,10 +57,10 @@ func parse(p string) (place, error) {
 	}
 	if bare, _, ok := strings.Cut(p, "?"); ok && web {
 		return at, refuse(bare, "its query (?...) may be a signature, which would be stored with the path",
-			"Name the address without one, or the object itself (s3://...) with credentials in the environment")
+			"Specify the address without one, or the object itself (s3://...) with credentials in the environment")
 	}
 	if strings.ContainsAny(rest, "*?[") {
-		return at, refuse(p, "a listing of object storage may be incomplete, so patterns are not looked up",
+		return at, refuse(p, "a listing of object storage may be incomplete, so patterns are not supported",
 			"Name each object")
 	}
 	if strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/") {

@@ -99,7 +99,7 @@ func (c *web) ask(ctx context.Context, at place, from, last int64, is Info) (*ht
 		case to.URL.Scheme != schemeHTTPS && (first.Scheme == schemeHTTPS || to.URL.Scheme != "http"):
 			return redirectError("redirected from " + first.Scheme + " to " + to.URL.Scheme)
 		case slices.ContainsFunc(via, func(was *http.Request) bool { return was.URL.String() == to.URL.String() }):
-			return redirectError("redirected in a circle")
+			return redirectError("redirected in a loop")
 		}
 		to.Header.Del("Referer")
 		if to.URL.Host != first.Host {

@@ -80,13 +80,13 @@ func Torch(t testing.TB) string {
 // set up for it in the user's cache, including torch from the package index.
 func TRL(t testing.TB) string {
 	t.Helper()
-	return found(t, trl, "no Python with trl, peft and datasets, so nothing was asked of TRL; "+
+	return found(t, trl, "no Python with trl, peft and datasets, so nothing was tested against TRL; "+
 		"NATGO_REQUIRE=trl sets one up (some GB), NATGO_TRAINER_PYTHON names one")
 }
 
 func found(t testing.TB, find func() (string, error), without string) string {
 	t.Helper()
-	Long(t, "no Python is asked")
+	Long(t, "nothing is tested against Python")
 	path, err := find()
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ var trl = sync.OnceValues(func() (string, error) {
 // TRL's environment for the rest, whose versions are newer than the ones they require; their preparation works anyway.
 func Trainers(t testing.TB) string {
 	t.Helper()
-	return found(t, trainers, "no Python with axolotl and ms-swift, so their preparation read no rows; "+
+	return found(t, trainers, "no Python with axolotl and ms-swift, so nothing was tested against their data preparation; "+
 		"NATGO_REQUIRE=trl,trainers sets one up, NATGO_TRAINERS_PYTHON names one")
 }
 

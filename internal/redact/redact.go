@@ -21,7 +21,7 @@ import (
 // Config is the setting `redact` of a source.
 type Config struct {
 	Enabled bool     `yaml:"enabled" default:"true" doc:"remove secrets and personal data from the sessions"`
-	Allow   []string `yaml:"allow" doc:"texts to keep, or patterns for them between slashes: [me@acme.org, /^10[.]/]"`
+	Allow   []string `yaml:"allow" doc:"strings to keep, or patterns for them between slashes: [me@acme.org, /^10[.]/]"`
 }
 
 // Redactor replaces secrets and personal data. It is not safe for concurrent use.

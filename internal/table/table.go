@@ -144,7 +144,7 @@ func (r *Reader) Next() (row any, err error) {
 	}
 	if r.left -= int64(maxRow - left.bytes); r.left < 0 {
 		return nil, &LimitError{fmt.Sprintf(
-			"its rows are more than %d times as large as the file: few values are repeated without end", maxGrowth)}
+			"its rows are more than %d times as large as the file: a few values are repeated endlessly", maxGrowth)}
 	}
 	whole := []parquet.Row{r.row}
 	if r.convert != nil {

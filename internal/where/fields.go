@@ -76,7 +76,7 @@ var ExampleFields = []Field[*Subject]{
 		func(s *Subject) float64 { return float64(len(s.Example.Candidates)) }),
 	number("messages", "messages, on all branches",
 		func(s *Subject) float64 { return float64(len(s.Example.Graph.Nodes)) }),
-	sum("turns", "turns of the model, without those that are only context", func(n *ttc.Node) bool {
+	sum("turns", "model turns, except those that are only context", func(n *ttc.Node) bool {
 		return n.Message.Role == "assistant" && n.Sampled != ttc.No
 	}),
 	number("calls", "tool calls", func(s *Subject) (n float64) {

@@ -177,7 +177,7 @@ var textTests = map[string]func(text, part string) bool{
 // textTest returns the condition that applies op to a text, or to any text in a list.
 func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
-		p.fail(r.from, r.to, "", "expected a text in quotes after %s", op)
+		p.fail(r.from, r.to, "", "expected quoted text after %s", op)
 	}
 	test, what := textTests[op], *r.constant
 	meets := func(s string) bool { return test(s, what) }
@@ -207,7 +207,7 @@ func (p *parser[S]) in(l node[S]) node[S] {
 	if p.next(); !p.token.is("[") {
 		r := p.sum()
 		if r.Texts == nil || l.constant == nil {
-			p.fail(l.from, r.to, "", "expected a text in quotes before in, and after it a list, got a %s and a %s",
+			p.fail(l.from, r.to, "", "expected quoted text before in and a list after it, got a %s and a %s",
 				l.Type(), r.Type())
 		}
 		p.hasValue(&r, &l)

@@ -41,7 +41,7 @@ func (k *kit) checkTaken(rs []host.Result) error {
 				return nil
 			}
 			if first == nil {
-				first = fmt.Errorf("a run would drop all of its records: the first one, of group %q, "+
+				first = fmt.Errorf("a run would drop all of its records: the first one, in group %q, "+
 					"as %s: %s", r.Group.Key, reason, detail)
 			}
 		}

@@ -47,7 +47,7 @@ func checkUnicode(ctx context.Context, k *kit) error {
 			for _, text := range inlineTexts(r) {
 				if strings.ContainsRune(text, '\uFFFD') && !known[text] {
 					return fmt.Errorf("invalid text %.60q: its bytes were replaced by U+FFFD; texts are bytes "+
-						"that may not be UTF-8 (lone surrogates), and must be passed on unchanged", text)
+						"that may be invalid UTF-8 (lone surrogates), and must be passed on unchanged", text)
 				}
 			}
 		}
@@ -82,7 +82,7 @@ func checkManyGroups(ctx context.Context, k *kit) error {
 			return errors.New("its process failed in between and had to be restarted")
 		}
 		if len(rs) != len(many) {
-			return fmt.Errorf("%d results of %d groups", len(rs), len(many))
+			return fmt.Errorf("got %d results for %d groups", len(rs), len(many))
 		}
 		return nil
 	})

@@ -57,7 +57,7 @@ func Test(t *testing.T, opt Options) {
 			}
 			switch c := report.Checks[0]; c.Status {
 			case Fail:
-				t.Errorf("cannot accept a plugin %s: %s", c.Wants, c.Detail)
+				t.Errorf("expected a plugin that %s: %s", c.Wants, c.Detail)
 			case Skip:
 				t.Skip(c.Detail)
 			}

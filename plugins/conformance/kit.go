@@ -261,7 +261,7 @@ func skipIfNoRecords(rs []host.Result) error {
 	if n > 0 {
 		return nil
 	}
-	return skipError("the builder makes no record of the sample groups; give it a config and groups that it works on")
+	return skipError("the builder makes no records from the sample groups; specify a config and groups that it can use")
 }
 
 // processEnv returns the environment for plugins that a check starts itself.

@@ -38,7 +38,7 @@ func commandLine(p Plugin, args []string, stdout, stderr io.Writer) int {
 }
 
 func usage(p Plugin, w io.Writer) {
-	fmt.Fprintf(w, "%s %s is a nat-go plugin: name its path under plugins in a YAML file, and a builder of it "+
+	fmt.Fprintf(w, "%s %s is a nat-go plugin: specify its path under plugins in a YAML file, and one of its builders "+
 		"as %s/BUILDER.\n\nCommands:\n  %[4]s describe                          print its builders, as JSON\n  %[4]s "+
 		"schema [BUILDER]                  JSON Schema of a builder's config\n  %[4]s try FILE [--builder B] "+
 		"[--settings JSON]\n                                     have nat-go run a builder over the examples in "+

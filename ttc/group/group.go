@@ -87,7 +87,7 @@ func (r *Refusal) Error() string {
 	if r.Examples > r.Limits.Examples {
 		return fmt.Sprintf("the group has %d examples; the limit is %d", r.Examples, r.Limits.Examples)
 	}
-	return fmt.Sprintf("the group has %d examples of %d bytes in all; limits.group allows %d", r.Examples, r.Bytes, r.Limits.Bytes)
+	return fmt.Sprintf("the group has %d examples totalling %d bytes; limits.group allows %d", r.Examples, r.Bytes, r.Limits.Bytes)
 }
 
 // New returns an empty index.

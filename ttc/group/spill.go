@@ -72,7 +72,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 		return fmt.Errorf("cannot keep example %q for grouping: %w", ex.ID, err)
 	}
 	if len(s.plain) > maxSpillBlock/2 { // packed it may be slightly longer
-		return fmt.Errorf("example %q has %d bytes: too many to be grouped", ex.ID, len(s.plain))
+		return fmt.Errorf("example %q has %d bytes: too large to group", ex.ID, len(s.plain))
 	}
 	key := taskKey(ex)
 	part := int(xxh3.Hash(key[:]) % uint64(len(s.parts)))
@@ -193,14 +193,14 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 			return context.Cause(ctx)
 		}
 		if b.Bytes > info.Size()-b.Offset { // check before allocating the buffer
-			return fmt.Errorf("%s is shorter than its list says: run the shard again", path)
+			return fmt.Errorf("%s is shorter than its list says: rerun the shard", path)
 		}
 		buf = grow(buf, int(b.Bytes))
 		if _, err := f.ReadAt(buf, b.Offset); err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 		if xxh3.Hash(buf) != b.XXH3 {
-			return fmt.Errorf("%s is damaged at byte %d: remove the shard's folder, and run it again", path, b.Offset)
+			return fmt.Errorf("%s is damaged at byte %d: remove the shard's folder, and rerun the shard", path, b.Offset)
 		}
 		for rest := buf; len(rest) > 0; {
 			if rest, err = x.addPacked(rest); err != nil {
@@ -214,7 +214,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 // maxSpillBlock is the maximum size of a block, even one with a single, very large example.
 const maxSpillBlock = 256 << 20
 
-var errSpilled = errors.New("damaged entry of the spill")
+var errSpilled = errors.New("damaged spill entry")
 
 // addPacked adds the first example of a block and returns the rest.
 func (x *Index) addPacked(b []byte) ([]byte, error) {

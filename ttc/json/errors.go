@@ -64,7 +64,7 @@ type SizeError struct {
 
 func (e *SizeError) Error() string {
 	if e.Many {
-		return fmt.Sprintf("byte %d: one value has more than %d objects and lists, the limit", e.Offset, e.Limit)
+		return fmt.Sprintf("byte %d: one value exceeds the limit of %d objects and lists", e.Offset, e.Limit)
 	}
 	return fmt.Sprintf("byte %d: one value is larger than the limit of %d bytes", e.Offset, e.Limit)
 }

@@ -28,7 +28,7 @@ func (t *text) document(rule string) string {
 			return "" // a level without a timestamp or logger name
 		}
 		if looksLikeLog(t.head) {
-			return "it is a line of a log"
+			return "it is a log line"
 		}
 		return ""
 	}
@@ -51,13 +51,13 @@ func (t *text) kind() string {
 	case n["log"] >= 2 || n["log"] == 1 && looksLikeLog(t.head):
 		return "it is a log"
 	case n["mail"] >= 2 || n["mail"] == 1 && mailHead().MatchString(t.head[0]):
-		return "it is a mail"
+		return "it is an email"
 	case n["numbered"]*5 >= lines*4 && lines > 1:
 		return "it is a file with numbered lines"
 	case n["diff"] >= 2:
 		return "it is a diff or a commit"
 	case n["grep"]*2 >= lines:
-		return "it is a list of places in files"
+		return "it is a list of locations in files"
 	case n["speaker"] >= 2:
 		return "it is a conversation"
 	case n["manual"] >= 1:

@@ -27,16 +27,16 @@ var Rules = []Rule{
 	{"exit_code", ExitCode, "an exit code other than 0 where a harness puts it: first or last, or in a process's object"},
 	{"time_limit", ExitCode, "a harness says that the command ran into its limit"},
 	{"rpc_error", Exception, "a JSON-RPC error, or GraphQL errors without data"},
-	{"error_object", Exception, "an object that consists of an error"},
-	{"status_object", Status, "an object that says ok or success false, or has an error status, and says why"},
+	{"error_object", Exception, "an object that consists only of an error"},
+	{"status_object", Status, "an object with ok or success false, or with an error status, and a reason"},
 	{"error_page", Message, "a short page or XML document that is an HTTP error, a SOAP fault or a storage service's error"},
 	{"framework_text", Exception, "the words that an agent framework puts around an error"},
 	{"traceback", Exception, "an exception with its stack at the end of the result, or as the whole of it"},
-	{"error_prefix", Message, "a result that begins with Error: and goes on with nothing but its explanation"},
-	{"program_message", Message, "the last words of a program or compiler: program: file: what is wrong"},
+	{"error_prefix", Message, "a result that begins with Error: followed only by an explanation"},
+	{"program_message", Message, "the final message of a program or compiler, in the form program: file: problem"},
 	{"http_status", Message, "a short result that gives an HTTP status of 400 or more"},
-	{"refusal", Message, "a result of a sentence or two that refuses: cannot, already taken, not found, must be"},
-	{"wording", Message, "a result of a sentence or two whose words, weighed together, are those of a refusal"},
+	{"refusal", Message, "a one- or two-sentence refusal: cannot, already taken, not found, must be"},
+	{"wording", Message, "a one- or two-sentence result whose words, weighed together, read as a refusal"},
 }
 
 // Named returns the rule with the given name.

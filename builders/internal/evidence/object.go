@@ -395,7 +395,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	quote := o.words()
 	switch {
 	case o.isFalse("valid") || o.isFalse("isvalid"):
-		return nearMiss(rule, quote, "it is what a validator says of something"), true
+		return nearMiss(rule, quote, "it is a validator's verdict on something"), true
 	case slices.ContainsFunc(boolKeys, o.isTrue):
 		return nearMiss(rule, quote, "the object says that it worked"), true
 	case !certain && o.answered():

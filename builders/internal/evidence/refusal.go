@@ -74,7 +74,7 @@ func (t *text) refusal() Finding {
 	case len(strings.Fields(first)) < 2:
 		return Finding{}
 	case seen().MatchString(first), rules(l):
-		return nearMiss("refusal", first, "it tells what was seen, or what holds in general")
+		return nearMiss("refusal", first, "it describes what was seen, or a general rule")
 	case searched().MatchString(first):
 		return Finding{}
 	case byID().MatchString(first), undone().MatchString(first), t.obstacle(first) != "":
@@ -88,7 +88,7 @@ func (t *text) refusal() Finding {
 			return failed("refusal", first)
 		}
 		quote := shortFirstLine(first)
-		return Finding{Rule: "refusal", Quote: quote, Why: "it tells of the state of something", Supported: true}
+		return Finding{Rule: "refusal", Quote: quote, Why: "it describes the state of something", Supported: true}
 	case state().MatchString(main(first)) && !report(t.all), refused().MatchString(first),
 		said().MatchString(main(first)), says().MatchString(main(first)):
 		return failed("refusal", first)

@@ -137,7 +137,7 @@ func (t *text) alone() Finding {
 		case t.short && !programContinues(rest):
 			return failed("traceback", t.head[0])
 		}
-		return nearMiss("traceback", t.head[0], "the text goes on with prose of its own")
+		return nearMiss("traceback", t.head[0], "the text continues with its own prose")
 	}
 	if l := t.last(); namedError().MatchString(l) && len(t.tail) > 1 && strings.TrimLeft(t.tail[len(t.tail)-2],
 		" ^~") == "" {

@@ -48,7 +48,7 @@ func (c Call) words(text string) Finding {
 		return Finding{}
 	case f.Failed && slices.Contains([]string{"http_status", "refusal", "wording", "error_prefix"}, f.Rule) &&
 		seen().MatchString(t.head[0]):
-		return nearMiss(f.Rule, f.Quote, "it tells what somebody saw or said")
+		return nearMiss(f.Rule, f.Quote, "it describes what a person saw or said")
 	case f.Failed && c.command() == "" && t.conversation():
 		return nearMiss(f.Rule, f.Quote, "it is a conversation")
 	case f.Failed && t.one() && recovers().MatchString(t.all) && !unrecovered().MatchString(t.all):

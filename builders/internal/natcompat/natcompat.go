@@ -227,7 +227,7 @@ func str(raw json.Raw) (string, error) {
 	return pyvalue.ToStr(v)
 }
 
-// collect is _collect_candidates: the candidates of each turn, keyed "<id>::<turn>", in order of first appearance.
+// collect is _collect_candidates: the candidates per turn, keyed "<id>::<turn>", in order of first appearance.
 func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *metrics) ([][]candidate, error) {
 	// The steps of every item are validated when they are read, even for items that lose their place in the dict.
 	used := map[int]*item{}

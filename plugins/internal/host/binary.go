@@ -47,7 +47,7 @@ func lookError(path string, err error) error {
 	case statErr != nil && os.IsNotExist(statErr):
 		return fmt.Errorf("cannot find file %s", path)
 	case statErr == nil && info.IsDir():
-		return fmt.Errorf("cannot run folder %s: name the program in it", path)
+		return fmt.Errorf("cannot run folder %s: specify the program in it", path)
 	case statErr == nil && info.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("cannot execute %s: run `chmod +x %s`", path, path)
 	}

@@ -16,7 +16,7 @@ import (
 // the gate.
 func checkRecord(g *ttc.Group, r builders.Record, kinds []builders.Kind) (ledger.Reason, error) {
 	if !slices.Contains(kinds, r.Kind()) {
-		return ledger.BadRecord, fmt.Errorf("undeclared kind %v of a record", r.Kind())
+		return ledger.BadRecord, fmt.Errorf("undeclared record kind %v", r.Kind())
 	}
 	if h := r.Header(); h.Example < 0 || h.Example >= len(g.Examples) {
 		return builders.BadReference, fmt.Errorf("invalid example index %d: expected less than "+

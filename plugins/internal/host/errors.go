@@ -82,7 +82,7 @@ type tooLargeError struct {
 }
 
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("group %q has %d MiB; limits.group allows %d MiB", e.Group, e.Size>>20, e.Limit>>20)
+	return fmt.Sprintf("group %q is %d MiB; limits.group allows %d MiB", e.Group, e.Size>>20, e.Limit>>20)
 }
 
 // ConfigError reports that a plugin rejected a builder's config.

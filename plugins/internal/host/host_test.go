@@ -160,7 +160,7 @@ func TestPipeline(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(got) != len(groups) {
-				t.Fatalf("%d results of %d groups", len(got), len(groups))
+				t.Fatalf("got %d results for %d groups", len(got), len(groups))
 			}
 			for i, r := range got {
 				if r.Group != groups[i] || len(r.Records) != 7 || r.Err != nil {

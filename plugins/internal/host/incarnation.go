@@ -170,7 +170,7 @@ const maxSchemaBytes = 1 << 20
 
 func checkDescription(d *wire.Description) error {
 	if len(d.Builders) == 0 {
-		return errors.New("its description lists no builder")
+		return errors.New("its description lists no builderss")
 	}
 	seen := map[string]bool{}
 	for _, b := range d.Builders {
@@ -180,7 +180,7 @@ func checkDescription(d *wire.Description) error {
 		case seen[b.Name]:
 			return fmt.Errorf("duplicate builder %q", b.Name)
 		case len(b.Kinds) == 0:
-			return fmt.Errorf("its builder %q declares no kinds of record", b.Name)
+			return fmt.Errorf("its builder %q declares no record kinds", b.Name)
 		case len(b.ConfigSchema) > maxSchemaBytes:
 			return fmt.Errorf("config schema of builder %q has %d bytes; the limit is %d",
 				b.Name, len(b.ConfigSchema), maxSchemaBytes)

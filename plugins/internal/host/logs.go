@@ -194,7 +194,7 @@ func (p *logPump) skip(lines int) {
 
 func (p *logPump) reportSuppressed() {
 	if p.suppressed > 0 {
-		p.log.Warn().Int("lines", p.suppressed).Msg("the plugin prints too much; lines left out of the log")
+		p.log.Warn().Int("lines", p.suppressed).Msg("the plugin prints too much; lines omitted from the log")
 		p.suppressed = 0
 	}
 }

@@ -86,7 +86,7 @@ func (p *program) wait() {
 		err = exitError(err)
 	}
 	if left := p.proc.Left(); len(left) > 0 {
-		p.pump.warn(fmt.Sprintf("the plugin has ended, but processes that it started can't be: %d", left))
+		p.pump.warn(fmt.Sprintf("the plugin has ended, but processes that it started cannot be ended: %d", left))
 	}
 	p.finish(err)
 }

@@ -45,12 +45,12 @@ func newRunDir() (*runDir, error) {
 	d.path = filepath.Join(base, d.mark[:16])
 	// go-plugin adds plugin-dir<random>/plugin<random>.
 	if n := len(d.path) + len("/plugin-dir/plugin") + 2*10; n > maxSocketPath {
-		return nil, fmt.Errorf("socket paths under %s would have %d bytes, systems allow about %d; "+
+		return nil, fmt.Errorf("socket paths under %s would be %d bytes long, systems allow about %d; "+
 			"set XDG_RUNTIME_DIR to a shorter folder", base, n, maxSocketPath)
 	}
 	if err := d.claim(); err != nil {
 		d.remove()
-		return nil, fmt.Errorf("cannot make a folder for plugin sockets: %w", err)
+		return nil, fmt.Errorf("cannot create a folder for plugin sockets: %w", err)
 	}
 	return d, nil
 }
@@ -117,7 +117,7 @@ func runBase() (string, error) {
 		}
 	}
 	if err := os.Mkdir(base, 0o700); err != nil && !os.IsExist(err) {
-		return "", fmt.Errorf("cannot make a folder for plugin sockets: %w", err)
+		return "", fmt.Errorf("cannot create a folder for plugin sockets: %w", err)
 	}
 	info, err := os.Lstat(base)
 	if err != nil {

@@ -62,7 +62,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 		return false
 	}
 	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
-	log.Err(err).Msg("the plugin failed; starting it again")
+	log.Err(err).Msg("the plugin failed; restarting it")
 	for len(inHand) > 0 {
 		// The consumer of the results may be waiting for a builder that is waiting for the instance: never wait for
 		// results to be consumed while holding it exclusively.
@@ -323,7 +323,7 @@ func (a *attempt) open(timeout time.Duration) error {
 		}
 	}
 	if m.GetSession() == "" {
-		return protocolError(errors.New("missing id of a session that it opened"))
+		return protocolError(errors.New("missing id for a session that it opened"))
 	}
 	a.id = m.GetSession()
 	for range wire.InitialCredit {
@@ -562,7 +562,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	}
 	r, err := reader.Part(part, j.group)
 	if _, ok := errors.AsType[*wire.OutputLimitError](err); ok {
-		return fmt.Errorf("it made %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
+		return fmt.Errorf("it produced %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
 	}
 	if err != nil {
 		return protocolError(err)

@@ -272,7 +272,7 @@ func (w *RecordWriter) record(r builders.Record) (*pb.Record, error) {
 			Head: w.head(&r.Head), Messages: w.content(&r.Messages), Task: t.add(r.Task),
 		}}}, nil
 	}
-	return nil, fmt.Errorf("unknown type %T of a record: expected *Preference, *Demonstration, *Rollout, "+
+	return nil, fmt.Errorf("unknown record type %T: expected *Preference, *Demonstration, *Rollout, "+
 		"*Distillation or *State", r)
 }
 
@@ -552,7 +552,7 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()), Task: d.text(m.GetTask()),
 		}
 	}
-	d.fail("a record of an unknown kind")
+	d.fail("unknown record kind")
 	return nil
 }
 

@@ -156,14 +156,14 @@ func (t *textReader) part(blob []byte, ends []uint32) error {
 		}
 		if t.partial != nil {
 			if end < base {
-				return fmt.Errorf("invalid text %d: it ends at %d, in a part that is over", len(t.texts)+1, end)
+				return fmt.Errorf("invalid text %d: it ends at %d, in an earlier part", len(t.texts)+1, end)
 			}
 			t.partial = append(t.partial, blob[:end-base]...)
 			t.texts = append(t.texts, str(t.partial))
 			t.partial = nil
 		} else {
 			if t.start < base {
-				return fmt.Errorf("invalid text %d: it starts at %d, in a part that is over", len(t.texts)+1, t.start)
+				return fmt.Errorf("invalid text %d: it starts at %d, in an earlier part", len(t.texts)+1, t.start)
 			}
 			t.texts = append(t.texts, str(blob[t.start-base:end-base]))
 		}

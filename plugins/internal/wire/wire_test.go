@@ -593,7 +593,7 @@ func TestReadersRefuse(t *testing.T) {
 		{"a text out of range", "text 9 of 0", &pb.ResultPart{Drops: []*pb.Drop{{Reason: 9}}}},
 		{"an end beyond the text", "invalid text 1: it ends at 5", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{5}}},
 		{"texts backwards", "invalid text 2: it ends at 1", &pb.ResultPart{Text: []byte("abc"), Ends: []uint32{2, 1}}},
-		{"a record without a kind", "a record of an unknown kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
+		{"a record without a kind", "unknown record kind", &pb.ResultPart{Records: []*pb.Record{{}}}},
 		{
 			"columns of different length",
 			"columns",

@@ -91,7 +91,7 @@ def test_demonstrations(batches):
 
     unshifted = -np.take_along_axis(log_softmax(logits), ids[..., None], -1)[..., 0] * mask
     report = check(batch, logits, {"token_losses": unshifted})
-    assert report.causes == ["token_losses: the logits are not shifted: those at a token's own place predict the next one"]
+    assert report.causes == ["token_losses: the logits are not shifted: the logits at a token's own position predict the next token"]
     assert (report.differences[0].row, report.differences[0].token) == tuple(np.argwhere(mask)[0])
     assert report.differ == mask.sum()
 
@@ -143,7 +143,7 @@ def test_preferences(batches):
     assert check(batch, given, {"pair_losses": softplus(-0.3 * margin)}, dpo_beta=0.3).ok
     assert check(batch, given, {"pair_losses": softplus(0.1 * margin)}).causes == ["pair_losses: chosen and rejected are swapped"]
     bare = terms["chosen_logps"].sum(1) - terms["rejected_logps"].sum(1)
-    assert check(batch, given, {"pair_losses": softplus(-0.1 * bare)}).causes == ["pair_losses: the reference's log-probs are left out"]
+    assert check(batch, given, {"pair_losses": softplus(-0.1 * bare)}).causes == ["pair_losses: the reference's log-probs are omitted"]
 
     wrong = terms["chosen_logps"].copy()
     row, token = map(int, np.argwhere(wrong)[0])

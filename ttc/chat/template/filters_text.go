@@ -115,7 +115,7 @@ func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 	}
 	if indent := or(p[1], pyvalue.None); !indent.IsNone() && !text {
 		if indent.Kind() == pyvalue.KindStr {
-			throwUnsupported("a text as the indent of tojson")
+			throwUnsupported("a string as tojson's indent")
 		}
 		n := max(0, index(indent))
 		st.checkRoom(min(n, math.MaxInt32))

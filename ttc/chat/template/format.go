@@ -33,7 +33,7 @@ func (st *state) percent(format, with val) val {
 // formatFilter is like percent, with the arguments in a tuple.
 func formatFilter(st *state, v val, a *args) val {
 	if len(a.names) > 0 {
-		throwUnsupported("an argument of format with a name")
+		throwUnsupported("a keyword argument to format")
 	}
 	return st.percent(st.softText(v), pyvalue.NewTuple(a.plain...))
 }

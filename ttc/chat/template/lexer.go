@@ -370,7 +370,7 @@ func (l *lexer) number() {
 		tooLarge()
 	}
 	if l.src[start] == '0' && l.nameEnd() > start+1 || end < len(l.src) && l.src[end] == '_' {
-		throwAt(int32(start), unsupportedError, "a number in another notation than 123 is not supported in chat templates")
+		throwAt(int32(start), unsupportedError, "a number in a notation other than 123 is not supported in chat templates")
 	}
 	l.tokens = append(l.tokens, token{kind: tokNumber, num: pyvalue.Int(i), pos: int32(start), text: "integer"})
 	l.advance(end)

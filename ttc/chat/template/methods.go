@@ -76,7 +76,7 @@ func splitMethod(st *state, self val, a *args) val {
 
 func replaceMethod(st *state, self val, a *args) val {
 	if len(a.plain) > 2 {
-		throwUnsupported("the count of replace")
+		throwUnsupported("the count argument of replace")
 	}
 	p := a.positional("replace", 2, 2)
 	old, with := textArg(p[0], "replace() argument 1"), textArg(p[1], "replace() argument 2")
@@ -89,7 +89,7 @@ func replaceMethod(st *state, self val, a *args) val {
 func affixMethod(name string, has func(s, affix string) bool) method {
 	return func(st *state, self val, a *args) val {
 		if len(a.plain) > 1 {
-			throwUnsupported(name + " within a part of a text")
+			throwUnsupported(name + " within part of a string")
 		}
 		affix := a.positional(name, 1, 1)[0]
 		switch affix.Kind() {
@@ -106,7 +106,7 @@ func affixMethod(name string, has func(s, affix string) bool) method {
 func findMethod(name string, find func(s, part string) int) method {
 	return func(st *state, self val, a *args) val {
 		if len(a.plain) > 1 {
-			throwUnsupported(name + " within a part of a text")
+			throwUnsupported(name + " within part of a string")
 		}
 		s := self.Text()
 		i := find(s, textArg(a.positional(name, 1, 1)[0], name+"() argument 1").Text())

@@ -37,7 +37,7 @@ func parseFloat(s string) (float64, bool) {
 		return r
 	}, s)
 	if _, err := strconv.ParseFloat(plain, 64); err == nil {
-		throwUnsupported("a number with underscores or digits of another script")
+		throwUnsupported("a number with underscores or digits from another script")
 	}
 	return 0, false
 }
@@ -45,7 +45,7 @@ func parseFloat(s string) (float64, bool) {
 func intFilter(st *state, v val, a *args) val {
 	p := a.bind("int", 0, "default", "base")
 	if !isMissing(p[1]) {
-		throwUnsupported("the base of the filter int")
+		throwUnsupported("the base argument of the filter int")
 	}
 	st.countScan(v.Text())
 	var f float64

@@ -174,7 +174,7 @@ func whole(v val) int64 {
 }
 
 func tooLarge() {
-	throw("LimitError", "ints of more than 64 bits are not computed with in chat templates")
+	throw("LimitError", "ints larger than 64 bits cannot be computed with in chat templates")
 }
 
 func negate(v val, minus bool) val {
@@ -421,6 +421,6 @@ func (st *state) sliceText(v, i, j, k val) val {
 		}
 		return st.cut(v, a, b)
 	}
-	throwUnsupported("a step in the slice of a text")
+	throwUnsupported("a step in the slice of a string")
 	return missing
 }

@@ -364,7 +364,7 @@ func (p *parser) callArguments() arguments {
 		}
 		switch {
 		case p.isOp("**"):
-			p.unsupported(p.cur(), "passing on a dict of arguments")
+			p.unsupported(p.cur(), "passing a dict of arguments")
 		case a.star == nil && p.skipOp("*"):
 			a.star = p.expression()
 		case p.cur().kind == tokName && p.peek().is(tokOp, "="):

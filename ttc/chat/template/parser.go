@@ -239,7 +239,7 @@ func (p *parser) setStatement(t token) node {
 		return &setNode{pos(t.pos), target, p.tuple(tupleOptions{cond: true})}
 	}
 	if p.isOp("|") {
-		p.unsupported(p.cur(), "a filter of a set block")
+		p.unsupported(p.cur(), "a filter on a set block")
 	}
 	body, _ := p.block("endset")
 	return &setBlockNode{pos(t.pos), target, body}

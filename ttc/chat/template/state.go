@@ -107,7 +107,7 @@ func (st *state) checkRoom(n int) {
 }
 
 func (st *state) tooManyBytes() {
-	throw("LimitError", "the template makes more than %d bytes of text", st.input.Limits.Bytes)
+	throw("LimitError", "the template generates more than %d bytes of text", st.input.Limits.Bytes)
 }
 
 // resolve returns the variable with that name. messages, tools, documents and add_generation_prompt always exist, as in

@@ -29,7 +29,7 @@ func Compile(src string) (t *Template, err error) {
 	if len(src) > maxSource {
 		return nil, &Error{
 			Class:  "LimitError",
-			Text:   fmt.Sprintf("the template has more than %d bytes", maxSource),
+			Text:   fmt.Sprintf("the template is larger than %d bytes", maxSource),
 			Line:   1,
 			Column: 1,
 		}

@@ -219,7 +219,7 @@ func (st *state) replace(v, old, with val) val {
 	s, p, o := v.Text(), provOf(v), old.Text()
 	st.left -= int64(len(s)) >> 6
 	if o == "" {
-		throwUnsupported("replacing an empty text")
+		throwUnsupported("replacing an empty string")
 	}
 	if !strings.Contains(s, o) {
 		return v

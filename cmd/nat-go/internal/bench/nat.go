@@ -31,10 +31,10 @@ func findPython(ctx context.Context) (python, why string) {
 	case err == nil:
 		return python, ""
 	case named == "":
-		return "", "NAT is not installed here; " + PythonVariable + " can name a Python that has it"
+		return "", "NAT is not installed here; " + PythonVariable + " can specify a Python that has it"
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return "", fmt.Sprintf("NAT can't be imported by %s, which %s names: %s", named, PythonVariable,
+	return "", fmt.Sprintf("NAT can't be imported by %s, as set in %s: %s", named, PythonVariable,
 		cmp.Or(lines[len(lines)-1], err.Error()))
 }
 

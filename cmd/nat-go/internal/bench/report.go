@@ -163,7 +163,7 @@ func (r *Report) print(w io.Writer) error {
 		return err
 	}
 	if r.NoNAT == "" {
-		fmt.Fprintf(w, "\nnat-go is %.1f times as fast as NAT, whose start-up and imports are not counted\n", r.OverNAT)
+		fmt.Fprintf(w, "\nnat-go is %.1f times as fast as NAT, not counting NAT's start-up and imports\n", r.OverNAT)
 	} else {
 		fmt.Fprintf(w, "\n%s\n", terminal.Line(r.NoNAT))
 	}

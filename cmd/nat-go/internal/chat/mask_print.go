@@ -56,7 +56,7 @@ func (k *masked) notes() (notes []string) {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))
 	}
 	if len(k.unstable) > 0 {
-		notes = append(notes, fmt.Sprintf("the render does not show as sampled: %s", messages(k.unstable)))
+		notes = append(notes, fmt.Sprintf("not rendered as sampled: %s", messages(k.unstable)))
 	}
 	return notes
 }

@@ -33,12 +33,12 @@ on generated input. If NAT is installed (` + bench.PythonVariable + ` can name i
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.Shape.Examples, "examples", o.Shape.Examples, "examples of the input")
-	f.IntVar(&o.Shape.Turns, "turns", o.Shape.Turns, "turns of each example")
-	f.IntVar(&o.Shape.Candidates, "candidates", o.Shape.Candidates, "candidates of each turn")
-	f.IntVar(&o.Rounds, "rounds", 5, "rounds, after one to warm up")
+	f.IntVar(&o.Shape.Examples, "examples", o.Shape.Examples, "number of examples in the input")
+	f.IntVar(&o.Shape.Turns, "turns", o.Shape.Turns, "turns per example")
+	f.IntVar(&o.Shape.Candidates, "candidates", o.Shape.Candidates, "candidates per turn")
+	f.IntVar(&o.Rounds, "rounds", 5, "rounds, after a warm-up round")
 	f.Float64Var(&o.Stream, "stream", 0, "also run this many GB through a pipe, to see that memory stays flat")
-	f.StringVar(&o.Dir, "dir", "", "folder to work in; default: in memory where there is a file system for it")
+	f.StringVar(&o.Dir, "dir", "", "folder to work in; default: an in-memory file system where available")
 	cmd.AddCommand(newBenchKernelsCmd())
 	return cmd
 }
@@ -61,9 +61,9 @@ func newBenchKernelsCmd() *cobra.Command {
 	f.IntSliceVar(&o.Vocab, "vocabs", []int{32000, 151936}, "vocabulary sizes")
 	f.IntSliceVar(&o.Threads, "threads", []int{1, 2}, "numbers of threads")
 	f.IntVar(&o.MiB, "mib", 256, "size of each side's logits, in MiB")
-	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median counts")
-	f.StringVar(&o.Torch, "torch", "", "Python with torch: measure torch.compile too, with its memory pool kept")
-	f.DurationVar(&o.Budget, "budget", time.Minute, "measuring time, without compilation, after which no new round is started")
+	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median is reported")
+	f.StringVar(&o.Torch, "torch", "", "Python with torch: also measure torch.compile, with its memory pool kept")
+	f.DurationVar(&o.Budget, "budget", time.Minute, "measuring time, not counting compilation, after which no new round is started")
 	return cmd
 }
 

@@ -19,7 +19,7 @@ import (
 )
 
 func newBuildersCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "builders", Short: "List, describe, write, check and try trajectory builders"}
+	cmd := &cobra.Command{Use: "builders", Short: "List, describe, create, check and try trajectory builders"}
 	cmd.AddCommand(newBuildersListCmd(), newBuildersDescribeCmd(), newBuildersNewCmd(), newBuildersVerifyCmd(),
 		newBuildersTryCmd())
 	return cmd
@@ -33,7 +33,7 @@ type pluginFlags struct {
 
 func (f *pluginFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config-file", "",
-		"configuration whose plugins are used, besides those that are installed")
+		"configuration whose plugins are used, in addition to the installed ones")
 	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument for a program named by its path (repeatable)")
 }
 
@@ -81,7 +81,7 @@ func newBuildersListCmd() *cobra.Command {
 	var flags pluginFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the built-in builders, and those of the plugins that are configured or installed",
+		Short: "List the built-in builders and the builders in configured or installed plugins",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := flags.load(cmd)
@@ -123,7 +123,7 @@ func newBuildersNewCmd() *cobra.Command {
 	var lang, dir, replace string
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang go|python",
-		Short: "Write a new builder plugin that builds, passes its checks and is ready to be changed",
+		Short: "Create a new builder plugin that builds, passes its checks and is ready to be changed",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := finetune.Version()
@@ -150,13 +150,13 @@ func newBuildersNewCmd() *cobra.Command {
 			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; %s describes how to build, check and use it\n", out,
 				filepath.Join(out, "README.md"))
 			if lang == "go" && replace == "" && v == "v0.0.0" {
-				fmt.Fprintln(cmd.OutOrStdout(), "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or give --replace CHECKOUT")
+				fmt.Fprintln(cmd.OutOrStdout(), "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or pass --replace CHECKOUT")
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(plugins.Langs, ", "))
-	cmd.Flags().StringVar(&dir, "dir", ".", "folder to make the plugin's folder in")
+	cmd.Flags().StringVar(&dir, "dir", ".", "folder to create the plugin's folder in")
 	cmd.Flags().StringVar(&replace, "replace", "", "checkout of nat-go to build against instead of a published version")
 	return cmd
 }
@@ -167,10 +167,10 @@ func newBuildersTryCmd() *cobra.Command {
 	var settings string
 	cmd := &cobra.Command{
 		Use:   "try BUILDER|PLUGIN|PROGRAM --from FILE",
-		Short: "Run a builder over a few examples and print what it makes of them, as JSON lines",
-		Long: `Run a builder over a few examples and print what it makes of them, as JSON lines.
+		Short: "Run a builder on a few examples and print what it builds from them, as JSON lines",
+		Long: `Run a builder on a few examples and print what it builds from them, as JSON lines.
 
-FILE is what nat-go run reads, by the same keys and grouped in the same way: NAT's workflow_output.json, traces (id,
+FILE is any input of nat-go run, with the same keys and the same grouping: NAT's workflow_output.json, traces (id,
 task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, output, score).`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -187,8 +187,8 @@ task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, 
 	flags.add(cmd)
 	cmd.Flags().StringVar(&try.Builder, "builder", "", "which of the plugin's builders")
 	cmd.Flags().StringVar(&settings, "settings", "{}", "its settings, as JSON")
-	cmd.Flags().StringVar(&try.From, "from", "", "file of examples (required)")
-	cmd.Flags().IntVar(&try.Most, "limit", 10, "how many to take; 0: all")
+	cmd.Flags().StringVar(&try.From, "from", "", "file with examples (required)")
+	cmd.Flags().IntVar(&try.Most, "limit", 10, "how many to use; 0: all")
 	_ = cmd.MarkFlagRequired("from")
 	return cmd
 }

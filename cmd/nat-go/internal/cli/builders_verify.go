@@ -28,8 +28,8 @@ func newBuildersVerifyCmd() *cobra.Command {
 	var flags verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify PROGRAM|PLUGIN",
-		Short: "Check that a program is a good builder plugin",
-		Long: "Check that a program is a good builder plugin. The checks:\n\n  " + strings.Join(conformance.Names(), ", ") +
+		Short: "Check that a program is a valid builder plugin",
+		Long: "Check that a program is a valid builder plugin. The checks:\n\n  " + strings.Join(conformance.Names(), ", ") +
 			"\n\nExit code 0 if all pass, 1 if one fails.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,7 +51,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 	flags.plugin.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run only this check (repeatable)")
 	cmd.Flags().StringArrayVar(&flags.configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
-	cmd.Flags().StringVar(&flags.from, "from", "", "file of examples to build from, as for builders try")
+	cmd.Flags().StringVar(&flags.from, "from", "", "file with examples to build from, as for builders try")
 	return cmd
 }
 

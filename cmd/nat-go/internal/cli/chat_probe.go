@@ -17,7 +17,7 @@ func newChatProbeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe --template T",
 		Short: "Find out what a chat template does with messages",
-		Long: `Find out what a chat template does with messages: which it takes, trims, drops, hoists or rewrites, what ends a turn,
+		Long: `Find out what a chat template does with messages: which it accepts, trims, drops, hoists or rewrites, what ends a turn,
 what it adds that no model wrote, and where a hint can be put without changing the rest.`,
 		Example: `  nat-go chat probe --template chat_template.jinja`,
 		Args:    cobra.NoArgs,
@@ -40,10 +40,10 @@ what it adds that no model wrote, and where a hint can be put without changing t
 			return printResult(cmd, rep, rep.WriteText)
 		},
 	}
-	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder")
 	cmd.Flags().StringVar(&kwargs, "kwargs", "",
 		`template variables as a JSON object; bos_token is "<s>" and eos_token "</s>" unless set`)
-	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
+	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "time that strftime_now shows; the clock is never read")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd
 }

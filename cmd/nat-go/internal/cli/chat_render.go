@@ -24,9 +24,9 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":true,"text":"...","spans":[{"start","end","message","field"}...]}, or
 {"ok":false,"error":{"code","message","line","column"}}.
 
-A span says which bytes of the text come from which field of which message; the rest is the template's. kwargs has
-variables such as bos_token, eos_token and enable_thinking. Messages are rendered as they are, except for
-transformers' aliases of reasoning; --as-traces parses arguments that are text and makes null content empty, as runs do with traces.`,
+A span says which bytes of the text come from which field of which message; the rest is the template's. kwargs holds
+variables such as bos_token, eos_token and enable_thinking. Messages are rendered unchanged, except for
+transformers' aliases of reasoning; --as-traces parses arguments that are text and replaces null content with empty text, as runs do with traces.`,
 		Example: `  nat-go chat render --template chat_template.jinja --input conversations.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,9 +42,9 @@ transformers' aliases of reasoning; --as-traces parses arguments that are text a
 			return answerLines(cmd, r, input)
 		},
 	}
-	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
-	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "what strftime_now shows; the clock is never read")
+	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "time that strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&normalise, "as-traces", false, "prepare messages as runs prepare traces")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd

@@ -32,7 +32,7 @@ Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one 
 			return answerLines(cmd, &chat.Tokens{Tokenizer: t}, input)
 		},
 	}
-	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder, or a tokenizer.json")
+	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder or tokenizer.json")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	_ = cmd.MarkFlagRequired("tokenizer")
 	return cmd

@@ -25,8 +25,8 @@ func newDatasetCmd() *cobra.Command {
 func rowLimits(cmd *cobra.Command) *dataset.Limits {
 	limits := dataset.DefaultLimits
 	f := cmd.Flags()
-	f.Int64Var(&limits.Bytes, "max-row-bytes", limits.Bytes, "refuse rows of more bytes")
-	f.Int64Var(&limits.Values, "max-row-values", limits.Values, "refuse rows of more values")
+	f.Int64Var(&limits.Bytes, "max-row-bytes", limits.Bytes, "reject rows with more bytes than this")
+	f.Int64Var(&limits.Values, "max-row-values", limits.Values, "reject rows with more values than this")
 	return &limits
 }
 
@@ -51,7 +51,7 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 // checkOnDisk refuses paths in object storage.
 func checkOnDisk(path string) error {
 	if objects.Is(path) {
-		return exit.Usagef("%s: this command reads only from a disk: copy the object there", path)
+		return exit.Usagef("%s: this command reads only from a disk: copy the object to one", path)
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func checkOnDisk(path string) error {
 // noTexts returns the error for a data set without text rows, for commands that need them.
 func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
-		return exit.Failedf("%s holds only token rows, which contain no text: name the folder of the run, whose records do", path)
+		return exit.Failedf("%s holds only token rows, which contain no text: specify the run's folder, whose records do", path)
 	}
 	return exit.Failedf("no rows in %s", path)
 }
@@ -71,7 +71,7 @@ func findRun(path string) (*dataset.Place, error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("cannot find %s", path)
 	} else if err == nil && !info.IsDir() || p.Log() == "" {
-		return nil, exit.Usagef("%s is not a run's folder: name <output_dir>/<run_id>, which has a record log", path)
+		return nil, exit.Usagef("%s is not a run's folder: specify <output_dir>/<run_id>, which has a record log", path)
 	}
 	p.Run.Recover()
 	return p, nil

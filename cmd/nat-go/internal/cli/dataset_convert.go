@@ -24,16 +24,16 @@ func newDatasetConvertCmd() *cobra.Command {
 	var flags convertFlags
 	cmd := &cobra.Command{
 		Use:   "convert PATH --format FORMAT",
-		Short: "Write a data set in another format",
-		Long: `Write a data set in another format: the same records, the same split. What a format can't carry is left out and counted, with
+		Short: "Convert a data set to another format",
+		Long: `Convert a data set to another format with the same records and split. Anything a format can't carry is omitted and counted, with
 the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
-Rows hold less than the run's records: no scores, no origin, and kto, verl and atropos rows don't say which record they come from.
+Rows hold less than the run's records: they lack scores and origin, and kto, verl and atropos rows don't say which record they come from.
 
-FORMAT.parquet is FORMAT as Parquet, which declares the type of every column: no reader guesses it from the first rows.
-sft_parquet and skyrl_pretokenized are made from the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
-trains as they are, and input_ids and loss_mask, which SkyRL's SFT trainer does.
+FORMAT.parquet is FORMAT as Parquet, which declares the type of every column: readers don't have to guess it from the first rows.
+sft_parquet and skyrl_pretokenized are built from the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
+trains on unchanged, and input_ids and loss_mask, which SkyRL's SFT trainer does.
 
-The rows go to the run's own dataset folder and are entered in its manifest, or to a folder of your choice with --output.`,
+The rows go to the run's own dataset folder and are recorded in its manifest, or to a folder of your choice with --output.`,
 		Args:    cobra.ExactArgs(1),
 		PreRunE: flags.checkOutput,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,9 +80,9 @@ The rows go to the run's own dataset folder and are entered in its manifest, or 
 func (f *convertFlags) checkOutput(_ *cobra.Command, args []string) error {
 	switch {
 	case objects.Is(f.output):
-		return exit.Usagef("--output %s: rows can only be written to a disk: name a folder there", f.output)
+		return exit.Usagef("--output %s: rows can only be written to a disk: specify a folder on one", f.output)
 	case objects.Is(args[0]) && f.output == "":
-		return exit.Usagef("%s is in object storage, which is never changed: name a folder for the rows with --output",
+		return exit.Usagef("%s is in object storage, which is never changed: specify a folder for the rows with --output",
 			args[0])
 	}
 	return nil
@@ -125,9 +125,9 @@ func targets(from *dataset.Place, names []string) (to []dataset.Format, err erro
 		case !ok:
 			return nil, exit.Usagef("unknown format %q: the formats are %s", name, dataset.Names())
 		case f.FromBatches() && from.Run == "":
-			return nil, exit.Usagef("%s rows are made from a run's token batches: name the run's folder", f.Name)
+			return nil, exit.Usagef("%s rows are built from a run's token batches: specify the run's folder", f.Name)
 		case f.FromBatches() && !dataset.HasBatches(from.Run):
-			return nil, exit.Failedf("no token batches in %s: name a tokenizer in the YAML (collator.tokenizer) "+
+			return nil, exit.Failedf("no token batches in %s: set a tokenizer in the YAML (collator.tokenizer) "+
 				"and run again", from.Run)
 		}
 		to = append(to, f)
@@ -166,9 +166,9 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	case len(texts) == 0:
 		return nil, noTexts(p, path)
 	case len(texts) > 1:
-		return nil, exit.Usagef("%s holds rows of several formats: name the folder of one, such as %s", path, texts[0].Dir)
+		return nil, exit.Usagef("%s holds rows in several formats: specify the folder of one, such as %s", path, texts[0].Dir)
 	case output == "":
-		return nil, exit.Usagef("cannot add rows to %s, which is not a run's folder: name one with --output", path)
+		return nil, exit.Usagef("cannot add rows to %s, which is not a run's folder: specify an output folder with --output", path)
 	}
 	return p, nil
 }

@@ -17,7 +17,7 @@ func newDatasetMergeCmd() *cobra.Command {
 	var outputDirs []string
 	cmd := &cobra.Command{
 		Use:   "merge RUN...",
-		Short: "Join finished runs into one: no repeats, no contradictions, one split without leaks",
+		Short: "Join finished runs into one, without repeats, contradictions or leaks across the split",
 		Long: `Join finished runs, named by their folders or ids, into one run: their records are curated together - copies and
 contradictions between runs are found, too - and split once, so that no example, task or prompt of one run's
 training is in another's validation. What is left out is counted and listed with the reason, as in any run.
@@ -35,7 +35,7 @@ later.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if m.OutputDir == "" && objects.Is(args[0]) {
-				return exit.Usagef("%s is in object storage: name the folder of the merged run with --to", args[0])
+				return exit.Usagef("%s is in object storage: specify the merged run's folder with --to", args[0])
 			}
 			if keep != "" {
 				args = append(args, keep)
@@ -58,9 +58,9 @@ later.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept as it is")
-	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; default: made from the time")
-	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; default: beside the first run")
+	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept unchanged")
+	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; default: based on the time")
+	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; default: next to the first run")
 	addOutputDirs(cmd, &outputDirs)
 	return cmd
 }

@@ -42,12 +42,12 @@ func newDatasetShowCmd() *cobra.Command {
 		Use:   "show PATH",
 		Short: "Print records for people to read",
 		Long: `Print records for people to read: where they come from, the prompt, and the two answers of a pair side by side
-with the words marked in which they differ. With --tokens, a row of the token batches as it was written: for each token, who
-owns it, and whether it is trained, or why not. With --site, an error site: the student's tokens next to the teacher's, with
-the hint and the target marked.
+with their differing words marked. With --tokens, it prints a row of the token batches as written: for each token, who
+owns it, and whether it is trained, or why not. With --site, it prints an error site: the student's tokens next to the
+teacher's, with the hint and the target marked.
 
-PATH is a run's folder, rows as for dataset verify, or anything that nat-go run reads: then what it makes of the first
-examples is shown. The flags say which records; --row names a row as dataset verify does.`,
+PATH is a run's folder, rows as for dataset verify, or anything that nat-go run reads; for that, it shows the records
+built from the first examples. The flags select the records; --row names a row as dataset verify does.`,
 		Example: `  nat-go dataset show out/run1
   nat-go dataset show out/run1 --example 7 --full
   nat-go dataset show out/run1 --dropped contradiction
@@ -75,17 +75,17 @@ func (s *showFlags) register(cmd *cobra.Command) {
 		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
 	f.IntVar(&s.site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
 	f.StringVar(&s.folder, "tokenizer", "",
-		"tokenizer of the token batches; default: the one that the run's config.yml names")
-	f.StringVar(&s.query.Example, "example", "", "records of this example")
-	f.StringVar(&s.query.Turn, "turn", "", "records of this turn")
-	f.StringVar(&s.query.Builder, "builder", "", "records of this builder")
+		"tokenizer of the token batches; default: the one in the run's config.yml")
+	f.StringVar(&s.query.Example, "example", "", "records from this example")
+	f.StringVar(&s.query.Turn, "turn", "", "records from this turn")
+	f.StringVar(&s.query.Builder, "builder", "", "records from this builder")
 	f.StringVar(&s.query.Split, "split", "", "train or validation")
 	f.StringVar(&s.reason, "dropped", "",
-		"what was dropped for this `REASON`, before or after it became a record; any: for any reason")
+		"show drops with this `REASON`, before or after they became records; any: all reasons")
 	f.Int64Var(&s.query.Skip, "skip", 0, "skip this many of them")
 	f.Int64Var(&s.query.Limit, "limit", 3, "at most this many; 0: all")
-	f.BoolVar(&s.full, "full", false, "print long texts whole")
-	f.IntVar(&s.width, "width", 0, "columns; 0: as many as the terminal has, else 80")
+	f.BoolVar(&s.full, "full", false, "print long texts in full")
+	f.IntVar(&s.width, "width", 0, "columns; 0: the terminal's width, else 80")
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
 
@@ -279,7 +279,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		})
 		if err != nil {
 			fmt.Fprintf(cmd.ErrOrStderr(),
-				"nat-go: cannot read the dropped inputs again: %v\n", err)
+				"nat-go: cannot reread the dropped inputs: %v\n", err)
 		}
 	}
 	for _, v := range views {
@@ -315,7 +315,7 @@ func showTokens[V interface {
 	}
 	run := runfolder.Folder(path)
 	if !dataset.HasBatches(run) {
-		return exit.Failedf("no token batches in %s: a run writes them where collator.tokenizer names a "+
+		return exit.Failedf("no token batches in %s: a run writes them if collator.tokenizer names a "+
 			"tokenizer", run)
 	}
 	tok, err := runTokenizer(run, folder)

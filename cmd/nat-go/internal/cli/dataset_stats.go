@@ -22,12 +22,12 @@ func newDatasetStatsCmd() *cobra.Command {
 		Use:   "stats PATH",
 		Short: "Describe a data set: margins, lengths, pairs per turn, repeats, leakage, drops",
 		Long: `Describe a data set: margins by score, lengths, how often the chosen answer is the longer one, pairs per turn, repeated and
-contradictory records, what is on both sides of the split, and what was dropped and why.
+contradictory records, overlap between the sides of the split, and what was dropped and why.
 
 PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.
 
 Trainers of text rows render them with the model's chat template. With --template, this counts what that template would
-leave out: reasoning, tool calls, and conversations that it refuses.`,
+omit: reasoning, tool calls, and conversations that it refuses.`,
 		Example: `  nat-go dataset stats RUN --template MODEL`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -49,7 +49,7 @@ leave out: reasoning, tool calls, and conversations that it refuses.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the folder of a model: count what it leaves out")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder; count what the template omits")
 	limits = rowLimits(cmd)
 	return cmd
 }

@@ -16,15 +16,15 @@ func newDatasetVerifyCmd() *cobra.Command {
 	var limits *dataset.Limits
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
-		Short: "Re-read a data set from its files alone and report what is wrong with it",
-		Long: `Re-read a data set from its files alone and report what is wrong with it: rows that are not what their format requires, files
-of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from what
-rows.jsonl says. In a run's folder every file is compared with the manifest, and the token batches with their proofs, from
+		Short: "Reread a data set from its files alone and report any problems",
+		Long: `Reread a data set from its files alone and report any problems: rows that violate their format, files
+of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from
+rows.jsonl. In a run's folder every file is compared with the manifest, and the token batches with their proofs, from
 the files and the tokenizer; a run without a manifest is not verifiable.
 
-PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file - also one that another program wrote -,
+PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file (even one written by another program),
 or - for rows from standard input.
-Exit code 1 if there is an error.`,
+The exit code is 1 if there is an error.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := findDataset(args[0], *limits)
@@ -49,7 +49,7 @@ Exit code 1 if there is an error.`,
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; without it the one the run's config.yml names")
+	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; default: the one in the run's config.yml")
 	limits = rowLimits(cmd)
 	return cmd
 }

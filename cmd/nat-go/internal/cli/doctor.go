@@ -40,7 +40,7 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 			if n, err := strconv.Atoi(row); err == nil && n > 0 {
 				f.Row = n
 			} else if row != "" {
-				return exit.Usagef("--row %s: write the number of a row, from 1", row)
+				return exit.Usagef("--row %s: pass a row number, from 1", row)
 			}
 			report, err := doctor.Examine(ctx, f)
 			if err != nil {
@@ -56,12 +56,12 @@ The exit code is 0 where nothing differs, 1 where something does, 3 where the tr
 	s := cmd.Flags()
 	s.StringVar(&f.Tokenizer, "tokenizer", "", "Hugging Face folder of the model to be trained; default: the run's collator.tokenizer")
 	s.StringVar(&f.Template, "template", "", "chat template file, or the name of one of the tokenizer's; default: the run's, or the tokenizer's own")
-	s.StringVar(&f.Serving, "serving", "", "folder the model is served from, to compare template, vocabulary and stop tokens with")
+	s.StringVar(&f.Serving, "serving", "", "folder the model is served from, to compare its template, vocabulary and stop tokens")
 	s.StringVar(&f.Python, "python", "",
-		"Python that the trainer is installed in; default: "+doctor.PythonVariable+", or python3")
+		"Python with the trainer installed; default: "+doctor.PythonVariable+", or python3")
 	s.StringArrayVar(&f.Settings, "set", nil, "setting of the trainer's config (SFTConfig, DPOConfig) as NAME=VALUE, the value as JSON or text (repeatable)")
 	s.IntVar(&f.Rows, "limit", doctor.MaxRows, "look at this many rows of each file; at most 100")
 	s.StringVar(&row, "row", "", "show this row token by token: its number, from 1")
-	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "how long the trainer may take for a file")
+	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "how long the trainer may take per file")
 	return cmd
 }

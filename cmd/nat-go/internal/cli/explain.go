@@ -14,9 +14,9 @@ func newExplainCmd() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
-		Short: "Explain a drop reason or the code of a finding, and say what to do about it",
-		Long: `Explain a drop reason (tie) or the code of a finding (NG1203), and say what to do about it. Without a code,
-list all; with the name of an area (source, build, gate, curate, write, config, dataset, ...), list the codes of that area.`,
+		Short: "Explain a drop reason or finding code, and say what to do about it",
+		Long: `Explain a drop reason (tie) or a finding code (NG1203), and say what to do about it. Without a code,
+list all codes; with the name of an area (source, build, gate, curate, write, config, dataset, ...), list that area's codes.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			what := ""

@@ -13,13 +13,13 @@ func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	var how finetune.Request
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
-		Short: "Continue a run that was interrupted, or submit a data set that was not taken",
-		Long: `Continue a run, named by its folder or its id. What is already done is kept: the record log is continued after its last commit, a
+		Short: "Continue an interrupted run, or submit a data set that was not accepted",
+		Long: `Continue a run, given its folder or id. Work already done is kept: the record log is continued after its last commit, a
 complete data set is submitted, a running job is waited for.
 
 A changed input is refused, and so is anything else that determines the data set and has changed since the run began: a setting, a
-variable it refers to, a plugin's program, the tokenizer, the template, nat-go itself. --accept-changed continues anyway, with
-what was made before as it is; the manifest says so.`,
+variable it refers to, a plugin's program, the tokenizer, the template, nat-go itself. --accept-changed continues anyway and keeps
+existing output unchanged; the manifest records that.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
@@ -35,6 +35,6 @@ what was made before as it is; the manifest says so.`,
 	addOutputDirs(cmd, &outputDirs)
 	cmd.Flags().BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	cmd.Flags().StringArrayVarP(&how.Overrides, "override", "o", nil, "override a setting of the run: PATH=VALUE or PATH VALUE (repeatable)")
-	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although this has changed, named as in the refusal (repeatable)")
+	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although this has changed, named as in the error (repeatable)")
 	return cmd
 }

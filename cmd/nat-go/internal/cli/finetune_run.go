@@ -34,12 +34,12 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
 		Use:   "run [FILE ...] [--config-file FILE]",
-		Short: "Make a data set from an agent's run and train on it",
-		Long: `Make a data set from an agent's run, or from any file of conversations, scored answers or pairs, and
+		Short: "Build a data set from an agent's run and train on it",
+		Long: `Build a data set from an agent's run, or from any file of conversations, scored answers or pairs, and
 train on it.
 
-A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a folder means the files in it,
-- for standard input. Without a configuration, the builder and the row format are those that fit the file
+A file is JSON lines, JSON, Parquet or CSV, optionally compressed with gzip or zstd; a folder means the files in it,
+- means standard input. Without a configuration, the builder and the row format are chosen to suit the file
 (nat-go inspect FILE).`,
 		Example: `  nat-go run answers.jsonl
   nat-go run --config-file finetune.yml
@@ -65,36 +65,36 @@ A file is JSON lines, JSON, Parquet or CSV, also compressed with gzip or zstd; a
 const whatToRun = `run what? One of:
   nat-go run FILE...             files or folders of conversations, scored answers, pairs; - for standard input
   nat-go run --config-file FILE  a configuration; nat-go init FILE writes one
-  nat-go run --endpoint URL      what a nat serve answers, with --dataset FILE for the questions
+  nat-go run --endpoint URL      answers from a nat serve, with --dataset FILE for the questions
 nat-go inspect FILE says what is in a file; nat-go run --help lists the flags`
 
 func (r *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	requestFlags(f, &r.Request, &r.seed)
 	f.StringVar(&r.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
-	f.IntVar(&r.timeout, "endpoint-timeout", 300, "seconds that the endpoint may take for one question")
-	f.StringVar(&r.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: those of eval.general.dataset")
+	f.IntVar(&r.timeout, "endpoint-timeout", 300, "seconds that the endpoint may take per question")
+	f.StringVar(&r.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: the ones in eval.general.dataset")
 	f.StringArrayVar(&r.Builders, "builder", nil,
-		"use only this: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
-	f.StringVar(&r.OutputDir, "output-dir", "", "where run folders are made; default: finetuning.output_dir")
+		"use only this builder: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
+	f.StringVar(&r.OutputDir, "output-dir", "", "where run folders are created; default: finetuning.output_dir")
 	f.StringVar(&r.mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
-	f.BoolVar(&r.Plan, "plan", false, "read everything, write nothing, and say what the run would make")
-	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples of each input; 0: all")
-	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set and submit nothing")
+	f.BoolVar(&r.Plan, "plan", false, "read everything, write nothing, and say what the run would produce")
+	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples from each input; 0: all")
+	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set but submit nothing")
 	f.BoolVar(&r.Detach, "detach", false, "submit the job and don't wait for it")
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
 }
 
 // requestFlags adds the flags that run and shard plan share.
 func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
-	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or one of nat-go's with base: nat.yml")
+	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or a nat-go file with base: nat.yml")
 	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&r.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
 	inputFlags(f, &r.Source, &r.Map)
 	f.StringArrayVar(&r.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
-	f.StringVar(&r.RunID, "run-id", "", "name of the run and of its folder; default: the time and a random part")
-	f.Int64Var(seed, "seed", 0, "seed of sampling and split; overrides dataset.split.seed")
+	f.StringVar(&r.RunID, "run-id", "", "name of the run and its folder; default: the time and a random part")
+	f.Int64Var(seed, "seed", 0, "seed for sampling and splitting; overrides dataset.split.seed")
 	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
 }
 

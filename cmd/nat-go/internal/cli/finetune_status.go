@@ -9,9 +9,9 @@ func newFinetuneStatusCmd() *cobra.Command {
 	var offline bool
 	cmd := &cobra.Command{
 		Use:   "status RUN",
-		Short: "Show how a run's job is doing",
-		Long: `Show how a run's job is doing. The run folder is all that is needed, so this works on another machine, too. RUN is a run
-folder or the id of a run.
+		Short: "Show the state of a run's job",
+		Long: `Show the state of a run's job. Only the run folder is needed, so this also works on another machine. RUN is a run
+folder or a run id.
 
 The trainer is asked once; secrets are read from the environment, as for the run. If it can't be reached, the last known state is
 shown and the exit code is 3.`,

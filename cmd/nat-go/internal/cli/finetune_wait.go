@@ -16,9 +16,9 @@ func newFinetuneWaitCmd() *cobra.Command {
 	var f jobFlags
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
-		Short: "Wait for a run's job to end, deployment included",
-		Long: `Wait for a run's job to end. The run folder is all that is needed, so this works on another machine, too. RUN is a run
-folder or the id of a run.
+		Short: "Wait for a run's job to end, including deployment",
+		Long: `Wait for a run's job to end. Only the run folder is needed, so this also works on another machine. RUN is a run
+folder or a run id.
 
 An interrupt leaves the job running; a second one within three seconds cancels it. The exit code is 0 if the job was
 completed, 1 if it failed or was cancelled, 3 if it could not be followed to its end.`,

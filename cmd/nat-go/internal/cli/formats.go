@@ -22,7 +22,7 @@ type recipe struct {
 
 var recipes = []recipe{
 	{"examples/trl-dpo", "NAT runs -> pairs -> TRL's DPOTrainer with LoRA: first loss 0.693"},
-	{"examples/trl-sft", "traces -> token rows in Parquet -> TRL's SFTTrainer: first loss is that of the file's own labels"},
+	{"examples/trl-sft", "traces -> token rows in Parquet -> TRL's SFTTrainer: first loss matches the file's own labels"},
 	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
 }
 
@@ -42,9 +42,9 @@ func inputs() (out []input) {
 		in := input{Type: f.Type, Does: f.Doc}
 		switch {
 		case f.Tried != "":
-			in.Proof = "tried on files of " + f.Tried
+			in.Proof = "tested on files from " + f.Tried
 		case f.OpenAll != nil:
-			in.Proof = "documented: read as its maker describes it, not tried on recorded files"
+			in.Proof = "documented: read as its maker describes it, not tested on recorded files"
 		}
 		out = append(out, in)
 	}
@@ -54,10 +54,10 @@ func inputs() (out []input) {
 func newFormatsCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "formats",
-		Short: "List the formats: who reads them, what they carry, and what a trainer really trains of them",
-		Long: `List the formats of text rows - who reads them, what they carry, what a row looks like -, then what is
-read, and on whose files it was tried, then what feeds what: for each kind of record and each form it can take, which
-tokens the trainer really trains, what is lost, and how that is known.
+		Short: "List the formats: who reads them, what they carry, and what a trainer really trains on",
+		Long: `List the formats of text rows (who reads them, what they carry, what a row looks like), then the inputs
+and whose files they were tested on, then what feeds what: for each kind of record and each form it can take, which
+tokens the trainer really trains on, what is lost, and how that is known.
 Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdpo) have exact masks.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -117,8 +117,8 @@ func (s *formatsScreen) formats(all []rowFormat) {
 		s.table(2, []string{f.Shape})
 	}
 	s.text.WriteByte('\n')
-	s.table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which declares the type of every column; from lines of JSON " +
-		"a reader guesses it, and may turn dates into timestamps. `nat-go dataset verify` reports what would change."})
+	s.table(0, []string{"FORMAT" + rows.TableSuffix + " is FORMAT as Parquet, which declares the type of every column; with JSON lines, " +
+		"a reader guesses the types, and may turn dates into timestamps. `nat-go dataset verify` reports what would change."})
 }
 
 func (s *formatsScreen) inputs() {
@@ -141,12 +141,12 @@ func (s *formatsScreen) feeds() {
 
 func (s *formatsScreen) recipes() {
 	s.text.WriteByte('\n')
-	s.table(0, []string{"Whole recipes, from agent runs to a trained model, with what the first step has to report"})
+	s.table(0, []string{"Complete recipes, from agent runs to a trained model, with the expected report of the first step"})
 	for _, r := range recipes {
 		s.table(0, []string{r.Folder, r.Does})
 	}
 	s.text.WriteByte('\n')
-	s.table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template leaves out of " +
+	s.table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template omits from " +
 		"rows of messages: reasoning, tool calls, and whole conversations that it refuses"})
-	s.text.WriteString("`nat-go doctor trl RUN` has TRL say which tokens it trains, and compares\n")
+	s.text.WriteString("`nat-go doctor trl RUN` has TRL report which tokens it trains on, and compares\n")
 }

@@ -23,7 +23,7 @@ func newInitCmd() *cobra.Command {
 		Use:   "init PATH...",
 		Short: "Look at an input and write a small, commented configuration for it",
 		Long: `Look at an input, choose a builder, row formats and a split for it, and write a small, commented configuration
-that works as it is: to standard output, or to the file that --write names. What was found is reported on standard error.`,
+that works unchanged: to standard output, or to the file given with --write. Findings about the input go to standard error.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, paths []string) error {
 			in.From = append(in.From, paths...)
@@ -64,10 +64,10 @@ that works as it is: to standard output, or to the file that --write names. What
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVar(&in.From, "from", nil, "input file, folder or pattern (repeatable); the same as naming it as an argument")
+	f.StringArrayVar(&in.From, "from", nil, "input file, folder or pattern (repeatable); same as passing it as an argument")
 	inputFlags(f, &in.Source, &in.Map)
-	f.StringArrayVar(&in.Builders, "builder", nil, "the builder to use (repeatable); default: the one that fits the input")
-	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that fits the builder")
+	f.StringArrayVar(&in.Builders, "builder", nil, "the builder to use (repeatable); default: the one that suits the input")
+	f.StringArrayVar(&formats, "format", nil, "row format to write (repeatable); default: the one that suits the builder")
 	f.StringVarP(&file, "write", "w", "", "write to this file, which must not exist, instead of standard output")
 	return cmd
 }
@@ -75,7 +75,7 @@ that works as it is: to standard output, or to the file that --write names. What
 // inputFlags adds the flags for commands that read an input without a configuration.
 func inputFlags(f *pflag.FlagSet, sourceType *string, keys *[]string) {
 	f.StringVar(sourceType, "source", "", "how inputs are read; default: recognised from the first entries")
-	f.StringArrayVar(keys, "map", nil, "what a key of the input means (repeatable): output=response, "+
+	f.StringArrayVar(keys, "map", nil, "meaning of a key in the input (repeatable): output=response, "+
 		"score=metadata.judge.score; it takes "+readers.MapTakes)
 }
 

@@ -15,16 +15,16 @@ func newInspectCmd() *cobra.Command {
 	var in finetune.Inspection
 	cmd := &cobra.Command{
 		Use:   "inspect [PATH ...]",
-		Short: "Say what a file is, what is in it and what would be made of it",
+		Short: "Say what a file is, what it contains and what would be built from it",
 		Long: `Say what a file or folder is (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
-what is in it, and what each builder would make of it. Nothing is written. A folder may hold files of several formats:
-each is reported by itself, and files that can't be read are listed with the reason. Stored sessions are read to their
-end; of other large inputs the beginning is read. --quick reads a sample of each file and says how large it is.
+what it contains, and what each builder would build from it. Nothing is written. A folder may hold files of several formats:
+each is reported separately, and files that can't be read are listed with the reason. Stored sessions are read to their
+end; of other large inputs, only the beginning is read. --quick reads a sample of each file and reports how large it is.
 
-Without a path, the logs of agents in their usual places are listed, and none of them is read.
+Without a path, agent logs in their usual locations are listed, but not read.
 
-With --policy and --tokenizer, the traces' claims about this model's calls are checked: the recorded counts of prompt
-tokens, and the recorded ids. A call whose trace disagrees with the tokenizer counts as partial.`,
+With --policy and --tokenizer, the traces' claims about this model's calls are checked: the recorded prompt token
+counts and the recorded ids. A call whose trace disagrees with the tokenizer counts as partial.`,
 		Example: `  nat-go inspect answers.parquet
   zcat runs.jsonl.gz | nat-go inspect -
   nat-go inspect answers.csv --map output=reply
@@ -56,7 +56,7 @@ tokens, and the recorded ids. A call whose trace disagrees with the tokenizer co
 	}
 	f := cmd.Flags()
 	inputFlags(f, &in.Source, &in.Map)
-	f.StringVar(&in.Model.Name, "policy", "", "the model whose calls are checked, as the traces name it")
+	f.StringVar(&in.Model.Name, "policy", "", "the model whose calls are checked, as named in the traces")
 	f.StringVar(&in.Model.Tokenizer, "tokenizer", "", "folder with the model's tokenizer")
 	f.StringVar(&in.Model.Template, "template", "", "the model's chat template, if not the tokenizer's own")
 	cmd.MarkFlagsRequiredTogether("policy", "tokenizer")

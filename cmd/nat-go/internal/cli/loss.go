@@ -13,7 +13,7 @@ import (
 // newLossCmd returns the group of commands that compute losses from dumped logits.
 func newLossCmd() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "loss", Short: "Compute exact losses and gradients over logits that a trainer dumped",
+		Use: "loss", Short: "Compute exact losses and gradients from logits that a trainer dumped",
 	}
 	cmd.AddCommand(newLossJSDCmd(), newLossCompositeCmd(), newLossCheckCmd())
 	return cmd
@@ -36,7 +36,7 @@ func refuseOverwrite(output string, inputs ...string) error {
 	}
 	for _, input := range inputs {
 		if in, err := os.Stat(input); err == nil && os.SameFile(in, out) {
-			return exit.Usagef("--output %s is also an input, which would be overwritten: name another file", output)
+			return exit.Usagef("--output %s is also an input, which would be overwritten: choose another file", output)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ first of them by row and token, and what would explain all. At most 64 rows.`,
 	f := cmd.Flags()
 	f.StringVar(&batch, "batch", "", "batch file")
 	f.StringVar(&logits, "logits", "", "safetensors file with the logits for the batch and the script's terms")
-	f.Float64Var(&tolerance, "tolerance", 1e-3, "how far two terms may be apart: relative, and absolute below 1")
+	f.Float64Var(&tolerance, "tolerance", 1e-3, "how far apart two terms may be: relative, and absolute below 1")
 	o.register(cmd, 1)
 	_ = cmd.MarkFlagRequired("batch")
 	_ = cmd.MarkFlagRequired("logits")

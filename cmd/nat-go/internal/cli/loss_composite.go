@@ -28,8 +28,8 @@ func newLossCompositeCmd() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "composite --batch B.safetensors --logits L.safetensors [--batch ... --logits ...]",
-		Short: "Compute grpo + alpha_sdpo * jsd + beta_replay * dpo over batches and the logits a trainer dumped for them",
-		Long: `Compute grpo + alpha_sdpo * jsd + beta_replay * dpo over batches and the logits a trainer dumped for them, with
+		Short: "Compute grpo + alpha_sdpo * jsd + beta_replay * dpo from batches and the logits a trainer dumped for them",
+		Long: `Compute grpo + alpha_sdpo * jsd + beta_replay * dpo from batches and the logits a trainer dumped for them, with
 gradients, to check the trainer's own loss. The n-th --logits belongs to the n-th --batch; together they are one optimiser
 step, whose denominators cover all of them. Tensors of the logits (F32, BF16 or F16; logits at position t-1 predict token t):
 
@@ -93,7 +93,7 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		}
 	}
 	if !m.Finite() {
-		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, +Inf, or -Inf throughout); if 0, "+
+		return exit.Failedf("loss is %v: %d rows of logits don't have a softmax (a NaN, +Inf, or -Inf throughout); if 0, "+
 			"jsd_beta is 0 or 1, and one side rules out tokens that the other allows", m.Loss, m.NonFinite)
 	}
 	if unscored > 0 {
@@ -103,10 +103,10 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: "+text)
 	}
 	if m.Positions > 0 && o.AlphaSDPO == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: loss/sdpo_kl weighs 0 in the total and the gradients: see --alpha-sdpo")
+		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: loss/sdpo_kl has weight 0 in the total and the gradients: see --alpha-sdpo")
 	}
 	if m.Pairs > 0 && o.BetaReplay == 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: loss/trace_replay_dpo weighs 0 in the total and the gradients: see --beta-replay")
+		fmt.Fprintln(cmd.ErrOrStderr(), "nat-go: loss/trace_replay_dpo has weight 0 in the total and the gradients: see --beta-replay")
 	}
 	return json.NewEncoder(cmd.OutOrStdout()).Encode(m)
 }
@@ -129,7 +129,7 @@ func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f.Float64Var(&o.GRPO.KL, "kl", 0, "grpo: weight of the k3 penalty to ref_logprobs")
 	f.StringVar(&o.reduction, "reduction", "token", "grpo: token, sequence, or constant, which divides rows by --max-tokens")
 	f.IntVar(&o.MaxTokens, "max-tokens", 0, "grpo: length that the constant reduction divides by")
-	f.Float64Var(&o.RolloutTemperature, "rollout-temperature", 1, "grpo: the temperature old_logprobs were taken at")
+	f.Float64Var(&o.RolloutTemperature, "rollout-temperature", 1, "grpo: the temperature at which old_logprobs were computed")
 }
 
 func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {

@@ -58,10 +58,10 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 	f.StringVar(&q.Clip, "clip", "none", "what --clip-value limits: none, token, element or element_bregman")
 	f.Float64Var(&q.ClipValue, "clip-value", 0, "limit, in units of the loss before normalisation")
 	f.StringVar(&q.Normalize, "normalize", "none", "beta divides loss and gradient by b(1-b), which makes the ends continuous")
-	f.IntVar(&q.TopK, "top-k", 0, "compare only the student's k most probable entries of each row; 0: all")
+	f.IntVar(&q.TopK, "top-k", 0, "compare only the student's k most probable entries in each row; 0: all")
 	f.StringVar(&q.Rest, "top-k-rest", "bucket",
-		"the entries outside --top-k: bucket, one more entry on both sides, or renormalise, left out and both sides scaled to 1")
-	f.IntVar(&q.Vocab, "vocab", 0, "leading columns that are vocabulary, where logits are padded or of different width")
+		"the entries outside --top-k: bucket, one more entry on both sides, or renormalise, omitted and both sides scaled to 1")
+	f.IntVar(&q.Vocab, "vocab", 0, "leading columns that are vocabulary, where logits are padded or differ in width")
 	f.StringVar(&reduction, "reduction", "mean", "what grad is the gradient of: mean, sum(w*loss)/sum(w), or sum")
 	_ = cmd.MarkFlagRequired("input")
 	return cmd

@@ -24,7 +24,7 @@ man finds the pages if the folder is named man1 and is in a folder on man's sear
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
-				return exit.Environmentf("cannot make the folder of the manual pages: %w", err)
+				return exit.Environmentf("cannot create the folder for the manual pages: %w", err)
 			}
 			// The date is fixed: the same program writes the same pages.
 			head := &doc.GenManHeader{

@@ -13,10 +13,10 @@ import (
 
 // natFlags maps each flag of NAT's `finetune` that nat-go doesn't have to the reason it is missing.
 var natFlags = map[string]string{
-	"result_json_path":       "it cuts an answer out of a workflow's result, and preference pairs are made from the recorded steps",
-	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split cuts the validation set from the pairs",
-	"validation_interval":    "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
-	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split cuts the validation set from the pairs",
+	"result_json_path":       "it extracts an answer from a workflow's result, but preference pairs are built from the recorded steps",
+	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split takes the validation set from the pairs",
+	"validation_interval":    "NAT's preference training makes no validation runs; dataset.split takes the validation set from the pairs",
+	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split takes the validation set from the pairs",
 }
 
 // mistake returns the message for an invalid command line. Some messages of cobra and pflag are meant for programmers.
@@ -68,7 +68,7 @@ func valueName(f *pflag.Flag) string {
 	case "float64":
 		return "a number"
 	case "duration":
-		return "a time like 90s or 2m"
+		return "a duration such as 90s or 2m"
 	default:
 		return "a " + t
 	}

@@ -39,7 +39,7 @@ func newPluginsListCmd() *cobra.Command {
 				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(programOf(v)))
 			}
 			if len(views) == 0 {
-				t.Add("no plugins: none is configured, and no nat-go-builder-NAME is on PATH")
+				t.Add("no plugins: none are configured, and no nat-go-builder-NAME is on PATH")
 			}
 			return printResult(cmd, map[string]any{"plugins": views}, tableText(t))
 		},
@@ -60,12 +60,12 @@ func newPluginsLockCmd() *cobra.Command {
 	var flags pluginFlags
 	cmd := &cobra.Command{
 		Use:   "lock [PLUGIN...]",
-		Short: "Write version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
-		Long: `Write version, checksum, protocol and settings of plugins to nat-go.lock. Later runs refuse any others.
+		Short: "Write the version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
+		Long: `Write the version, checksum, protocol and settings of plugins to nat-go.lock. Later runs refuse any others.
 
-Without names all plugins of the configuration are locked. Each is started once to ask what it is. For a script,
-the files beside it with the same extension are locked too, such as the *.py beside a main.py; for a Python module, all
-files of its package. The lock file is beside the configuration; put it under version control.`,
+Without names, all plugins in the configuration are locked. Each is started once to query it. For a script,
+the files next to it with the same extension are locked too, such as the *.py files next to a main.py; for a Python module, all
+files in its package. The lock file is next to the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.load(cmd)
 			if err != nil {
@@ -78,7 +78,7 @@ files of its package. The lock file is beside the configuration; put it under ve
 				}
 			}
 			if len(names) == 0 {
-				return exit.Usagef("nothing to lock: give --config-file, or names of plugins")
+				return exit.Usagef("nothing to lock: pass --config-file or plugin names")
 			}
 			for _, name := range names {
 				if err := c.LockPlugin(cmd.Context(), name); err != nil {

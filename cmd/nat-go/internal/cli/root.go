@@ -44,7 +44,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	code := p.run(args, stdin, out, diagnostics)
 	_ = out.Flush() // Err returns its error, too
 	if err := out.Err(); err != nil && !errors.Is(err, syscall.EPIPE) {
-		fmt.Fprintf(diagnostics, "nat-go: not all of the output was written: %v\n", err)
+		fmt.Fprintf(diagnostics, "nat-go: some of the output was not written: %v\n", err)
 		if code == exit.OK {
 			code = exit.Environment
 		}
@@ -109,7 +109,7 @@ func newRootCmd(p Program) *cobra.Command {
 	// All commands have the flags that choose between text and JSON and the level of detail.
 	f := root.PersistentFlags()
 	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
-	f.BoolP("verbose", "v", false, "also log what is usually not logged")
+	f.BoolP("verbose", "v", false, "also log details that are usually omitted")
 	f.Bool("json", false, "print JSON on standard output instead of text")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	root.AddCommand(newBenchCmd(), newChatCmd(), newCollateCmd(), newShardCmd(p.CommitBytes),
@@ -147,7 +147,7 @@ func addHelp(root *cobra.Command) {
 
 const exitCodes = `
 Exit codes: 0 done; 1 the work failed, or what was checked has errors; 2 the configuration or the command line is wrong;
-3 something outside nat-go is missing or fails (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
+3 something outside nat-go is missing or failed (a plugin, a service, a library, the disk); 130, 143 ended by a signal.
 `
 
 // kebab spells a flag's name with dashes, so that NAT's spelling, with underscores, is also accepted.

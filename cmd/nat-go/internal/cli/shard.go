@@ -22,8 +22,8 @@ func newShardCmd(commitBytes int64) *cobra.Command {
 		Use:   "shard",
 		Short: "Divide a run between machines: plan it, build its shards, merge them",
 		Long: `Divide a run between processes and machines that share a folder or object storage. The data set is the
-one that a single machine would make, byte for byte, whatever the number of shards, the order they end in, and how
-often one was interrupted.`,
+one that a single machine would build, byte for byte, regardless of how many shards there are, in which order they finish,
+and how often one was interrupted.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100 --plan-dir shards
   nat-go shard run shards --index 7
   nat-go shard status shards
@@ -86,7 +86,7 @@ func workDir(flag string) (string, error) {
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", exit.Environmentf("cannot find the user's cache folder: %w; name a folder with --work-dir", err)
+		return "", exit.Environmentf("cannot find the user's cache folder: %w; specify a folder with --work-dir", err)
 	}
 	return filepath.Join(cache, "nat-go", "shards"), nil
 }

@@ -15,12 +15,12 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
 		Short: "Merge the built shards into the run",
-		Long: `Merge what the shards of a plan built, decide on all records, and write the data set and the token
-batches: the run folder that one machine would have made. An interrupted merge continues; one with shards
-missing is refused, naming them.
+		Long: `Merge the output of a plan's shards, decide on all records, and write the data set and the token
+batches: the run folder that one machine would have produced. An interrupted merge continues; a merge with missing
+shards is refused, and the error names them.
 
-With --leave-writing it decides, cuts the token batches, and divides what is to be written between the shards:
-` + "`shard run --stage write`" + ` writes the share of one, and merge, called again, puts the shares together. The data
+With --leave-writing, it decides, cuts the token batches, and divides the writing between the shards:
+` + "`shard run --stage write`" + ` writes one shard's share, and running merge again puts the shares together. The data
 set is the same, byte for byte.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -37,8 +37,8 @@ set is the same, byte for byte.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&how.LeaveWriting, "leave-writing", false,
-		"divide the writing between the shards, and write nothing here")
-	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set and submit nothing")
+		"divide the writing between the shards instead of writing here")
+	f.BoolVar(&how.DryRun, "dry-run", false, "write the data set but submit nothing")
 	f.BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	workFlag(f, &work)
 	return cmd

@@ -28,10 +28,10 @@ func newShardPlanCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE ...] [--config-file FILE] (--shards N | --shard-bytes BYTES)",
 		Short: "Decide what each shard builds",
-		Long: `Read the inputs of a run once and write, once, what each shard builds from them. A file of JSON lines
-is cut between examples; one that is compressed, a table or one JSON array stays in one shard. What determines the data
-set - settings, variables, plugins, tokenizer, nat-go's version - is recorded by hash, and a shard that would be
-built from anything else is refused.`,
+		Long: `Read a run's inputs once and record what each shard builds from them. A file of JSON lines
+is cut between examples; one that is compressed, a table or one JSON array goes to one shard. Everything that determines
+the data set - settings, variables, plugins, tokenizer, nat-go's version - is recorded by hash, and a shard that would
+be built from anything else is refused.`,
 		Example: `  nat-go shard plan --config-file finetune.yml --shards 100
   nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
 		Args: cobra.ArbitraryArgs,
@@ -64,14 +64,14 @@ built from anything else is refused.`,
 func (p *planFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&p.how.Number, "shards", 0, "how many shards")
-	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead of --shards: roughly this many bytes of input for each shard")
-	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and what its shards build; default: the run's with .shards appended")
+	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead of --shards: roughly this many input bytes per shard")
+	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and its shards' output; default: the run's with .shards appended")
 	requestFlags(f, &p.Request, &p.seed)
 	f.StringArrayVar(&p.Builders, "builder", nil,
-		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that fits the input")
+		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
 	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
 	f.StringVar(&p.mode, "compat", "", "nat: refused, because NAT processes a collection run as a whole")
-	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set and submit nothing")
+	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set but submit nothing")
 }
 
 // planShards creates a plan. If the plan's folder is in object storage, it creates the plan on this machine and uploads

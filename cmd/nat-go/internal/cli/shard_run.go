@@ -21,7 +21,7 @@ func newShardRunCmd(commitBytes int64) *cobra.Command {
 	var work string
 	cmd := &cobra.Command{
 		Use:   "run [PLAN] [--index I]",
-		Short: "Build one shard, or continue it",
+		Short: "Build or continue one shard",
 		Long: `Build one shard of a plan into its own folder, or continue it after the last commit of an earlier
 attempt. PLAN is the folder of the plan; without it, the working folder. Call it where the plan was made: inputs are
 found as they were named.
@@ -68,8 +68,8 @@ code 143.`,
 		},
 	}
 	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: from the job array's variables")
-	cmd.Flags().StringVar(&stage, "stage", stage, "build; group: for builders that take tasks, once all shards "+
-		"have done the first; write: after a merge that left the writing to the shards")
+	cmd.Flags().StringVar(&stage, "stage", stage, "build; group: for builders that need whole tasks, once all shards "+
+		"have done the build stage; write: after a merge that left the writing to the shards")
 	workFlag(cmd.Flags(), &work)
 	return cmd
 }

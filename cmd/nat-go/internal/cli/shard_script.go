@@ -21,9 +21,9 @@ import (
 func newShardScriptCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "script",
-		Short: "Write scripts that make the run of a plan on Slurm, Kubernetes or Ray",
-		Long: `Write scripts that make the run of a plan on Slurm, Kubernetes or Ray, for you to read, change and start.
-Call it where the plan was made. nat-go itself starts nothing there.`,
+		Short: "Write scripts that execute a plan on Slurm, Kubernetes or Ray",
+		Long: `Write scripts that execute a plan on Slurm, Kubernetes or Ray, for you to read, change and start.
+Run it where the plan was made. nat-go itself starts nothing there.`,
 	}
 	cmd.AddCommand(newScriptSlurmCmd(), newScriptK8sCmd(), newScriptRayCmd())
 	return cmd
@@ -40,10 +40,10 @@ type script struct {
 
 func (s *script) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.out, "out", "",
-		"folder to write to; default: "+s.engine+" in the plan's; for a plan in object storage, here")
+		"folder to write to; default: "+s.engine+" in the plan's; for a plan in object storage, in the current folder")
 	f.IntVar(&s.CPUs, "cpus", 2, "processors per process")
 	f.StringVar(&s.memory, "memory", "2GiB", "memory per process")
-	f.BoolVar(&s.leave, "leave-writing", true, "have the shards write the data set, too; false: the merge writes it")
+	f.BoolVar(&s.leave, "leave-writing", true, "have the shards also write the data set; false: the merge writes it")
 }
 
 // write writes the scripts that run the plan, and prints how to start them.
@@ -100,7 +100,7 @@ func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 	if dir.Remote() != nil {
 		out = s.engine
 	} else if plan, err = filepath.Abs(plan); err != nil {
-		return "", "", exit.Environmentf("cannot find the folder of the plan: %w", err)
+		return "", "", exit.Environmentf("cannot find the plan's folder: %w", err)
 	}
 	if s.out != "" {
 		out = s.out
@@ -169,20 +169,20 @@ func newScriptSlurmCmd() *cobra.Command {
 	var how engines.Slurm
 	cmd := s.command(&cobra.Command{
 		Use:   "slurm [PLAN]",
-		Short: "Write batch scripts for Slurm: an array of the shards, and the merge after it",
+		Short: "Write batch scripts for Slurm: an array job for the shards, then the merge",
 		Long: `Write batch scripts for Slurm, and submit.sh, which submits an array of the missing shards for each stage
-and, once these have succeeded, the merge. With --leave-writing, the default, another array, in which the shards write
-the data set, and the merge that puts it together follow. A plan with more shards than an array of the site may have
-tasks gets several per task.`,
+and, once these have succeeded, the merge. With --leave-writing, the default, another array follows, in which the shards write
+the data set, and then the merge that puts it together. If a plan has more shards than the site allows array tasks,
+each task gets several shards.`,
 		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
   sh shards/slurm/submit.sh`,
 	}, "sh", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
 	f := cmd.Flags()
-	f.StringVar(&how.Time, "time", "4:00:00", "time limit of an attempt; a shard that takes longer continues in the next")
-	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, which `scontrol show config` shows")
+	f.StringVar(&how.Time, "time", "4:00:00", "time limit per attempt; a shard that takes longer continues in the next attempt")
+	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, as shown by `scontrol show config`")
 	f.IntVar(&how.AtOnce, "at-once", 0, "maximum number of array tasks that run at once; 0: no limit")
 	f.StringArrayVar(&how.Options, "sbatch", nil,
-		"a further option of sbatch, without its dashes: partition=cpu (repeatable)")
+		"an additional sbatch option, without its dashes: partition=cpu (repeatable)")
 	return cmd
 }
 
@@ -191,10 +191,10 @@ func newScriptK8sCmd() *cobra.Command {
 	var how engines.Kubernetes
 	cmd := s.command(&cobra.Command{
 		Use:   "k8s [PLAN] --image IMAGE --claim NAME",
-		Short: "Write Jobs for Kubernetes: an indexed one of the shards, and the merge",
-		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job of the shards and, once it has
-succeeded, that of the merge; then an indexed Job in which the shards write the data set, and the merge that puts it
-together. Plan and inputs are on a volume that all pods mount, under the names that they have
+		Short: "Write Jobs for Kubernetes: an indexed one for the shards, and the merge",
+		Long: `Write Jobs for Kubernetes, and submit.sh, which starts the indexed Job for the shards and, once it has
+succeeded, the merge Job; then an indexed Job in which the shards write the data set, and the merge that puts it
+together. Plan and inputs are on a volume that all pods mount, under the same names as
 here.`,
 		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
   sh shards/k8s/submit.sh`,
@@ -203,10 +203,10 @@ here.`,
 	f.StringVar(&how.Image, "image", "", "image with nat-go as its entry point")
 	f.StringVar(&how.Claim, "claim", "", "persistent volume claim with the plan, the inputs and the output folder")
 	f.StringVar(&how.Mount, "mount", "", "where the volume is mounted; default: the working folder")
-	f.StringVar(&how.Secret, "secret", "", "secret whose keys are variables of the pods")
+	f.StringVar(&how.Secret, "secret", "", "secret whose keys become variables in the pods")
 	f.StringVar(&how.User, "user", "", "UID or UID:GID that the pods run as; default: the image's")
 	f.IntVar(&how.AtOnce, "at-once", 0, "maximum number of pods that run at once; 0: no limit")
-	f.IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
+	f.IntVar(&how.Retries, "retries", 5, "additional attempts per shard")
 	return cmd
 }
 
@@ -216,12 +216,12 @@ func newScriptRayCmd() *cobra.Command {
 	cmd := s.command(&cobra.Command{
 		Use:   "ray [PLAN]",
 		Short: "Write a driver for Ray: one task per shard, then the merge",
-		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: a
-task per shard, with retries where they help, then the merge; then a task per shard to write the data set, and the
+		Long: `Write run.py, a driver for a Ray cluster whose nodes share the folders of the plan and the inputs: one
+task per shard, with retries where they help, then the merge; then one task per shard to write the data set, and the
 merge that puts it together.`,
 		Example: `  nat-go shard script ray shards
   RAY_ADDRESS=auto python shards/ray/run.py`,
 	}, "python", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
-	cmd.Flags().IntVar(&how.Retries, "retries", 5, "further attempts of a shard")
+	cmd.Flags().IntVar(&how.Retries, "retries", 5, "additional attempts per shard")
 	return cmd
 }

@@ -17,8 +17,8 @@ func newShardStatusCmd() *cobra.Command {
 	var perTask int
 	cmd := &cobra.Command{
 		Use:   "status [PLAN]",
-		Short: "List the shards that are not built yet, as an array expression",
-		Long: `List the shards of a plan that are not built yet, as schedulers take them: 3,7-9. With --quiet
+		Short: "List the shards not built yet, as an array expression",
+		Long: `List the shards of a plan that are not built yet, in the form schedulers accept: 3,7-9. With --quiet,
 nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,9 +38,9 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 		},
 	}
 	cmd.Flags().StringVar(&stage, "stage", "",
-		"build, group or write: this stage; default: all up to the first not done")
+		"build, group or write: only this stage; default: all up to the first that isn't done")
 	cmd.Flags().IntVar(&perTask, "per-task", 1,
-		"print the array tasks that are missing instead, if each builds this many shards, the first of them in task 0")
+		"print the missing array tasks instead, if each builds this many shards, starting with task 0")
 	return cmd
 }
 

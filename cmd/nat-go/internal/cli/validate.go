@@ -27,14 +27,14 @@ func newValidateCmd(types func() config.Types, plugins pluginChecker) *cobra.Com
 	var noPlugins, noFiles bool
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
-		Short: "Check a configuration and report everything that is wrong with it",
-		Long: `Check a configuration and report everything that is wrong with it, with file, line and column, and what to write instead.
+		Short: "Check a configuration and report all problems",
+		Long: `Check a configuration and report all problems, with file, line and column, and how to fix them.
 
 Inputs, tokenizer and programs that it names must exist, unless --no-files is given. The beginning of the inputs is
-read as the run would read it, to report entries that can't be read or would be omitted, and builders that make nothing
-of them. Nothing is run or written. Plugins that are not in nat-go.lock are started to ask for their settings, unless
+read as in a run, to report entries that can't be read or would be omitted, and builders that build nothing
+from them. Nothing is run or written. Plugins that are not in nat-go.lock are started to query their settings, unless
 --no-plugins is given.
-Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
+The exit code is 2 if there is an error, 0 if there are only warnings and notes.`,
 		Example: `  nat-go validate finetune.yml
   nat-go validate finetune.yml --report sarif > findings.sarif`,
 		Args: cobra.MaximumNArgs(1),
@@ -73,11 +73,11 @@ Exit code 2 if there is an error, 0 if there are only warnings and notes.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&file, "config-file", "", "configuration to check; the same as naming it as an argument")
+	f.StringVar(&file, "config-file", "", "configuration to check; same as passing it as an argument")
 	f.StringVar(&format, "report", "text", "how to print findings: "+strings.Join(findingFormats, ", "))
 	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings and unset variables empty, as in NAT")
 	f.BoolVar(&noPlugins, "no-plugins", false, "execute nothing: leave the blocks of unlocked plugins unchecked")
-	f.BoolVar(&noFiles, "no-files", false, "look at no input, tokenizer or program")
+	f.BoolVar(&noFiles, "no-files", false, "don't check inputs, tokenizer or programs")
 	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	return cmd
 }

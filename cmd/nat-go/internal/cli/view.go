@@ -60,14 +60,14 @@ much of the run it holds.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&v.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
-	f.BoolVar(&v.public, "public", false, "listen also where other machines can reach it")
+	f.BoolVar(&v.public, "public", false, "also listen on addresses that other machines can reach")
 	f.BoolVar(&v.closed, "no-browser", false, "print the link only")
 	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
 	f.StringVar(&v.export.Where, "where", "",
-		"with --export: records that meet this `EXPRESSION`, in the language of dataset.where and of the page's filter box")
+		"with --export: records that match this `EXPRESSION`, in the language of dataset.where and the page's filter box")
 	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: at most this many records; 0: all")
 	f.StringVar(&v.folder, "tokenizer", "",
-		"tokenizer of the token batches; without it the one the run's config.yml names")
+		"tokenizer of the token batches; default: the one in the run's config.yml")
 	return cmd
 }
 
@@ -148,7 +148,7 @@ func exportView(
 		return exit.With(exit.Failed, err)
 	}
 	if e.Where != "" && held.Fit == 0 {
-		return exit.Failedf("none of %d records matches --where %s: nothing is written", held.Of, e.Where)
+		return exit.Failedf("none of %d records matches --where %s: nothing was written", held.Of, e.Where)
 	}
 	if err := f.Commit(); err != nil {
 		return exit.With(exit.Environment, err)
@@ -175,7 +175,7 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 		}
 		read := func(bytes int64) {
 			shown.show(finetune.Progress{
-				Step: "look through the records", Done: bytes, Total: size, Unit: finetune.UnitByte,
+				Step: "scan the records", Done: bytes, Total: size, Unit: finetune.UnitByte,
 			})
 		}
 		run, err = view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {

@@ -140,7 +140,7 @@ func (l *loader) check(c *Config) {
 	c.Dataset.Split.ValidationSet = c.Has("dataset", "split", "validation")
 	if firstForeign != nil {
 		l.report(firstForeign, yamldoc.Pointer(firstForeign.Value), notice(finding.Note, codeForeign, "",
-			"sections of NAT that nat-go does not use were passed over: %s", strings.Join(c.passed, ", ")))
+			"ignored NAT sections that nat-go does not use: %s", strings.Join(c.passed, ", ")))
 	}
 }
 
@@ -244,12 +244,12 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 	switch {
 	case p.Python != "" && p.Path != "":
 		l.report(at("python"), ptr+"/python", newError(codeTwoPrograms,
-			"keep the one that serves the builders; the Python that runs a module is named by interpreter",
+			"keep the one that serves the builders; set interpreter to choose the Python that runs a module",
 			"plugins.%s has a path and a Python module", p.Name))
 	case p.Python != "" && !moduleName().MatchString(p.Python):
 		l.report(at("python"), ptr+"/python", newError(schema.CodePattern,
 			"write it as Python imports it: my_pkg.builders",
-			"plugins.%s.python is %q, which is not the name of a module", p.Name, p.Python))
+			"plugins.%s.python is %q, which is not a module name", p.Name, p.Python))
 	case p.Python == "" && p.Interpreter != "":
 		l.report(at("interpreter"), ptr+"/interpreter", newError(codeTwoPrograms, "add `python: my_pkg.builders`",
 			"plugins.%s has an interpreter and no Python module", p.Name))
@@ -321,7 +321,7 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	ptr += yamldoc.Pointer("_type")
 	if natTypes[b.Type] && !l.selected(b.Section, b.Name) {
 		l.report(at, ptr, notice(finding.Note, codeUnusedForeign, "",
-			"%s is a type of NAT's that nat-go does not have; nothing uses %s", b.Type, b.Name))
+			"%s is a NAT type that nat-go does not have; nothing uses %s", b.Type, b.Name))
 		return
 	}
 	f := newError(codeUnknownType, "use one of "+strings.Join(known, ", "), "%s.%s has the unknown type %q", b.Section,

@@ -11,29 +11,29 @@ import (
 // tokenizer.
 type Collator struct {
 	Tokenizer      string         `yaml:"tokenizer" nullable:"true" doc:"Hugging Face folder or tokenizer.json of the model to be trained; may be in object storage" example:"models/qwen"`
-	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's; default: the tokenizer's default or, if it has none, contents joined with newlines, with a warning" example:"chat_template.jinja"`
+	Template       string         `yaml:"template" nullable:"true" doc:"chat template file, or the name of one of the tokenizer's templates; default: the tokenizer's default or, without one, message contents joined with newlines, with a warning" example:"chat_template.jinja"`
 	TemplateKwargs map[string]any `yaml:"template_kwargs" nullable:"true" doc:"variables given to the template, like enable_thinking" example:"{enable_thinking: false}"`
 	TemplateTime   string         `yaml:"template_time" default:"2026-01-02T03:04:05" doc:"what strftime_now returns; the clock is never read"`
-	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; determines which messages are on-policy; default: with rollouts, the only model that the inputs name, if they name one" example:"my-model"`
-	MinFidelity    string         `yaml:"min_fidelity" default:"partial" validate:"oneof=partial text ids ids+logprobs" doc:"records of traces that show less of what the model saw and wrote are left out, both from text rows and token batches: partial accepts everything, text requires no gaps, ids requires token ids"`
-	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" aka:"max_seq_length,model_max_length,max_tokens,seq_length,sequence_length" default:"4096" validate:"gte=1" doc:"tokens per row; from a longer conversation whole rounds are cut out, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and turns that were cut out are counted as too_long"`
+	Policy         string         `yaml:"policy" nullable:"true" doc:"name of the model to be trained; determines which messages are on-policy; default: with rollouts, the model that the inputs name, if they name exactly one" example:"my-model"`
+	MinFidelity    string         `yaml:"min_fidelity" default:"partial" validate:"oneof=partial text ids ids+logprobs" doc:"how completely a trace must show the text that the model saw and wrote; records of other traces are dropped from both text rows and token batches: partial accepts everything, text requires no gaps, ids requires token ids"`
+	MaxLength      int            `yaml:"max_length" alias:"max_seq_len" aka:"max_seq_length,model_max_length,max_tokens,seq_length,sequence_length" default:"4096" validate:"gte=1" doc:"maximum tokens per row; longer conversations lose whole rounds, then single steps (a call with its results): in the middle for sft and dpo, at the head for sdpo, at the end for rl. Such rows are flagged truncated, and the turns they lose are counted as too_long"`
 	MaxDPOLength   *int           `yaml:"max_dpo_length" alias:"max_dpo_seq_len" validate:"omitempty,gte=2" doc:"tokens per side of a preference; default: max_length, with format composer 2048"`
 	BatchTokens    *int           `yaml:"batch_tokens" validate:"omitempty,gte=1" doc:"tokens per batch, including padding; default: 65536, or max_length (max_dpo_length) if that is more"`
-	BatchBy        string         `yaml:"batch_by" default:"row" validate:"oneof=row task" doc:"what is shuffled: rows, or tasks, whose rows then stay together, so that a loader can forward what they have in common once"`
+	BatchBy        string         `yaml:"batch_by" default:"row" validate:"oneof=row task" doc:"unit of shuffling: rows, or tasks, whose rows then stay together, so that a loader can forward their common part once"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row per trajectory or per turn; auto lets the template decide"`
-	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"which unit weighs one in the loss, whatever rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
+	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"which unit has weight one in the loss, however many rows the template makes of it: every trained token, every hint's target (other records: as a whole), or every record"`
 	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed is for sft only, and not for format composer"`
-	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"names of the tensors; composer: those of the reference composite trainer, a row per site or, with sites cumulative, per rollout (channels dpo, rl and sdpo)"`
-	Composer       Composer       `yaml:"composer" doc:"further details in which format composer follows the reference composite trainer's collator"`
+	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"tensor names; composer: as in the reference composite trainer, with a row per site or, with sites cumulative, per rollout (channels dpo, rl and sdpo)"`
+	Composer       Composer       `yaml:"composer" doc:"other ways in which format composer follows the reference composite trainer's collator"`
 	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label of untrained tokens in token batches"`
-	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id that fills a row after its end, which no mask depends on; default: the tokenizer's pad token, or its end of text"`
+	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id that pads a row; no mask depends on it; default: the tokenizer's pad token, or its end-of-text token"`
 	RL             RL             `yaml:"rl" doc:"rollouts"`
-	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"hints of a trace one at a time, or accumulated"`
-	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run in which every hint is left out; a trainer that reads the right positions then has jsd 0"`
-	HintSpan       string         `yaml:"hint_span" default:"turn" validate:"oneof=turn call text reasoning" doc:"part of a turn that a hint may move: pairs are made of its tokens alone. call keeps the hint off reasoning and text, where hinted models are reported to lose accuracy; sites whose turn lacks the part make no pairs (part_absent)"`
-	Contrast       bool           `yaml:"contrast" default:"false" doc:"store with each hint a wrong one for natgo.trl's contrast: the next hint of the task that has the same source and another text, in the same place. Sites without one are dropped (contrast_absent)"`
+	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"whether a trace's hints are given one at a time or accumulated"`
+	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run without any hints; a trainer that reads the right positions then gets jsd 0"`
+	HintSpan       string         `yaml:"hint_span" default:"turn" validate:"oneof=turn call text reasoning" doc:"part of a turn that a hint may influence: only its tokens form pairs. call keeps the hint off reasoning and text, where hinted models are reported to lose accuracy; sites whose turn lacks the part don't form pairs (part_absent)"`
+	Contrast       bool           `yaml:"contrast" default:"false" doc:"store a wrong hint with each hint, in the same place, for natgo.trl's contrast: the task's next hint with the same source and a different text. Sites without one are dropped (contrast_absent)"`
 	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"what a reward is compared with"`
-	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch that determines the order of batches: another one shuffles the same rows differently, from the same dataset.split.seed"`
+	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch that determines the batch order: a different one shuffles the same rows differently, with the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"a teacher's view of the tokens: top-k log-probs from a server, or full logits from a program"`
 }
@@ -56,10 +56,10 @@ func (c *Collator) TokensPerBatch() int {
 // Elsewhere maps keys of the reference composite trainer's collator to their equivalents here.
 func (Collator) Elsewhere() map[string]string {
 	return map[string]string{
-		"enable_sdpo":       "name a builder of type sdpo_traj_builder in finetuning.trajectory_builder, or leave it out: it makes the channel sdpo",
-		"enable_replay_dpo": "name a builder of type dpo_traj_builder in finetuning.trajectory_builder, or leave it out: it makes the channel dpo",
-		"hint_generator":    "write hints.command (a program) or hints.rules under the builder of type sdpo_traj_builder",
-		"rlvr_reward_key":   "write reward_key under the source of type traces",
+		"enable_sdpo":       "list a builder of type sdpo_traj_builder in finetuning.trajectory_builder, or omit it: it provides the channel sdpo",
+		"enable_replay_dpo": "list a builder of type dpo_traj_builder in finetuning.trajectory_builder, or omit it: it provides the channel dpo",
+		"hint_generator":    "set hints.command (a program) or hints.rules under the builder of type sdpo_traj_builder",
+		"rlvr_reward_key":   "set reward_key under the source of type traces",
 	}
 }
 
@@ -67,8 +67,8 @@ func (Collator) Elsewhere() map[string]string {
 type Composer struct {
 	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"for sdpo; equal: the student is padded where the teacher has the hint, so that both have the same shape and each token the same position; attention_mask and position_ids skip the padding"`
 	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"value of sdpo_loss_mask outside the loss; 1 elsewhere"`
-	Rows  string `yaml:"rows" default:"site" validate:"oneof=site example" doc:"example: files as with files: step, in which row i is example i, in the order of the examples: its rollout with its reward and response_mask, and as its own teacher with all its hints; hints then accumulate, and a rollout is one row"`
-	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: in addition to the batches of each channel, one file per step with all of them under batches/steps; width is then equal"`
+	Rows  string `yaml:"rows" default:"site" validate:"oneof=site example" doc:"example: files as with files: step, in which row i is the i-th example: its rollout with its reward and response_mask and, as its own teacher, with all its hints; hints then accumulate, and a rollout is one row"`
+	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: in addition to each channel's batches, one file per step under batches/steps that holds them all; width is then equal"`
 }
 
 // Steps reports whether there is a file for each step.
@@ -79,7 +79,7 @@ func (c Composer) ByExample() bool { return c.Rows == "example" }
 
 // RL is `collator.rl`.
 type RL struct {
-	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and have no log-probs. For objectives that need none (KTO), and trainers that compute their own; what was sampled may have been other ids"`
+	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also rollouts without token ids, whose text is tokenised; their rows say so and lack log-probs. For objectives that don't need log-probs (KTO), and trainers that compute their own; the ids actually sampled may have been different"`
 }
 
 // Reference is `collator.reference`: a reference model's log-probs for pairs that an earlier run wrote.
@@ -94,21 +94,21 @@ type Teacher struct {
 	Protocol      string         `yaml:"protocol" doc:"the server's protocol" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
 	Model         string         `yaml:"model" nullable:"true" doc:"the model's name on the server; required by vllm" example:"my-model"`
 	APIKey        schema.Secret  `yaml:"api_key" doc:"the server's API key" nullable:"true"`
-	TokenizerName string         `yaml:"tokenizer_name" nullable:"true" doc:"name or folder of the tokenizer of a server that can't tokenise (trl, atropos), which is compared with collator.tokenizer; default: model" example:"Qwen/Qwen2.5-7B-Instruct"`
+	TokenizerName string         `yaml:"tokenizer_name" nullable:"true" doc:"name or folder of the server's tokenizer, if the server can't tokenise (trl, atropos); it is compared with collator.tokenizer; default: model" example:"Qwen/Qwen2.5-7B-Instruct"`
 	Vocabulary    string         `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"compare the server's ids with the tokenizer's or, if it can't tokenise (trl, atropos), tokenizer_name with collator.tokenizer; assume: trust it"`
-	Servers       []Server       `yaml:"servers" validate:"excluded_with=Endpoint,unique=Name,dive" doc:"several teachers instead of one endpoint: a token's log-prob is that of their weighted mean probability" example:"[{name: large, endpoint: http://127.0.0.1:8000, model: my-model, weight: 3}, {name: code, endpoint: http://127.0.0.1:8001, model: my-coder}]"`
+	Servers       []Server       `yaml:"servers" validate:"excluded_with=Endpoint,unique=Name,dive" doc:"several teachers instead of one endpoint: a token's log-prob is the log of their weighted mean probability" example:"[{name: large, endpoint: http://127.0.0.1:8000, model: my-model, weight: 3}, {name: code, endpoint: http://127.0.0.1:8001, model: my-coder}]"`
 	TopK          *int           `yaml:"top_k" doc:"log-probs per token; default: 20, with protocol atropos 1" validate:"omitempty,gte=1,lte=1000"`
 	Concurrency   int            `yaml:"concurrency" doc:"sequences scored concurrently" default:"8" validate:"gte=1,lte=1024"`
 	Timeout       *time.Duration `yaml:"timeout" doc:"time limit per answer; default: 60s, with protocol atropos 20m" validate:"omitempty,gte=1s"`
 	MaxAnswer     int64          `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
 	HintEffect    bool           `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
-	MinEffect     float64        `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must do better than the neutral one"`
+	MinEffect     float64        `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must beat the neutral one"`
 	Neutral       string         `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
-	Rollouts      bool           `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also ask the server about the rows of the rl channel, at every position: the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
-	Logits        *Logits        `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions, from which the hint effect is computed: how far the predictions with the hint differ from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
+	Rollouts      bool           `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also have the server score the rl channel's rows, at every position, for the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
+	Logits        *Logits        `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions; the hint effect computed from them is how far the predictions with the hint differ from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
 	Dumps         string         `yaml:"dumps" nullable:"true" doc:"folder with logits dumped at the pair positions, one file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
 	Use           string         `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps are used for: filter drops sites below min_jsd; weights also spreads a site's weight over its tokens in proportion to their divergence"`
-	MinJSD        float64        `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) weigh nothing; with top-k log-probs (hint_effect), those where it is certainly smaller"`
+	MinJSD        float64        `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) weigh nothing; with top-k log-probs (hint_effect), only if it is certainly smaller"`
 }
 
 // LogProbs returns the number of log-probs requested per token.
@@ -139,7 +139,7 @@ const atropos = "atropos"
 
 // Server is one of `collator.teacher.servers`.
 type Server struct {
-	Name          string        `yaml:"name" validate:"required,max=64" doc:"its name in reports, under which its answers are stored" example:"large"`
+	Name          string        `yaml:"name" validate:"required,max=64" doc:"the teacher's name in reports, under which its answers are also stored" example:"large"`
 	Endpoint      string        `yaml:"endpoint" validate:"required,url" doc:"as in collator.teacher" example:"http://127.0.0.1:8000"`
 	Protocol      string        `yaml:"protocol" doc:"as in collator.teacher" default:"vllm" validate:"oneof=vllm trl sglang atropos"`
 	Model         string        `yaml:"model" nullable:"true" doc:"as in collator.teacher" example:"my-model"`

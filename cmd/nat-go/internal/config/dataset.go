@@ -7,27 +7,27 @@ type Dataset struct {
 	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise those that fit the builders' records: trl, verl for rollouts, nemo_gym for states, privileged for hints (see nat-go formats)" example:"[trl, customizer]"`
 	Split          Split                 `yaml:"split" doc:"what to set aside for validation"`
 	PromptAs       string                `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a plain text prompt is written in a format that takes messages"`
-	Turns          string                `yaml:"turns" default:"every" validate:"oneof=every last" doc:"which turns the trainer of messages rows trains: all assistant turns, or only the last, if it is told to; then each turn has a row"`
-	Completion     string                `yaml:"completion" default:"turn" validate:"oneof=turn stretch" doc:"what a demonstration in trl rows completes: one turn, so that each has a row with all that was before it; or everything up to the next turn that is context only, for a trainer that masks the messages in it that are not the assistant's (TRL's assistant_only_loss)"`
-	JSONColumns    string                `yaml:"json_columns" default:"json" validate:"oneof=json text" doc:"how Parquet rows (trl.parquet and the like) hold tools, and messages with tool calls or reasoning: as JSON values, supported by Hugging Face datasets from 4.7 on, or as text that the reader parses"`
-	Where          string                `yaml:"where" doc:"which examples and records to use, one expression over [the fields below](#where)" example:"reward > 0.5 and not interrupted"`
+	Turns          string                `yaml:"turns" default:"every" validate:"oneof=every last" doc:"which turns a trainer of messages rows trains: all assistant turns, or only the last one, if it is configured to; each turn then gets its own row"`
+	Completion     string                `yaml:"completion" default:"turn" validate:"oneof=turn stretch" doc:"a demonstration's completion in trl rows: one turn, so that each turn has a row with everything before it; or everything up to the next context-only turn, for a trainer that masks the non-assistant messages in it (TRL's assistant_only_loss)"`
+	JSONColumns    string                `yaml:"json_columns" default:"json" validate:"oneof=json text" doc:"how Parquet rows (trl.parquet and the like) hold tools, and messages with tool calls or reasoning: as JSON values, supported by Hugging Face datasets 4.7 and later, or as text that the reader parses"`
+	Where          string                `yaml:"where" doc:"which examples and records to use, as one expression over [the fields below](#where)" example:"reward > 0.5 and not interrupted"`
 	Contradictions string                `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"what to do with records that prefer A to B when others, by the same score, prefer B to A"`
 	MaxPairs       *int                  `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn with split.seed; takes precedence over the trainer's max_pairs" example:"5000"`
 	Scores         *readers.ScoresConfig `yaml:"scores" doc:"scores of rollouts from separate files, joined by the rollouts' ids"`
-	ScoreRules     []readers.ScoreRule   `yaml:"score_rules" validate:"unique=Name,dive" doc:"scores derived from tool results: the last result that any rule matches decides, by the first rule that matches it" example:"[{name: passed, tool: Bash, call: pytest, result: ' passed in ', score: 1}, {name: failed, tool: Bash, call: pytest, result: ' failed', score: 0}]"`
-	Contamination  *Contamination        `yaml:"contamination" doc:"benchmarks whose words no record should have"`
-	Marks          string                `yaml:"marks" doc:"marks file, as nat-go view writes it beside a run: records rejected there are left out" example:"out/run1.marks.jsonl"`
+	ScoreRules     []readers.ScoreRule   `yaml:"score_rules" validate:"unique=Name,dive" doc:"scores derived from tool results: the last result matched by any rule decides, with the first rule that matches it" example:"[{name: passed, tool: Bash, call: pytest, result: ' passed in ', score: 1}, {name: failed, tool: Bash, call: pytest, result: ' failed', score: 0}]"`
+	Contamination  *Contamination        `yaml:"contamination" doc:"benchmarks whose text should not appear in any record"`
+	Marks          string                `yaml:"marks" doc:"marks file that nat-go view writes next to a run; records rejected in it are dropped" example:"out/run1.marks.jsonl"`
 }
 
 // Contamination is `dataset.contamination`: what to do with records that share words with benchmarks.
 type Contamination struct {
 	Files  []string `yaml:"files" scalar:"true" validate:"required,min=1" doc:"text, JSON lines, JSON, CSV or Parquet"`
-	Action string   `yaml:"action" default:"report" validate:"oneof=report drop" doc:"count such records, or drop them"`
+	Action string   `yaml:"action" default:"report" validate:"oneof=report drop" doc:"count matching records, or drop them"`
 }
 
 // Split is `dataset.split`: the share set aside for validation.
 type Split struct {
-	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"what is never split up; records that share a prompt never are"`
+	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"unit that is never split up; records that share a prompt aren't, either"`
 	Validation float64 `yaml:"validation" default:"0.2" validate:"gte=0,lt=1" doc:"share of the records; 0 writes no validation file"`
 	Seed       int64   `yaml:"seed" doc:"seed for drawing validation records and samples" default:"0"`
 

@@ -19,7 +19,7 @@ func (g *EvalGeneral) Dir() string {
 type EvalGeneral struct {
 	MaxConcurrency       int          `yaml:"max_concurrency" default:"8" validate:"gte=1" doc:"items evaluated at once"`
 	WorkflowAlias        string       `yaml:"workflow_alias" nullable:"true"`
-	OutputDir            string       `yaml:"output_dir" default:"./.tmp/nat/examples/default/" doc:"where the output is unless output.dir is set"`
+	OutputDir            string       `yaml:"output_dir" default:"./.tmp/nat/examples/default/" doc:"output folder, unless output.dir is set"`
 	Output               *EvalOutput  `yaml:"output" open:"true"`
 	Dataset              *EvalDataset `yaml:"dataset"`
 	ValidateLLMEndpoints bool         `yaml:"validate_llm_endpoints" default:"false"`
@@ -29,14 +29,14 @@ type EvalGeneral struct {
 
 // EvalOutput is `eval.general.output`.
 type EvalOutput struct {
-	Dir                          string         `yaml:"dir" nullable:"true" doc:"folder of workflow_output.json"`
+	Dir                          string         `yaml:"dir" nullable:"true" doc:"folder that holds workflow_output.json"`
 	RemoteDir                    string         `yaml:"remote_dir" nullable:"true"`
 	CustomPreEvalProcessFunction string         `yaml:"custom_pre_eval_process_function" nullable:"true"`
 	CustomScripts                any            `yaml:"custom_scripts"`
 	S3                           any            `yaml:"s3"`
 	Cleanup                      bool           `yaml:"cleanup" default:"true" doc:"NAT empties the folder before it starts"`
 	JobManagement                *JobManagement `yaml:"job_management"`
-	StepFilter                   []string       `yaml:"workflow_output_step_filter" nullable:"true" validate:"dive,oneof=LLM_START LLM_END LLM_NEW_TOKEN TOOL_START TOOL_END WORKFLOW_START WORKFLOW_END TASK_START TASK_END TTC_START TTC_END FUNCTION_START FUNCTION_END CUSTOM_START CUSTOM_END SPAN_START SPAN_CHUNK SPAN_END" doc:"event types that NAT keeps; an empty list keeps all, no list keeps LLM_END and TOOL_END"`
+	StepFilter                   []string       `yaml:"workflow_output_step_filter" nullable:"true" validate:"dive,oneof=LLM_START LLM_END LLM_NEW_TOKEN TOOL_START TOOL_END WORKFLOW_START WORKFLOW_END TASK_START TASK_END TTC_START TTC_END FUNCTION_START FUNCTION_END CUSTOM_START CUSTOM_END SPAN_START SPAN_CHUNK SPAN_END" doc:"event types that NAT keeps; an empty list keeps all, an unset one keeps LLM_END and TOOL_END"`
 	WriteATIF                    bool           `yaml:"write_atif_workflow_output" default:"false"`
 }
 

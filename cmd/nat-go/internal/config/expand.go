@@ -135,7 +135,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	text, fits := replaceReferences(pattern, n.Value, maxExpanded, func(ref, name, fallback string) string {
 		if strings.TrimSpace(name) == "" {
 			fail(ref, newError(codeReference, "write ${NAME} or ${NAME:-default}; for a literal ${ write $${",
-				"a reference to a variable has no end or no name: %s", ref))
+				"unterminated or unnamed variable reference: %s", ref))
 			return ref
 		}
 		value, set := l.opt.Getenv(name)
@@ -154,8 +154,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 		return ""
 	})
 	if !fits || !utf8.ValidString(text) {
-		l.report(n, ptr, newError(codeReference, "check what the variable holds",
-			"the variable's value is not UTF-8 text or larger than %s", schema.Size(maxExpanded).String()))
+		l.report(n, ptr, newError(codeReference, "check the variable's value",
+			"the variable's value is not UTF-8 text, or is larger than %s", schema.Size(maxExpanded).String()))
 		return "", false
 	}
 	if !l.spend(n, ptr, len(text)) {
@@ -173,8 +173,8 @@ func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	}
 	if before <= maxExpandedAll { // reported once
 		l.report(n, ptr, newError(codeReference,
-			"check what the variables hold, or name the path of a file where a setting takes one", "%s",
-			"the values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))
+			"check the variables' values, or give the path of a file where a setting accepts one", "%s",
+			"the combined values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))
 	}
 	return false
 }
@@ -220,7 +220,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 		l.report(n, ptr, newError(codeFileValue, fix, "%s", msg))
 	}
 	if !slices.Contains(fileExtensions, strings.ToLower(filepath.Ext(path))) {
-		fail("file:// names a file of another kind than text",
+		fail("file:// refers to a file that is not text",
 			"use one of the extensions "+strings.Join(fileExtensions, " "))
 		return
 	}
@@ -231,7 +231,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 	switch {
 	case err != nil:
 		fail("the file can't be read: "+reason(err),
-			"name a text of at most 1 MiB; the path is relative to the configuration file")
+			"use a text file of at most 1 MiB; the path is relative to the configuration file")
 	case !utf8.Valid(text):
 		fail("the file is not UTF-8 text", "save it as UTF-8")
 	case l.spend(n, ptr, len(text)):

@@ -12,7 +12,7 @@ type Finetuning struct {
 	TargetModel        string             `yaml:"target_model" nullable:"true" doc:"model whose steps count (rollout builders)" example:"my-model"`
 	CurriculumLearning CurriculumLearning `yaml:"curriculum_learning" doc:"train on easy groups first (rollout builders)"`
 	NumEpochs          int                `yaml:"num_epochs" default:"1" validate:"gte=1" doc:"passes over the data; for the Customizer see hyperparameters.epochs of its adapter"`
-	OutputDir          string             `yaml:"output_dir" default:"./.tmp/nat/finetuning/" doc:"where run folders are made" example:"out"`
+	OutputDir          string             `yaml:"output_dir" default:"./.tmp/nat/finetuning/" doc:"where run folders are created" example:"out"`
 	RunConfiguration   *RunConfiguration  `yaml:"run_configuration" doc:"NAT's copy of its command line, which takes precedence"`
 }
 
@@ -28,7 +28,7 @@ type CurriculumLearning struct {
 	InitialPercentile   float64  `yaml:"initial_percentile" default:"0.3" validate:"gt=0,lte=1" doc:"fraction of groups at the start"`
 	IncrementPercentile float64  `yaml:"increment_percentile" default:"0.2" validate:"gt=0,lte=1" doc:"fraction added at each expansion"`
 	ExpansionInterval   int      `yaml:"expansion_interval" default:"5" validate:"gte=1" doc:"epochs between expansions"`
-	MinRewardDiff       float64  `yaml:"min_reward_diff" default:"0.1" doc:"groups whose rewards differ less are left out"`
+	MinRewardDiff       float64  `yaml:"min_reward_diff" default:"0.1" doc:"groups whose rewards differ by less are dropped"`
 	SortAscending       bool     `yaml:"sort_ascending" default:"false" doc:"low reward first"`
 	RandomSubsample     *float64 `yaml:"random_subsample" validate:"omitempty,gt=0,lte=1" doc:"fraction of groups kept" example:"0.5"`
 }

@@ -130,7 +130,7 @@ func readFile(path string) ([]byte, *finding.Finding) {
 	case err != nil:
 		return fail("the file can't be read: "+reason(err), "check the path and its permissions")
 	case info.IsDir():
-		return fail("the path is a folder", "name the file in it")
+		return fail("the path is a folder", "specify a file in it")
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -196,8 +196,8 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamld
 	}
 	for i, a := range above {
 		if a == identity(path) {
-			return fail(codeBaseCycle, fmt.Sprintf("%s inherits from itself over %d files", path, len(above)-i),
-				"remove one `base:` of the circle")
+			return fail(codeBaseCycle, fmt.Sprintf("%s inherits from itself through %d files", path, len(above)-i),
+				"remove one `base:` from the cycle")
 		}
 	}
 	if len(above) >= maxBases {

@@ -87,7 +87,7 @@ func (l *loader) override(o Override) {
 	}
 	if !l.doc.Set(path, node, src) {
 		l.add(src.ReportAt(1, 1, width+1, yamldoc.Pointer(path...), newError(codeOverrideShape,
-			"override the value itself", "cannot set %s: a value on its path has no such entry", dotted)))
+			"override the value itself", "cannot set %s: a value on its path does not have that entry", dotted)))
 	}
 }
 
@@ -193,7 +193,7 @@ func overrideValue(spec *schema.Spec, text string, column int) (*yaml.Node, *fin
 		value = yamldoc.Lookup(doc.Root, "v")
 	}
 	if value == nil || len(fs) > 0 {
-		f := newError(codeOverride, `put quotes around a text: '"a: b"'`, "the value is not YAML")
+		f := newError(codeOverride, `put quotes around text: '"a: b"'`, "the value is not YAML")
 		return nil, &f
 	}
 	shift(value, column-1-len(prefix))

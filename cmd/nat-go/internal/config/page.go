@@ -25,27 +25,27 @@ func Page(types Types) []byte {
 	sections := sectionSpecs()
 	r.common(types, sections)
 	r.components("sources",
-		"Where examples come from. One entry; `--from FILE` names an input without it.", types.Sources)
+		"Where examples come from. One entry; `--from FILE` specifies an input without it.", types.Sources)
 	r.components("trajectory_builders",
-		"What makes records from examples, under names of your own. `nat-go builders describe TYPE` prints the same,\n"+
+		"Builders that turn examples into records, under names of your own. `nat-go builders describe TYPE` prints the same,\n"+
 			"also for those of plugins, whose type is `PLUGIN/BUILDER`.", types.Builders)
-	r.section("dataset", "What is made from the records: formats and split.", sections["dataset"])
+	r.section("dataset", "Output written from the records: formats and split.", sections["dataset"])
 	r.filter()
-	r.section("collator", "How records become token batches. Without `tokenizer` there are none.", sections["collator"])
+	r.section("collator", "How records become token batches. Without `tokenizer`, none are written.", sections["collator"])
 	r.section("finetuning", "What a run does. NAT's section, with NAT's defaults.", sections["finetuning"])
 	r.components("trainers",
 		"NAT's name for how a run collects and waits. Without the section its defaults apply.", types.Trainers)
 	r.components("trainer_adapters",
-		"What hands the data set to a trainer. Without one, the data set is written as files and nothing is "+
+		"Adapters that hand the data set to a trainer. Without one, the data set is written as files and nothing is "+
 			"trained.", types.Adapters)
 	r.section("plugins.NAME", "A program that serves builders, under a name of your own.", pluginSpec())
-	r.section("limits", "What may be held in memory at once. Whatever is larger is refused, and counted.\n\n"+
-		"A limit of the address space (`ulimit -v`) is another matter. Below 2 GiB a run doesn't start (exit "+
-		"status 3). If one above that is used up, Go itself ends the program: `fatal error: out of memory`, or "+
-		"`SIGABRT: abort` if it was the tokenizer library that met the limit, then stacks, and exit status 2. "+
-		"What was written stays, and `nat-go finetune resume` continues. To limit memory, use a container.",
+	r.section("limits", "Limits on data held in memory at once. Anything larger is refused and counted.\n\n"+
+		"A limit on the address space (`ulimit -v`) is different. Below 2 GiB, a run doesn't start (exit "+
+		"status 3). If a higher limit is reached, Go itself ends the program: `fatal error: out of memory`, or "+
+		"`SIGABRT: abort` if the tokenizer library hit the limit, then stacks, and exit status 2. "+
+		"Output written so far is kept, and `nat-go finetune resume` continues. To limit memory, use a container.",
 		sections["limits"])
-	r.section("eval", "NAT's section. Only the settings for where its output is, and in what form, are read and, with `--endpoint`, the data set and `max_concurrency`.", sections["eval"])
+	r.section("eval", "NAT's section. Only the settings for the location and form of its output are read and, with `--endpoint`, the data set and `max_concurrency`.", sections["eval"])
 	return []byte(r.String())
 }
 

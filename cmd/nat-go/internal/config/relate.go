@@ -173,7 +173,7 @@ func (l *loader) pluginTypes(c *Config) {
 		}
 		f := newError(codeUnknownPlugin,
 			fmt.Sprintf("add `plugins: {%s: {path: ...}}` or `{python: ...}`, or put nat-go-builder-%s on PATH", plugin, plugin),
-			"trajectory_builders.%s needs the plugin %q, which is not there", b.Name, plugin)
+			"trajectory_builders.%s needs the plugin %q, which was not found", b.Name, plugin)
 		if f.Suggestion = finding.Nearest(plugin, known); f.Suggestion != "" {
 			f.Suggestion += strings.TrimPrefix(b.Type, plugin)
 			f.Fix = "write " + f.Suggestion
@@ -269,14 +269,14 @@ func (l *loader) idleTeacher(c *Config) {
 		}
 		rollouts = rollouts || b.Type == "grpo_traj_builder"
 	}
-	what := notice(finding.Warning, codeNoEffect, "add a sdpo_traj_builder, or leave the section out",
-		"collator.teacher has nothing to serve: none of the builders makes error sites with hints")
+	what := notice(finding.Warning, codeNoEffect, "add an sdpo_traj_builder, or omit the section",
+		"collator.teacher has nothing to serve: none of the builders produces error sites with hints")
 	switch {
 	case rollouts && c.Collator.Teacher.Rollouts:
 		return
 	case rollouts:
 		what.Message += ", and rollouts are scored only on request"
-		what.Fix = "set collator.teacher.rollouts: true, or leave the section out"
+		what.Fix = "set collator.teacher.rollouts: true, or omit the section"
 	}
 	l.report(value, "/collator/teacher", what)
 }

@@ -19,7 +19,7 @@ func JSONSchema(types Types, draft schema.Draft) []byte {
 		"sources":             g.section("where examples come from", types.Sources, false),
 		"trajectory_builders": g.section("builders of records, by name", types.Builders, true),
 		"trainers":            g.section("trainers, by name", types.Trainers, false),
-		"trainer_adapters":    g.section("what hands the data set to a trainer, by name", types.Adapters, false),
+		"trainer_adapters":    g.section("adapters that hand the data set to a trainer, by name", types.Adapters, false),
 		"plugins": object{
 			"type": "object", "description": "programs that serve builders, by name",
 			"additionalProperties": g.withReferences(pluginSpec().SchemaMap()),
@@ -66,7 +66,7 @@ func (g *schemaWriter) section(doc string, types map[string]Component, plugins b
 	if plugins {
 		typeNames = object{
 			"anyOf": []any{typeNames, object{
-				"type": "string", "pattern": "^[^/]+/.+$", "description": "a builder of a plugin",
+				"type": "string", "pattern": "^[^/]+/.+$", "description": "a plugin's builder",
 			}},
 		}
 	}

@@ -342,7 +342,7 @@ type SplitError struct {
 
 func (e *SplitError) Error() string {
 	return fmt.Sprintf("no validation set can be cut from the data: %d of %d records are connected by %s or a prompt that they share"+
-		" (the first is %s), and a split never divides those. Add data, check why so much shares a prompt,"+
+		" (the first is %s), and a split never divides those. Add data, check why so many share a prompt,"+
 		" or set dataset.split.validation: 0", e.Largest, e.Total, e.by(), e.First)
 }
 

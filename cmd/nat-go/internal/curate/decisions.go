@@ -162,7 +162,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		return nil, err
 	}
 	if string(head[:len(magic)]) != magic {
-		return nil, errors.New("unknown format: expected decisions of this version of nat-go")
+		return nil, errors.New("unknown format: expected decisions from this version of nat-go")
 	}
 	if head[len(magic)] > 200 {
 		return nil, fmt.Errorf("invalid number of reasons %d", head[len(magic)])
@@ -183,7 +183,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 	}
 	n := binary.LittleEndian.Uint64(count[:])
 	if n != records {
-		return nil, fmt.Errorf("file has %d decisions, and the record log %d records", n, records)
+		return nil, fmt.Errorf("file has %d decisions, but the record log has %d records", n, records)
 	}
 	d := &Decisions{of: make([]Decision, n)} // records bounds n
 	var block [64 << 10]byte
@@ -202,7 +202,7 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		return nil, err
 	}
 	if binary.LittleEndian.Uint64(count[:]) != want {
-		return nil, errors.New("invalid checksum: the file was changed")
+		return nil, errors.New("invalid checksum: the file has been changed")
 	}
 	for i, b := range d.of {
 		m, ok := meaning[b]

@@ -92,7 +92,7 @@ func gateDemonstration(d *builders.Demonstration, p builders.Passage) fault {
 		}
 	}
 	if !slices.Contains(d.Trained, true) {
-		return faultf(ledger.BadRecord, "no message is flagged to be trained")
+		return faultf(ledger.BadRecord, "no message is flagged for training")
 	}
 	return fault{}
 }
@@ -135,7 +135,7 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 		s.CallSeq < 0 && (s.CallSeq != -1 || len(call.ToolCalls) > 0):
 		return faultf(ledger.BadRoles, "message %d has no tool call %d", s.Call, s.CallSeq)
 	case result.Role == "assistant":
-		return faultf(ledger.BadRoles, "message %d is the assistant's, not a tool's result or a user's report",
+		return faultf(ledger.BadRoles, "message %d is from the assistant, not a tool's result or a user's report",
 			s.Result)
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
 		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
@@ -164,7 +164,7 @@ func promptFault(p *builders.Passage) fault {
 	}
 	if last := len(p.Nodes) - 1; p.Nodes[last].Message.Role == "assistant" {
 		return faultf(ledger.BadRoles,
-			"prompt ends with the assistant's message %d: there is nothing left to answer", last)
+			"prompt ends with the assistant's message %d, so there is nothing left to answer", last)
 	}
 	return fault{}
 }
@@ -185,7 +185,7 @@ func answerFault(what string, p *builders.Passage) fault {
 			return faultf(ledger.BadRoles, "unknown role %[2]q in the %[1]s at message %[3]d", what, m.Role, i)
 		}
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
-			return faultf(ledger.BadRoles, "%s has the %s's message %d where the assistant's is expected", what,
+			return faultf(ledger.BadRoles, "%s has the %s's message %d where an assistant message is expected", what,
 				m.Role, i)
 		}
 		content = content || m.Role == "assistant" && hasContent(m)
@@ -200,7 +200,7 @@ func answerFault(what string, p *builders.Passage) fault {
 // assistant.
 func conversationFault(p builders.Passage) fault {
 	if p.IsText() {
-		return faultf(ledger.BadRecord, "expected a conversation of messages, got a text")
+		return faultf(ledger.BadRecord, "expected a conversation of messages, got text")
 	}
 	if f := rolesFault(p.Nodes); f.found() {
 		return f
@@ -219,7 +219,7 @@ func conversationFault(p builders.Passage) fault {
 	if answers == 0 {
 		return faultf(ledger.BadRoles, "no message is from the assistant")
 	}
-	return faultf(ledger.EmptyResponse, "messages from the assistant are all empty (%d)", answers)
+	return faultf(ledger.EmptyResponse, "all messages from the assistant are empty (%d)", answers)
 }
 
 // rolesFault checks that all roles are known, that at least one message is from the user, and that no tool result

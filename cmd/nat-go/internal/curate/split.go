@@ -131,7 +131,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 		return e
 	}
 	if d.warning = "there is no validation set: the only record is trained on"; c.total > 1 {
-		d.warning = fmt.Sprintf("there is no validation set, all %d records train: they are connected by %s or by shared prompts"+
+		d.warning = fmt.Sprintf("no validation set: all %d records are used for training, because they are connected by %s or by shared prompts"+
 			" (the first is %s), and a split never divides those", c.total, e.by(), name)
 	}
 	return nil
@@ -157,7 +157,7 @@ func (d *Index) hold(n *nodes) error {
 		}
 	})
 	if !validates {
-		d.warning = "no record belongs to the validation side that is kept: all are for training, except those that share something with it"
+		d.warning = "none of the records is on the validation side that is kept: all are for training, except the ones that share something with it"
 	}
 	return err
 }

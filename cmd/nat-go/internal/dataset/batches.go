@@ -48,12 +48,12 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 	path, ok := runconfig.Expand(config.Collator.Tokenizer, os.LookupEnv)
 	switch {
 	case path == "":
-		return "", errors.New("run's config.yml names no tokenizer: give it with --tokenizer")
+		return "", errors.New("run's config.yml does not specify a tokenizer: pass it with --tokenizer")
 	case !ok:
-		return "", fmt.Errorf("run's config.yml names the tokenizer by a variable that is not set, %s: set it, or give the tokenizer with --tokenizer", path)
+		return "", fmt.Errorf("run's config.yml specifies the tokenizer by a variable that is not set, %s: set it, or pass the tokenizer with --tokenizer", path)
 	}
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("tokenizer of the run is not at %s on this machine: name it with --tokenizer", path)
+		return "", fmt.Errorf("the run's tokenizer is not at %s on this machine: specify it with --tokenizer", path)
 	}
 	return path, nil
 }

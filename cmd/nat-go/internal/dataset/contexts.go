@@ -127,11 +127,11 @@ var changedBy = map[string]string{
 	"redaction": "secrets and personal data were replaced",
 	"remove":    "messages or calls that the model saw were taken out",
 	"call_ids":  "the calls have the ids of another rollout with the same messages",
-	"unknown":   "the builder wrote the context, and no recorded one is the same",
-	"worded":    "the turn is another rollout's, which has the same calls and results before it, but a user with other words",
+	"unknown":   "the builder wrote the context, and it matches no recorded one",
+	"worded":    "the turn is from another rollout with the same earlier calls and results but different user wording",
 	"truncated": "whole rounds before the turn were omitted to fit collator.max_length",
 	"hint":      "the teacher sees a hint before it",
-	"format":    "the format has no place for the tools, earlier messages, reasoning or names",
+	"format":    "the format can't hold the tools, earlier messages, reasoning or names",
 }
 
 // ContextsInWords describes how many turns are trained, how many of them in a changed context, and what changed it.

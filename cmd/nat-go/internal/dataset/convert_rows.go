@@ -90,13 +90,13 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
 	case row.Label != nil:
-		return nil, fmt.Errorf("row judges one answer and doesn't say which one it was paired with: name the run's folder")
+		return nil, fmt.Errorf("row judges one answer and doesn't say which one it was paired with: specify the run's folder")
 	case row.Kind == builders.KindPreference:
 		return &builders.Preference{
 			Prompt: inline(row.Prompt), Chosen: inline(row.Chosen), Rejected: inline(row.Rejected), Reward: 1,
 		}, nil
 	case row.Kind != builders.KindDemonstration:
-		return nil, fmt.Errorf("row holds only a part of a %s: name the run's folder", row.Kind)
+		return nil, fmt.Errorf("row holds only part of a %s: specify the run's folder", row.Kind)
 	}
 	d := &builders.Demonstration{Weight: 1, MaskReasoning: row.MaskReasoning}
 	all := builders.Passage{Nodes: slices.Concat(messages("user", row.Prompt), messages("assistant", row.Completion))}

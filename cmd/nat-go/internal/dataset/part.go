@@ -78,7 +78,7 @@ func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfold
 		for i, w := range all {
 			for _, p := range parts {
 				if i >= len(p.Formats) || p.Formats[i].Name != w.enc.Name {
-					return errors.New("formats of the parts differ from the run's")
+					return errors.New("formats in the parts differ from the run's")
 				}
 				for k, c := range p.Formats[i].Contents {
 					w.Contents[k].Rich = w.Contents[k].Rich || c.Rich

@@ -115,7 +115,7 @@ func Find(path string, limits Limits) (*Place, error) {
 		}
 	}
 	if len(p.Formats) == 0 && len(p.Trajectories) == 0 {
-		return nil, fmt.Errorf("no rows in %s: name a run's folder, its dataset folder, or a .jsonl or .parquet file", path)
+		return nil, fmt.Errorf("no rows in %s: specify a run's folder, its dataset folder, or a .jsonl or .parquet file", path)
 	}
 	return p, nil
 }

@@ -224,7 +224,7 @@ func (c *column) changes(path string, asJSON bool) (all []change) {
 		find(asJSON, "%s is read as timestamps (%s)", path, ledger.Quantity(c.turned, "date"))
 	}
 	if c.varied && path != "" {
-		find(true, "the keys of %s are not the same everywhere: what is missing is filled in with null", path)
+		find(true, "the keys of %s are not the same everywhere: missing keys are filled with null", path)
 		all[len(all)-1].Null = true
 		asJSON = true
 	}

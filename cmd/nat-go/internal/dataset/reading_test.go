@@ -17,7 +17,7 @@ func TestReading(t *testing.T) {
 		"dates in one list": {`{"m": [{"c": "2024-01-01"}, {"c": "2024-01-01"}]}`, "m[].c is read as timestamps (2 dates)"},
 		"dates among objects that are not alike": {
 			`{"m": [{"c": "2024-01-01"}, {"d": 1}]}`,
-			"the keys of m[] are not the same everywhere: what is missing is filled in with null, before datasets 4.7; " +
+			"the keys of m[] are not the same everywhere: missing keys are filled with null, before datasets 4.7; " +
 				"m[].c is read as timestamps (1 date), before datasets 4.7",
 		},
 		"a key that rows lack":    {`{"a": 1} {"b": 1}`, ""},

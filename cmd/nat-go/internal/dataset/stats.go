@@ -391,7 +391,7 @@ func (m *meter) sample(name string, x float64) error {
 	i := slices.Index(m.names, name)
 	if i < 0 {
 		if len(m.names) == maxMetrics {
-			return fmt.Errorf("more than %d names of scores", maxMetrics)
+			return fmt.Errorf("more than %d score names", maxMetrics)
 		}
 		i = len(m.names)
 		m.names = append(m.names, name)

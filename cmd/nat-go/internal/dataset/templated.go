@@ -114,7 +114,7 @@ func rendererOf(folder string) (*turns.Renderer, error) {
 // lines describes the counts in lines of text.
 func (t *templated) lines() (out []string) {
 	if t.Conversations == 0 {
-		return []string{"the template doesn't apply: the rows hold texts instead of messages"}
+		return []string{"the template doesn't apply: the rows hold text instead of messages"}
 	}
 	out = append(out, fmt.Sprintf("the template renders %d of %s", t.Conversations-t.Refused,
 		ledger.Quantity(t.Conversations, "conversation")))

@@ -173,7 +173,7 @@ func wrongTokens(line []byte) string {
 		}
 	}
 	if trained == 0 {
-		return "no token of it is trained"
+		return "none of its tokens is trained"
 	}
 	return ""
 }
@@ -191,7 +191,7 @@ func wrongMask(line []byte) string {
 	case len(row.IDs) == 0:
 		return "it has no input_ids"
 	case len(row.Mask) != len(row.IDs):
-		return fmt.Sprintf("it has %d input_ids, and a loss_mask of %d", len(row.IDs), len(row.Mask))
+		return fmt.Sprintf("it has %d input_ids and a loss_mask of length %d", len(row.IDs), len(row.Mask))
 	}
 	trained := int64(0)
 	for i, on := range row.Mask {
@@ -204,7 +204,7 @@ func wrongMask(line []byte) string {
 		trained += on
 	}
 	if trained == 0 {
-		return "no token of it is trained"
+		return "none of its tokens is trained"
 	}
 	return ""
 }

@@ -90,9 +90,9 @@ func TestVerifyTokens(t *testing.T) {
 func TestWrongMask(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"input_ids": [4, 5], "loss_mask": [0, 1]}`:  "",
-		`{"input_ids": [4, 5], "loss_mask": [1]}`:     "it has 2 input_ids, and a loss_mask of 1",
+		`{"input_ids": [4, 5], "loss_mask": [1]}`:     "it has 2 input_ids and a loss_mask of length 1",
 		`{"input_ids": [4, 5], "loss_mask": [0, 2]}`:  "loss_mask[1] is 2, neither 0 nor 1",
-		`{"input_ids": [4, 5], "loss_mask": [0, 0]}`:  "no token of it is trained",
+		`{"input_ids": [4, 5], "loss_mask": [0, 0]}`:  "none of its tokens is trained",
 		`{"input_ids": [4, -5], "loss_mask": [0, 1]}`: "input_ids[1] is -5",
 		`{"loss_mask": []}`:                           "it has no input_ids",
 	} {

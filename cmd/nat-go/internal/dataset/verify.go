@@ -319,7 +319,7 @@ func silent(p builders.Passage) bool {
 func (c *formatCheck) sharing() error {
 	err := c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
-			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "its prompt is also that of %s (%d rows of training and %d of validation have it)",
+			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "its prompt is also that of %s (%d rows in training and %d in validation have it)",
 				c.place(g.at(rows.Train)), t, v)
 		}
 	})
@@ -409,12 +409,12 @@ func (c *formatCheck) origins() error {
 		i, ok := index[o.File]
 		switch {
 		case !ok:
-			c.find(f, "it names the file %q, which is not there", o.File)
+			c.find(f, "it refers to the missing file %q", o.File)
 			return nil
 		case o.Row != next[i] && !(c.folder.Format.SharesRows() && o.Row == next[i]-1):
-			c.find(f, "it names row %d of %s, expected row %d", o.Row, o.File, next[i])
+			c.find(f, "it refers to row %d of %s, expected row %d", o.Row, o.File, next[i])
 		case o.Row >= c.counts[i]:
-			c.find(f, "it names row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
+			c.find(f, "it refers to row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
 		}
 		next[i] = o.Row + 1
 		if err := c.contexts(i, &o); err != nil {
@@ -431,7 +431,7 @@ func (c *formatCheck) origins() error {
 	}
 	for i, n := range next {
 		if n < c.counts[i] {
-			c.find(Finding{Code: originsDiffer, File: name}, "%s has %d rows, only %d have an origin",
+			c.find(Finding{Code: originsDiffer, File: name}, "%s has %d rows, but only %d have an origin",
 				c.folder.Files[i].Name, c.counts[i], n)
 		}
 	}
@@ -440,7 +440,7 @@ func (c *formatCheck) origins() error {
 		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
 			f := c.at(exampleOnBoth, g.at(rows.Validation))
 			f.Warning = true
-			c.find(f, "%s is of the same example", c.place(g.at(rows.Train)))
+			c.find(f, "%s is from the same example", c.place(g.at(rows.Train)))
 		}
 	})
 }
@@ -458,19 +458,19 @@ func (v *verifier) manifest(written []runfolder.Written) {
 			at := Finding{Code: manifestWrong, File: f.Path}
 			switch {
 			case got == nil:
-				v.find(at, "the manifest has it, the folder hasn't")
+				v.find(at, "it is in the manifest but not in the folder")
 			case got.Rows != f.Rows:
-				v.find(at, "it has %d rows, %d were written", got.Rows, f.Rows)
+				v.find(at, "it has %d rows, but %d were written", got.Rows, f.Rows)
 			case got.Bytes != f.Bytes:
-				v.find(at, "it has %d bytes, %d were written", got.Bytes, f.Bytes)
+				v.find(at, "it has %d bytes, but %d were written", got.Bytes, f.Bytes)
 			case got.XXH3 != f.XXH3:
-				v.find(at, "its content is not what was written: xxh3 %s, was %s", got.XXH3, f.XXH3)
+				v.find(at, "its content differs from what was written: xxh3 %s, was %s", got.XXH3, f.XXH3)
 			}
 		}
 	}
 	for _, f := range v.report.Files {
 		if there[f.Path] != nil {
-			v.find(Finding{Code: manifestWrong, File: f.Path}, "the folder has it, the manifest hasn't")
+			v.find(Finding{Code: manifestWrong, File: f.Path}, "it is in the folder but not in the manifest")
 		}
 	}
 }

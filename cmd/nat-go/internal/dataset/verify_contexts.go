@@ -74,13 +74,13 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 	for r.rows <= row {
 		n, err := binary.ReadUvarint(r.in)
 		if err != nil {
-			return nil, fmt.Errorf("read the hashes of the rows back: %w", err)
+			return nil, fmt.Errorf("read back the rows' hashes: %w", err)
 		}
 		r.last = r.last[:0]
 		var b [8]byte
 		for range n {
 			if _, err := io.ReadFull(r.in, b[:]); err != nil {
-				return nil, fmt.Errorf("read the hashes of the rows back: %w", err)
+				return nil, fmt.Errorf("read back the rows' hashes: %w", err)
 			}
 			r.last = append(r.last, ttc.History(binary.LittleEndian.Uint64(b[:])))
 		}
@@ -179,11 +179,11 @@ func (c *formatCheck) countContexts(origins string) {
 	x := &c.context
 	switch {
 	case x.without > 0 && x.named:
-		c.find(Finding{Code: originsDiffer, File: origins}, "it doesn't name the contexts of %s",
+		c.find(Finding{Code: originsDiffer, File: origins}, "it lacks the contexts of %s",
 			ledger.Quantity(x.without, "row"))
 	case x.without > 0:
 		c.find(Finding{Code: notTraced, Warning: true, File: origins},
-			"it doesn't name the contexts in which turns are trained: an older nat-go wrote it")
+			"it doesn't list the contexts in which turns are trained, because it was written by an older nat-go")
 	default:
 		c.report.Contexts = append(c.report.Contexts, formatContexts{
 			Format: c.folder.Format.Name, Contexts: x.counts,
@@ -199,7 +199,7 @@ type hash ttc.History
 func (h *hash) UnmarshalText(b []byte) error {
 	var x [8]byte
 	if _, err := fmt.Sscanf(string(b), "%16x", (*uint64)(h)); err != nil || len(b) != 2*len(x) {
-		return fmt.Errorf("invalid hash of a context %q", b)
+		return fmt.Errorf("invalid context hash %q", b)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (v *verifier) sameRows(name string, file, second RowFile) error {
 	return file.each(func(n int64, line []byte) error {
 		if n >= int64(len(due)) || xxh3.Hash(line) != due[n] {
 			v.find(Finding{Code: foreignContext, File: name, Row: n + 1},
-				"the row isn't what its record makes when it is encoded again")
+				"the row differs from its record's re-encoding")
 		}
 		return nil
 	})

@@ -86,7 +86,7 @@ func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
 		rel := p.Run.Rel(path)
 		if !slices.ContainsFunc(m.Files, func(f runfolder.File) bool { return f.Path == rel }) {
-			v.find(Finding{Code: logDiffers, File: rel}, "every run has it, and the manifest doesn't list it")
+			v.find(Finding{Code: logDiffers, File: rel}, "every run has it, but the manifest doesn't list it")
 		}
 	}
 	if _, err := readDrops(p.Run.Dropped()); err != nil {
@@ -99,10 +99,10 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	at := Finding{Code: logDiffers, File: run.Rel(run.Manifest())}
 	c := &m.Counts
 	if n := int64(d.Len()); c.Records != n {
-		v.find(at, "it counts %d records, and the log has %d", c.Records, n)
+		v.find(at, "it counts %d records, but the log has %d", c.Records, n)
 	}
 	if n := d.Kept(); c.Kept != n {
-		v.find(at, "it counts %d records as kept, and curation kept %d", c.Kept, n)
+		v.find(at, "it counts %d records as kept, but curation kept %d", c.Kept, n)
 	}
 	if c.Examples < 0 || c.Candidates < 0 {
 		v.find(at, "it counts %d examples and %d candidates", c.Examples, c.Candidates)
@@ -227,8 +227,8 @@ func (o *originsRead) rest(v *verifier) error {
 	}
 	if o.more {
 		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n},
-			"it names record %s in %s, but the record log doesn't have that here with these contexts, or "+
-				"curation didn't put it into that file", o.line.Record, o.line.File)
+			"it refers to record %s in %s, but the record log doesn't have that record here with these contexts, or "+
+				"curation didn't assign it to that file", o.line.Record, o.line.File)
 	}
 	return nil
 }

@@ -21,13 +21,13 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	name := run.Rel(run.Manifest())
 	switch {
 	case errors.Is(why, fs.ErrNotExist):
-		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: the run has no manifest, so that "+
-			"nothing says what it wrote; `nat-go finetune resume %s` continues a run that was interrupted", run)
+		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: the run's manifest is missing, so "+
+			"nothing says what it wrote; `nat-go finetune resume %s` continues an interrupted run", run)
 	case why != nil:
 		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: %v", why)
 	case manifest.Files == nil:
 		v.find(Finding{Code: notVerifiable, File: name},
-			"not verifiable: the manifest has no hashes of the run's files; an older nat-go wrote it")
+			"not verifiable: the manifest lacks hashes of the run's files, because it was written by an older nat-go")
 	default:
 		if manifest.Status != runfolder.Completed {
 			v.find(Finding{Code: notVerifiable, File: name}, "the run ended as %s: %s", manifest.Status, manifest.Error)
@@ -53,12 +53,12 @@ func (v *verifier) checkLock(run runfolder.Folder) error {
 	case err != nil:
 		return err
 	case left != nil:
-		v.find(at, "%s was interrupted here, so its output is incomplete: run it again", left)
+		v.find(at, "%s was interrupted here, so its output is incomplete: rerun it", left)
 	}
 	n, err := run.Temporaries()
 	if n > 0 {
 		at.Warning = true
-		v.find(at, "an interrupted command left %s, which the next command that writes here removes",
+		v.find(at, "an interrupted command left %s; the next command that writes here will remove them",
 			ledger.Quantity(int64(n), "temporary file"))
 	}
 	return err
@@ -98,7 +98,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 		}
 		if got.XXH3 != want.XXH3 {
 			v.find(Finding{Code: manifestWrong, File: rel},
-				"its content is not what was written: xxh3 %s, was %s", got.XXH3, want.XXH3)
+				"its content differs from what was written: xxh3 %s, was %s", got.XXH3, want.XXH3)
 		}
 		return nil
 	})
@@ -107,7 +107,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	}
 	for _, f := range manifest.Files {
 		if _, missing := due[f.Path]; missing && !rows[f.Path] {
-			v.find(Finding{Code: manifestWrong, File: f.Path}, "the manifest has it, the folder hasn't")
+			v.find(Finding{Code: manifestWrong, File: f.Path}, "it is in the manifest but not in the folder")
 		}
 	}
 	return nil
@@ -129,11 +129,11 @@ func (v *verifier) present(
 		return false
 	case !inManifest:
 		if _, row := known[rel]; !row { // rows have already been reported by Verify
-			v.find(at, "the folder has it, the manifest hasn't")
+			v.find(at, "it is in the folder but not in the manifest")
 		}
 		return false
 	case info.Size() != want.Bytes:
-		v.find(at, "it has %d bytes, %d were written", info.Size(), want.Bytes)
+		v.find(at, "it has %d bytes, but %d were written", info.Size(), want.Bytes)
 		return false
 	}
 	return true

@@ -66,10 +66,10 @@ func TurnsLost(w runfolder.Written) string {
 	case t == nil || t.Lost == 0:
 		return ""
 	case f.LostTurns() == rows.NotAfterUser:
-		return fmt.Sprintf("%s has rows for %s; the %d that don't answer a user have none, because TRL puts the hint into the "+
-			"last message: natgo.trl's HintTrainer takes them", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
+		return fmt.Sprintf("%s has rows for %s; the %d that don't answer a user have none, because TRL puts the hint in the "+
+			"last message: natgo.trl's HintTrainer accepts them", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	}
-	return fmt.Sprintf("%s has rows for %s; the %d after a turn that is context only have none, because its trainers train "+
+	return fmt.Sprintf("%s has rows for %s; the %d after a context-only turn have none, because its trainers train on "+
 		"every turn: formats trl, axolotl, ms_swift and openai_sft carry them, and so do token batches", w.Format,
 		ledger.Quantity(t.Turns, "turn"), t.Lost)
 }

@@ -60,7 +60,7 @@ func compare(
 	}
 	scratch, err := os.MkdirTemp("", "nat-go-doctor-")
 	if err != nil {
-		return nil, nil, exit.Environmentf("can't make a folder for the rows: %w", err)
+		return nil, nil, exit.Environmentf("can't create a folder for the rows: %w", err)
 	}
 	defer os.RemoveAll(scratch)
 	for _, dir := range []string{"ours", "trainer"} {
@@ -69,7 +69,7 @@ func compare(
 		}
 	}
 	if err := collate(ctx, cfg, in, filepath.Join(scratch, "ours")); err != nil {
-		return nil, nil, fmt.Errorf("can't make our own rows: %w", err)
+		return nil, nil, fmt.Errorf("can't build our own rows: %w", err)
 	}
 	a, err := t.ask(ctx, in, filepath.Join(scratch, "trainer"))
 	if err != nil {

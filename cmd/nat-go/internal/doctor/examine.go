@@ -48,13 +48,13 @@ type Request struct {
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:
-		return nil, exit.Usagef("unknown trainer %q: write %s", r.Trainer, strings.Join(trainers, " or "))
+		return nil, exit.Usagef("unknown trainer %q: use %s", r.Trainer, strings.Join(trainers, " or "))
 	case len(r.Paths) == 0 && r.Serving == "":
-		return nil, exit.Usagef("missing input: name a run's folder or a file of rows, or a folder with --serving")
+		return nil, exit.Usagef("missing input: pass a run's folder or a file of rows, or a folder with --serving")
 	case r.Rows < 1 || r.Rows > MaxRows:
-		return nil, exit.Usagef("--limit is %d: write a number from 1 to %d", r.Rows, MaxRows)
+		return nil, exit.Usagef("--limit is %d: use a number from 1 to %d", r.Rows, MaxRows)
 	case r.Timeout <= 0:
-		return nil, exit.Usagef("--timeout is %s: write a time above 0, such as 10m", r.Timeout)
+		return nil, exit.Usagef("--timeout is %s: use a time above 0, such as 10m", r.Timeout)
 	}
 	settings, err := settingsOf(r.Settings)
 	if err != nil {
@@ -153,7 +153,7 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf(
-			"%s has neither trl rows nor sft batches: add trl to dataset.formats or name a collator.tokenizer", dir)
+			"%s has neither trl rows nor sft batches: add trl to dataset.formats or set collator.tokenizer", dir)
 	}
 	return out, nil
 }
@@ -187,7 +187,7 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 		}
 	}
 	if r.Tokenizer == "" {
-		return cfg, exit.Usagef("missing tokenizer: name the folder of the model to be trained with --tokenizer")
+		return cfg, exit.Usagef("missing tokenizer: specify the folder of the model to be trained with --tokenizer")
 	}
 	if cfg.Tokenizer, err = r.Load(r.Tokenizer); err != nil {
 		return cfg, err

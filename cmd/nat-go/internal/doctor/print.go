@@ -41,7 +41,7 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 		fmt.Fprintf(b, "  %s  (%s)\n", d.words(trainer), rowList(d.Rows))
 	}
 	if len(c.Cut) > 0 {
-		fmt.Fprintf(b, "  %s cuts the end off %s: see max_length (--set max_length=N tries another)\n", trainer, rowList(c.Cut))
+		fmt.Fprintf(b, "  %s truncates %s: see max_length (--set max_length=N tries another)\n", trainer, rowList(c.Cut))
 	}
 	if len(c.LeftOut) > 0 {
 		fmt.Fprintf(b, "  %s omits %s\n", trainer, rowList(c.LeftOut))

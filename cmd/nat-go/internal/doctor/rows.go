@@ -108,7 +108,7 @@ func (in *Input) add(number int, line []byte) error {
 		return err
 	}
 	if in.Method != "" && in.Method != method {
-		return fmt.Errorf("row is for %s, the rows before it are for %s", method, in.Method)
+		return fmt.Errorf("row is for %s, but the rows before it are for %s", method, in.Method)
 	}
 	in.Method = method
 	in.rows = append(in.rows, r)
@@ -146,7 +146,7 @@ func (r *row) readTokens(line []byte) error {
 
 func (r *row) readPreference(raw json.Raw) error {
 	if !hasKey(raw, "prompt") {
-		return fmt.Errorf("missing prompt: write it apart from chosen and rejected, as nat-go does")
+		return fmt.Errorf("missing prompt: write it separately from chosen and rejected, as nat-go does")
 	}
 	rec := &builders.Resolved{Record: &builders.Preference{}}
 	var err error

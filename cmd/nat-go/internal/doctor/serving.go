@@ -78,7 +78,7 @@ func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (
 	s.compareSpecials(ours.tok.Config, theirs.tok.Config)
 	text, err := collator.TemplateText(theirs.tok.Config, "")
 	if err != nil || text == collator.PlainTemplate {
-		s.find("template", "it has none: a server renders chats with another one, or refuses them")
+		s.find("template", "it is missing: a server renders chats with another one, or refuses them")
 	} else if theirs.render, err = rendererOf(cfg, theirs.tok, text); err != nil {
 		s.find("template", "it can't be compiled: %v", err)
 	} else {
@@ -169,14 +169,14 @@ func (s *Serving) compareVocabularies(ours, theirs *vocabulary) {
 		}
 	}
 	if len(moved) > 0 {
-		s.find("vocabulary", "%s with another id: %s", quantity(len(moved), "token"), firstOf(moved))
+		s.find("vocabulary", "%s with a different id: %s", quantity(len(moved), "token"), firstOf(moved))
 	}
 	if len(missing) > 0 {
 		s.find("vocabulary", "%s of the training vocabulary missing: %s", quantity(len(missing), "token"),
 			firstOf(quoted(missing)))
 	}
 	if extra := len(theirs.ids) - (len(ours.ids) - len(missing)); extra > 0 {
-		s.find("vocabulary", "%s that training doesn't know", quantity(extra, "token"))
+		s.find("vocabulary", "%s not in the training vocabulary", quantity(extra, "token"))
 	}
 	for _, part := range slices.Sorted(maps.Keys(ours.parts)) {
 		if !sameJSON(ours.parts[part], theirs.parts[part]) {
@@ -267,7 +267,7 @@ func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs [
 		s.Checked = append(s.Checked, "(the templates' texts differ, their output is the same)")
 	}
 	if cut > 0 {
-		s.find("tokenizer", "%s of the same text tokenised differently", quantity(cut, "conversation"))
+		s.find("tokenizer", "%s with the same text tokenised differently", quantity(cut, "conversation"))
 	}
 }
 
@@ -377,7 +377,7 @@ func (s *Serving) checkStops(ours, theirs *folder) error {
 	}
 	if len(ends) > 0 {
 		slices.Sort(ends)
-		s.find("stop", "turns are trained to end with %s, but the server stops at %v: it would run on", strings.Join(slices.Compact(ends), ", "), stops)
+		s.find("stop", "turns are trained to end with %s, but the server stops at %v: it would not stop there", strings.Join(slices.Compact(ends), ", "), stops)
 	}
 	return nil
 }

@@ -102,7 +102,7 @@ func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	}
 	for _, w := range why {
 		if !strings.Contains(r.Stderr+r.Stdout, w) {
-			t.Errorf("%s says %q, want %q in it", strings.Join(cmd.Args[1:], " "), r.Stderr, w)
+			t.Errorf("%s printed %q, want it to contain %q", strings.Join(cmd.Args[1:], " "), r.Stderr, w)
 		}
 	}
 }

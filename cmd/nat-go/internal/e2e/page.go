@@ -38,7 +38,7 @@ func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 		case "sh":
 			for _, m := range regexp.MustCompile(`(?m)^make (\w+)`).FindAllStringSubmatch(body, -1) {
 				if !strings.Contains(makefile, "\n"+m[1]+":") {
-					t.Errorf("page names make %s, which is not a target", m[1])
+					t.Errorf("page mentions make %s, which is not a target", m[1])
 				}
 			}
 		}

@@ -71,7 +71,7 @@ var programs = sync.OnceValues(func() (string, error) {
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", errors.New("missing build information of the test")
+		return "", errors.New("the test's build information is missing")
 	}
 	dir, err := os.MkdirTemp("", "nat-go-e2e-")
 	if err != nil {

@@ -146,14 +146,14 @@ func Write(dir string, files []File) error {
 		was, err := os.ReadFile(path)
 		switch {
 		case err == nil && !bytes.Equal(was, f.Text):
-			return exit.Usagef("%s exists already with other content: remove it, or choose another folder "+
+			return exit.Usagef("%s already exists with different content: remove it, or choose another folder "+
 				"with --out", path)
 		case err != nil && !os.IsNotExist(err):
 			return exit.Environmentf("can't write %s: %w", path, err)
 		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return exit.Environmentf("can't make the folder of the scripts: %w", err)
+		return exit.Environmentf("can't create the folder for the scripts: %w", err)
 	}
 	for _, f := range files {
 		if err := write(filepath.Join(dir, f.Name), f); err != nil {

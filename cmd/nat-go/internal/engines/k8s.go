@@ -36,9 +36,9 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 	case err != nil:
 		return nil, err
 	case k.Image == "":
-		return nil, exit.Usagef("missing --image: name the image that has nat-go")
+		return nil, exit.Usagef("missing --image: specify the image that contains nat-go")
 	case k.Claim == "":
-		return nil, exit.Usagef("missing --claim: name the persistent volume claim with the plan and its inputs. Pods on " +
+		return nil, exit.Usagef("missing --claim: specify the persistent volume claim with the plan and its inputs. Pods on " +
 			"several nodes write to it (ReadWriteMany)")
 	case k.AtOnce < 0 || k.Retries < 0:
 		return nil, exit.Usagef("--at-once and --retries must not be negative")

@@ -31,7 +31,7 @@ func (s Slurm) Files(r Run) ([]File, error) {
 	}
 	for _, o := range s.Options {
 		if strings.ContainsAny(o, "\n\r") || strings.HasPrefix(o, "-") || o == "" {
-			return nil, exit.Usagef("--sbatch %q: write an option of sbatch without its dashes, such as partition=cpu", o)
+			return nil, exit.Usagef("--sbatch %q: write an sbatch option without its dashes, such as partition=cpu", o)
 		}
 	}
 	if !plainTime().MatchString(s.Time) {
@@ -41,7 +41,7 @@ func (s Slurm) Files(r Run) ([]File, error) {
 		return nil, exit.Usagef("--at-once %d: the number of array tasks can't be negative; 0 means no limit", s.AtOnce)
 	}
 	if s.ArraySize < 1 {
-		return nil, exit.Usagef("--max-array-size %d: write the MaxArraySize that `scontrol show config` shows", s.ArraySize)
+		return nil, exit.Usagef("--max-array-size %d: use the MaxArraySize shown by `scontrol show config`", s.ArraySize)
 	}
 	submit, err := fill("submit.sh", "slurm-submit.sh", s.variables(r))
 	files := []File{submit}

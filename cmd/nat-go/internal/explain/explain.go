@@ -64,7 +64,7 @@ func Find(what string) ([]ledger.Code, error) {
 		return []ledger.Code{page}, nil
 	}
 	if plugin, code, ok := strings.Cut(what, "/"); ok {
-		return nil, fmt.Errorf("%q is a reason of the plugin %q: only its author can say what %q means", what,
+		return nil, fmt.Errorf("%q is a reason from the plugin %q: only its author can say what %q means", what,
 			plugin, code)
 	}
 	var pages []ledger.Code

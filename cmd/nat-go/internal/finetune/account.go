@@ -121,7 +121,7 @@ func (r *verdict) needsTokens() string {
 	if len(sumCounters(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
 	}
-	again := "run it again with"
+	again := "rerun with"
 	if len(r.plan.From) > 0 {
 		again = "nat-go run " + strings.Join(r.plan.From, " ") + " --builder sdpo"
 	}
@@ -146,11 +146,11 @@ func (r *verdict) noBatches() error {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
 		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap in the traces is not the run's fault
-			r.out.warn("rows were written, but no token batch was made from %s: %s%s", ledger.Quantity(a.In, unitRecord),
+			r.out.warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
 		}
-		return exit.Failedf("no token batch was made from %s that the collator was given:%s\n%s lists each with its fault, "+
+		return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the fault of each, "+
 			"`nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
 			r.plan.folder.Dropped(), remedyOf(a.Dropped))
 	}
@@ -163,7 +163,7 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 		return ""
 	}
 	return "; add -o collator.rl.ids=rendered: the text is then tokenised, so the rows have ids that may differ from those " +
-		"that were sampled, and no log-probs, which KTO doesn't need and GRPO computes itself or does without"
+		"that were sampled, and lack log-probs, which KTO doesn't need and GRPO computes itself or does without"
 }
 
 // noData returns the error for a run that kept nothing, with advice.
@@ -179,7 +179,7 @@ func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
 		}
 	}
 	if c.Records == 0 {
-		return exit.Failedf("no trajectories collected: the builders made no record from %s%s; %s lists why%s",
+		return exit.Failedf("no trajectories collected: the builders produced no record from %s%s; %s lists why%s",
 			ledger.Quantity(c.Examples, unitExample), cmp.Or(first[ledger.Build], first[ledger.Source]),
 			r.plan.folder.Dropped(), r.remedies(ctx))
 	}

@@ -135,7 +135,7 @@ func (b *books) list(d ledger.Drop) {
 }
 
 // unlistedDetail is the detail on a line that counts unlisted drops.
-const unlistedDetail = "further ones, not listed"
+const unlistedDetail = "additional drops, not listed"
 
 // countUnlisted counts a drop whose kind has reached its limit in the list.
 func (b *books) countUnlisted(d *ledger.Drop) {

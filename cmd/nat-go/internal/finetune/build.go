@@ -216,7 +216,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 	dir := b.plan.folder.Records()
 	if len(c.Cursor) > 0 {
 		if err := json.Unmarshal(c.Cursor, &b.at); err != nil {
-			return exit.Environmentf("damaged commit of the record log: %w", err)
+			return exit.Environmentf("damaged commit in the record log: %w", err)
 		}
 	}
 	if !c.Done {

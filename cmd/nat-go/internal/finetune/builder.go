@@ -89,7 +89,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 func refuseDrops(res *result) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {
-			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("invalid count %d of a drop", d.N())
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("invalid drop count %d", d.N())
 		}
 	}
 }

@@ -193,7 +193,7 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
 		return errors.New("collator.composer is for collator.format composer: set that, or remove collator.composer")
 	case composer && c.Layout == batch.Packed.String():
-		return errors.New("collator.format composer and collator.layout packed exclude each other: choose one")
+		return errors.New("collator.format composer and collator.layout packed are mutually exclusive: choose one")
 	case composer && c.Teacher != nil:
 		return errors.New("collator.format composer has no pair table that collator.teacher could add to: remove one of them")
 	case composer:

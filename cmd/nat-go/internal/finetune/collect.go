@@ -32,7 +32,7 @@ func (x *finder) liveSource() (in *inputs, err error) {
 		return nil, nil
 	}
 	if p.planning {
-		return nil, exit.Usagef("--plan does not run an agent: collect the runs first, and name them with --from")
+		return nil, exit.Usagef("--plan does not run an agent: collect the runs first, and specify them with --from")
 	}
 	in = new(inputs)
 	in.collect = func(ctx context.Context, c source.Collection) ([]string, error) {
@@ -52,7 +52,7 @@ func (x *finder) liveSource() (in *inputs, err error) {
 func (x *finder) endpointOfFlags() (*config.Block, error) {
 	p := x.plan
 	if len(p.From) > 0 {
-		return nil, exit.Usagef("--endpoint makes inputs and --from names them: use one of the two")
+		return nil, exit.Usagef("--endpoint produces inputs and --from names existing ones: use one of the two")
 	}
 	if secret.Setting(p.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would be stored in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
@@ -68,7 +68,7 @@ func (x *finder) endpointOfFlags() (*config.Block, error) {
 		cfg.Dataset, _ = d.FilePath.(string)
 	}
 	if cfg.Dataset == "" {
-		return nil, exit.Usagef("--endpoint needs questions: name them with --dataset, or under eval.general.dataset")
+		return nil, exit.Usagef("--endpoint needs questions: specify them with --dataset, or under eval.general.dataset")
 	}
 	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
 }

@@ -115,7 +115,7 @@ func (r *curation) warnOfIdleMarks(m marked) {
 		}
 	}
 	if len(idle) > 0 {
-		r.out.warn("%s of %s belong to no record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
+		r.out.warn("%s of %s do not match any record of this run: %s", ledger.Quantity(int64(len(idle)), "mark"),
 			r.plan.config.Dataset.Marks, strings.Join(idle[:min(len(idle), 3)], ", "))
 	}
 }

@@ -245,8 +245,8 @@ func (x *decider) acceptChanges() ([]string, error) {
 	p := x.plan
 	b := p.begun
 	if b.Decided == nil {
-		return nil, exit.Environmentf("run was begun by an older nat-go, which did not record what determines its " +
-			"data set: make the run again")
+		return nil, exit.Environmentf("run was started by an older nat-go, which did not record what determines its " +
+			"data set: start a new run")
 	}
 	now, err := x.decided(b.Decided.Salt)
 	if err != nil {
@@ -255,7 +255,7 @@ func (x *decider) acceptChanges() ([]string, error) {
 	changed := b.Decided.Changed(now)
 	left, idle := runfolder.Accept(changed, p.Accept)
 	if len(idle) > 0 {
-		return nil, exit.Usagef("--accept-changed %s: nothing of that name has changed since the run began", idle[0])
+		return nil, exit.Usagef("--accept-changed %s: nothing with that name has changed since the run began", idle[0])
 	}
 	if len(left) > 0 {
 		return nil, exit.Failedf("%s changed since the run began. A data set is never made from two versions of its "+

@@ -36,7 +36,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	}
 	if of.NatGo != Version() {
 		return nil, exit.Failedf("plan was made by nat-go %s; this is nat-go %s, and a data set is never "+
-			"made by two versions: make the plan again, or run its shards with the version that made it", of.NatGo,
+			"made by two versions: make a new plan, or run its shards with the version that made it", of.NatGo,
 			Version())
 	}
 	var req Request

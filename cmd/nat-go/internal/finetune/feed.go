@@ -220,7 +220,7 @@ func (f *feeder) checkEnd(err error) error {
 		return exit.Environmentf("collection run %d could be read before the run was interrupted, and can't now: %w", f.k, err)
 	case err == nil && f.failed:
 		return exit.Environmentf("collection run %d couldn't be read before the run was interrupted, and can now: "+
-			"make the run again", f.k)
+			"start a new run", f.k)
 	}
 	return nil
 }

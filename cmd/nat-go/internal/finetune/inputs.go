@@ -153,7 +153,7 @@ func (in *inputs) checkUnchanged(began []source.Input) error {
 		if k < len(began) && now.Same(began[k]) {
 			continue
 		}
-		what := "is one more than the run began with"
+		what := "was not among the run's inputs when it began"
 		if k < len(began) {
 			what = fmt.Sprintf("changed since the run began: %s then, %s now",
 				describeInput(began[k]), describeInput(now))
@@ -311,7 +311,7 @@ func sourceBlock(p *plan) (*config.Block, error) {
 	case 1:
 		return &blocks[0], nil
 	default:
-		return nil, exit.Usagef("sources has %d entries; a run reads one: remove the others, or name the input "+
+		return nil, exit.Usagef("sources has %d entries, but a run reads only one: remove the others, or specify the input "+
 			"with --from", len(blocks))
 	}
 }
@@ -325,14 +325,14 @@ func natOutput(e config.Eval) ([]string, error) {
 	}
 	if g.Dataset != nil && g.Dataset.Structure.Disable {
 		return nil, exit.Usagef("eval.general.dataset.structure.disable is true: NAT then writes answers without " +
-			"ids and steps, from which no record can be made")
+			"ids and steps, so no records can be made from them")
 	}
 	if dir == "" {
-		return nil, exit.Usagef("nothing to read: name inputs with --from, or under sources")
+		return nil, exit.Usagef("nothing to read: specify inputs with --from, or under sources")
 	}
 	files, err := source.Expand([]string{dir}, readers.NATFile)
 	if err != nil || len(files) == 0 {
-		return nil, exit.Environmentf("no %s in %s: run `nat eval` first, or name the input with --from",
+		return nil, exit.Environmentf("no %s in %s: run `nat eval` first, or specify the input with --from",
 			readers.NATFile, dir)
 	}
 	return []string{dir}, nil

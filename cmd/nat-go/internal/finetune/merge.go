@@ -86,13 +86,13 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 		}
 		parts = append(parts, p)
 		if differ := parts[0].settings().Changed(p.settings()); len(differ) > 0 {
-			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. One data set is made by one set "+
-				"of settings: make one of them again with the other's settings", p.folder, parts[0].folder, strings.Join(differ, ", "))
+			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a single set "+
+				"of settings: rerun one of them with the other's settings", p.folder, parts[0].folder, strings.Join(differ, ", "))
 		}
 	}
 	if t := parts[0].plan.config.Collator.Teacher; t != nil && t.Dumps != "" {
 		return nil, exit.Usagef("run in %s has collator.teacher.dumps, which hold the logits of that run's batches, and "+
-			"a merge makes other batches: make the runs again without it, or with collator.teacher.logits, whose program "+
+			"a merge makes other batches: repeat the runs without it, or with collator.teacher.logits, whose program "+
 			"is asked about the merged batches", parts[0].folder)
 	}
 	return parts, nil
@@ -116,7 +116,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 		return nil, exit.With(exit.Usage, err)
 	}
 	if left != nil {
-		return nil, exit.Usagef("%s was interrupted in %s: run it again first", left, p.folder)
+		return nil, exit.Usagef("%s was interrupted in %s: rerun it first", left, p.folder)
 	}
 	p.manifest, err = p.folder.ReadManifest()
 	switch {

@@ -44,7 +44,7 @@ func (r *report) prometheus() []byte {
 			m.sample(a.Dropped[reason], "stage", string(a.Stage), "unit", a.Unit, "reason", string(reason))
 		}
 	}
-	m.family("natgo_builder_total", "counter", "What a builder counted.")
+	m.family("natgo_builder_total", "counter", "Counts reported by a builder.")
 	for _, b := range slices.Sorted(maps.Keys(r.books.counters)) {
 		for _, name := range slices.Sorted(maps.Keys(r.books.counters[b])) {
 			m.sample(r.books.counters[b][name], "builder", b, "counter", name)

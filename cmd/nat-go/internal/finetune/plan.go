@@ -158,11 +158,11 @@ func (p *plan) chooseFormats() error {
 		case !ok:
 			return exit.Usagef("unknown format %q: the formats are %s", n, dataset.Names())
 		case f.FromBatches() && p.config.Collator.Tokenizer == "":
-			return exit.Usagef("format %s holds tokens: name the model's folder under collator.tokenizer", n)
+			return exit.Usagef("format %s holds tokens: specify the model's folder under collator.tokenizer", n)
 		}
 		if f.Lines() == "trl_prompts" {
 			if p.options.Template = p.config.Collator.Tokenizer; p.options.Template == "" {
-				return exit.Usagef("format %s holds prompts rendered with the model's template: name the model's folder "+
+				return exit.Usagef("format %s holds prompts rendered with the model's template: specify the model's folder "+
 					"under collator.tokenizer", n)
 			}
 		}

@@ -82,5 +82,5 @@ func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 		}
 	}
 	r.out.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so "+
-		"that all are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
+		"all of them are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
 }

@@ -169,7 +169,7 @@ func loadConfig(
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
 	if req.Dataset != "" && req.Endpoint == "" {
-		return nil, "", exit.Usagef("--dataset %s: it names questions for --endpoint, which is missing. Name "+
+		return nil, "", exit.Usagef("--dataset %s: it names questions for --endpoint, which is missing. Specify "+
 			"existing runs with --from; set a command source's questions in its program's configuration", req.Dataset)
 	}
 	keys, err := keyMap(req.Map)
@@ -193,7 +193,7 @@ func loadConfig(
 		chosen = line
 		c, fs = config.Parse("(flags)", text, opt)
 	default:
-		return nil, "", exit.Usagef("nothing to run: name a configuration with --config-file, or an input with --from")
+		return nil, "", exit.Usagef("nothing to run: specify a configuration with --config-file, or an input with --from")
 	}
 	if env.Findings != nil {
 		env.Findings(fs)
@@ -298,7 +298,7 @@ func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []b
 // output.
 func configOfFlags(req *Request) (text []byte, line string, err error) {
 	if len(req.Builders) == 0 {
-		return nil, "", exit.Usagef("missing builder: without --config-file, name one with --builder: dpo, for example")
+		return nil, "", exit.Usagef("missing builder: without --config-file, specify one with --builder, for example dpo")
 	}
 	var b strings.Builder
 	b.WriteString("trajectory_builders:\n")

@@ -24,7 +24,7 @@ func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (
 	}
 	for _, in := range b.Inputs {
 		if in.Size == 0 {
-			return exit.Failedf("%s was a pipe or standard input, which is read once", in.Path)
+			return exit.Failedf("%s was a pipe or standard input, which can be read only once", in.Path)
 		}
 	}
 	p, err := planOf(ctx, folder, b, Env{Log: zerolog.Nop(), Now: time.Now})

@@ -101,12 +101,12 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
 	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status
-	r.out.sum.Warnings = append(m.Warnings, "the data set was complete already; it was not made again")
+	r.out.sum.Warnings = append(m.Warnings, "the data set was already complete, so it was not made again")
 	switch {
 	case m.Counts.Kept == 0:
-		return exit.Failedf("run has ended and kept nothing; %s lists why", folder.Dropped())
+		return exit.Failedf("run has ended without keeping any records; %s lists why", folder.Dropped())
 	case m.Status != runfolder.Completed:
-		return exit.Failedf("run has failed: %s. Nothing is trained on it; make the run again", m.Error)
+		return exit.Failedf("run has failed: %s. Its data set is not used for training; start a new run", m.Error)
 	}
 	if err := overrideComplete(r.plan, r.lock); err != nil {
 		return err
@@ -128,7 +128,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	for _, o := range p.Overrides {
 		path, _, _ := strings.Cut(o, "=")
 		if p.config.Decides(strings.Split(path, ".")) {
-			return exit.Usagef("-o %s: the data set is already complete, and is not changed; only settings for later steps can be", path)
+			return exit.Usagef("-o %s: the data set is already complete, and is not changed; only settings for later steps can be changed changed", path)
 		}
 	}
 	if err := p.rewriteConfig(); err != nil {
@@ -148,7 +148,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 	b, err := f.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		if used, err := f.Used(); err == nil && !used && f.Locked() {
-			return nil, exit.Usagef("run in %s was interrupted before it had begun: run it again", f)
+			return nil, exit.Usagef("run in %s was interrupted before it had begun: rerun it", f)
 		}
 		return nil, exit.Usagef("not a run folder: %s lacks %s", f, f.Begun())
 	}
@@ -161,12 +161,12 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 // checkVersion returns an error if another version of nat-go started the run, because its builders may make different
 // records.
 func checkVersion(b *runfolder.Begun) error {
-	const why = "a data set is never made by two versions. Make the run again, or continue it with the version that began it"
+	const why = "a data set is never made by two versions. Start a new run, or continue this one with the version that started it"
 	switch {
 	case b.Log != recordlog.Version:
-		return exit.Environmentf("run was begun by nat-go %s, whose record log has version %d; this is nat-go %s with version %d, and %s", b.NatGo, b.Log, Version(), recordlog.Version, why)
+		return exit.Environmentf("run was started by nat-go %s, whose record log has version %d; this is nat-go %s with version %d, and %s", b.NatGo, b.Log, Version(), recordlog.Version, why)
 	case b.NatGo != Version():
-		return exit.Environmentf("run was begun by nat-go %s; this is nat-go %s, and %s", b.NatGo, Version(), why)
+		return exit.Environmentf("run was started by nat-go %s; this is nat-go %s, and %s", b.NatGo, Version(), why)
 	}
 	return nil
 }

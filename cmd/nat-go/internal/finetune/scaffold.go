@@ -24,7 +24,7 @@ func (in *Inspection) options() (opt inspect.Options, err error) {
 		return opt, err
 	}
 	if len(in.From) == 0 {
-		return opt, exit.Usagef("missing input: name a file, a folder, or - for standard input")
+		return opt, exit.Usagef("missing input: specify a file, a folder, or - for standard input")
 	}
 	return inspect.Options{
 		Paths: in.From, Source: in.Source, Map: keys, Builders: in.Builders, Tokenizers: true, Quick: in.Quick,

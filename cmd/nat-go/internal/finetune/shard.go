@@ -117,9 +117,9 @@ func (r *sharding) checkSealed(context.Context) error {
 // AlreadyBuilt returns the message for a stage that had nothing to do.
 func AlreadyBuilt(stage shards.Stage) string {
 	if stage == shards.Write {
-		return "the shard has written its share already; it was not written again"
+		return "the shard has already written its share, so it was not written again"
 	}
-	return "the shard was built already; it was not built again"
+	return "the shard was already built, so it was not built again"
 }
 
 // bookBuilt adds the counts in a shard's manifest to the books.
@@ -189,7 +189,7 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	if err == nil && !slices.ContainsFunc(d.Files, func(f runfolder.File) bool {
 		return f.Path == folder.Rel(list) && f.XXH3 == sum
 	}) {
-		err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and run it again", list)
+		err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
 	}
 	if err == nil {
 		err = index.AddSpilled(ctx, path, s.number)
@@ -272,7 +272,7 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	for _, f := range d.Files {
 		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
-			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and run the shard again", path, d.Shard,
+			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and rerun the shard", path, d.Shard,
 				r.run.plan.folder)
 		}
 	}
@@ -285,8 +285,8 @@ func checkNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil
 	}
-	return exit.Failedf("builder %s has more than %d reasons or counters of its own: that can't be counted in "+
-		"shards. Make the run on one machine", b.name, maxNames)
+	return exit.Failedf("builder %s has more than %d reasons or counters of its own, which can't be counted in "+
+		"shards. Run it on one machine", b.name, maxNames)
 }
 
 // takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs aren't the plan's.

@@ -46,7 +46,7 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
 	if over, err := p.resumeMerge(); over || err != nil {
 		if err == nil {
-			err = exit.Usagef("shards were merged already: %s is complete. `nat-go finetune resume %s` hands "+
+			err = exit.Usagef("shards were already merged: %s is complete. `nat-go finetune resume %s` hands "+
 				"it to the trainer", p.folder, p.folder)
 		}
 		return p, err
@@ -87,7 +87,7 @@ func (p *plan) resumeMerge() (bool, error) {
 		return false, exit.With(exit.Environment, err)
 	}
 	if b.Decided == nil || b.Decided.Salt != p.divided.plan.Decided.Salt {
-		return false, exit.Usagef("another run is in %s already: move it away", p.folder)
+		return false, exit.Usagef("another run is already in %s: move it away", p.folder)
 	}
 	if _, err := p.folder.ReadManifest(); !errors.Is(err, fs.ErrNotExist) {
 		return err == nil, err
@@ -220,7 +220,7 @@ func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, 
 		}
 		all = append(all, g)
 	}
-	unlike := errors.New("order.bin does not fit its log: remove the folder of the shard, and run it again")
+	unlike := errors.New("order.bin does not match its log: remove the shard's folder, and rerun the shard")
 	for shard, err := range m.dir.SortGroups(m.plan, string(m.run)) {
 		if err = cmp.Or(err, ctx.Err()); err == nil {
 			err = all[shard].Next()

@@ -46,19 +46,19 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	p.division = shards.Folder(cmp.Or(how.Dir, string(p.folder)+".shards"))
 	switch {
 	case how.Dir == "" && p.stored != "":
-		err = exit.Usagef("run's output is in object storage: name the folder of the plan with --plan-dir")
+		err = exit.Usagef("run's output is in object storage: specify the plan's folder with --plan-dir")
 	case p.Compat == compat.NAT:
 		err = exit.Usagef("--compat nat: NAT treats a collection run as one group, which can't be divided: " +
-			"make the run on one machine")
+			"run it on one machine")
 	case runfolder.Has(p.division.Plan()):
-		err = exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
+		err = exit.Usagef("%s already has a plan: run its shards, or choose another folder with "+
 			"--plan-dir", p.division)
 	case how.Number < 0 || how.Bytes < 0:
 		err = exit.Usagef("--shards and --shard-bytes must be at least 1")
 	case how.Number > 0 && how.Bytes > 0:
 		err = exit.Usagef("--shards and --shard-bytes both set the number of shards: use one of them")
 	case how.Number == 0 && how.Bytes == 0:
-		err = exit.Usagef("missing number of shards: set --shards, or --shard-bytes for that many bytes of input each")
+		err = exit.Usagef("missing number of shards: set --shards, or --shard-bytes for the bytes of input per shard")
 	case how.Number > shards.MaxShards:
 		err = exit.Usagef("--shards %d: a plan has at most %d", how.Number, shards.MaxShards)
 	}
@@ -73,8 +73,8 @@ func (r *run) divide(ctx context.Context) error {
 	tasks := r.plan.where.Names(where.GroupFields)
 	for _, b := range r.builders {
 		if b.unit == builders.UnitRun {
-			return exit.Usagef("builder %s takes all examples of a collection run together, so there is nothing "+
-				"to divide: make the run on one machine", b.name)
+			return exit.Usagef("builder %s processes all examples of a collection run together, so there is nothing "+
+				"to divide: run it on one machine", b.name)
 		}
 		tasks = tasks || b.unit == builders.UnitTask
 	}
@@ -122,12 +122,12 @@ func (c *cutter) write(out *Planned) error {
 func checkDivisible(in *inputs) error {
 	if in.collect != nil {
 		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
-			"and name the files with --from", in.source.Type)
+			"and specify the files with --from", in.source.Type)
 	}
 	for _, f := range in.began {
 		info, err := os.Stat(f.Path)
 		if f.Path == source.Stdin || in.as == nil && err == nil && !info.Mode().IsRegular() {
-			return exit.Usagef("input %s can be read only once, but every shard reads a part of it: name a file",
+			return exit.Usagef("input %s can be read only once, but every shard reads a part of it: specify a file",
 				f.Path)
 		}
 	}
@@ -164,7 +164,7 @@ func (c *cutter) cut(ctx context.Context, how *Division) error {
 		c.number = int(min(int64(math.Ceil(float64(c.total)/float64(how.Bytes))), shards.MaxShards+1))
 	}
 	if c.number = max(c.number, 1); c.number > shards.MaxShards {
-		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose more bytes", how.Bytes, shards.MaxShards)
+		return exit.Usagef("--shard-bytes %d makes more than %d shards: choose a larger number", how.Bytes, shards.MaxShards)
 	}
 	c.begin()
 	defer func() { c.named.Abort() }()

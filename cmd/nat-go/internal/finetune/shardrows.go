@@ -152,7 +152,7 @@ func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[colla
 			return nil
 		})
 		if err == nil && first != d.Len() {
-			err = errors.New("shard prepared fewer token rows than its log has records: run it again")
+			err = errors.New("shard prepared fewer token rows than its log has records: rerun it")
 		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(collator.KeptGroup{}, err)

@@ -113,7 +113,7 @@ func (r *merger) skipIfLeft(context.Context) error {
 	if r.run.plan.merging.cut == nil {
 		return nil
 	}
-	r.run.out.warn("the writing is divided already; nothing was done")
+	r.run.out.warn("the writing is already divided; nothing was done")
 	r.reportLeft()
 	return errSealed
 }
@@ -122,7 +122,7 @@ func (r *merger) skipIfLeft(context.Context) error {
 func (r *merger) reportLeft() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false
-	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes the share of a shard; then "+
+	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes a shard's share; then "+
 		"merge again", r.run.plan.merging.dir)
 }
 
@@ -203,7 +203,7 @@ func (r *sharding) writeShard(ctx context.Context) error {
 		err = durable.WriteFile(shareFile(r.run.plan.folder), text)
 	}
 	if err != nil {
-		return exit.Environmentf("can't write the share of the shard: %w", err)
+		return exit.Environmentf("can't write the shard's share: %w", err)
 	}
 	r.run.out.sum.Share = made.summary()
 	return r.seal(ctx, &shards.Done{})

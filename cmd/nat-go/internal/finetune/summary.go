@@ -177,7 +177,7 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		}
 	}
 	if p := s.Batches.Policy; p != "" {
-		look.line(b, "", "policy", terminal.Line(p)+", the only model that the inputs name, is taken for the one to be trained; "+
+		look.line(b, "", "policy", terminal.Line(p)+", the only model that the inputs name, is assumed to be the one to be trained; "+
 			"collator.policy names another")
 	}
 	writeEffects(b, s.Batches.Teacher)

@@ -90,13 +90,13 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, s
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
 	switch _, err := os.Stat(name); {
 	case name == "":
-		return fmt.Errorf("%s server at %s can't tokenise: name its tokenizer (tokenizer_name), %s",
+		return fmt.Errorf("%s server at %s can't tokenise: specify its tokenizer (tokenizer_name), %s",
 			s.Protocol, s.Endpoint, trust)
 	case base(name) == base(own):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s server's tokenizer is %q, collator.tokenizer is %q: set tokenizer_name to a folder of "+
-			"the former, which is then compared, %s", s.Protocol, name, own, trust)
+		return fmt.Errorf("%s server's tokenizer is %q, collator.tokenizer is %q: set tokenizer_name to a folder with "+
+			"the former, so that they can be compared, %s", s.Protocol, name, own, trust)
 	}
 	theirs, err := tokenizer.Load(name)
 	if err != nil {
@@ -104,7 +104,7 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, s
 	}
 	defer theirs.Close()
 	if n := max(theirs.VocabSize(), int(theirs.MaxID())+1); n != size {
-		return fmt.Errorf("tokenizer %s has %d ids, collator.tokenizer %d: they belong to different models", name, n, size)
+		return fmt.Errorf("tokenizer %s has %d ids, but collator.tokenizer has %d: they belong to different models", name, n, size)
 	}
 	for _, p := range texts {
 		enc, err := theirs.Encode(p.Text, tokenizer.Options{})

@@ -361,7 +361,7 @@ collator:
 			if want := map[string]string{
 				"0": "teacher: the best 3 tokens at each position; trained tokens -0.716 nats on average (large -0.5, small -2)\n",
 				"1": "teacher: the best 5 tokens",
-				"2": "teacher: none, as the task asks\n",
+				"2": "teacher: none, as the task requests\n",
 				"3": "teacher: none (teacher_bad_answer)\n",
 			}[task]; !strings.Contains(shown.String(), want) {
 				t.Errorf("%s: want %q in\n%s", m.Example, want, &shown)

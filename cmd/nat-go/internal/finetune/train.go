@@ -148,7 +148,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 		}
 		b := adapterNamed(c, j.Name)
 		if b == nil || b.Type != j.Adapter {
-			return nil, exit.Usagef("%s has no trainer adapter %q of type %s, to which the job belongs", folder.Config(), j.Name, j.Adapter)
+			return nil, exit.Usagef("%s doesn't contain the trainer adapter %q of type %s that the job belongs to", folder.Config(), j.Name, j.Adapter)
 		}
 		block = *b
 	}

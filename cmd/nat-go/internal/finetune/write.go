@@ -91,7 +91,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {
 		if w.Trimmed > 0 {
-			r.out.warn("%s: omitted %s after the last turn of the assistant, which train nothing", w.Format,
+			r.out.warn("%s: omitted %s after the assistant's last turn, which don't train anything", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
 		r.warnOfOmitted(w)
@@ -157,9 +157,9 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 		total += f.Bytes
 	}
 	if once := total - repeated; repeated > once { // the rows are more than twice as long as the text
-		r.out.warn("%s has a row for each of %s, and repeats what comes before it: %.1f times the text of the "+
-			"conversations. dataset.completion: stretch writes one row for what isn't interrupted, for a trainer that "+
-			"masks what isn't the assistant's; formats that say what is trained (axolotl, ms_swift) repeat nothing",
+		r.out.warn("%s has a row for each of %s, and repeats all preceding text: %.1f times the text of the "+
+			"conversations. dataset.completion: stretch writes one row for each uninterrupted stretch, for a trainer that "+
+			"masks everything but the assistant's text; formats that mark the text to train on (axolotl, ms_swift) don't repeat anything",
 			w.Format, ledger.Quantity(w.Contexts.Turns, "turn"), float64(total)/float64(once))
 	}
 }

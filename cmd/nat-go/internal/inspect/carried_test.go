@@ -73,7 +73,7 @@ func TestScoredRollouts(t *testing.T) {
 		r := looked(t, rollout(key, c.worse, "x")+rollout(key, c.better, "y"))
 		said := strings.ReplaceAll(c.said, "SO", `the task is read from "instance_id"`)
 		want := fmt.Sprintf("read as traces (the reward is read from %q: %s); builder sft, divergence, format messages, trl: "+
-			"the best-scored conversations of each task are imitated, and compared with others where they part", key, said)
+			"the best-scored conversations of each task are imitated, and compared with others where they diverge", key, said)
 		if diff := cmp.Diff(want, r.Line()); diff != "" {
 			t.Error(diff)
 		}
@@ -126,7 +126,7 @@ func TestHarborJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "read as atif (scores from 0 to 1, higher is better); builder sft, divergence, format trl: the best-scored " +
-		"conversations of each task are imitated, and compared with others where they part"
+		"conversations of each task are imitated, and compared with others where they diverge"
 	if diff := cmp.Diff(want, r.Line()); diff != "" || r.Files != 2 || r.Records("divergence_traj_builder") != 1 {
 		t.Errorf("%d files, %d pairs, %s", r.Files, r.Records("divergence_traj_builder"), diff)
 	}

@@ -86,7 +86,7 @@ func Program(name string, args []string) (*Named, error) {
 		case err != nil:
 			return nil, exit.Usagef("cannot find the program %s", name)
 		case info.IsDir():
-			return nil, exit.Usagef("%s is a folder: name the program in it", name)
+			return nil, exit.Usagef("%s is a folder: specify the program in it", name)
 		}
 	}
 	if err != nil || !info.Mode().IsRegular() {

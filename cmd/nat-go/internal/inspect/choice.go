@@ -73,14 +73,14 @@ func (r *Report) choose() Choice {
 		c.Why = "conversations to imitate"
 		switch {
 		case r.Labelled() && !r.Lower:
-			c.Why = "nothing can be compared, and every score is 0 or 1: what is labelled 1 is imitated"
+			c.Why = "nothing can be compared, and every score is 0 or 1: answers labelled 1 are imitated"
 		case r.Candidates > 0:
 			c.Why = "no prompt has answers with different scores, so there is nothing to compare: the answers are imitated"
 		case r.Tasks > 0 && r.Scored > 0:
 			c.Why = "the best-scored conversations of each task are imitated"
 			if y := r.yield(pairsBuilder); y.Records > 0 && y.Counters["worded_differently"] == 0 {
 				c.Builders = append(c.Builders, pairsBuilder)
-				c.Why += ", and compared with others where they part"
+				c.Why += ", and compared with others where they diverge"
 			}
 		}
 	default:
@@ -124,9 +124,9 @@ func (r *Report) nothing() string {
 		}
 	}
 	if parts == nil {
-		return "no builder makes anything from it"
+		return "no builder makes any records from it"
 	}
-	why := "no builder makes anything from it (" + strings.Join(parts, "; ") + ")"
+	why := "no builder makes any records from it (" + strings.Join(parts, "; ") + ")"
 	if len(r.Details) > 0 {
 		why += ": " + strings.Join(r.Details, "; ")
 	}

@@ -104,7 +104,7 @@ func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file stri
 	if as := k.readAs(ctx, b, file); as != "" {
 		fix = as
 	} else if fix == "" {
-		fix = "name another file, or make this one again"
+		fix = "specify another file, or recreate this one"
 	}
 	k.report(config.CodeContent, fmt.Sprintf("the input %q can't be read as %s: %s", file, b.Type, secret.Shape(what)),
 		fix,
@@ -121,7 +121,7 @@ func clause(text string) string {
 func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string, r *Report) {
 	fix := k.readAs(ctx, b, file)
 	if fix == "" {
-		fix = "`nat-go inspect " + file + "` says how it can be read"
+		fix = "`nat-go inspect " + file + "` shows how it can be read"
 	}
 	k.report(config.CodeContent,
 		fmt.Sprintf("nothing at the beginning of the input %q can be used as %s: %s", file, b.Type, dropped(r)), fix,
@@ -140,8 +140,8 @@ func (k *check) warnLosses(b *config.Block, file string, r *Report) {
 		return
 	}
 	k.place(finding.Warning, config.CodeContent,
-		fmt.Sprintf("some of the beginning of the input %q would be left out: %s", file, dropped(r)),
-		"`nat-go explain REASON` says what can be done about each reason", b.Section, b.Name, "path")
+		fmt.Sprintf("part of the beginning of the input %q would be omitted: %s", file, dropped(r)),
+		"`nat-go explain REASON` explains how to deal with each reason", b.Section, b.Name, "path")
 }
 
 // counts lists names with their counts.
@@ -207,7 +207,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 	if parts == nil {
 		return ""
 	}
-	return "write what the keys mean, perhaps " + strings.Join(parts, ", ")
+	return "specify the meaning of the keys, perhaps " + strings.Join(parts, ", ")
 }
 
 // yield reports builders that make no records from the sample, and formats that can't carry their records.
@@ -248,7 +248,7 @@ func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block,
 	if parts != nil {
 		message += ": " + strings.Join(parts, ", ")
 	}
-	fix := "`nat-go explain REASON` says what can be done about a reason; `nat-go inspect` says what each builder makes of a file"
+	fix := "`nat-go explain REASON` explains how to deal with a reason; `nat-go inspect` shows which records each builder makes from a file"
 	for _, f := range builtin.Builders() {
 		if other, err := s.Build(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
 			fix = fmt.Sprintf("write _type: %s, which makes %s from them", other.Builder,
@@ -271,6 +271,6 @@ func (k *check) warnRefused(y *Yield) {
 		if other := y.Offer(c); other != "" {
 			fix = "write another format: " + other
 		}
-		k.warn(i, "of what was read of the input, "+c.String(), fix)
+		k.warn(i, "in the part of the input that was read, "+c.String(), fix)
 	}
 }

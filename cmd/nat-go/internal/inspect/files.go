@@ -123,7 +123,7 @@ func choose(
 // examine adds a file to the kind that determines how it is read, or passes it over.
 func (c *chooser) examine(ctx context.Context, file string) error {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
-		return exit.Usagef("%s is YAML, and inputs are JSON: name a configuration with --config-file", file)
+		return exit.Usagef("%s is YAML, but inputs are JSON: specify a configuration with --config-file", file)
 	}
 	for _, k := range c.kinds {
 		if k.found.Confirmed(ctx, file, c.given) {
@@ -213,7 +213,7 @@ func (c *chooser) kind() (*kind, error) {
 	for _, k := range c.kinds {
 		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
 	}
-	return nil, exit.Usagef("files are read in different ways: %s. Make a separate run from each", strings.Join(parts, ", "))
+	return nil, exit.Usagef("files are read in different ways: %s. Use a separate run for each", strings.Join(parts, ", "))
 }
 
 // none returns the error for inputs without any readable files.

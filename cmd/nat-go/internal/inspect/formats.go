@@ -103,14 +103,14 @@ func (k *check) formats() {
 	k.found = append(k.found, Unfit(c, "the run", all)...)
 	for i, name := range names {
 		if f, ok := dataset.Lookup(name); ok && !carries(f, all) {
-			k.warn(i, fmt.Sprintf("the format %s holds %s, and the builders make %s: it will have no row",
+			k.warn(i, fmt.Sprintf("the format %s holds %s, but the builders make %s: it will not have any rows",
 				name, words(f.Carries), words(all)), instead("leave it out, or ", all))
 		}
 	}
 	k.turns(names)
 }
 
-const everyTurn = "trainers of %s rows train every turn of the assistant, and %s trains the last"
+const everyTurn = "trainers of %s rows train on every assistant turn, but %s trains only on the last"
 
 // turns warns about formats whose trainers train on different turns than an sft builder's settings specify.
 func (k *check) turns(names []string) {
@@ -133,7 +133,7 @@ func (k *check) turns(names []string) {
 				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
 					"write trl")
 			default:
-				k.warn(i, fmt.Sprintf("no trainer of %s rows trains the calls alone, as %s does", name, b.Name),
+				k.warn(i, fmt.Sprintf("no trainer of %s rows trains on only the calls, as %s does", name, b.Name),
 					"set collator.tokenizer: token batches can, and sft_parquet holds them for TRL")
 			}
 		}
@@ -168,7 +168,7 @@ func instead(or string, kinds []builders.Kind) string {
 		}
 	}
 	if names == nil {
-		return "set collator.tokenizer: token batches hold them, and no format does"
+		return "set collator.tokenizer: token batches can hold them, but none of the formats can"
 	}
 	return or + "write " + strings.Join(names, ", ")
 }

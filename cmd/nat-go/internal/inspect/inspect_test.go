@@ -116,7 +116,7 @@ func TestInspectFolder(t *testing.T) {
 		"versions  Claude Code 2.9.0 (newer than 2.1.332, the newest that was tried)",
 		"unread    lines of type new-in-2.9, 1 time",
 		"usage     35 tokens given, 10 written, as recorded for the trained calls",
-		"better    if you record the definitions of tools, the system prompt and the requests themselves, 1 more call", "fidelity  1 call partial", "models    m",
+		"better    if you record the tool definitions, the system prompt and the requests themselves, 1 more call", "fidelity  1 call partial", "models    m",
 	} {
 		if !strings.Contains(screen.String(), line) {
 			t.Errorf("not on the screen: %q\n%s", line, &screen)

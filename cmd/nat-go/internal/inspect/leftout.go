@@ -23,7 +23,7 @@ func (l LeftOut) String() string {
 	if l.Problem != "" {
 		return fmt.Sprintf("the template of %s can't be used: %s", l.Model, l.Problem)
 	}
-	return fmt.Sprintf("the template of %s leaves out %s; collator.template names another", l.Model, strings.Join(l.What, ", "))
+	return fmt.Sprintf("the template of %s omits %s; collator.template can specify another", l.Model, strings.Join(l.What, ", "))
 }
 
 // leftOut tries the templates of the tokenizers, and lists the templates that omit content or can't be used.

@@ -107,7 +107,7 @@ func ScreenLogs(w io.Writer, all []Logs) error {
 		for _, p := range places {
 			names = append(names, p.program+" (~/"+p.dir+")")
 		}
-		_, err := fmt.Fprintf(w, "no logs of %s: name a file or a folder\n", strings.Join(names, ", "))
+		_, err := fmt.Fprintf(w, "no logs of %s: specify a file or a folder\n", strings.Join(names, ", "))
 		return err
 	}
 	t := &columns.Table{}

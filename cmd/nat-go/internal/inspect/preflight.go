@@ -134,7 +134,7 @@ func (k *check) path(p, what string, path ...string) {
 		fix = "write " + near
 	}
 	if rest, ok := strings.CutPrefix(p, "~/"); ok {
-		fix = "write ${HOME}/" + rest + ": only a shell knows ~"
+		fix = "write ${HOME}/" + rest + ": only a shell expands ~"
 	}
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q does not exist", what, p), fix, path...)
 }
@@ -182,11 +182,11 @@ func (k *check) tokenizer() {
 			fix = "write " + cached
 		}
 		k.report(config.CodeModelName,
-			fmt.Sprintf("%q is a model's name; nat-go downloads nothing and needs a folder", p), fix, at...)
+			fmt.Sprintf("%q is a model's name; nat-go needs a folder, and does not download models", p), fix, at...)
 	case err != nil:
 		k.path(p, "the tokenizer", at...)
 	case info.IsDir() && !exists(filepath.Join(p, "tokenizer.json")):
-		fix := "write a folder that has one: the one a model was saved to with its tokenizer"
+		fix := "write a folder that contains it, such as the one a model was saved to with its tokenizer"
 		for _, sub := range []string{"tokenizer", "model"} {
 			if exists(filepath.Join(p, sub, "tokenizer.json")) {
 				fix = "write " + filepath.Join(p, sub)
@@ -216,7 +216,7 @@ func (k *check) adapter(b *config.Block) {
 		if near := nearby(program); near != "" && strings.ContainsRune(program, filepath.Separator) {
 			fix = "write " + near
 		}
-		k.report(config.CodeMissing, fmt.Sprintf("there is no program %q", c.Command[0]), fix,
+		k.report(config.CodeMissing, fmt.Sprintf("cannot find program %q", c.Command[0]), fix,
 			b.Section, b.Name, "command", "0")
 	}
 }

@@ -118,7 +118,7 @@ func (r *Report) Also() (out []string) {
 				quantity(int(y.sites()), "site")))
 		case grpoBuilder:
 			if r.Scored > 0 {
-				out = append(out, fmt.Sprintf("%s%s with rewards: add --builder grpo, and --format kto for good and bad ones", some,
+				out = append(out, fmt.Sprintf("%s%s with rewards: add --builder grpo, and --format kto to label them good or bad", some,
 					quantity(int(y.Records), "rollout")))
 			}
 		case sftBuilder:

@@ -52,7 +52,7 @@ func TestRemedies(t *testing.T) {
 		"a failed call": {
 			rollout("t", "1", "q", calls("Error: no seats are left on this flight", says("Sorry, that failed."))),
 			map[string]string{"sdpo": ""},
-			"1 rollout with rewards: add --builder grpo, and --format kto for good and bad ones; 1 site with hints",
+			"1 rollout with rewards: add --builder grpo, and --format kto to label them good or bad; 1 site with hints",
 		},
 		"answers": {
 			`{"prompt": "p", "output": "x", "score": 1}` + "\n" + `{"prompt": "p", "output": "y", "score": 0}` + "\n",

@@ -246,7 +246,7 @@ func (r *Report) scores() string {
 		of = fmt.Sprintf("; %d conversations have none", r.Unscored)
 	}
 	if low := *r.LowScore; low == *r.HighScore && low != 0 && low != 1 {
-		return fmt.Sprintf("all are %g, which doesn't say whether that is good or bad%s", low, of)
+		return fmt.Sprintf("all are %g, which could be good or bad%s", low, of)
 	}
 	return fmt.Sprintf("from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
 }

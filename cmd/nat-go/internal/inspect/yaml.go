@@ -52,7 +52,7 @@ func (r *Report) YAML() []byte {
 		fmt.Fprintf(&b, "  # %s\n", oneLine(loss))
 	}
 	if r.TextPrompt > 0 {
-		b.WriteString("  prompt_as: user_message # a prompt that is a text becomes one user message; or text\n")
+		b.WriteString("  prompt_as: user_message # a text prompt becomes one user message; or text\n")
 	}
 	fmt.Fprintf(&b, "  split: {by: %s, seed: 0} # validation: 0.2 of the records; 0 for none\n\n", r.Choice.SplitBy)
 	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: %s\n  output_dir: out\n", flow(names))
@@ -73,7 +73,7 @@ func (r *Report) collator(b *strings.Builder) {
 	if len(at) == 0 {
 		return
 	}
-	b.WriteString("\n# With a model's tokenizer the run writes token batches with exact masks, too.")
+	b.WriteString("\n# With a model's tokenizer, the run also writes token batches with exact masks.")
 	if len(r.Tokenizers) > 0 {
 		b.WriteString(" At hand:")
 	}

@@ -46,7 +46,7 @@ func startTorch(ctx context.Context, python string, v, rows int) (*torch, error)
 	t.out = bufio.NewScanner(out) //nolint:forbidigo // kernels imports nothing of ours; the script is ours
 	if !t.out.Scan() {
 		t.stop()
-		return nil, fmt.Errorf("%s doesn't run torch: install it there (%s -m pip install torch), or name another Python with --torch", python, python)
+		return nil, fmt.Errorf("%s doesn't run torch: install it there (%s -m pip install torch), or specify another Python with --torch", python, python)
 	}
 	t.version = strings.TrimSpace(t.out.Text())
 	return t, nil

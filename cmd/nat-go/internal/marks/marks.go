@@ -77,7 +77,7 @@ func Read(path string) (*File, error) {
 
 func (m *Mark) check() error {
 	if _, err := hex.DecodeString(m.Record); err != nil || len(m.Record) != 32 {
-		return InvalidError{fmt.Errorf("invalid hash of a record %q", m.Record)}
+		return InvalidError{fmt.Errorf("invalid record hash %q", m.Record)}
 	}
 	if m.Mark != "" && m.Mark != Approve && m.Mark != Reject {
 		return InvalidError{fmt.Errorf("invalid mark %q: expected %s, %s", m.Mark, Approve, Reject)}

@@ -210,8 +210,8 @@ func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, 
 	maxObjects := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: maxObjects})
 	if _, ok := errors.AsType[*json.SizeError](err); ok {
-		return nil, problem(tooLarge, "", "the request has more than %d objects and lists: the setting "+
-			"request_objects raises the limit, or send fewer traces at a time", maxObjects)
+		return nil, problem(tooLarge, "", "the request has more than %d objects and lists: raise the limit with the setting "+
+			"request_objects, or send fewer traces at a time", maxObjects)
 	}
 	if err != nil {
 		return nil, problem(badRequest, "", "the request is not JSON: %v", json.LineError(err))
@@ -276,7 +276,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	case errors.As(err, &large):
 		return nil, problem(tooLarge, "traces", "%v: raise collator.batch_tokens, or send fewer traces at a time", err)
 	case errors.As(err, &mixed):
-		return nil, problem(badRequest, "traces", "%v: send those without in a call of their own, or give all sampled "+
+		return nil, problem(badRequest, "traces", "%v: send those without logprobs in a separate call, or give all sampled "+
 			"messages logprobs", err)
 	case err != nil:
 		return nil, err

@@ -89,9 +89,9 @@ func readSettings(in io.Reader) (*Settings, error) {
 	}
 	switch {
 	case s.Tokenizer == "":
-		return nil, problem(badSettings, "tokenizer", "missing: name a Hugging Face folder, or a tokenizer.json")
+		return nil, problem(badSettings, "tokenizer", "missing: specify a Hugging Face folder or tokenizer.json")
 	case len(s.Channels) == 0:
-		return nil, problem(badSettings, "channels", "missing: name some of rl, sdpo, dpo, sft")
+		return nil, problem(badSettings, "channels", "missing: specify some of rl, sdpo, dpo, sft")
 	}
 	for i, c := range s.Channels {
 		if builderOf[c] == "" {
@@ -151,9 +151,9 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	}
 	switch c := cfg.Collator; {
 	case c.Teacher != nil:
-		return nil, problem(badSettings, "/collator/teacher", "a teacher scores the batches of a run")
+		return nil, problem(badSettings, "/collator/teacher", "a teacher scores a run's batches")
 	case c.Reference != nil:
-		return nil, problem(badSettings, "/collator/reference", "reference log-probs belong to the batches of a run")
+		return nil, problem(badSettings, "/collator/reference", "reference log-probs belong to a run's batches")
 	}
 	v := &Service{settings: s}
 	if v.tokenizer, err = tokenizer.Load(s.Tokenizer); err != nil {

@@ -42,7 +42,7 @@ func SiblingSums(path string) (map[string]string, error) {
 			continue // a dangling link can't be imported
 		}
 		if size += info.Size(); size > maxBesideBytes || len(sums) == maxBeside {
-			return nil, fmt.Errorf("%s has more than %d files or %d MiB of *%s: give the plugin a folder of its own", dir, maxBeside, maxBesideBytes>>20, ending)
+			return nil, fmt.Errorf("%s has more than %d files or %d MiB of *%s: move the plugin to its own folder", dir, maxBeside, maxBesideBytes>>20, ending)
 		}
 		sum, err := durable.Sum(full)
 		if err != nil {

@@ -58,7 +58,7 @@ func Find(name, path string) (Found, error) {
 	if p, err := exec.LookPath(prefix + name); err == nil {
 		return Found{Name: name, Path: p, Via: "PATH"}, nil
 	}
-	return Found{}, fmt.Errorf("unknown plugin %q: give its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
+	return Found{}, fmt.Errorf("unknown plugin %q: specify its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
 }
 
 // Locate returns the program that serves a configured plugin, or its Python module with the configured interpreter or
@@ -72,7 +72,7 @@ func Locate(c config.Plugin) (Found, error) {
 		active := os.Getenv("VIRTUAL_ENV")
 		if active == "" {
 			return Found{}, fmt.Errorf("plugin %s is the Python module %s, and no virtual environment is active: "+
-				"activate one, or name its Python as plugins.%s.interpreter", c.Name, c.Python, c.Name)
+				"activate one, or specify its Python as plugins.%s.interpreter", c.Name, c.Python, c.Name)
 		}
 		found.Path = filepath.Join(active, "bin", "python")
 	}

@@ -29,7 +29,7 @@ var validName = sync.OnceValue(func() *regexp.Regexp {
 // to build against; empty means the published module. version is the version of nat-go's module.
 func New(dir, name, lang, replace, version string) (string, error) {
 	if !validName().MatchString(name) {
-		return "", fmt.Errorf("invalid plugin name %q: use up to 41 lower-case letters, digits, - and _, a letter first", name)
+		return "", fmt.Errorf("invalid plugin name %q: use up to 41 lower-case letters, digits, - and _, starting with a letter", name)
 	}
 	out := filepath.Join(dir, name)
 	if err := os.Mkdir(out, 0o755); err != nil {

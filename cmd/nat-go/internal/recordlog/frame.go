@@ -396,7 +396,7 @@ func (c *codec) changes(g *Group) error {
 			continue
 		}
 		if x.record < 0 || x.record >= len(g.Records) || x.Turn < 0 {
-			return fmt.Errorf("invalid change of a context of record %d of %d", x.record, len(g.Records))
+			return fmt.Errorf("invalid context change in record %d of %d", x.record, len(g.Records))
 		}
 		to := &g.Records[x.record].Changes
 		*to = append(*to, x.Change)

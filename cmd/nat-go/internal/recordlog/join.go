@@ -132,7 +132,7 @@ func (p *Part) Close() error {
 }
 
 func (p *Part) damaged(err error) error {
-	return fmt.Errorf("%s is damaged: %w: remove the folder of the shard, and run it again", p.file.Name(), err)
+	return fmt.Errorf("%s is damaged: %w: remove the shard's folder, and rerun the shard", p.file.Name(), err)
 }
 
 // Reset removes the commit of the log in dir, if there is one, so that Create may replace the log.

@@ -70,7 +70,7 @@ const maxRecords = 1 << 28
 
 // ErrFull is wrapped by errors about exceeding a log's limits. A group that exceeds them is not written, as it couldn't
 // be read back.
-var ErrFull = errors.New("cannot hold more in a run: divide the inputs between several runs")
+var ErrFull = errors.New("a run cannot hold more: divide the inputs among several runs")
 
 // checkRecords returns an error if a log cannot hold that many records.
 func checkRecords(records uint64) error {
@@ -200,7 +200,7 @@ func ReadCommit(dir string) (Commit, error) {
 		return c, fmt.Errorf("%s: %w", filepath.Join(dir, CommitName), err)
 	}
 	if c.Version != Version {
-		return c, fmt.Errorf("record log in %s has version %d, this program writes version %d: make the run again", dir, c.Version, Version)
+		return c, fmt.Errorf("record log in %s has version %d, this program writes version %d: start a new run", dir, c.Version, Version)
 	}
 	if c.Bytes < int64(HeaderSize) || c.Records > maxRecords {
 		return c, fmt.Errorf("%s is damaged: %d records in %d bytes", filepath.Join(dir, CommitName),
@@ -298,7 +298,7 @@ func newReader(dir string) (*Reader, error) {
 	}
 	if v := binary.LittleEndian.Uint32(head[len(magic):]); v != Version {
 		f.Close()
-		return nil, fmt.Errorf("%s has version %d, this program reads version %d: make the run again", f.Name(), v, Version)
+		return nil, fmt.Errorf("%s has version %d, this program reads version %d: start a new run", f.Name(), v, Version)
 	}
 	return r, nil
 }
@@ -371,10 +371,10 @@ func (r *Reader) read() (*Group, int64, error) {
 // maximum.
 func (l Large) checkFrame(n uint64, left int64) error {
 	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
-		return fmt.Errorf("invalid size of a frame: %d bytes, but only %d remain", n, left)
+		return fmt.Errorf("invalid frame size: %d bytes, but only %d remain", n, left)
 	}
 	if n > uint64(l.Frame) {
-		return fmt.Errorf("invalid size of a frame: %d bytes, but no group of the run has more than %d", n, l.Frame)
+		return fmt.Errorf("invalid frame size: %d bytes, but no group in the run has more than %d", n, l.Frame)
 	}
 	return nil
 }

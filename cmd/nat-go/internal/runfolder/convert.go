@@ -58,7 +58,7 @@ func (l *Lock) RefuseConverting(again []string) error {
 	}
 	for _, name := range strings.Split(words, " --format ") {
 		if !slices.Contains(again, name) {
-			return exit.Usagef("%s was interrupted in %s: run it again first", l.Left, l.Folder)
+			return exit.Usagef("%s was interrupted in %s: rerun it first", l.Left, l.Folder)
 		}
 	}
 	return nil

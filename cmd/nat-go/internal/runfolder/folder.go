@@ -145,8 +145,8 @@ func Find(run string, roots ...string) (Folder, error) {
 }
 
 func unlisted(root string) error {
-	return exit.Usagef("%s: cannot look up runs in object storage, where listings may be incomplete: give the full "+
-		"path of the run",
+	return exit.Usagef("%s: cannot look up runs in object storage, where listings may be incomplete: specify the run's full "+
+		"path",
 		root)
 }
 

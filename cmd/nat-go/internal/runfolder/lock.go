@@ -212,7 +212,7 @@ func (l *Lock) Check() error {
 	if l.isLinked() {
 		return nil
 	}
-	return exit.Environmentf("run folder %s was removed or replaced while nat-go worked in it: make the run again", l.Folder)
+	return exit.Environmentf("run folder %s was removed or replaced while nat-go was working in it: start a new run", l.Folder)
 }
 
 // Finished records that the work begun by Place is done, along with any work that an earlier holder left unfinished.

@@ -89,7 +89,7 @@ type Overlap struct {
 
 // String describes the overlap.
 func (o *Overlap) String() string {
-	return fmt.Sprintf("%s:%d has words of the %s's message: %q", o.File, o.Line, o.Role, o.Words)
+	return fmt.Sprintf("%s:%d shares words with the %s's message: %q", o.File, o.Line, o.Role, o.Words)
 }
 
 // NAT's terms for the state of a run.

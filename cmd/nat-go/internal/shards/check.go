@@ -60,7 +60,7 @@ func (p *Plan) check() error {
 
 func (p *Part) check(inputs int) error {
 	if p.Input < 0 || p.Input >= inputs {
-		return fmt.Errorf("invalid part of input %d of %d", p.Input, inputs)
+		return fmt.Errorf("invalid part: input %d of %d", p.Input, inputs)
 	}
 	for _, c := range []*int64{&p.From.Row, &p.From.Offset, &p.From.Lines, &p.To.Row, &p.To.Offset, &p.To.Lines} {
 		if *c < 0 {
@@ -83,7 +83,7 @@ func (d *Done) check() error {
 		seen[f.Path] = true
 	}
 	if d.Groups > maxGroups || d.Records > maxGroups {
-		return fmt.Errorf("invalid number of groups: %d of %d records", d.Groups, d.Records)
+		return fmt.Errorf("invalid number of groups: %d with %d records", d.Groups, d.Records)
 	}
 	return nil
 }

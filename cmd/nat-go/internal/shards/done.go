@@ -68,7 +68,7 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 		return nil, fmt.Errorf("%s has version %d, but this program reads version %d: remove the folder and run the "+
 			"shard again", path, d.Version, Version)
 	case d.Plan != p.Sum:
-		return nil, fmt.Errorf("%s was built by another plan: remove %s and run the shard again", path,
+		return nil, fmt.Errorf("%s was built from another plan: remove %s and rerun the shard", path,
 			f.Shard(stage, shard))
 	case d.Shard != shard || d.Stage != stage:
 		return nil, fmt.Errorf("%s is the manifest of another shard or stage: shard %d, stage %s", path, d.Shard, d.Stage)

@@ -210,7 +210,7 @@ func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	if err == nil && !slices.ContainsFunc(d.Files, func(x runfolder.File) bool {
 		return x.Path == f.Rel(path) && x.Bytes == info.Size()
 	}) {
-		err = Damaged(path, "its size isn't the one in the manifest")
+		err = Damaged(path, "its size does not match the manifest")
 	}
 	if err != nil {
 		file.Close()
@@ -262,5 +262,5 @@ func (r *FrameReader) damaged(why string) error { return Damaged(r.file.Name(), 
 
 // Damaged returns the error for a damaged file in a shard's folder.
 func Damaged(path, why string) error {
-	return fmt.Errorf("%s is damaged: %s: remove the folder of the shard, and run it again", path, why)
+	return fmt.Errorf("%s is damaged: %s: remove the shard's folder, and rerun the shard", path, why)
 }

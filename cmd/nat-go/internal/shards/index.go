@@ -25,7 +25,7 @@ func Index(getenv func(string) (string, bool), shards int) (index int, variable 
 			return 0, "", err
 		}
 		if variable != "" && n != index {
-			return 0, "", fmt.Errorf("%s says shard %d and %s says shard %d: unset one of them, or name the shard "+
+			return 0, "", fmt.Errorf("%s specifies shard %d but %s specifies shard %d: unset one of them, or specify the shard "+
 				"with --index", variable, index, name, n)
 		}
 		if variable == "" {
@@ -56,6 +56,6 @@ func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil
 	}
-	return fmt.Errorf("%s names shard %d, but the plan's %d shards are numbered from 0 to %d",
+	return fmt.Errorf("%s specifies shard %d, but the plan's %d shards are numbered from 0 to %d",
 		from, n, shards, shards-1)
 }

@@ -172,7 +172,7 @@ func (f Folder) Read() (*Plan, error) {
 	return p, nil
 }
 
-var errChanged = errors.New("was changed since it was written: its shards would not be parts of one run. Put it back, " +
+var errChanged = errors.New("was changed since it was written: its shards would not be parts of one run. Restore it, " +
 	"or make a plan in another folder")
 
 func decodePlan(text []byte) (*Plan, error) {
@@ -182,7 +182,7 @@ func decodePlan(text []byte) (*Plan, error) {
 	}
 	switch {
 	case p.Version != Version:
-		return nil, fmt.Errorf("unsupported version %d: this program reads version %d; make the plan again", p.Version,
+		return nil, fmt.Errorf("unsupported version %d: this program reads version %d; make a new plan", p.Version,
 			Version)
 	case len(p.Request) > maxRequestBytes:
 		return nil, fmt.Errorf("invalid request of %d bytes: a command line has at most %d", len(p.Request),
@@ -201,7 +201,7 @@ func decodePlan(text []byte) (*Plan, error) {
 		return nil, errChanged
 	}
 	if err := p.check(); err != nil {
-		return nil, fmt.Errorf("%w: make the plan again", err)
+		return nil, fmt.Errorf("%w: make a new plan", err)
 	}
 	return p, nil
 }

@@ -40,7 +40,7 @@ func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path
 // Free returns an error if a plan already exists, or if the storage can't prevent two plans from being written
 // concurrently.
 func (r *Remote) Free(ctx context.Context) error {
-	return r.Lacks(ctx, planName, exit.Usagef("%s has a plan already: run its shards, or choose another folder with "+
+	return r.Lacks(ctx, planName, exit.Usagef("%s already has a plan: run its shards, or choose another folder with "+
 		"--plan-dir", r.Stored))
 }
 

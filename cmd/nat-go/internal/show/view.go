@@ -81,7 +81,7 @@ func scoredBy(metadata []byte) (facts []string) {
 		*evidence
 	}{{"", m.Record}, {"chosen: ", m.Chosen}, {"rejected: ", m.Rejected}} {
 		if e := side.evidence; e != nil {
-			facts = append(facts, fmt.Sprintf("%sscored %v by the rule %s: message %d of its rollout, a result of %s, says %q",
+			facts = append(facts, fmt.Sprintf("%sscored %v by the rule %s: message %d of its rollout, a result from %s, contains %q",
 				side.name, e.Score, e.Rule, e.Message, toolOrUnnamed(e.Tool), e.Quote))
 		}
 	}

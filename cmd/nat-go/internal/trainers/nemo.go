@@ -4,9 +4,9 @@ package trainers
 // defaults and rules. It configures how much is collected, which part of that is used, and whether the run waits for
 // the job. It works with any adapter.
 type NemoCustomizerTrainer struct {
-	Reward *Reward `yaml:"reward" doc:"NAT's reward function; a preference data set doesn't read it"`
+	Reward *Reward `yaml:"reward" doc:"NAT's reward function; not read for a preference data set"`
 
-	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"how many times the source is collected; except in compat, the number of inputs decides"`
+	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"how many times the source is collected; outside compat mode, the number of inputs decides"`
 	ContinueOnCollectionError bool `yaml:"continue_on_collection_error" default:"false" doc:"continue with the other collection runs when one fails"`
 	DeduplicatePairs          bool `yaml:"deduplicate_pairs" default:"true" doc:"keep only one of several records with the same prompt, chosen and rejected text"`
 	MaxPairs                  *int `yaml:"max_pairs" validate:"omitempty,min=1" doc:"draw at most this many records, seeded; unset keeps all"`

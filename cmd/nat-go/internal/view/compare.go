@@ -144,7 +144,7 @@ func (r *Run) Compare(with *Run) { r.other = with }
 
 func (r *Run) compare(req *http.Request) (answer, error) {
 	if r.other == nil {
-		return nil, notFound{errors.New("cannot compare a single run: nat-go view RUN OTHER compares two")}
+		return nil, notFound{errors.New("cannot compare a single run: use `nat-go view RUN OTHER` to compare two")}
 	}
 	q := req.URL.Query()
 	offset, limit, err := window(q.Get("offset"), q.Get("limit"), maxRows)

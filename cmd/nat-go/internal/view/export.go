@@ -359,8 +359,8 @@ func pack(a any) ([]byte, error) {
 }
 
 // notice is an exported file's first line.
-const notice = "<!-- This file contains the data of a run: prompts, answers and whatever else its records hold, " +
-	"as redaction left them. Give it only to people who may read the run. -->\n"
+const notice = "<!-- This file contains a run's data, including prompts, answers and anything else in its records, " +
+	"after any redaction. Share it only with readers who may see the run. -->\n"
 
 // exportedPage returns the two halves of a single-file page, between which the data is inserted. The page's modules
 // find each other through an import map, and find their data in the file instead of on a server.

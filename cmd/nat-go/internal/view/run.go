@@ -217,7 +217,7 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 		r.mu.Unlock()
 	}
 	if ordinal-first >= uint64(len(g.Records)) {
-		return g, 0, fmt.Errorf("record %d has moved in the log: open the run again", ordinal+1)
+		return g, 0, fmt.Errorf("record %d has moved in the log: reopen the run", ordinal+1)
 	}
 	return g, int(ordinal - first), nil
 }

@@ -210,7 +210,7 @@ func (r *Run) tokenWindow(req *http.Request) (answer, error) {
 // tokenRow reads a token row. The most recent row is kept, because a long row is requested window by window.
 func (r *Run) tokenRow(ref string) (*tokenview.Row, error) {
 	if !dataset.HasBatches(r.Folder) {
-		return nil, notFound{errors.New("no token batches: collator.tokenizer makes a run write them")}
+		return nil, notFound{errors.New("no token batches: set collator.tokenizer to have a run write them")}
 	}
 	tok, err := r.tokenizer()
 	if err != nil {

@@ -84,7 +84,7 @@ func New(o Options) (*Scorer, error) {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
 	o.StartTimeout = cmp.Or(o.StartTimeout, 10*time.Minute)
 	if len(o.Command) == 0 || o.Command[0] == "" {
-		return nil, errors.New("missing command of the scoring program")
+		return nil, errors.New("missing command for the scoring program")
 	}
 	if o.Memory < 0 || o.Timeout < 0 || o.StartTimeout < 0 {
 		return nil, fmt.Errorf("invalid memory of %d bytes or timeouts %s and %s: expected more than 0",

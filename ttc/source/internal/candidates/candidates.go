@@ -47,7 +47,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, errors.New("no input: name a file with --from, or set sources.*.path")
+		return nil, errors.New("no input: specify a file with --from, or set sources.*.path")
 	}
 	rewrite := published.NewRewriter(cfg.Shape)
 	if rewrite != nil {

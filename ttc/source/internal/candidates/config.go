@@ -14,15 +14,15 @@ func Factory() source.Factory {
 // Config is `sources.<name>` with `_type: candidates`.
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" aka:"file,files,input,inputs,from" doc:"files or patterns; each file is a collection run"`
-	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, where a file is one object that holds them: data, rows; empty: the file is the entries"`
-	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain has the keys below; the others are those of published data sets, and the names of keys aren't used"`
+	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, if a file is one object that holds them: data, rows; empty: the file itself holds the entries"`
+	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain uses the keys below; the other shapes are published data sets' own, and the key names aren't used"`
 	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together if their prompts are equal"`
-	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
+	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of the value that a problem's trials share"`
 	Keys       `yaml:",inline"`
 	MaxLine    int64 `yaml:"max_line_bytes" default:"16777216" validate:"gte=1024" doc:"a line larger than this is dropped"`
-	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"more lines or answers with one id are an error"`
-	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"lines with one id that are longer in total are an error"`
-	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
+	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"more lines or answers than this with the same id are an error"`
+	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"lines with the same id that are longer than this in total are an error"`
+	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run, because the file must be something else"`
 }
 
 // Keys are the names of a candidate's parts.
@@ -30,15 +30,15 @@ type Keys struct {
 	TurnKey     string `yaml:"turn_key" default:"turn_id" doc:"key of the turn; a line without it belongs to the example's only turn"`
 	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
-	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of them with a list of scores"`
-	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of such, each with its own score_key"`
-	ContextKey  string `yaml:"context_key" doc:"key of a text to put below a text prompt, such as the passage that a question is about"`
-	SystemKey   string `yaml:"system_key" doc:"key of a system message given beside the prompt"`
+	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of answers with a list of scores"`
+	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of objects, each with its own score_key"`
+	ContextKey  string `yaml:"context_key" doc:"key of a text to append to a text prompt, such as the passage that a question is about"`
+	SystemKey   string `yaml:"system_key" doc:"key of a system message given separately from the prompt"`
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a prompt such as Human: ... Assistant: ... becomes the messages in it"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
 	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`
 	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`
-	StepName    string `yaml:"step_name" default:"dpo_candidate_move" doc:"the step name the candidates go by; builders choose by it (ttc_step_name)"`
+	StepName    string `yaml:"step_name" default:"dpo_candidate_move" doc:"the candidates' step name, by which builders select them (ttc_step_name)"`
 }
 
 // fileName is the file to look for if a folder is given.

@@ -237,7 +237,7 @@ func (t *transcript) assistant(l *line) {
 	}
 	model := session.Text(l.message, "model")
 	if l.apiError || model == "<synthetic>" {
-		t.callOutside(session.FailedCall, l, "there is a message of the program in place of the answer")
+		t.callOutside(session.FailedCall, l, "the answer was replaced by a message from the program")
 		return
 	}
 	a := t.open[rec.agent]

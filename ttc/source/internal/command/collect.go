@@ -94,7 +94,7 @@ func (c *collector) found(out string) (string, error) {
 			Offset: -1,
 			What: fmt.Sprintf("%s succeeded, but left %d files called %s here", c.cfg.Command[0], len(paths),
 				nat.FileName),
-			Help: "The program has to write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
+			Help: "The program must write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
 			Err:  err,
 		}
 	}
@@ -182,7 +182,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 	err = p.Run(ctx, c.cfg.StopTimeout)
 	if left := p.Left(); len(left) > 0 {
-		fmt.Fprintf(w, "\nnat-go: processes %v, which %s started, can't be ended\n", left, argv[0])
+		fmt.Fprintf(w, "\nnat-go: processes %v, which %s started, cannot be ended\n", left, argv[0])
 	}
 	switch {
 	case err == nil:

@@ -87,7 +87,7 @@ func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error)
 		return nil, &source.Error{
 			Path:   path,
 			Offset: -1,
-			What:   "inherits from itself, or through too many files: " + strings.Join(append(seen, abs), " -> "),
+			What:   "inherits from itself, or via too many files: " + strings.Join(append(seen, abs), " -> "),
 		}
 	}
 	root, err := parse(ctx, path)

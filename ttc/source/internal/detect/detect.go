@@ -153,7 +153,7 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return nil, &AmbiguousError{Path: h.Path, What: what}
 }
 
-const inColumns = "it is a table stored by columns; rows are needed"
+const inColumns = "it is a table stored by column; rows are needed"
 
 // byColumns reports whether an input is a table as written by pandas and others: one object that contains a list, or an
 // object of numbered cells, for each column.
@@ -204,7 +204,7 @@ func missing(h *source.Head, cols source.Columns) error {
 			h.Objects(h.Given["messages_key"]).Of(key) != nil {
 			continue
 		}
-		what := fmt.Sprintf("no entry has the key %q that %s is to be read from; the keys are: %s",
+		what := fmt.Sprintf("no entry has the key %q from which %s is to be read; the keys are: %s",
 			key, strings.TrimSuffix(setting, "_key"), keysNear(h, cols, key))
 		return &UnknownError{Path: h.Path, What: what, Brief: what}
 	}
@@ -328,7 +328,7 @@ func unknown(all []source.Factory, only string, h *source.Head, cols source.Colu
 		what += ". " + why
 	}
 	like := likely(h)
-	return &UnknownError{h.Path, what + ". What is read:\n" + wanted + "\nName the keys that mean the same, as in " +
+	return &UnknownError{h.Path, what + ". What is read:\n" + wanted + "\nSpecify the keys that mean the same, as in " +
 		like.example() + like.doubts() + ", or " + types(all) + like.row(h), shortened(what), like.keys}
 }
 

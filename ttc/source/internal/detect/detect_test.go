@@ -255,7 +255,7 @@ func TestRecognize(t *testing.T) {
 		},
 		"the first row is shown": {
 			text: `{"Customer asks": "How do I log in?", "Bot said": "Use the link.", "Stars": 4}`,
-			want: "\nThe first entry, as these keys have it read:\n  prompt  How do I log in?\n  output  Use the link.\n  score   4",
+			want: "\nThe first entry, as read with these keys:\n  prompt  How do I log in?\n  output  Use the link.\n  score   4",
 		},
 		"nothing is named in doubt": {
 			text: `{"timestamp": "2026-01-03T10:00:00Z", "usage": {"input_tokens": 3}, "arguments": {"x": 1}}`,

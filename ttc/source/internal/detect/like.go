@@ -220,7 +220,7 @@ func (l *likeness) row(h *source.Head) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\nThe first entry, as these keys have it read:")
+	b.WriteString("\nThe first entry, as read with these keys:")
 	for _, k := range l.keys {
 		v, _ := source.At(h.Entries[0], k[1])
 		text, ok := v.Text()

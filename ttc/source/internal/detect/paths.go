@@ -164,7 +164,7 @@ func conversationIn(h *source.Head) (help string, is bool) {
 		}
 		who, _ := first.Get(role)
 		if who.Kind() != json.String {
-			return fmt.Sprintf("%s is a conversation in which %s says by a number who spoke: give each message a role, "+
+			return fmt.Sprintf("%s is a conversation in which %s identifies the speaker by a number: give each message a role, "+
 				"user or assistant", name, role), true
 		}
 		return fmt.Sprintf("%s is a conversation: add --map messages=%s --map role=%s --map content=%s", name, name, role,

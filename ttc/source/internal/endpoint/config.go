@@ -65,9 +65,9 @@ type Config struct {
 	FilterSteps   []string      `yaml:"filter_steps" default:"[TTC_END]" doc:"event types to request; empty: all"`
 	Concurrency   int           `yaml:"max_concurrency" default:"8" validate:"gte=1,lte=1024" doc:"questions asked concurrently"`
 	Timeout       time.Duration `yaml:"timeout" default:"300s" validate:"gt=0" doc:"time limit per answer"`
-	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"how often a question is asked when the service is busy or unreachable"`
+	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"how many times a question is asked when the service is busy or unreachable"`
 	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
-	MaxExample    int64         `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry with its steps larger than this is dropped"`
+	MaxExample    int64         `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry larger than this, including its steps, is dropped"`
 	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: send none"`
 

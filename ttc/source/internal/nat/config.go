@@ -29,7 +29,7 @@ type Config struct {
 	TrajectoryKey string   `yaml:"trajectory_key" default:"intermediate_steps" doc:"key of the recorded steps"`
 	MaxExample    int64    `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry larger than this is dropped"`
 	MaxObjects    int64    `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
-	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
+	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run, because the file must be something else"`
 }
 
 // FileName is the name of `nat eval`'s output file.

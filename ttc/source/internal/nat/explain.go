@@ -33,7 +33,7 @@ func NoMatch(s *source.Stats, wanted string) string {
 	return msg + "Event types seen: " + list(s.Events) + ". " + filterLine
 }
 
-const filterLine = "Set this in the NAT config and run it again: " +
+const filterLine = "Set this in the NAT config and rerun it: " +
 	"eval.general.output.workflow_output_step_filter: [TTC_END]"
 
 func hasOnly(m map[string]int64, names ...string) bool {

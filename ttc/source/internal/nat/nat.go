@@ -29,7 +29,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		return nil, err
 	}
 	if len(files) == 0 {
-		return nil, errors.New("no input: name a workflow_output.json with --from, or set sources.*.path")
+		return nil, errors.New("no input: specify a workflow_output.json with --from, or set sources.*.path")
 	}
 	s := &Source{cfg: cfg}
 	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)

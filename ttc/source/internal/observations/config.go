@@ -24,7 +24,7 @@ func LangSmith() source.Factory {
 
 // OpenAIAgents returns the source for spans that tracing processors of the OpenAI Agents SDK export.
 func OpenAIAgents() source.Factory {
-	return factory("openai_agents", "spans of the OpenAI Agents SDK, of models of chat completions", openAIAgents, "span_data")
+	return factory("openai_agents", "spans from the OpenAI Agents SDK, for chat completions models", openAIAgents, "span_data")
 }
 
 func factory(typ, doc string, parse func(json.Raw) (observation, bool), keys ...string) source.Factory {

@@ -135,7 +135,7 @@ func openAIAgents(raw json.Raw) (observation, bool) {
 	case typ == "function":
 		o.kind = ofTool
 	case typ == "response":
-		o.what = "spans of the Responses API, which have no texts (write result.to_input_list() instead)"
+		o.what = "Responses API spans, which contain no text (write result.to_input_list() instead)"
 	default:
 		o.what = "spans of type " + session.Name(typ)
 	}

@@ -196,7 +196,7 @@ func TestScores(t *testing.T) {
 		"several": {
 			Langfuse(), row + langfuseScore("good", "1", "NUMERIC") + langfuseScore("fast", "0", "NUMERIC"),
 			"none",
-			map[string]int64{"scores of sessions that have several": 2},
+			map[string]int64{"scores of sessions that have scores with different names": 2},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +228,7 @@ func TestEnvelopes(t *testing.T) {
 		deep = run(fmt.Sprint("x", i), "chain", `,"child_runs":[`+nested(deep)+`]`, `{}`, `{}`)
 	}
 	r = sessiontest.ReadText(t, LangSmith(), "runs.jsonl", deep)
-	if got := fmt.Sprint(r.Stats.Unread); got != "map[entries nested too deeply:1 runs of type chain:31 traces without a call of a model:1]" {
+	if got := fmt.Sprint(r.Stats.Unread); got != "map[entries nested too deeply:1 runs of type chain:31 traces without a model call:1]" {
 		t.Error(got)
 	}
 }

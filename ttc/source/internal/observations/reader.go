@@ -79,7 +79,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		t.add(o, part)
 	}
 	if len(t.calls) == 0 {
-		r.tally.CountUnread("traces without a call of a model", 1)
+		r.tally.CountUnread("traces without a model call", 1)
 		return nil
 	}
 	first := t.calls[0]
@@ -133,7 +133,7 @@ func (t *traced) add(o observation, part session.Kept) {
 func (t *traced) reward() *float64 {
 	if len(t.scores) > 1 {
 		for _, values := range t.scores {
-			t.r.tally.CountUnread("scores of sessions that have several", int64(len(values)))
+			t.r.tally.CountUnread("scores of sessions that have scores with different names", int64(len(values)))
 		}
 		return nil
 	}

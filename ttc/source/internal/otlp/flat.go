@@ -106,7 +106,7 @@ func (e *modelCall) numbered(a attributes) {
 func (e *modelCall) addTool(text []byte) {
 	raw, err := json.Parse(text, json.Limits{})
 	if err != nil && len(text) > 0 {
-		e.broken = "the definition of a tool is not JSON; was it cut off?"
+		e.broken = "a tool definition is not JSON; was it cut off?"
 	}
 	if tool, ok := exchange.ToolOf(raw); ok {
 		e.tools = append(e.tools, tool)

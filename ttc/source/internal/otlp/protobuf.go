@@ -71,7 +71,7 @@ var errRecord = errors.New("cannot decompress the record")
 type longRecordError struct{ size, limit int64 }
 
 func (e *longRecordError) Error() string {
-	return fmt.Sprintf("the record has %d bytes, more than %d", e.size, e.limit)
+	return fmt.Sprintf("the record has %d bytes; the limit is %d", e.size, e.limit)
 }
 
 // frame reads a length-prefixed request.

@@ -277,7 +277,7 @@ func (t *traces) read(s *span) {
 		t.drop(s, noContent, "")
 		return
 	case e.alone && !slices.ContainsFunc(e.outputs[0].ToolCalls, t.ran):
-		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, whose texts aren't separate")
+		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, whose texts are not recorded separately")
 		return
 	}
 	for i := range e.outputs {

@@ -77,7 +77,7 @@ var answers = []Answers{
 		stateless(webGPT),
 	},
 	{
-		"verl", "the entries are rollouts as verl writes them down: the roles are split, and answers to one input are " +
+		"verl", "the entries are rollouts as written by verl: the roles are split, and answers to one input are " +
 			"compared by score", isVerl, stateless(verl),
 	},
 	{
@@ -85,7 +85,7 @@ var answers = []Answers{
 			"first metric as the score", isLMEval, stateless(lmEval),
 	},
 	{
-		"arena", "the entries are battles of two models, as in Chatbot Arena: who won scores 1, a tie has equal scores",
+		"arena", "the entries are battles of two models, as in Chatbot Arena: the winner scores 1, a tie has equal scores",
 		func(h *source.Head) bool {
 			return (hasAll(h, "conversation_a", "conversation_b") || hasAll(h, "prompt", "response_a", "response_b")) &&
 				hasAny(h, "winner", "winner_model_a")

@@ -106,7 +106,7 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 			"order from its root", parent)
 	}
 	if o.prompts += len(above) + len(text); o.prompts > maxPrompts {
-		return nil, fmt.Errorf("prompts of its tree have more than %d MiB in total", maxPrompts>>20)
+		return nil, fmt.Errorf("prompts of its tree exceed %d MiB in total", maxPrompts>>20)
 	}
 	o.above[id], o.roles[id] = append(messages(nil), above...).add(role, text), role
 	switch {

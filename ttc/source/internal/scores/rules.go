@@ -14,7 +14,7 @@ import (
 
 // Rule is an element of `dataset.score_rules`.
 type Rule struct {
-	Name   string   `yaml:"name" validate:"required" doc:"what the rule is called beside the scores it gives"`
+	Name   string   `yaml:"name" validate:"required" doc:"the rule's name, reported with the scores it produces"`
 	Tool   string   `yaml:"tool" doc:"regular expression for the name of the tool; default: any tool"`
 	Call   string   `yaml:"call" doc:"regular expression for the arguments of the call; default: any arguments"`
 	Result string   `yaml:"result" validate:"required" doc:"regular expression for the result; a group named score captures the score"`

@@ -17,8 +17,8 @@ import (
 // Config is `dataset.scores`.
 type Config struct {
 	Path  []string `yaml:"path" scalar:"true" validate:"required,min=1" doc:"score files, one entry per score: JSON lines, JSON, CSV or Parquet, optionally compressed"`
-	Key   string   `yaml:"key" default:"id" doc:"key of the example's id in them"`
-	Value string   `yaml:"value" default:"score" doc:"key of the score in them: a number, or true (1) or false (0); null means no score"`
+	Key   string   `yaml:"key" default:"id" doc:"key of the example's id in these files"`
+	Value string   `yaml:"value" default:"score" doc:"key of the score in these files: a number, or true (1) or false (0); null means no score"`
 }
 
 // Limits of stored and read data.
@@ -82,7 +82,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	id, ok := entry.Get(cfg.Key)
 	if !ok {
 		return fmt.Errorf(
-			"entry has no %q; its keys are %s: name the key of the id with dataset.scores.key",
+			"entry has no %q; its keys are %s: specify the id's key with dataset.scores.key",
 			cfg.Key,
 			source.KeysOf(entry),
 		)
@@ -90,7 +90,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	value, ok := entry.Get(cfg.Value)
 	if !ok {
 		return fmt.Errorf(
-			"entry has no %q; its keys are %s: name the key of the score with dataset.scores.value",
+			"entry has no %q; its keys are %s: specify the score's key with dataset.scores.value",
 			cfg.Value,
 			source.KeysOf(entry),
 		)

@@ -58,7 +58,7 @@ func find(ctx context.Context, paths []string, tally *source.Tally, extensions .
 		return nil, &source.Error{
 			Path: strings.Join(paths, ", "), Offset: -1,
 			What: "there is no file with the extension " + strings.Join(extensions, " or "),
-			Help: "Name the folder that holds the sessions, or the files themselves",
+			Help: "Specify the folder that holds the sessions, or the files themselves",
 		}
 	}
 	slices.Sort(out)

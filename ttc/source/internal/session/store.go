@@ -154,11 +154,11 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	packed := make([]byte, binary.BigEndian.Uint32(place[8:]))
 	g.Path = s.paths[binary.BigEndian.Uint32(place[12:])]
 	if _, err := s.spool.ReadAt(packed, int64(binary.BigEndian.Uint64(place))); err != nil {
-		return fmt.Errorf("cannot read the temporary file of sessions: %w", err)
+		return fmt.Errorf("cannot read the temporary session file: %w", err)
 	}
 	n, err := s2.DecodedLen(packed)
 	if err != nil {
-		return errors.New("damaged temporary file of sessions")
+		return errors.New("damaged temporary session file")
 	}
 	if g.Size += int64(n); g.TooLarge || g.Size > limits.MaxSession {
 		g.TooLarge, g.Parts = true, nil
@@ -166,7 +166,7 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	}
 	raw, err := s2.Decode(nil, packed)
 	if err != nil {
-		return errors.New("damaged temporary file of sessions")
+		return errors.New("damaged temporary session file")
 	}
 	if g.Objects += json.Raw(raw).Objects(limits.MaxObjects); g.Objects > limits.MaxObjects {
 		g.TooLarge, g.Parts = true, nil

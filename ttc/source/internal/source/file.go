@@ -188,7 +188,7 @@ func expandOne(path, name string) ([]string, error) {
 	}
 	if load := loadArrow(path); load != "" {
 		return nil, &Error{
-			Path: path, Offset: -1, What: "the folder holds a data set in Arrow files, as save_to_disk of datasets writes it",
+			Path: path, Offset: -1, What: "the folder holds a data set in Arrow files, as written by datasets' save_to_disk",
 			Help: "Write its rows as JSON lines, in Python: " + load + `.to_json("rows.jsonl")`,
 		}
 	}
@@ -433,7 +433,7 @@ func (file *File) read(in *bufio.Reader, head []byte) {
 func (file *File) parquet(in io.ReaderAt) error {
 	if in == nil {
 		return &Error{
-			Path: file.ID.Path, Offset: -1, What: "Parquet can't be read from a pipe or inside of another compression",
+			Path: file.ID.Path, Offset: -1, What: "Parquet can't be read from a pipe or from inside another compression",
 			Help: "Name the file itself",
 		}
 	}
@@ -457,8 +457,8 @@ var ErrEmpty = errors.New("empty file")
 var foreign = []struct{ mark, is, help string }{
 	{"ARROW1", "an Arrow file", "In Python: datasets.load_from_disk(FOLDER).to_parquet(\"data.parquet\")"},
 	{"PK\x03\x04", "a zip archive (or a spreadsheet)", "Unpack it, or save the sheet as CSV"},
-	{"BZh", "compressed with bzip2", "Unpack it: bunzip2 FILE; gzip and zstd are read as they are"},
-	{"\xFD7zXZ\x00", "compressed with xz", "Unpack it: unxz FILE; gzip and zstd are read as they are"},
+	{"BZh", "compressed with bzip2", "Unpack it: bunzip2 FILE; gzip and zstd are read directly"},
+	{"\xFD7zXZ\x00", "compressed with xz", "Unpack it: unxz FILE; gzip and zstd are read directly"},
 	{
 		"SQLite format 3\x00", "an SQLite database",
 		"Write its rows as JSON lines or CSV; a session of the OpenAI Agents SDK: sqlite3 FILE \"select message_data from " +
@@ -477,7 +477,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 		if bytes.HasPrefix(head, []byte(f.mark)) && f.mark == "PK\x03\x04" && strings.HasSuffix(path, ".eval") {
 			return &Error{
 				Path: path, Offset: 0, What: "this is a log of inspect-ai, in a zip archive",
-				Help: "Write it as JSON, which is read: inspect log dump " + filepath.Base(path) + " > log.json",
+				Help: "Convert it to JSON, which can be read: inspect log dump " + filepath.Base(path) + " > log.json",
 			}
 		}
 		if bytes.HasPrefix(head, []byte(f.mark)) {
@@ -489,7 +489,7 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	case len(head) == 0:
 		return &Error{
 			Path: path, Offset: 0, What: ErrEmpty.Error(), Err: ErrEmpty,
-			Help: "Create it again; nat eval writes nothing if no evaluator gave a result",
+			Help: "Recreate it; nat eval writes nothing if no evaluator produced a result",
 		}
 	case bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/spec/")):
 		return &Error{
@@ -553,7 +553,7 @@ func ReadError(path string, err error, whole int64) error {
 	case errors.As(err, &se) && se.Truncated:
 		return &Error{
 			Path: path, Offset: se.Offset, Line: se.Line, What: se.Msg, Err: err,
-			Help: fmt.Sprintf("The file is cut off (%d entries before are whole): copy it again, or run the evaluation again", whole),
+			Help: fmt.Sprintf("The file is cut off after %d complete entries: copy it again, or rerun the evaluation", whole),
 		}
 	case errors.As(err, &se):
 		return &Error{Path: path, Offset: se.Offset, Line: se.Line, What: se.Msg + ", found " + se.Found, Err: err}
@@ -561,7 +561,7 @@ func ReadError(path string, err error, whole int64) error {
 		errors.Is(err, zstd.ErrCRCMismatch), errors.Is(err, zstd.ErrMagicMismatch):
 		return &Error{
 			Path: path, Offset: -1, What: "the compressed data is damaged or cut off: " + err.Error(), Err: err,
-			Help: fmt.Sprintf("%d entries before are whole; copy the file again", whole),
+			Help: fmt.Sprintf("%d complete entries precede the damage; copy the file again", whole),
 		}
 	}
 	return &Error{Path: path, Offset: -1, What: err.Error(), Err: err}

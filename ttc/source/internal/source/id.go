@@ -127,6 +127,6 @@ func changed(s Source, run int) error {
 	}
 	return &Error{
 		Path: path, Offset: -1, What: "the input changed since the run began, so the run can't be resumed",
-		Help: "Start a new run, or put the file back as it was",
+		Help: "Start a new run, or restore the original file",
 	}
 }

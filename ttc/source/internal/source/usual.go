@@ -161,7 +161,7 @@ func (cs Columns) Outcome(conversation string) Choice {
 	if sure := cs.Find(k); sure.Column != nil {
 		return sure
 	}
-	return Choice{Doubt: fmt.Sprintf("%q is not read as %s, because beside %q it may be about less than that: to use it, "+
+	return Choice{Doubt: fmt.Sprintf("%q is not read as %s, because next to %q it may describe something smaller: to use it, "+
 		"add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
 }
 

@@ -70,7 +70,7 @@ func numbers(version string) (out []int) {
 func (s *Stats) newer() (out []string) {
 	for _, name := range sortedKeys(s.Newer) {
 		out = append(out, "some of it was written by "+name+", which is newer than "+s.Newer[name]+
-			", the newest version tested: what is new in its files is counted by name but not read")
+			", the newest version tested: new content in its files is counted by name but not read")
 	}
 	return out
 }

@@ -156,7 +156,7 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 			return nil, &Error{
 				Path: w.Path(), Offset: w.At.Offset,
 				What: fmt.Sprintf("%d entries in a row contain nothing that can be used", w.empty),
-				Help: "Check that it is the right file and source; sources.*.max_empty_entries sets how many there may be",
+				Help: "Check that it is the right file and source; sources.*.max_empty_entries sets the limit",
 			}
 		}
 		if ex != nil {

@@ -67,7 +67,7 @@ type guard struct {
 	left int
 }
 
-var errRecord = fmt.Errorf("row has more than %d MiB: is a quote left open?", maxRecord>>20)
+var errRecord = fmt.Errorf("row is larger than %d MiB: is a quote left open?", maxRecord>>20)
 
 func (g *guard) Read(p []byte) (int, error) {
 	if g.left <= 0 {

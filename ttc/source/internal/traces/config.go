@@ -26,55 +26,55 @@ func PairsFactory() source.Factory {
 // Config is `sources.<name>` with `_type: traces`.
 type Config struct {
 	Path        []string `yaml:"path" scalar:"true" aka:"file,files,input,inputs,from" doc:"files or patterns; each file is a collection run"`
-	EntriesKey  string   `yaml:"entries_key" doc:"key of the list of entries, where a file is one object that holds them: data, rows; empty: the file is the entries"`
-	Shape       string   `yaml:"shape" default:"plain" validate:"oneof=plain capybara squad xlam chatgpt opencode inspect_ai r2e ai_sdk" doc:"shape of the entries: plain has the keys below; the others are those of published data sets and of stored sessions, which have their messages and tools elsewhere"`
-	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id (trace_id is tried as well); without one it is task/trial, or its row"`
+	EntriesKey  string   `yaml:"entries_key" doc:"key of the list of entries, if a file is one object that holds them: data, rows; empty: the file itself holds the entries"`
+	Shape       string   `yaml:"shape" default:"plain" validate:"oneof=plain capybara squad xlam chatgpt opencode inspect_ai r2e ai_sdk" doc:"shape of the entries: plain uses the keys below; the other shapes are for published data sets and stored sessions, which have their messages and tools elsewhere"`
+	IDKey       string   `yaml:"id_key" default:"id" doc:"key of the rollout's id (trace_id is tried as well); without one, the id is task/trial, or the row"`
 	MessagesKey string   `yaml:"messages_key" default:"messages" doc:"key of the list of messages (traj and turns are tried as well)"`
 	RoleKey     string   `yaml:"role_key" doc:"key, in a message, of its role; empty: role, from, speaker, sender or who"`
 	ContentKey  string   `yaml:"content_key" doc:"key, in a message, of its content; empty: content, value, text, message or said"`
 	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
 	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools for all rollouts that have none of their own"`
 	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null means no score (final_reward is tried as well)"`
-	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of what the trials of a problem share"`
-	TruthKey    string   `yaml:"ground_truth_key" default:"ground_truth" doc:"key of what a checker compares with"`
+	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of the value that a problem's trials share"`
+	TruthKey    string   `yaml:"ground_truth_key" default:"ground_truth" doc:"key of the value that a checker compares with"`
 	TrialKey    string   `yaml:"trial_key" default:"trial" doc:"key of the rollout's number within its task"`
-	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled, of the rollout or of a message"`
+	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled the rollout or a message"`
 	TokenIDsKey string   `yaml:"token_ids_key" default:"token_ids" doc:"key, in a message, of the token ids the model wrote or saw"`
 	LogProbsKey string   `yaml:"logprobs_key" default:"logprobs" doc:"key, in a message, of the log-probs of its token ids: numbers, or what the chat API returns"`
-	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of why the model stopped, in a message or, for the last one, in the rollout"`
+	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of the reason why the model stopped, in a message or, for the last one, in the rollout"`
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
-	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: what a rollout wants from collator.teacher for its task, instead of top_k; 0 or less: only the log-prob of each token (with protocol atropos, one log-prob); skip: no teacher"`
+	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: a rollout's request to collator.teacher for its task, instead of top_k; 0 or less: only the log-prob of each token (with protocol atropos, one log-prob); skip: no teacher"`
 
-	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers of single turns, as the source candidates has them"`
+	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers to single turns, as in the source candidates"`
 
-	PairsKey string `yaml:"pairs_key" default:"dpo_pairs" doc:"key of a list of ready pairs {state_messages or prompt, chosen, rejected}; an entry without messages may be one itself"`
+	PairsKey string `yaml:"pairs_key" default:"dpo_pairs" doc:"key of a list of ready-made pairs {state_messages or prompt, chosen, rejected}; an entry without messages may itself be one"`
 
-	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt of a pair, or of an entry that is a prompt and an answer"`
-	ResponseKey string `yaml:"response_key" default:"response" doc:"key of the answer of an entry without messages: with its prompt it makes a conversation"`
-	ContextKey  string `yaml:"context_key" doc:"key of a text that is appended to such a prompt, like the input of an instruction"`
-	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message given beside the conversation, or beside a prompt"`
-	HistoryKey  string `yaml:"history_key" default:"history" doc:"key of the turns before a prompt that is a text: a list of [prompt, answer], or messages"`
+	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt in a pair, or in an entry that consists of a prompt and an answer"`
+	ResponseKey string `yaml:"response_key" default:"response" doc:"key of the answer in an entry without messages; with its prompt it forms a conversation"`
+	ContextKey  string `yaml:"context_key" doc:"key of a text to append to such a prompt, like an instruction's input"`
+	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message given separately from the conversation or the prompt"`
+	HistoryKey  string `yaml:"history_key" default:"history" doc:"key of the turns before a text prompt: a list of [prompt, answer], or messages"`
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a text such as Human: ... Assistant: ... becomes the messages in it"`
 	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
 	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
 
 	FirstKey  string `yaml:"first_key" doc:"key of one of two answers, where choice_key says which is better"`
 	SecondKey string `yaml:"second_key" doc:"key of the other answer"`
-	ChoiceKey string `yaml:"choice_key" doc:"key of the label that chooses between first_key and second_key: left or right, first or second, or what their names end in (answer1: 1, response_b: b); a tie makes no pair"`
+	ChoiceKey string `yaml:"choice_key" doc:"key of the label that chooses between first_key and second_key: left or right, first or second, or the ending of their names (answer1: 1, response_b: b); a tie doesn't form a pair"`
 
 	ChosenScoreKey   string `yaml:"chosen_score_key" default:"chosen_score" doc:"key of the better side's score (score_chosen is tried as well); without both scores they are 1 and 0"`
 	RejectedScoreKey string `yaml:"rejected_score_key" default:"rejected_score" doc:"key of the worse side's score (score_rejected is tried as well)"`
 
-	ReplaysKey string `yaml:"replays_key" default:"replays" doc:"key of a list of states that several models answered, {state_messages, answers: [{content, score, teacher}]}: pairs by score"`
+	ReplaysKey string `yaml:"replays_key" default:"replays" doc:"key of a list of states that several models answered, {state_messages, answers: [{content, score, teacher}]}, which are paired by score"`
 	AnswersKey string `yaml:"answers_key" default:"answers" doc:"key of those answers; an entry without messages may be such a state itself"`
 
-	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys of those answers"`
+	CandidateKeys candidates.Keys `yaml:"candidate_keys" doc:"names of the keys in those answers"`
 
 	AssumeSampled string `yaml:"assume_sampled" default:"assistant" validate:"oneof=assistant last none" doc:"which assistant messages the model produced in this rollout, if the trace doesn't say"`
 	MaxExample    int64  `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"a rollout larger than this is dropped"`
 	MaxObjects    int64  `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"a rollout with more objects and lists than this is dropped"`
-	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run: the file is something else"`
+	MaxEmpty      int64  `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run, because the file must be something else"`
 }
 
 // fileName is the file to look for if a folder is given.

@@ -35,7 +35,7 @@ func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
 		if err != nil {
-			return nil, fmt.Errorf("expected messages, got a text that is not JSON: %w", json.LineError(err))
+			return nil, fmt.Errorf("expected messages, got a string that is not JSON: %w", json.LineError(err))
 		}
 		raw = inner
 	}

@@ -286,5 +286,5 @@ func answer(messages []chat.Message) (string, error) {
 			return m.Text, nil
 		}
 	}
-	return "", fmt.Errorf("expected a text, or a single assistant message that is only text")
+	return "", fmt.Errorf("expected text, or a single assistant message that is only text")
 }

@@ -108,7 +108,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	if isOneConversation(h) {
 		r.Fit = source.Fits
 		if !asks(h.Entries) {
-			r.Problem = "the file is what a model answered, as in response.messages of the AI SDK, without what it was asked: " +
+			r.Problem = "the file contains a model's answers, as in the AI SDK's response.messages, but not its input: " +
 				`write {"messages": [...]} with the messages that were sent first, then these`
 			return r
 		}
@@ -158,7 +158,7 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 	r.Take(messagesKey, messages)
 	if inTurn(h, messages.Key) {
 		r.Guessed = append(r.Guessed,
-			fmt.Sprintf("the texts of %q are the user's and the assistant's in turn", messages.Key))
+			fmt.Sprintf("the texts of %q alternate between the user and the assistant", messages.Key))
 	}
 	r.Problem = cmp.Or(r.Problem, h.TextScores(source.RewardKey.Setting), unanswered(h, messages.Key))
 	r.Take(toolsKey, cols.Find(toolsKey))
@@ -227,7 +227,7 @@ func recognizeChoice(h *source.Head) (r source.Reading) {
 		}
 		r.Fit = source.Fits
 		r.Problem = fmt.Sprintf("%s is %s, which names neither %s nor %s: expected left or right, first or second, "+
-			"or what the names of the two end in", choice, shorten(label), first, second)
+			"or the ending of one of the two names", choice, shorten(label), first, second)
 		return r
 	}
 	r.Fit = source.Certain

@@ -106,7 +106,7 @@ func message(raw json.Raw) (chat.Message, error) {
 			if text, ok := e.Text(); ok {
 				parsed, err := json.Parse([]byte(text), json.Limits{})
 				if err != nil {
-					return chat.Message{}, fmt.Errorf("invalid JSON of a tool call: %w", json.LineError(err))
+					return chat.Message{}, fmt.Errorf("invalid tool call JSON: %w", json.LineError(err))
 				}
 				e = parsed
 			}

@@ -197,7 +197,7 @@ func TestResumeRefusesAnotherVersion(t *testing.T) {
 		t.Run(old, func(t *testing.T) {
 			unfinish(t, b, "whole")
 			b.Write(t, path, strings.Replace(string(text), old, changed, 1))
-			b.Refused(t, b.Resume("whole"), 3, "run was begun by nat-go", "never made by two versions")
+			b.Refused(t, b.Resume("whole"), 3, "run was started by nat-go", "never made by two versions")
 		})
 	}
 	b.Write(t, path, string(text))

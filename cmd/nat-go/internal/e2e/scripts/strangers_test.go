@@ -78,7 +78,7 @@ var strangers = []stranger{
 	{name: "shp.jsonl", rows: []string{"u:Why is rust red? > a:Iron oxide. | a:Paint."}},
 	{name: "xlam.jsonl", rows: []string{`u:Tide at Oslo? > a:tide{"port":"Oslo"}`}},
 	{name: "kto.jsonl", rows: []string{"u:Sky? > a:Blue. | a:Loud."}},
-	{name: "agents-fn-spans.jsonl", says: "traces without a call of a model"},
+	{name: "agents-fn-spans.jsonl", says: "traces without a model call"},
 	{name: "agents-gen-spans.jsonl", rows: []string{"u:Name a port. > a:Rauma."}},
 	{
 		name: "agents-items.jsonl",

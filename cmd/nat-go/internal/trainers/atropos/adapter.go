@@ -82,7 +82,7 @@ func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) err
 
 func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
 	var i info
-	err := a.get(ctx, "ask the run-api what its trainer wants", "/info", nil, &i)
+	err := a.get(ctx, "ask the run-api for its trainer's requirements", "/info", nil, &i)
 	return i, err
 }
 
@@ -234,7 +234,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 	if queued*size < max(batchSize, 1) {
 		st.State = trainers.Completed
 		if queued > 0 {
-			st.Message += ", which fill no batch"
+			st.Message += ", which do not fill a batch"
 		}
 	}
 	return st, nil

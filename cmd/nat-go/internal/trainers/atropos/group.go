@@ -173,7 +173,7 @@ func (g *Group) checkDistill() *fault {
 					i, t, len(ids[i][t]), len(logs[i][t]))
 			}
 			if len(ids[i][t]) == 0 && g.Masks[i][t] != ignored && t > 0 {
-				return faultf(groupBadShape, "distillation: sequence %d has nothing for the trained token at %d", i, t)
+				return faultf(groupBadShape, "distillation: sequence %d lacks entries for the trained token at %d", i, t)
 			}
 			if f := finiteRow("distill_logprobs", i, logs[i][t], lowest); f != nil {
 				return f

@@ -96,7 +96,7 @@ func trainBatches(dir string) (map[string][]trainBatch, error) {
 		for _, row := range l.RowInfo {
 			if l.Channel == layout.RL.Name && row.IDs == "rendered" {
 				return fmt.Errorf("%s has rollouts whose ids were made from text (collator.rl.ids: rendered), but "+
-					"an Atropos group needs sampled ids: run again without that setting", l.File)
+					"an Atropos group needs sampled ids: rerun without that setting", l.File)
 			}
 			var topK *int
 			if row.RL != nil {
@@ -127,7 +127,7 @@ func readBatch(dir, file string, read func(*batch) error) error {
 	defer t.Close()
 	if layout.IsComposer(func(name string) bool { _, ok := t.Lookup(name); return ok }) {
 		return fmt.Errorf("%s is in the layout of `collator.format: composer`, which lacks data for an Atropos "+
-			"group: run again without that setting", path)
+			"group: rerun without that setting", path)
 	}
 	t.Limit = layout.MaxFileBytes
 	b := &batch{File: t}
@@ -172,7 +172,7 @@ func keep[T any](b *batch, name string, out []T, want int, err error) []T {
 func (b *batch) dims(name string) (rows, cols int) {
 	info, ok := b.Lookup(name)
 	if !ok || len(info.Shape) != 2 {
-		b.err = errors.Join(b.err, fmt.Errorf("no tensor %q of two dimensions", name))
+		b.err = errors.Join(b.err, fmt.Errorf("missing two-dimensional tensor %q", name))
 		return 0, 0
 	}
 	return info.Shape[0], info.Shape[1]

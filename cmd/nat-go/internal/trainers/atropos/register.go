@@ -103,10 +103,10 @@ func (l life) continues(before life) bool {
 // empty.
 func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	var s serverStatus
-	if err := a.get(ctx, "ask the run-api how far its trainer is", "/status", nil, &s); err != nil {
+	if err := a.get(ctx, "ask the run-api for its trainer's progress", "/status", nil, &s); err != nil {
 		return life{}, err
 	}
-	reply, err := a.api.Do(ctx, trainers.Ask("ask the run-api who its trainer is", http.MethodGet, "/wandb_info", nil,
+	reply, err := a.api.Do(ctx, trainers.Ask("ask the run-api for its trainer's identity", http.MethodGet, "/wandb_info", nil,
 		http.StatusNotFound))
 	if err != nil {
 		return life{}, err

@@ -158,7 +158,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error {
 	ns := a.conf.Namespace
 	_, err := a.hub.Do(ctx, httpclient.Request{
-		Op: "create the repository of the data set", Method: http.MethodPost, Path: "/v1/hf/api/repos/create",
+		Op: "create the data set's repository", Method: http.MethodPost, Path: "/v1/hf/api/repos/create",
 		Accept: "*/*",
 		Body:   must(httpclient.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
 		OK:     []int{http.StatusConflict},

@@ -21,21 +21,21 @@ const backend = "nemo-customizer"
 // Config is `trainer_adapters.<n>` of `_type: nemo_customizer_trainer_adapter`. NAT's fields come first, with NAT's
 // defaults and rules, followed by ours.
 type Config struct {
-	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; a preference data set doesn't read it"`
+	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read for a preference data set"`
 
 	EntityHost            string          `yaml:"entity_host" validate:"required" doc:"base URL of the entity store, customizer and deployment API"`
 	DatastoreHost         string          `yaml:"datastore_host" validate:"required" doc:"base URL of the data store"`
 	HFToken               schema.Secret   `yaml:"hf_token" doc:"bearer token for the data store's Hugging Face interface; empty sends none"`
 	Namespace             string          `yaml:"namespace" validate:"required" doc:"namespace of the data set, the job and the deployment"`
-	DatasetName           string          `yaml:"dataset_name" default:"nat-dpo" validate:"min=1" doc:"name of the data set in the stores; each run adds its own ending, see dataset_version"`
+	DatasetName           string          `yaml:"dataset_name" default:"nat-dpo" validate:"min=1" doc:"name of the data set in the stores; each run adds its own suffix, see dataset_version"`
 	DatasetOutputDir      *string         `yaml:"dataset_output_dir" doc:"also write the rows to <dir>/<run_id>/training_file.jsonl and validation_file.jsonl, as NAT does"`
 	CreateNamespace       bool            `yaml:"create_namespace_if_missing" default:"true" doc:"create the namespace in both stores if it doesn't exist"`
-	CustomizationConfig   string          `yaml:"customization_config" validate:"required" doc:"what to train and on what, e.g. meta/llama-3.2-1b-instruct@v1.0.0+A100"`
+	CustomizationConfig   string          `yaml:"customization_config" validate:"required" doc:"the model to train and the hardware to train it on, e.g. meta/llama-3.2-1b-instruct@v1.0.0+A100"`
 	Hyperparameters       Hyperparameters `yaml:"hyperparameters" doc:"training settings sent with the job"`
 	UseFullMessageHistory bool            `yaml:"use_full_message_history" default:"false" doc:"write prompts as message lists rather than the last message's text"`
 	DeployOnCompletion    bool            `yaml:"deploy_on_completion" default:"false" doc:"deploy the trained model once the job is complete"`
 	Deployment            Deployment      `yaml:"deployment_config" doc:"how the model is deployed"`
-	PollIntervalSeconds   float64         `yaml:"poll_interval_seconds" default:"30" validate:"gt=0" doc:"seconds between two status requests"`
+	PollIntervalSeconds   float64         `yaml:"poll_interval_seconds" default:"30" validate:"gt=0" doc:"seconds between status requests"`
 	DeploymentTimeout     float64         `yaml:"deployment_timeout_seconds" default:"1800" validate:"gt=0" doc:"seconds a deployment may take"`
 	MaxStatusFailures     int             `yaml:"max_consecutive_status_failures" default:"3" validate:"min=1,max=10" doc:"consecutive failed status requests before waiting ends in an error"`
 
@@ -45,9 +45,9 @@ type Config struct {
 
 	DatasetVersion  string         `yaml:"dataset_version" default:"run" validate:"oneof=run reuse" doc:"run: a separate data set for each run; reuse: all runs write to dataset_name, as NAT does"`
 	TrainingTimeout float64        `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
-	CancelOnTimeout bool           `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job when training_timeout_seconds is over, rather than leave it running"`
+	CancelOnTimeout bool           `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job once training_timeout_seconds has passed, rather than leave it running"`
 	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"time limit for connecting to either host"`
-	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit for an answer, counted from the last byte of the request that was accepted; a long upload is not cut off"`
+	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit for an answer, counted from the last request byte that was accepted; a long upload is not cut off"`
 	TLS             httpclient.TLS `yaml:"tls" doc:"certificates for both hosts"`
 
 	OutputModel    string            `yaml:"output_model" doc:"namespace/name of the model to create; unset: the service chooses, or creates none"`
@@ -67,21 +67,21 @@ type Hyperparameters struct {
 	Epochs         int     `yaml:"epochs" json:"epochs" default:"3" validate:"min=1" doc:"passes over the data set"`
 	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows per step"`
 	LearningRate   float64 `yaml:"learning_rate" json:"learning_rate" default:"5e-5" validate:"gt=0" doc:"learning rate"`
-	DPO            dpo     `yaml:"dpo" json:"-" doc:"settings of dpo; not sent with sft"`
+	DPO            dpo     `yaml:"dpo" json:"-" doc:"settings for dpo; not sent with sft"`
 
-	Seed             *int64   `yaml:"seed" json:"seed,omitempty" doc:"seed of the training"`
+	Seed             *int64   `yaml:"seed" json:"seed,omitempty" doc:"training seed"`
 	MaxSteps         *int     `yaml:"max_steps" json:"max_steps,omitempty" doc:"maximum number of steps; -1: no limit"`
 	WarmupSteps      *int     `yaml:"warmup_steps" json:"warmup_steps,omitempty" validate:"omitempty,min=0" doc:"steps over which the learning rate rises"`
-	LogEveryNSteps   *int     `yaml:"log_every_n_steps" json:"log_every_n_steps,omitempty" validate:"omitempty,min=1" doc:"steps between two points of the loss"`
-	ValCheckInterval *float64 `yaml:"val_check_interval" json:"val_check_interval,omitempty" validate:"omitempty,gt=0" doc:"when validation runs: above 1 in batches, else as a share of an epoch"`
-	MinLearningRate  *float64 `yaml:"min_learning_rate" json:"min_learning_rate,omitempty" validate:"omitempty,gte=0" doc:"learning rate at the end"`
+	LogEveryNSteps   *int     `yaml:"log_every_n_steps" json:"log_every_n_steps,omitempty" validate:"omitempty,min=1" doc:"steps between logged losses"`
+	ValCheckInterval *float64 `yaml:"val_check_interval" json:"val_check_interval,omitempty" validate:"omitempty,gt=0" doc:"how often validation runs: above 1 in batches, otherwise as a fraction of an epoch"`
+	MinLearningRate  *float64 `yaml:"min_learning_rate" json:"min_learning_rate,omitempty" validate:"omitempty,gte=0" doc:"final learning rate"`
 	WeightDecay      *float64 `yaml:"weight_decay" json:"weight_decay,omitempty" validate:"omitempty,gte=0" doc:"weight decay"`
 	AdamBeta1        *float64 `yaml:"adam_beta1" json:"adam_beta1,omitempty" validate:"omitempty,gte=0,lt=1" doc:"Adam's beta1"`
 	AdamBeta2        *float64 `yaml:"adam_beta2" json:"adam_beta2,omitempty" validate:"omitempty,gte=0,lt=1" doc:"Adam's beta2"`
 	Optimizer        string   `yaml:"optimizer" json:"optimizer,omitempty" validate:"omitempty,oneof=adam_with_cosine_annealing adam_with_flat_lr adamw_with_cosine_annealing adamw_with_flat_lr" doc:"optimizer and schedule"`
 	SequencePacking  *bool    `yaml:"sequence_packing_enabled" json:"sequence_packing_enabled,omitempty" doc:"pack several rows into one sequence"`
-	LoRA             *lora    `yaml:"lora" json:"lora,omitempty" doc:"settings of lora"`
-	SFT              *sft     `yaml:"sft" json:"sft,omitempty" doc:"settings of sft"`
+	LoRA             *lora    `yaml:"lora" json:"lora,omitempty" doc:"settings for lora"`
+	SFT              *sft     `yaml:"sft" json:"sft,omitempty" doc:"settings for sft"`
 }
 
 // dpo holds the settings for dpo. The service's own default for ref_policy_kl_penalty is 0.05; NAT's is 0.1.

@@ -62,7 +62,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 		info, err := os.Stat(list[i].local)
 		if err != nil {
 			return nil, &trainers.Error{
-				Op: submitting(data), Why: err.Error(), Fix: "the run folder is not complete: run it again",
+				Op: submitting(data), Why: err.Error(), Fix: "the run folder is not complete: rerun it",
 				Fault: trainers.Local, Err: err,
 			}
 		}
@@ -94,7 +94,7 @@ func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err
 		return "", "", trainers.Errorf(trainers.Refused, op, fix, "training_type is %s, but the rows are %ss",
 			a.conf.Hyperparameters.TrainingType, other)
 	case train == "":
-		return "", "", trainers.Errorf(trainers.Refused, op, "make more data, or lower dataset.split.validation",
+		return "", "", trainers.Errorf(trainers.Refused, op, "build more records, or lower dataset.split.validation",
 			"no %s is on the training side of the split", kind)
 	case left != "":
 		a.env.Log.Warn().Str("file", left).

@@ -63,7 +63,7 @@ func (a *Adapter) Check(context.Context) error {
 		}
 		if _, err := osexec.LookPath(name); err != nil {
 			return &trainers.Error{
-				Op: "start the trainer", Why: err.Error(), Fix: "install it, or give its path in command",
+				Op: "start the trainer", Why: err.Error(), Fix: "install it, or specify its path in command",
 				Fault: trainers.Local, Err: err,
 			}
 		}
@@ -318,11 +318,11 @@ func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 		st.State, st.Message = trainers.Canceled, "the trainer was cancelled"
 		return
 	case missing(filepath.Join(dir, beganFile)):
-		st.Message = "the trainer was killed before it began, and nothing of it has run: `nat-go finetune resume " +
+		st.Message = "the trainer was killed before it began, so none of it has run: `nat-go finetune resume " +
 			string(folder) + "` starts it"
 	case err == nil && output.Size() == 0:
 		st.Message = "the trainer was killed as it began, before it printed anything; whether its first instruction ran can't " +
-			"be told, so it is not started again by itself: to have it started, remove " + folder.Job() + " and resume the run"
+			"be told, so it is not restarted automatically: to restart it, remove " + folder.Job() + " and resume the run"
 	default:
 		st.Message = "the trainer was killed, or it ended and the shell that records its exit status was killed"
 	}
@@ -390,7 +390,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	// End everything it started, in any process group or session: launchers put their workers into separate groups.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
-		return fail(fmt.Errorf("cannot kill processes %v of the trainer", left))
+		return fail(fmt.Errorf("cannot kill the trainer's processes %v", left))
 	}
 	if !waitReleased(ctx, dir, lockTimeout) {
 		return fail(fmt.Errorf("trainer was ended, but an unknown process that it started still holds %s open", filepath.Join(dir, lockFile)))

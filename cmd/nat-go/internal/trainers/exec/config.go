@@ -25,15 +25,15 @@ const backend = "exec"
 type Config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 
-	Command         []string          `yaml:"command" validate:"required,min=1" doc:"program and arguments; {dataset_dir}, {train_file}, {validation_file}, {batches}, {run_dir} and {run_id} are replaced; of several kinds of record {demonstration_train_file} and the like"`
+	Command         []string          `yaml:"command" validate:"required,min=1" doc:"program and arguments; {dataset_dir}, {train_file}, {validation_file}, {batches}, {run_dir} and {run_id} are replaced; with several kinds of record, {demonstration_train_file} and the like"`
 	Format          string            `yaml:"format" default:"trl" doc:"row format that {dataset_dir}, {train_file} and {validation_file} refer to"`
 	WorkDir         string            `yaml:"workdir" doc:"working directory of the program; unset: nat-go's own"`
 	Env             []string          `yaml:"env" doc:"variables of nat-go's environment that the program gets in addition to PATH, HOME and the like"`
 	Set             map[string]string `yaml:"set" doc:"variables to set; with the same replacements as in command"`
 	PollInterval    time.Duration     `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"how often to check the program"`
-	StopTimeout     time.Duration     `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"how long a cancelled program has to end before it is killed"`
+	StopTimeout     time.Duration     `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"how long a cancelled program may take to exit before it is killed"`
 	TrainingTimeout time.Duration     `yaml:"training_timeout" default:"0s" doc:"how long the program may run; 0: no limit"`
-	CancelOnTimeout bool              `yaml:"cancel_on_timeout" default:"true" doc:"cancel the program when training_timeout is over, rather than leave it running"`
+	CancelOnTimeout bool              `yaml:"cancel_on_timeout" default:"true" doc:"cancel the program once training_timeout has passed, rather than leave it running"`
 }
 
 // Limits returns the times and retry counts.
@@ -85,7 +85,7 @@ func (c *Config) absent(name string, vars map[string]string) string {
 	}
 	sort.Strings(kinds)
 	if len(kinds) > 1 && (name == "train_file" || name == "validation_file") {
-		return fmt.Sprintf("the run has rows of several kinds (%s): write {%s_%s} or the like", strings.Join(kinds, ", "), kinds[0], name)
+		return fmt.Sprintf("the run has rows of several kinds (%s): write {%s_%s}, for example", strings.Join(kinds, ", "), kinds[0], name)
 	}
 	for _, kind := range []string{"preference", "demonstration", "rollout"} {
 		if split, ok := strings.CutPrefix(name, kind+"_"); ok &&

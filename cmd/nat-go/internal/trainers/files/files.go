@@ -42,7 +42,7 @@ func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (tra
 		if _, err := os.Stat(data.Path(path)); err != nil {
 			return trainers.JobRef{}, &trainers.Error{
 				Op: "use the data set of run " + data.RunID, Why: err.Error(),
-				Fix:   "the run folder is not complete: run it again",
+				Fix:   "the run folder is not complete: rerun it",
 				Fault: trainers.Local, Err: err,
 			}
 		}

@@ -150,8 +150,8 @@ func (c *Client) sameService(j *Job) error {
 	now := a.Address()
 	if j.Phase == Submitting && j.Address != "" && j.Address != now {
 		return exit.Environmentf("submission of this run to %s may have created a job, but the config now names %s: "+
-			"set it back, and `nat-go finetune resume %s` looks for the job; "+
-			"if you know that there is none, remove %s", j.Address, now, c.Dir, c.Dir.Job())
+			"change it back, and `nat-go finetune resume %s` looks for the job; "+
+			"if you know that it was not created, remove %s", j.Address, now, c.Dir, c.Dir.Job())
 	}
 	j.Address = now
 	return nil
@@ -384,7 +384,7 @@ func (c *Client) stillRunning(j *Job, err error) error {
 func (c *Client) verdict(j *Job) error {
 	what, again := "job "+j.Ref.ID, ""
 	if !j.DeployingAt.IsZero() {
-		what, again = "the deployment of "+what, fmt.Sprintf("; `nat-go finetune wait %s` tries it again", c.Dir)
+		what, again = "the deployment of "+what, fmt.Sprintf("; `nat-go finetune wait %s` retries it", c.Dir)
 	}
 	why := j.Status.Message
 	if j.Status.Detail != "" {
@@ -403,7 +403,7 @@ func (c *Client) verdict(j *Job) error {
 // Cancel requests that the job be ended. The journal records this before the request is sent.
 func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	if j.Phase == Done {
-		return exit.Failedf("job %s has ended already: %s", j.Ref.ID, j.Status.State)
+		return exit.Failedf("job %s has already ended: %s", j.Ref.ID, j.Status.State)
 	}
 	if j.Ref == nil {
 		return exit.Failedf("no job to cancel in run %s", j.RunID)

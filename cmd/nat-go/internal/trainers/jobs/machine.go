@@ -82,7 +82,7 @@ func (m *machine) failed(err error) action {
 		return action{
 			do: giveUp,
 			err: exit.With(exit.Code(trainers.Exit(err)),
-				fmt.Errorf("no status after %d tries in a row: %w", m.failures, err)),
+				fmt.Errorf("no status after %d consecutive attempts: %w", m.failures, err)),
 		}
 	}
 	pause := time.Duration(min(float64(m.limits.Poll)*math.Pow(1.5, float64(m.failures)), float64(maxPause)))

@@ -99,7 +99,7 @@ func main() {
 type config struct {
 	At     string `yaml:"at" doc:"key of the group at which it happens; * for each"`
 	Do     string `yaml:"do" doc:"what happens"`
-	Once   string `yaml:"once" doc:"file that says that it has happened: then it does not again"`
+	Once   string `yaml:"once" doc:"file that records that it has happened, so that it doesn't happen again"`
 	Factor int    `yaml:"factor" default:"1" validate:"gte=1,lte=9" doc:"a number"`
 }
 

@@ -27,7 +27,7 @@ func main() {
 }
 
 type acmeConfig struct {
-	Margin float64 `yaml:"margin" default:"0.1" validate:"gte=0,lte=2" doc:"smallest difference of scores"`
+	Margin float64 `yaml:"margin" default:"0.1" validate:"gte=0,lte=2" doc:"smallest score difference"`
 	Order  string  `yaml:"order" default:"easy" validate:"oneof=easy hard" doc:"which pairs come first"`
 }
 
