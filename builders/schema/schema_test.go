@@ -133,7 +133,7 @@ func TestFormerSettings(t *testing.T) {
 		"low_level: false":                   {"mid", "warning NG1219: low_level: false is now level: mid (write `level: mid` instead)"},
 		"low_level: true\nhigh_level: true":  {"high", "write `level: high` instead"},
 		"high_level: true\nlow_level: false": {"high", "write `level: mid` instead"},
-		"high_level: false":                  {"low", "high_level is now a value of level, and high_level: false says nothing (remove it)"},
+		"high_level: false":                  {"low", "high_level is now a value of level, and high_level: false does nothing (remove it)"},
 		"high_level: false\nlow_level: true": {"low", "low_level: true is now level: low"},
 		"low_level: often":                   {"low", "error NG1219: low_level is now a value of level (write level: one of"},
 		"level: mid\nlow_level: true":        {"mid", `error NG1211: "level" and "low_level" are the same setting`},

@@ -222,7 +222,7 @@ func TestImageRefused(t *testing.T) {
 	none := filepath.Join(t.TempDir(), "none")
 	args := []string{"-binary", program(t), "-root", "../..", "-out", t.TempDir(), "-certificates", none, "image"}
 	err := run(args, io.Discard)
-	if err == nil || !strings.Contains(err.Error(), "name the file with -certificates") {
+	if err == nil || !strings.Contains(err.Error(), "specify the file with -certificates") {
 		t.Error(err)
 	}
 }

@@ -304,7 +304,7 @@ func TestLossComposite(t *testing.T) {
 	save(t, at("pairs.logits"), tensors.Of("student_logits", z[v:3*v], 2, v),
 		tensors.Of("teacher_logits", p[2*v:4*v], 2, v))
 	one, stderr := runLoss(t, 0, "composite", "--batch", at("sdpo"), "--logits", at("pairs.logits"))
-	if one["loss/total"] != 0.0 || !strings.Contains(stderr, "loss/sdpo_kl weighs 0") {
+	if one["loss/total"] != 0.0 || !strings.Contains(stderr, "loss/sdpo_kl has weight 0") {
 		t.Errorf("without weights: %v, %s", one, stderr)
 	}
 	if math.Abs(one["loss/sdpo_kl"].(float64)-num("loss/sdpo_kl")) > 1e-6*want {
@@ -344,7 +344,7 @@ func TestLossComposite(t *testing.T) {
 		"missing tensor logits":                       {"--batch", at("rl"), "--logits", at("dpo.logits")},
 		"never zeros":                                 {"--batch", at("dpo"), "--logits", at("noref")},
 		"not the target id":                           {"--batch", at("wrong"), "--logits", at("sdpo.logits")},
-		"no batch of a channel":                       {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
+		"not a batch of a channel":                    {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
 		"taken at temperature 1, with a student at 2": {"--batch", at("sdpo"), "--logits", at("topk.logits"), "--temperature", "2"},
 		"taken at temperature 2, with a student at 1": {"--batch", at("sdpo"), "--logits", at("topk2.logits")},
 		"max-tokens":                                  {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},

@@ -128,7 +128,7 @@ func TestFullOutputIsReported(t *testing.T) {
 	for _, args := range [][]string{{"formats"}, {"version"}, {"explain", "--json"}} {
 		var stderr strings.Builder
 		code := Program{}.Main(args, strings.NewReader(""), full, &stderr)
-		if code != exit.Environment || strings.Count(stderr.String(), "not all of the output was written") != 1 {
+		if code != exit.Environment || strings.Count(stderr.String(), "some of the output was not written") != 1 {
 			t.Errorf("%v: exit %d: %s", args, code, stderr.String())
 		}
 	}

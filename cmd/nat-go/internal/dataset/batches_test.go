@@ -19,7 +19,7 @@ func TestTokenizerOf(t *testing.T) {
 		"${NATGO_TEST_NONE:-" + tokenizer + "}": "",
 		tokenizer:                               "",
 		"${NATGO_TEST_NONE}":                    "variable that is not set, ${NATGO_TEST_NONE}",
-		"''":                                    "names no tokenizer",
+		"''":                                    "does not specify a tokenizer",
 		"/no/such":                              "is not at /no/such",
 	} {
 		t.Run(written, func(t *testing.T) {

@@ -346,7 +346,7 @@ func TestAMissingFileIsFound(t *testing.T) {
 	}
 	r = verify(t, run, written[:1])
 	for _, f := range r.Findings {
-		if f.Code == manifestWrong && strings.Contains(f.Message, "the manifest hasn't") {
+		if f.Code == manifestWrong && strings.Contains(f.Message, "but not in the manifest") {
 			return
 		}
 	}

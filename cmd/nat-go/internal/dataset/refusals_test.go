@@ -18,8 +18,8 @@ func TestRefusalsSayWhy(t *testing.T) {
 		n += r.Count
 	}
 	if n != w.Dropped || len(dropped) != int(n) || len(w.Refused) != 2 ||
-		!strings.HasPrefix(w.Refused[1].Why, "nothing says whether it is good") ||
-		w.Refused[0].Why != "they hold only preferences and rollouts" {
+		!strings.HasPrefix(w.Refused[0].Why, "cannot label it good or bad") ||
+		w.Refused[1].Why != "they hold only preferences and rollouts" {
 		t.Errorf("%+v", w)
 	}
 	if w.Instead != "" { // most are rollouts, which no line format carries alone

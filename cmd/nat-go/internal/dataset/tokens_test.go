@@ -72,10 +72,10 @@ func TestVerifyTokens(t *testing.T) {
 			}
 			for _, want := range []string{
 				"train.parquet:2: error NG5001: labels[1] is 4, expected 5 as in input_ids, or -100", "train.parquet:3: error NG5001: it has 2 input_ids and 1 labels",
-				"train.parquet:4: error NG5001: no token", "train.parquet:5: error NG5001: its row_weight is -1",
+				"train.parquet:4: error NG5001: none of its tokens is trained", "train.parquet:5: error NG5001: its row_weight is -1",
 				"train.parquet:6: error NG5001: it has no input_ids",
-				"train.parquet:7: error NG5001: input_ids[0] is -4", "its content is not what was written",
-				"validation.parquet: error NG5009: the manifest has it",
+				"train.parquet:7: error NG5001: input_ids[0] is -4", "its content differs from what was written",
+				"validation.parquet: error NG5009: it is in the manifest but not in the folder",
 				"sft_parquet/train.parquet  7 rows  {input_ids, labels, row_weight, example}", "8 errors, 0 warnings",
 			} {
 				if !strings.Contains(got.String(), want) {

@@ -103,7 +103,7 @@ func TestWrite(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "job.yaml"), []byte("a: 2\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(dir, files); err == nil || !strings.Contains(err.Error(), "exists already with other content") {
+	if err := Write(dir, files); err == nil || !strings.Contains(err.Error(), "already exists with different content") {
 		t.Errorf("written over: %v", err)
 	}
 }

@@ -151,7 +151,7 @@ func TestSameTokenizer(t *testing.T) {
 	defer tok.Close()
 	teacher := &config.Teacher{}
 	for _, c := range []struct{ name, model, own, want string }{
-		{"", "", "mine", "can't tokenise: name its tokenizer"},
+		{"", "", "mine", "can't tokenise: specify its tokenizer"},
 		{"", "org/mine", "mine", ""},
 		{"mine/", "whatever", "models/mine/tokenizer.json", ""},
 		{"same", "", "mine", ""},

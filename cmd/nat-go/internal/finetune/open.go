@@ -150,7 +150,7 @@ func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
 	}
 	f := b.Report(finding.Finding{
 		Code: config.CodeUnit, Severity: finding.Error, Message: fmt.Sprintf("builder %s works on tasks, which --compat nat doesn't form", b.Type),
-		Fix: "rererun it without --compat nat",
+		Fix: "rerun it without --compat nat",
 	})
 	return ps.refuse([]finding.Finding{f})
 }

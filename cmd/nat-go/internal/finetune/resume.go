@@ -128,7 +128,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	for _, o := range p.Overrides {
 		path, _, _ := strings.Cut(o, "=")
 		if p.config.Decides(strings.Split(path, ".")) {
-			return exit.Usagef("-o %s: the data set is already complete, and is not changed; only settings for later steps can be changed changed", path)
+			return exit.Usagef("-o %s: the data set is already complete, and is not changed; only settings for later steps can be changed", path)
 		}
 	}
 	if err := p.rewriteConfig(); err != nil {

@@ -135,7 +135,7 @@ func TestOrderOfOtherLogs(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
 		all := []*countedGroups{{left: 2}, {left: n}}
 		err := m.interleave(t.Context(), func(i int) (groups, error) { return all[i], nil })
-		if refused := err != nil && strings.HasPrefix(err.Error(), "order.bin does not fit its log"); refused != (n != 2) {
+		if refused := err != nil && strings.HasPrefix(err.Error(), "order.bin does not match its log"); refused != (n != 2) {
 			t.Errorf("%d groups: %v", n, err)
 		}
 		if all[0].closed != 1 || all[1].closed != 1 {

@@ -16,34 +16,34 @@ func TestFormats(t *testing.T) {
 		{"{_type: dpo_traj_builder}", "{formats: [trl, trl.parquet]}", ""},
 		{
 			"{_type: dpo_traj_builder}", "{formats: [trl, verl]}",
-			"the format verl holds demonstrations and rollouts and states, and the builders make preferences: " +
-				"it will have no row; leave it out, or write customizer, trl, kto",
+			"the format verl holds demonstrations and rollouts and states, but the builders make preferences: " +
+				"it will not have any rows; leave it out, or write customizer, trl, kto",
 		},
 		{
 			"{_type: grpo_traj_builder}", "{formats: [openai]}",
-			"make rollouts: it will have no row; leave it out, or write kto, verl, atropos",
+			"make rollouts: it will not have any rows; leave it out, or write kto, verl, atropos",
 		},
 		{"{_type: sft_traj_builder}", "{formats: [trl, messages, customizer]}", ""},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [trl]}", ""},
 		{
 			"{_type: sft_traj_builder, train: last}", "{formats: [messages]}",
-			"x trains the last; write trl, or set dataset.turns: last",
+			"x trains only on the last; write trl, or set dataset.turns: last",
 		},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [messages.parquet], turns: last}", ""},
 		{
 			"{_type: sft_traj_builder, train: last}", "{formats: [customizer], turns: last}",
-			"x trains the last; write trl",
+			"x trains only on the last; write trl",
 		},
 		{
 			"{_type: sft_traj_builder, train: calls}", "{formats: [trl]}",
-			"no trainer of trl rows trains the calls alone",
+			"no trainer of trl rows trains on only the calls",
 		},
 		{"{_type: other/plugin}", "{formats: [kto]}", ""},
 		{"{_type: other/plugin}", "{}", "trl is written without formats, and which records other/plugin makes is known only"},
 		{"{_type: grpo_traj_builder}", "{}", ""},
 		{"{_type: states_traj_builder}", "{}", ""},
 		{"{_type: sdpo_traj_builder}", "{}", ""},
-		{"{_type: sdpo_traj_builder}", "{formats: [trl]}", "the builders make distillations: it will have no row; leave it out, or write privileged"},
+		{"{_type: sdpo_traj_builder}", "{formats: [trl]}", "the builders make distillations: it will not have any rows; leave it out, or write privileged"},
 	} {
 		t.Run(c.builder, func(t *testing.T) {
 			text := "trajectory_builders: {x: " + c.builder + "}\ndataset: " + c.dataset +

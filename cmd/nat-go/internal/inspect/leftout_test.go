@@ -31,12 +31,12 @@ func TestLeftOut(t *testing.T) {
 	for name, c := range map[string]struct{ template, want string }{
 		"texts only": {
 			loop(says),
-			"the template of DIR leaves out the tools of 1 example, 1 tool call, the reasoning of 3 turns; collator.template names " +
+			"the template of DIR omits the tools of 1 example, 1 tool call, the reasoning of 3 turns; collator.template can specify " +
 				"another",
 		},
 		"reasoning in the last turn": {
 			"{{ tools | tojson }}" + loop("{% if loop.last %}"+thinks+"{% endif %}"+calls+says),
-			"the template of DIR leaves out the reasoning of 2 turns before the last question; collator.template names another",
+			"the template of DIR omits the reasoning of 2 turns before the last question; collator.template can specify another",
 		},
 		"everything": {"{{ tools | tojson }}" + loop(thinks+calls+says), ""},
 		"none":       {"", "the template of DIR can't be used: tokenizer has no chat template"},

@@ -142,7 +142,7 @@ func TestForgedFrame(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := read(); err == nil || !strings.Contains(err.Error(), "invalid size of a frame") {
+			if err := read(); err == nil || !strings.Contains(err.Error(), "invalid frame size") {
 				t.Errorf("%v", err)
 			}
 		})
@@ -167,7 +167,7 @@ func TestForgedCommit(t *testing.T) {
 		"more records":   {func(c *Commit) { c.Records++ }, "committed records"},
 		"no end":         {func(c *Commit) { c.Records = 1 << 60 }, "is damaged: "},
 		"before it":      {func(c *Commit) { c.Bytes = -1 }, "is damaged: "},
-		"within a frame": {func(c *Commit) { c.Bytes -= 9 }, "invalid size of a frame"},
+		"within a frame": {func(c *Commit) { c.Bytes -= 9 }, "invalid frame size"},
 		"beyond it":      {func(c *Commit) { c.Bytes++ }, "cut short"},
 	} {
 		t.Run(name, func(t *testing.T) {

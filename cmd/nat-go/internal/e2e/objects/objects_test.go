@@ -171,7 +171,7 @@ func TestObjectsRefused(t *testing.T) {
 		return []string{"finetune", "run", "--from", path, "--builder", "dpo", "--run-id", "r", "--output-dir", "x"}
 	}
 	s3 := "s3://" + objectstest.Bucket
-	b.Refused(t, b.Command(nil, from(s3+"/in/*.jsonl")...), 3, "patterns are not looked up", "Name each object")
+	b.Refused(t, b.Command(nil, from(s3+"/in/*.jsonl")...), 3, "patterns are not supported", "Name each object")
 	b.Refused(t, b.Command(nil, from(s3+"/in/")...), 3, "names no object")
 	b.Refused(t, b.Command(nil, from(s3+"/in/none.jsonl")...), 3, "there is no such object", "Check the bucket")
 	b.Refused(t, b.Command(nil, from("https://127.0.0.1:1/a.jsonl?X-Amz-Signature="+objectstest.Secret)...), 3,
@@ -239,7 +239,7 @@ func TestShardsOfObjectStorage(t *testing.T) {
 			plan := "s3://" + objectstest.Bucket + "/plans/" + name
 			how := append([]string{"--shards", "3", "--plan-dir", plan}, checked...)
 			b.noCredentials(t, b.Must(t, b.Planned(out, config, how...)))
-			b.Refused(t, b.Planned(out, config, how...), 2, plan+" has a plan already")
+			b.Refused(t, b.Planned(out, config, how...), 2, plan+" already has a plan")
 			b.Refused(t, b.Command(nil, "shard", "merge", plan), 1, "of the 3 shards are not built yet: 0-2", plan)
 			if got := b.missing(t, plan); got != "0-2" {
 				t.Errorf("missing: %s", got)
@@ -292,7 +292,7 @@ func (b *bed) shardOfObjects(t *testing.T, r *rand.Rand, plan, stage string, i i
 		t.Errorf("beside another machine: exit %d: %s", res.Code, res.Stderr)
 	}
 	again := b.Must(t, on("machine3"))
-	if !strings.Contains(again.Stdout, "already; it was not ") {
+	if !strings.Contains(again.Stdout, "was already complete, so it was not ") {
 		t.Errorf("built again: %s", again.Stdout)
 	}
 }
@@ -392,11 +392,11 @@ func (b *bed) usesStored(t *testing.T, to string) {
 	b.marksStored(t, run)
 	for want, args := range map[string][]string{
 		"with --output":                 {"dataset", "convert", run, "--format", "kto"},
-		"name a folder there":           {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
+		"specify a folder on one":       {"dataset", "convert", run, "--format", "kto", "--output", to + "/kto"},
 		"with --to":                     {"dataset", "merge", run},
 		run + " already has a run":      {"dataset", "merge", run, "--to", to, "--run-id", "r"},
 		"copy it there":                 {"finetune", "resume", run},
-		"give the full path of the run": {"finetune", "status", "r", "--output-dir", to},
+		"specify the run's full ":       {"finetune", "status", "r", "--output-dir", to},
 		to + ": cannot look up runs in": {"finetune", "list", to},
 	} {
 		b.Refused(t, b.Command(nil, args...), 2, want)

@@ -214,7 +214,7 @@ func TestResumeOfACompleteRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := b.Must(t, b.Resume("dry"))
-	if !strings.Contains(r.Stdout, "the data set was complete already") {
+	if !strings.Contains(r.Stdout, "the data set was already complete") {
 		t.Errorf("it says %q", r.Stdout)
 	}
 	got := b.Content(t, "dry")

@@ -295,7 +295,7 @@ func TestMergeRefuses(t *testing.T) {
 		"decisions":  "records/decisions.bin has changed since it was written",
 		"gone":       "records/decisions.bin is gone",
 		"unfinished": "is not complete",
-		"version":    "was begun by nat-go v0.",
+		"version":    "was started by nat-go v0.",
 		"a":          "are the same run",
 		"nowhere":    "no run",
 	} {

@@ -197,7 +197,7 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"an open bracket", "[trl, customizer]", "[trl, customizer", "add ] at the end of it", "[trl, customizer]",
 		"[trl, customizer",
 	},
-	{"a path of Windows", "output_dir: out", `output_dir: "C:\data"`, "put single quotes", `'C:\data'`, `"C:\data"`},
+	{"a path of Windows", "output_dir: out", `output_dir: "C:\data"`, "use single quotes", `'C:\data'`, `"C:\data"`},
 	{"an open quote", "output_dir: out", "output_dir: \"out", "add \" at the end of it", "\"out\"", "\"out"},
 	{
 		"the wrong bracket", "[trl, customizer]", "[trl, customizer}", "add ] at the end of it", "[trl, customizer]",

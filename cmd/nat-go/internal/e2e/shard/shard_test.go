@@ -346,7 +346,7 @@ sources: {runs: {_type: candidates, path: in/a.jsonl}}
 finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 `)
 	b.Must(t, b.Planned("out", "var.yml", "--shards", "3"))
-	b.Refused(t, b.Planned("out", "var.yml", "--shards", "3"), 2, "out/r.shards has a plan already")
+	b.Refused(t, b.Planned("out", "var.yml", "--shards", "3"), 2, "out/r.shards already has a plan")
 	b.Refused(t, b.Planned("other", "var.yml"), 2, "missing number of shards")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "use one of them")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "must be at least 1")
@@ -415,7 +415,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	damaged := bytes.Clone(whole)
 	damaged[len(damaged)/2] ^= 1
 	b.Write(t, log, string(damaged))
-	b.Refused(t, b.Merged("out"), 3, "records.log is damaged", "run it again")
+	b.Refused(t, b.Merged("out"), 3, "records.log is damaged", "rerun")
 	b.Write(t, log, string(whole))
 
 	// A shard can't group tasks until all examples are there.
@@ -438,7 +438,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	}
 	kept[len(kept)-1] ^= 1
 	b.Write(t, spill, string(kept))
-	b.Refused(t, b.Shard("tasks", "group", 1), 3, "examples.spill is damaged", "run it again")
+	b.Refused(t, b.Shard("tasks", "group", 1), 3, "examples.spill is damaged", "rerun")
 	kept[len(kept)-1] ^= 1
 	b.Write(t, spill, string(kept))
 	b.Must(t, b.Shard("tasks", "group", 1))
@@ -458,7 +458,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		}
 		made[len(made)/2] ^= 1
 		b.Write(t, rows, string(made))
-		b.Refused(t, b.Merged("tasks"), 3, "prepared.bin is damaged", "run it again")
+		b.Refused(t, b.Merged("tasks"), 3, "prepared.bin is damaged", "rerun")
 	}
 
 	plan := "out/r.shards/plan.json"

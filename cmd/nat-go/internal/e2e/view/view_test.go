@@ -449,7 +449,7 @@ func (v *viewTest) exported(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
-	if !strings.Contains(first, "This file contains the data of a run") {
+	if !strings.Contains(first, "This file contains a run's data") {
 		t.Errorf("its first line: %s", first)
 	}
 	served, file := v.b.Open(t, v.url), v.b.Open(t, "file://"+path)
@@ -615,7 +615,7 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if manifest.Counts.Dropped["rejected_by_mark"] != 1 ||
-		!strings.Contains(fmt.Sprint(manifest.Warnings), "belong to no record") {
+		!strings.Contains(fmt.Sprint(manifest.Warnings), "do not match any record") {
 		t.Errorf("%+v", manifest)
 	}
 }

@@ -446,7 +446,7 @@ func TestFaults(t *testing.T) {
 		want  string // in the error
 	}{
 		{"401", create, 0, status(401, `{"error": "no"}`), 3, 1, "the token is missing or wrong"},
-		{"403", jobs, 0, status(403, `{"detail": "forbidden"}`), 3, 1, "does not give the right"},
+		{"403", jobs, 0, status(403, `{"detail": "forbidden"}`), 3, 1, "does not grant permission"},
 		{"409 of a job is an error", jobs, 0, status(409, `{"detail": "name taken"}`), 1, 1, "name taken"},
 		{"409 of a repository that is there", create, 0, status(409, `{"error": "exists"}`), 0, 1, ""},
 		{"409 of a data set that is there", "/v1/datasets", 0, status(409, `{"detail": "exists"}`), 0, 1, ""},
@@ -475,7 +475,7 @@ func TestFaults(t *testing.T) {
 		{"HTML page", preupload, 0, status(200, `<!doctype html><title>Sign in</title>`), 3, 1, `titled "Sign in"`},
 		{"file ignored", preupload, 0, status(200, `{"files":[{"path":"training/training_file.jsonl","uploadMode":"regular","shouldIgnore":true}]}`), 1, 1, "would ignore"},
 		{"unknown mode", preupload, 0, status(200, `{"files":[{"path":"training/training_file.jsonl","uploadMode":"xet"}]}`), 1, 1, `"xet"`},
-		{"redirect that loses the body", jobs, 0, status(301, ``, "Location", "/elsewhere"), 3, 1, "would lose the body"},
+		{"redirect that loses the body", jobs, 0, status(301, ``, "Location", "/elsewhere"), 3, 1, "would lose the request body"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var hits atomic.Int32
