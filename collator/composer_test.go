@@ -170,8 +170,8 @@ func TestSteps(t *testing.T) {
 		name, path string
 		data       []byte
 	}{
-		{"differs from what its batches make", path, changed},
-		{"not in it", filepath.Join(dir, batch.StepsName), nil},
+		{"differs from the step that its batches produce", path, changed},
+		{"it lacks 1 steps", filepath.Join(dir, batch.StepsName), nil},
 	} {
 		t.Run(damage.name, func(t *testing.T) {
 			name := damage.name

@@ -717,7 +717,7 @@ func TestNullHints(t *testing.T) {
 			t.Fatal(err)
 		}
 		var shown strings.Builder
-		if err := v.Print(&shown, tokenview.Look{}); err != nil || !strings.Contains(shown.String(), "left out") ||
+		if err := v.Print(&shown, tokenview.Look{}); err != nil || !strings.Contains(shown.String(), "omitted") ||
 			strings.Contains(shown.String(), "\n+ ") {
 			t.Error(err, shown.String())
 		}

@@ -293,7 +293,7 @@ func TestHintsBeforeAUsersTurn(t *testing.T) {
 		t.Errorf("%v, %+v", err, e.Turns())
 	}
 	_, err = privileged.Read([]byte(`{"prompt": [{"role": "assistant", "content": "a"}], "privileged_context": "h"}`))
-	if err == nil || !strings.Contains(err.Error(), `"prompt" doesn't end in a user's message`) {
+	if err == nil || !strings.Contains(err.Error(), `"prompt" doesn't end in a user message`) {
 		t.Error(err)
 	}
 }

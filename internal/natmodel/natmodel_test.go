@@ -134,7 +134,7 @@ func TestParseStepNamesTheField(t *testing.T) {
 		{`"function_name":"n"`, `"x":"n"`, "function_ancestry.function_name: is missing"},
 		{`"parent_id":null`, `"parent_id":1`, "function_ancestry.parent_id: is a number"},
 		{`"payload":{`, `"extra_top":1,"payload":{`, "extra_top: is not a field of a step"},
-		{`"TTC_END"`, `"TTC_STOP"`, `payload.event_type: "TTC_STOP" is not an event type`},
+		{`"TTC_END"`, `"TTC_STOP"`, `payload.event_type: "TTC_STOP" is not a NAT event type`},
 		{`"event_type":"TTC_END",`, ``, "payload.event_type: nothing"},
 		{`"TTC_END"`, `"TTC_START"`, "payload.span_event_timestamp: only END events"},
 		{`1.5`, `null`, "payload.event_timestamp: null is not a number"},

@@ -165,14 +165,14 @@ func TestRecognize(t *testing.T) {
 			text: `{"row id": 1, "Frage": "Was ist das?", "Art": "x", "die Antwort": "Es ist nichts.", "Note": 1}`,
 			want: "as in --map prompt=Frage --map output='die Antwort' --map score=Note",
 		},
-		"columns": {text: `{"prompt": ["p", "q"], "output": ["a", "b"]}`, want: "a table stored by columns"},
+		"columns": {text: `{"prompt": ["p", "q"], "output": ["a", "b"]}`, want: "a table stored by column"},
 		"numbered cells": {
 			text: `{"prompt": {"0": "p", "1": "q"}, "output": {"0": "a", "1": "b"}}`,
 			want: `df.to_json("rows.jsonl", orient="records", lines=True)`,
 		},
 		"columns and rows": {
 			text: `{"columns": ["prompt", "output"], "index": [0], "data": [["p", "a"]]}`,
-			want: "a table stored by columns",
+			want: "a table stored by column",
 		},
 		"a message a line": {
 			text: `{"id": 1, "role": "user", "content": "q"} {"id": 1, "role": "assistant", "content": "a"}`,

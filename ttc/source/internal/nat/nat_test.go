@@ -243,7 +243,7 @@ func TestInputsThatCannotBeRead(t *testing.T) {
 		"{}":                   "expected an array of data-set entries, found an object",
 		`{"id":1}` + "\n{}":    "--source candidates",
 		"[" + row("1") + ",\n": "the file is cut off",
-		`[{"id":1,"inter`:      "the input ends inside an object that begins at byte 1. The file is cut off after0 entries before are whole)",
+		`[{"id":1,"inter`:      "the input ends inside an object that begins at byte 1. The file is cut off after 0 complete entries",
 		`[{"id":1}, {"a":01}]`: "(byte 17): expected ',' or '}', found '1'",
 		"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n": "Git LFS pointer",
 	} {

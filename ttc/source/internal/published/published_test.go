@@ -251,7 +251,7 @@ func TestLongTree(t *testing.T) {
 		}
 		parent = id
 	}
-	if !strings.Contains(failed, "more than 64 MiB in total") {
+	if !strings.Contains(failed, "exceed 64 MiB in total") {
 		t.Errorf("%q", failed)
 	}
 }

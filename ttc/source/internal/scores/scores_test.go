@@ -71,7 +71,7 @@ func TestGive(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	for text, why := range map[string]string{
-		`{"name": "x", "score": 1}`:   `entry 1: entry has no "id"; its keys are name, score: name the key of the id with dataset.scores.key`,
+		`{"name": "x", "score": 1}`:   `entry 1: entry has no "id"; its keys are name, score: specify the id's key with dataset.scores.key`,
 		`{"id": "x", "reward": 1}`:    `dataset.scores.value`,
 		`{"id": "x", "score": "hi"}`:  "expected a number as the score",
 		`{"id": "x", "score": "nan"}`: "expected a number as the score",
