@@ -178,13 +178,13 @@ type State struct {
 type Site struct {
 	Call    int    // the assistant message with the call
 	CallSeq int    // position among its tool calls; -1 if it has none
-	Result  int    // the tool or user message that shows the error; -1: the call itself (FailedTurn only)
+	Result  int    // the tool or user message that shows the error; -1 if the call itself shows it (FailedTurn only)
 	Target  Target // which turn to distil
 	Tool    string // name of the tool that was called
 	Error   string // class of the error: "arguments_not_json", "unknown_tool", "schema", "tool_error", ...
 
 	Hint       string
-	HintSource string // "rules", "schema", "feedback", "success", "command"
+	HintSource string // where the hint comes from: "rules", "schema", "feedback", "success", "command"
 	HintKind   HintKind
 }
 
@@ -218,7 +218,7 @@ type Ref struct {
 	Part      Part
 	Example   int // index into the group's examples
 	Candidate int // index into the example's candidates, for CandidatePrompt and CandidateOutput
-	// NodeSpan: the messages on the path from the root to node Last, except the first Skip.
+	// for NodeSpan: the messages on the path from the root to node Last, except the first Skip
 	Last, Skip int
 }
 

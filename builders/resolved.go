@@ -16,7 +16,7 @@ type Resolved struct {
 	Origin *Origin // shared by the records of one example
 
 	Prompt, Chosen, Rejected Passage // of a Preference
-	Messages                 Passage // for the other kinds
+	Messages                 Passage // the content of the other kinds
 
 	Changes []Change // how the contexts of its turns differ from the recorded ones; usually empty
 }
@@ -33,11 +33,12 @@ type Changed uint8
 
 // The ways in which a context may differ.
 const (
-	Redacted Changed = iota + 1 // secrets and personal data in it were replaced
+	Redacted Changed = iota + 1 // secrets and personal data in the context were replaced
 	Removed                     // messages or calls that the model saw were removed
 	OtherIDs                    // call ids come from another rollout with the same messages
 	Unknown                     // the builder created this context; no recorded one matches
-	PartOnly                    // the row format can't hold all of it: the tools, earlier messages, reasoning, names
+	// the row format can't hold all of the context: the tools, earlier messages, reasoning, names
+	PartOnly
 	// the turn is from another rollout with the same earlier calls but different user wording
 	OtherWords
 )
@@ -63,14 +64,14 @@ type Origin struct {
 	Offset   int64  // byte offset in the uncompressed file
 	Policy   string // model that sampled it; empty if unknown
 	Fidelity ttc.Fidelity
-	Gaps     ttc.Gaps   // why it is not higher
+	Gaps     ttc.Gaps   // why the fidelity is not higher
 	Proofs   ttc.Proofs // its checks
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int     // the top_k that the example requests from a teacher
-	Truth       json.Raw // reference that a checker compares with
+	Truth       json.Raw // the reference that a checker compares against
 	Tools       []chat.Tool
-	Builder     string // name in the YAML file
+	Builder     string // the builder's name in the YAML file
 }
 
 // Passage is content without references: text, or a chain of messages.

@@ -11,7 +11,7 @@ import (
 // Advantages selects how rewards become advantages.
 type Advantages uint8
 
-// The advantages in GRPO are a reward minus the mean of its task's rewards.
+// In GRPO, an advantage is a reward minus the mean of its task's rewards.
 const (
 	// Divided by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300).
 	ByGroup Advantages = iota
@@ -111,7 +111,7 @@ type taskFields struct {
 	TopK     int64 // math.MinInt64 if a teacher isn't asked
 }
 
-// encode encodes the statistics that rows are scored with; decode reads them back.
+// encode encodes the statistics used to score rows; decode reads them back.
 func (t *tasks) encode() []byte {
 	var all []taskFields
 	for _, m := range append([]moments{t.all}, t.list...) {

@@ -36,19 +36,20 @@ type outcome struct {
 }
 
 // counts holds the parts of an outcome that are counted. Turns are counted separately from records. Turns is the number
-// to be trained, and TurnDrops lists those that didn't end up in any row.
+// of turns to be trained, and TurnDrops lists the turns that didn't end up in any row.
 type counts struct {
-	Refused   *cause      `json:",omitempty"` // why rows are missing
-	Turns     int         `json:",omitempty"`
-	TurnDrops []cause     `json:",omitempty"`
-	Sites     int         `json:",omitempty"` // for a distillation; SiteDrops lists those that didn't end up in any row
+	Refused   *cause  `json:",omitempty"` // why rows are missing
+	Turns     int     `json:",omitempty"`
+	TurnDrops []cause `json:",omitempty"`
+	// number of sites, for a distillation; SiteDrops lists the sites that didn't end up in any row
+	Sites     int         `json:",omitempty"`
 	SiteDrops []cause     `json:",omitempty"`
 	Sizes     []int       `json:",omitempty"` // tokens of each row's longest side, uncut
 	Reasoning int         `json:",omitempty"` // see leftOut
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows
 
-	Once forwarded `json:",omitzero"` // work for its rows, with each shared token once
+	Once forwarded `json:",omitzero"` // forward-pass work for the record's rows, counting each shared token once
 }
 
 // rowCounts holds the counts taken from a row.

@@ -27,7 +27,7 @@ type Stats struct {
 	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
 	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
 	Args     map[string]int64 `json:"args"`            // how tool-call arguments survived rendering
-	Flags    map[string]int64 `json:"flags,omitempty"` // over rows, as in row_info
+	Flags    map[string]int64 `json:"flags,omitempty"` // counts of the rows' flags in row_info
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
 	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template omits
 	Sizes    Sizes            `json:"sizes,omitzero"`  // sizes of the rows, uncut
@@ -58,7 +58,7 @@ func (c *Collator) Collate(
 	return cut.Write(ctx, dir)
 }
 
-// spec specifies how to make batches. sum holds the reward statistics that rows are scored with.
+// spec specifies how to make batches. sum holds the reward statistics used to score rows.
 func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,

@@ -33,7 +33,7 @@ type Weight uint8
 // The units that have weight 1.
 const (
 	ByToken Weight = iota // every trained token or pair has weight 1, so the loss is their mean
-	// every hint's target, with all its tokens together; records without hints weigh as with ByRollout
+	// every hint's target, with all its tokens together; records without hints are weighted as with ByRollout
 	BySite
 	ByRollout // every record, with all its tokens together or, in rl, all its rows
 )
@@ -70,7 +70,7 @@ type Config struct {
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
-	// sdpo: a teacher has all hints in its row, each seen by later targets; otherwise it has one
+	// sdpo: a teacher has all hints in its row, each seen by later targets; otherwise it has only one hint
 	Cumulative bool
 	HintSpan   string // sdpo: the part of a target in the loss: turn (or empty), call, text, reasoning
 	// Neutral is a neutral hint for sdpo. The tokens that it would have in place of each hint are stored with the row,
@@ -87,7 +87,7 @@ type Collator struct {
 	render      *turns.Renderer
 	channels    map[builders.Kind]channel
 	terminators map[int32]bool
-	ends        []int32 // the same, in order
+	ends        []int32 // the ids in terminators, in order
 	pad         int64
 	vocab       int64
 	restores    bool // the tokenizer restores ASCII text exactly, piece by piece

@@ -211,7 +211,7 @@ func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 	return []ttc.Node{{Parent: -1, Sampled: sampled, Message: chat.Message{Role: role, Form: chat.Text, Text: p.Text}}}
 }
 
-// policyOf reports whether a node was sampled by the model to be trained.
+// policyOf returns whether the model to be trained sampled a node: same, other or unknown.
 func (c *Collator) policyOf(policy, fallback string) string {
 	policy = cmp.Or(policy, fallback)
 	switch {
@@ -223,7 +223,7 @@ func (c *Collator) policyOf(policy, fallback string) string {
 	return "other"
 }
 
-// onPolicy reports whether all trained nodes were sampled by the model to be trained.
+// onPolicy returns whether the model to be trained sampled all trained nodes: same, other or unknown.
 func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
 	all := ""
 	for i := range nodes {
@@ -242,7 +242,7 @@ func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) s
 	return all
 }
 
-// fidelity lowers the grade stated by a source to that supported by the parts that a row uses.
+// fidelity lowers the grade stated by a source to the grade supported by the parts that a row uses.
 func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	f := stated
 	switch {

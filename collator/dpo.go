@@ -70,8 +70,8 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair in which turns of an answer keep empty thoughts that the template drops once more turns
-// follow.
+// keptFiller flags a pair in which an answer's turns keep empty thoughts that the template drops as soon as further
+// turns follow.
 const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.
@@ -97,7 +97,7 @@ func (c *continuation) check() *cause {
 
 func (c *continuation) trained() []bool { return builders.TrainAll.Turns(c.nodes, nil) }
 
-// bothPolicies reports whether both sides were sampled by the model to be trained.
+// bothPolicies returns whether the model to be trained sampled both sides: same, other or unknown.
 func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	var both [2]string
 	for k := range sides {

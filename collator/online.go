@@ -56,7 +56,7 @@ type stepRows struct {
 	rows   map[builders.Kind][]rowAtPlace
 	tokens map[builders.Kind]int // of all sides
 
-	ordinal int64 // of the next item
+	ordinal int64 // ordinal of the next item
 }
 
 // rowAtPlace is a row and its example's position.
@@ -83,7 +83,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 			for _, side := range made[k].Sides {
 				s.tokens[kind] += len(side.IDs)
 			}
-			if n := s.tokens[kind]; n > s.budget { // the rest would be wasted work
+			if n := s.tokens[kind]; n > s.budget { // any more work would be wasted
 				return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: s.budget}
 			}
 		}
@@ -116,8 +116,8 @@ func channelOf(kind builders.Kind) string {
 	return kind.String()
 }
 
-// Model identifies the model that rows are made for: the fingerprint of its chat template, the pad id, and the
-// vocabulary size, which exceeds all ids.
+// Model identifies the model that rows are made for. It returns the fingerprint of the model's chat template, the pad
+// id, and the vocabulary size, which is larger than any id.
 func (c *Collator) Model() (template string, pad, vocab int64) {
 	return c.render.Fingerprint(), c.pad, c.vocab
 }

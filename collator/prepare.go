@@ -19,7 +19,7 @@ import (
 
 // Prepared holds the rows and counts that Prepare made from a group.
 type Prepared struct {
-	Head []byte // the basis of counts and decisions
+	Head []byte // the items as JSON, with their counts
 	Rows []byte // the encoded rows, back to back
 }
 
@@ -118,7 +118,7 @@ type Cut struct {
 	collator *Collator
 	spool    *batch.Spool
 	sum      *summary
-	ordinal  int64 // of the next item
+	ordinal  int64 // ordinal of the next item
 }
 
 // CutKept cuts prepared groups into batches using only the lengths of their rows; the rows stay in place. dropped works

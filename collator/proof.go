@@ -64,14 +64,14 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	if from == to {
 		return "" // nothing is trained, which is refused elsewhere
 	}
-	start := b.offsets[from].Start // after filler that shares a token with the end of the prompt
+	start := b.offsets[from].Start // skips filler that shares a token with the end of the prompt
 	if !b.decodesTo(from, to, text[start:t.End]) {
 		return "its tokens decode to different text"
 	}
 	k := max(0, from-edgeTokens)
 	for k < from && (b.offsets[k].Start == b.offsets[k].End || k > 0 && b.offsets[k-1].End > b.offsets[k].Start ||
 		!utf8.RuneStart(text[b.offsets[k].Start])) {
-		k++ // an id from the source, or inside a character
+		k++ // skip ids from the source and positions inside a character
 	}
 	given := func(o chat.Span) bool { return o.Start == o.End }
 	if k == from || slices.ContainsFunc(b.offsets[k:from], given) {

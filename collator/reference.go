@@ -27,8 +27,8 @@ const maxReferenceLine = 4096
 
 // ReadReference reads a reference model's log-probs from JSON lines {"row", "chosen", "rejected"}, where row is the
 // RowHash of a pair's row, and chosen and rejected are sums of natural log-probs over its labels
-// (examples/composite-trainer/reference_logps.py writes them). It keeps about 100 bytes per line in memory. Errors name
-// the line.
+// (examples/composite-trainer/reference_logps.py writes them). It keeps about 100 bytes per line in memory. Errors
+// include the line number.
 func ReadReference(r io.Reader, fingerprint string) (*Reference, error) {
 	pairs := map[[sha256.Size]byte]batch.Ref{}
 	n := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// distillations is the sdpo channel. A student row is the rollout as it was; teacher rows are the same tokens with
-// hints spliced in. See splice.go.
+// distillations is the sdpo channel. A student row is the original rollout; teacher rows are the same tokens with hints
+// spliced in. See splice.go.
 type distillations struct{}
 
 func (distillations) Kind() builders.Kind   { return builders.KindDistillation }
@@ -154,7 +154,7 @@ func shareWeights(rows []batch.Row) {
 	}
 }
 
-// apart gives each site its own row, which ends with its target, as the composer layout requires.
+// apart gives each site its own row that ends with the site's target, as the composer layout requires.
 func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 	whole := out.Rows
 	out.Rows = nil
@@ -469,7 +469,7 @@ func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 	return w.proveDecoded(p, s)
 }
 
-// proveDecoded fills in the proof of checked tokens that have been recombined, by decoding them.
+// proveDecoded fills in the proof of a side by decoding its tokens, which were checked before they were recombined.
 func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
 	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
 
-// forwarded counts the work of a model's forward passes, in tokens and in pairs of a token and one that it attends to,
-// itself included.
+// forwarded measures the work of a model's forward passes as the number of tokens and the number of attention pairs: a
+// token and a token that it attends to, itself included.
 type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`
 }
 
-// add adds a sequence of n tokens, whose first common tokens have already been forwarded.
+// add adds a sequence of n tokens, of which the first common tokens have already been forwarded.
 func (f *forwarded) add(n, common int) {
 	pairs := func(n int64) int64 { return n * (n + 1) / 2 }
 	f.Tokens += int64(n - common)
 	f.Pairs += pairs(int64(n)) - pairs(int64(common))
 }
 
-// sharing counts the forward passes over sft and rl rows, with each row by itself and with every shared prefix counted
-// once per record (a rollout) or per group (a task), as by loaders that pack prefix trees.
+// sharing counts the forward passes over sft and rl rows in three ways: for each row separately, and with every shared
+// prefix counted once per record (a rollout) or once per group (a task), as loaders that pack prefix trees do.
 type sharing struct {
 	Alone  forwarded `json:"alone"`
 	Record forwarded `json:"once_per_record"`
@@ -101,8 +101,8 @@ func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	return group
 }
 
-// endGroup counts the rows of a group once. A kept row shares with the previous kept row the prefix that all rows
-// between them share.
+// endGroup counts a group's rows with each shared prefix counted once. The prefix that a kept row shares with the
+// previous kept row is the one shared by all rows between them.
 func (s *sharing) endGroup(rows []sharedRow) {
 	slices.SortFunc(rows, func(a, b sharedRow) int { return a.Rank - b.Rank })
 	common := 0

@@ -34,7 +34,7 @@ type worker struct {
 	fields  []template.Span
 	pairs   pairCache
 	sizes   []int            // see counts
-	sites   []*builders.Site // of the group's records
+	sites   []*builders.Site // sites of the group's records
 
 	tools     []chat.Tool // see toolList
 	toolValue pyvalue.Value
@@ -46,7 +46,7 @@ type view struct {
 	res   template.Result
 	turns []turns.Turn
 	lost  []*turns.NotFound
-	// sampled marks messages whose turns are known to be rendered here as they were sampled.
+	// sampled marks messages whose turns are known to be rendered exactly as they were sampled.
 	sampled map[int]bool
 }
 
@@ -78,7 +78,7 @@ func notFound(l *turns.NotFound) *cause {
 func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) {
 	res, err := r.RenderTurns(c)
 	if err != nil {
-		return nil, refuse(TemplateRefused, "%v", err) // never fall back to another text: DEFECTS.md, D18
+		return nil, refuse(TemplateRefused, "%v", err) // never fall back to a different rendering: DEFECTS.md, D18
 	}
 	v := &view{r: r, res: res}
 	v.turns, v.lost = r.FindEach(c, &res)
@@ -122,7 +122,7 @@ type side struct {
 	args     string
 
 	text    string      // the tokens' text, if each token's part of it is known; else empty
-	offsets []chat.Span // positions in text; the worker's memory, valid until it makes its next side
+	offsets []chat.Span // positions in text; owned by the worker and valid until its next side
 }
 
 // leftOut counts the parts of a row's messages that a template omits.
@@ -150,7 +150,7 @@ func (v *view) leftOut(m *material) (out leftOut) {
 	return out
 }
 
-// cut returns where token i begins in the text; false if that is unknown or inside a character.
+// cut returns the position in the text where token i begins. It returns false if that is unknown or inside a character.
 func (s *side) cut(i int) (int, bool) {
 	if s.text == "" || i < 1 || i > len(s.IDs) {
 		return 0, false
@@ -175,7 +175,7 @@ type sideBuilder struct {
 	sampled  []span
 	rendered bool // a trained turn lacks ids from the source
 	open     []int
-	without  []chat.Span // bytes of the render that are in trained turns and not in the part of them that is trained
+	without  []chat.Span // bytes of the render that are in trained turns but aren't trained
 }
 
 // span is a run of tokens that belongs to a turn.
@@ -188,7 +188,7 @@ type span struct {
 // between them is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) { return w.sideUpTo(m, v, math.MaxInt) }
 
-// sideUpTo is side for a row of at most limit tokens: a longer side may lack its mask and proof.
+// sideUpTo is like side, for a row of at most limit tokens. A longer side may lack its mask and proof.
 func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
@@ -211,7 +211,7 @@ func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 				b.rendered, b.without = true, append(b.without, m.contextOf(t, &v.res)...)
 				u := *t
 				if n.FinishReason == "length" {
-					u.End = u.Body // the model never ended it
+					u.End = u.Body // the model never ended the turn
 				} else if !t.Terminated() {
 					b.open = append(b.open, m.place(t.Message))
 				}
@@ -286,7 +286,7 @@ func refuseTokens(err error) *cause {
 	return refuse(NotTokenizable, "%v", err)
 }
 
-// given appends a turn's own ids.
+// given appends the ids that the source supplies for a turn.
 func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 	if n.LogProbs != nil && len(n.LogProbs) != len(n.TokenIDs) {
 		return refuse(BadSampledIDs, "%s has %d ids and %d log-probs", describe(t.Message, n), len(n.TokenIDs),
@@ -381,7 +381,7 @@ func (b *sideBuilder) context(of chat.Span) (out []chat.Span) {
 	return out
 }
 
-// finish makes the side. One with more than limit tokens is not used, so it may lack its mask and proof.
+// finish completes the side. A side with more than limit tokens isn't used, so it may lack its mask and proof.
 func (b *sideBuilder) finish(limit int) (*side, *cause) {
 	s := &side{
 		sampled: !b.rendered,
@@ -423,7 +423,7 @@ func (b *sideBuilder) finish(limit int) (*side, *cause) {
 	return s, nil
 }
 
-// isSound reports whether a side can be made, as far as that is known without making it.
+// isSound reports whether the side is already known to be valid, before its mask and proof are made.
 func (b *sideBuilder) isSound() bool {
 	return len(b.trained) > 0 && b.trained[0].Start > 0 && len(b.sampled) == 0 && b.w.restores &&
 		b.w.restored(b.ids, b.offsets, b.v.res.Text)
@@ -482,8 +482,8 @@ func (s *side) prove(b *sideBuilder) *cause {
 	return nil
 }
 
-// restored reports whether ids decode to text, given that the tokenizer restores ASCII. In other text it decodes only
-// the tokens of non-ASCII characters and any that share a character.
+// restored reports whether ids decode to text, given that the tokenizer restores ASCII. If text isn't ASCII, restored
+// decodes only the tokens of non-ASCII characters and any that share a character.
 func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	if ascii(text) {
 		return true
@@ -575,7 +575,7 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	spans := slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
 	b.w.fields = spans
 	c := ownerCursor{sideBuilder: b, runs: trained, spans: spans}
-	var same chat.Span // tokens up to next that start within it have the same owner
+	var same chat.Span // tokens before next that start in this range have the same owner
 	next := 0
 	for i := range b.ids {
 		if at := b.offsets[i].Start; i < next && at >= same.Start && at < same.End {
@@ -652,7 +652,7 @@ func (c *ownerCursor) owner(i int) (o batch.Owner) {
 }
 
 // same returns a byte range and next: tokens after i and before next that start in the range have the same owner as
-// token i, the last one found.
+// token i, whose owner was the last one found.
 func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	if len(c.sampled) > 0 {
 		return bytes, 0

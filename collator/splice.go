@@ -235,7 +235,8 @@ func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func
 	return nil
 }
 
-// replacementTokens returns the tokens of another hint, placed like the site's own; nil if the template can't hold it.
+// replacementTokens returns the tokens of another hint, placed like the site's own, or nil if the template can't hold
+// it.
 func (w *worker) replacementTokens(
 	m *material, v *view, given *givenContext, student *side, at int, s *splice, hint string,
 ) []int32 {
@@ -287,8 +288,8 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace explains why a row lacks a token boundary after a text: a token straddles the position (the two line breaks
-// around an empty tool result are one token), or the row was encoded differently.
+// noPlace explains why a row lacks a token boundary where the text before ends: a token straddles the position (the two
+// line breaks around an empty tool result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
 		if at, ok := student.cut(i); !ok || at > len(before) {

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// DefaultTemplateTime is the default result of strftime_now. The machine's clock is never read, because rows would
-// change with it.
+// DefaultTemplateTime is the default result of strftime_now. The machine's clock is never read, because the rows would
+// depend on it.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 
 // ParseTemplateTime reads a time like DefaultTemplateTime, one in RFC 3339, or a date.

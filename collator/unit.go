@@ -35,8 +35,8 @@ func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused
 }
 
 // withoutEmpty returns the conversation with empty turns marked as not trained, and the reasons. A turn is empty if the
-// model said nothing in it, or only reasoning that is context; a turn with ids from the source never is, because the
-// model sampled its end. The conversation is nil if no other turn is trained.
+// model wrote nothing in it, or only reasoning that is context. A turn with ids from the source is never empty, because
+// the model sampled its end. The conversation is nil if no other turn is trained.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	for i := range m.nodes {
 		n := &m.nodes[i]
@@ -60,7 +60,7 @@ func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	return said, refusals
 }
 
-// spoken makes the rows of a conversation none of whose trained turns is empty.
+// spoken makes the rows for a conversation without empty trained turns.
 func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused []cause, whole *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, nil, r
@@ -207,8 +207,8 @@ func (v *view) partly(m *material) (out []int) {
 	return out
 }
 
-// unstable lists the trained messages that a view does not show as they were sampled. Turn rows don't need the complete
-// list, so with Auto it ends at the first.
+// unstable lists the trained messages that a view does not show as they were sampled. Rows for single turns don't need
+// the complete list, so with Auto the list ends at the first such message.
 func (w *worker) unstable(m *material, v *view) (out []int) {
 	for _, l := range v.lost {
 		if m.trained[l.Message] {
@@ -276,7 +276,7 @@ func (w *worker) turn(m *material, i int, fit fitter) (*madeSide, *cause) {
 	return one, refusal
 }
 
-// turnOf tries one renderer after another.
+// turnOf tries the renderers one after another.
 func (w *worker) turnOf(part *material, i int, fit fitter) (*madeSide, *cause) {
 	var refusal *cause
 	known := len(w.sizes)
@@ -340,7 +340,7 @@ func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 }
 
 // asPrompted puts an empty thought before each trained turn of an answer, if the turn's generation prompt ends in one
-// or the template shows one before the turn while that is the last. Qwen3's template drops it from history, so that a
+// or the template shows one before the turn when the turn is the last. Qwen3's template drops it from history, so a
 // multi-turn answer would begin differently from a single-turn one. A turn that differs from the sampled one in any
 // other way is refused.
 func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
@@ -402,8 +402,8 @@ func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	}
 }
 
-// changes counts, by change, the turns of a row whose context isn't the recorded one. The turns are given by their
-// messages. A preference's row has all turns of its record.
+// changes counts, by kind of change, the turns of a row whose context isn't the recorded one. messages identifies the
+// turns. A preference's row has all turns of its record.
 func changes(r *builders.Resolved, messages []int) map[string]int64 {
 	if len(r.Changes) == 0 {
 		return nil
@@ -445,7 +445,7 @@ func (w *worker) describeSide(meta *batch.Meta, s *madeSide, of *builders.Resolv
 	meta.Flags = w.flags(s)
 }
 
-// sampling returns how a row's ids were sampled, or nil if they weren't or if that is unknown.
+// sampling describes how a row's ids were sampled. It returns nil if they weren't or if that is unknown.
 func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	if s == nil || !sampled || !(s.Temperature >= 0 && s.TopP >= 0) || math.IsInf(s.Temperature+s.TopP, 1) {
 		return nil

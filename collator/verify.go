@@ -19,8 +19,8 @@ type Report struct {
 	Turns         map[string]*Turns // trained turns by channel
 }
 
-// Turns counts trained turns and, by change, the ones whose context differs from the recorded one. A change is a name
-// in builders.Changed, truncated (messages of their row were cut out) or hint (the teacher sees one, the student
+// Turns counts trained turns and, by kind of change, those whose context differs from the recorded one. A change is a
+// name in builders.Changed, truncated (messages of their row were cut out) or hint (the teacher sees one, the student
 // doesn't).
 type Turns struct {
 	Turns   int64

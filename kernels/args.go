@@ -3,7 +3,7 @@ package kernels
 import "unsafe"
 
 const (
-	block = 128  // entries: a tile function's count is a multiple of this
+	block = 128  // a tile function's number of entries is a multiple of this
 	tile  = 4096 // entries per call, about 2 us
 )
 
@@ -15,7 +15,7 @@ type tileArgs struct {
 	out   unsafe.Pointer // gradient, float32
 	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of the side that the first pass reads; float32
 	keptT unsafe.Pointer // the teacher's
-	odds  unsafe.Pointer // scratch of 128 float32
+	odds  unsafe.Pointer // scratch space for 128 float32
 	n     int
 	tab   unsafe.Pointer
 	pfs   unsafe.Pointer // the address to prefetch during the pass

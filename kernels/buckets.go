@@ -7,7 +7,7 @@ import (
 )
 
 // bucketJob compares a student with a teacher on a support and, as one more term, outside it. One pass over a row sums
-// the rest; the k+1 terms are in float64; one more pass scales the kept exponentials into the gradient.
+// the rest, the k+1 terms are computed in float64, and another pass scales the kept exponentials into the gradient.
 type bucketJob struct {
 	opt      *Options
 	student  *Matrix
@@ -81,7 +81,7 @@ func (q *bucketJob) row(r *run, w *worker, i, next int) {
 	res.loss *= o.normFactor()
 }
 
-// split is a row's log-probability outside a support.
+// split holds a row's log-probability outside a support, and its log-normaliser.
 type split struct {
 	rest, lse float64
 	total     float64 // the sum of the kept exponentials; 0 if none were kept

@@ -8,7 +8,7 @@ import (
 
 type tileFunc func(*tileArgs)
 
-// tileSet is one path: its tile functions by element type.
+// tileSet holds the tile functions of one path, by element type.
 type tileSet struct {
 	name     string
 	float64s bool // reads the float64 constants and the packed table

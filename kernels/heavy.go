@@ -46,10 +46,10 @@ func (r *row) setApart(share float64) (rest remainder) {
 	return rest
 }
 
-// pick is setApart for the m entries starting at entry i. It returns the largest remaining one.
+// pick is like setApart, but for the m entries starting at entry i. It returns the largest remaining one.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
 	s, t := r.w.kept[0][i:i+m], r.second(i, m)
-	for from := 0; from < m; from += block { // m is whole blocks
+	for from := 0; from < m; from += block { // m is a multiple of block
 		largest := r.largestKept(i+from, block)
 		if largest >= threshold {
 			for at, x := range s[from : from+block] {

@@ -82,7 +82,7 @@ type Output struct {
 	GradStride int
 }
 
-// Stats counts what happened to the rows.
+// Stats counts the outcomes of the rows.
 type Stats struct {
 	Loss      float64 // the reduced loss
 	Active    int     // rows that took part

@@ -36,7 +36,7 @@ func NewLogProb(o LogProbOptions) (*LogProb, error) {
 	return &LogProb{opt: o, path: path}, nil
 }
 
-// LogProbBatch is rows of logits with one target each. Sequence s is rows Offsets[s]:Offsets[s+1].
+// LogProbBatch holds rows of logits with one target each. Sequence s consists of rows Offsets[s]:Offsets[s+1].
 type LogProbBatch struct {
 	Logits   Matrix
 	Targets  []int32 // [rows]; IgnoreIndex if not scored

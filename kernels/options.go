@@ -16,7 +16,7 @@ const (
 	// ClipElement limits each vocabulary entry's summand. At beta 0 and 1 the plain summand may be negative: the
 	// limited loss may be too, and its gradient may point the wrong way. ClipBregman has neither fault.
 	ClipElement
-	// ClipBregman is ClipElement with the summands p d - p + q (beta 0) and -q d - q + p (beta 1).
+	// ClipBregman is like ClipElement, but with the summands p d - p + q (beta 0) and -q d - q + p (beta 1).
 	ClipBregman
 )
 
@@ -46,14 +46,15 @@ const (
 	ReduceDenom                      // S / Options.Denominator
 )
 
-// Rest selects the treatment of the vocabulary outside a support.
+// Rest selects how the vocabulary outside a support is treated.
 type Rest uint8
 
 // Treatments of the rest.
 const (
-	// RestBucket makes it one more bucket on both sides. The loss is a lower bound of the full divergence.
+	// RestBucket treats the rest as one more bucket on both sides. The loss is a lower bound of the full divergence.
 	RestBucket Rest = iota
-	// RestRenormalise drops it and scales both sides to 1 on the support: not a bound, and 0 for a support of one.
+	// RestRenormalise drops the rest and scales both sides to 1 on the support. The loss isn't a bound, and is 0 for a
+	// support of one.
 	RestRenormalise
 )
 

@@ -28,17 +28,17 @@ func ParsePolicyReduction(s string) (PolicyReduction, error) {
 // PolicyOptions of PolicyLoss.
 type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is clipped to [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
-	KL                float64 // weight of the penalty to Reference, the k3 estimator; 0 means none
+	KL                float64 // weight of the KL penalty towards Reference, with the k3 estimator; 0 means none
 	Reduction         PolicyReduction
-	// The divisor used instead of this batch's own sum of weights, for a step made of several batches; 0 means that
-	// sum.
+	// Denominator replaces this batch's own sum of weights as the divisor, for a step made of several batches; 0 means
+	// that sum.
 	Denominator float64
 }
 
-// PolicyBatch holds one element per token. Sequence s is tokens Offsets[s]:Offsets[s+1].
+// PolicyBatch holds one element per token. Sequence s consists of tokens Offsets[s]:Offsets[s+1].
 type PolicyBatch struct {
 	LogProbs  []float64 // under the policy being trained
-	Old       []float64 // under the policy that sampled
+	Old       []float64 // under the policy that sampled the tokens
 	Reference []float64 // under the reference, or nil without KL
 	Mask      []bool    // whether the policy produced each token; nil means all
 	Offsets   []int     // [sequences+1]

@@ -9,8 +9,8 @@ import (
 // The float64 definition of every dense loss. Fast paths are tested against it and hand it the rows that float32 cannot
 // represent, so it is written for clarity and exactness, not speed.
 
-// glNodes and glWeights are the 6-point Gauss-Legendre rule on [0,1]: on an interval of length 1/4, they integrate a
-// function whose nearest singularity is at a distance of pi to within 1e-20.
+// glNodes and glWeights are the 6-point Gauss-Legendre rule on [0,1]. On an interval of length 1/4 they integrate, to
+// within 1e-20, a function whose nearest singularity is at a distance of pi.
 var glNodes, glWeights = gaussLegendre()
 
 func gaussLegendre() (x, w [6]float64) {
@@ -31,7 +31,8 @@ func gaussLegendre() (x, w [6]float64) {
 	return x, w
 }
 
-// smallPhi is phi(d) with l = q*phi(d) for |d| < 1/4, as the integral of phi', which does not cancel.
+// smallPhi returns phi(d), where l = q*phi(d), for |d| < 1/4. It computes phi as the integral of phi', which does not
+// cancel.
 func smallPhi(d, beta float64) float64 {
 	acc := 0.0
 	for i, x := range glNodes {
@@ -102,7 +103,7 @@ func entryTerms(a, b, d, beta float64, bregman bool) (l, g float64) {
 	return l, g
 }
 
-// forwardTerms is entryTerms for beta 0, KL(p||q). near is set if d is small.
+// forwardTerms is like entryTerms, for beta 0, KL(p||q). near is set if d is small.
 func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	if p > 0 { // log p is neither -Inf nor so low that p underflows to 0
 		l = p * d
@@ -119,7 +120,7 @@ func forwardTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	return l, g
 }
 
-// reverseTerms is entryTerms for beta 1, KL(q||p). near is set if d is small.
+// reverseTerms is like entryTerms, for beta 1, KL(q||p). near is set if d is small.
 func reverseTerms(q, p, d float64, near, bregman bool) (l, g float64) {
 	if q == 0 {
 		if bregman {
@@ -173,12 +174,12 @@ func newRefRow(p unsafe.Pointer, dtype DType, n int, tau float64) refRow {
 	return r
 }
 
-// y is x/T - m.
+// y returns x/T - m for entry i.
 func (r *refRow) y(i int) float64 { return load(r.p, r.dtype, i)/r.tau - r.m }
 
 func (r *refRow) lse() float64 { return r.m + r.s }
 
-// rowResult is a row before weight and denominator.
+// rowResult is a row's result before weight and denominator.
 type rowResult struct {
 	loss       float64
 	lseZ, lseT float64
@@ -274,7 +275,7 @@ func (x *refPair) term(i int) (a, l, g float64, cut bool) {
 	return a, l, g, false
 }
 
-// plainTerm is term without clipping.
+// plainTerm is like term, but without clipping.
 func (x *refPair) plainTerm(i int, bregman bool) (a, l, g float64) {
 	yz, yt := x.z.y(i), x.w.y(i)
 	a = yz - x.z.s
@@ -282,8 +283,8 @@ func (x *refPair) plainTerm(i int, bregman bool) (a, l, g float64) {
 	return a, l, g
 }
 
-// ReferenceJSD is the float64 loss of one row and, if grad is not nil, its gradient with respect to the student's
-// logits. It is the definition the fast paths are measured against. It does not validate.
+// ReferenceJSD returns the float64 loss of one row. If grad is not nil, it receives the gradient with respect to the
+// student's logits. This is the definition the fast paths are measured against. It does not validate its input.
 func ReferenceJSD(student, teacher []float64, o Options, grad []float64) float64 {
 	if len(student) == 0 {
 		return 0

@@ -114,7 +114,7 @@ func tileAt(i, n int) int {
 	return block
 }
 
-// from points at a row's tile that starts at entry i. A tail is copied into pad.
+// from returns a pointer to a row's tile that starts at entry i. A tail is copied into pad.
 func from(pad *[block]float32, p unsafe.Pointer, d DType, n, i int) unsafe.Pointer {
 	at := unsafe.Add(p, i*d.Size())
 	if i < n&^(block-1) {
@@ -385,7 +385,7 @@ func (r *row) choose(k passKind) {
 	}
 }
 
-// end computes a row of beta 0 or 1. If the sides differ clearly, reading them once is enough; else ok is false.
+// end computes a row for beta 0 or 1. If the sides differ clearly, reading them once is enough; otherwise ok is false.
 func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
 	res, ok = r.onePassKL(grad != nil)
 	switch {
@@ -547,8 +547,8 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 // log-odds are 2^128.
 const klLift = 1 << 32
 
-// steep is the log-odds, in log2 units, above which float32 can't represent an entry's share of a loss of beta 0 or 1,
-// which grows with them without bound. Below it nothing is lost by treating a weight under 2^-126 as 0.
+// steep is the log-odds, in log2 units, above which float32 can't represent an entry's share of a loss for beta 0 or 1,
+// which grows with the log-odds without bound. Below it nothing is lost by treating a weight under 2^-126 as 0.
 const steep = 1 << 64
 
 // diverges reports whether the tile just processed has an entry of KL(p||q) whose log-odds exceed steep, or are
@@ -573,9 +573,10 @@ func (w *worker) diverges(d DType, teacherWeighs bool) bool {
 	return false
 }
 
-// onePassKL is KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus the
-// difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is infinite,
-// or large enough relative to the terms that are subtracted. With wantG it keeps what a gradient needs.
+// onePassKL computes KL(teacher||student) for beta 0 and KL(student||teacher) for beta 1, as the mean log-odds minus
+// the difference of the normalisers. That cancels if the sides are nearly equal: ok is false unless the result is
+// infinite, or large enough relative to the terms that are subtracted. With wantG it keeps the values that a gradient
+// needs.
 func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
 	a, reverse, full := &r.w.a, r.j.opt.Beta == 1, r.n&^(block-1)
 	if full == 0 {
@@ -726,7 +727,7 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 	return sums, true
 }
 
-// streamFrom is the row length from which gradients without a raw gradient bypass the caches when written.
+// streamFrom is the row length starting at which gradients without a raw gradient bypass the caches when written.
 const streamFrom = 16384
 
 // setFactors sets the factors of a third pass. Rounding gk changes all entries alike.
@@ -767,7 +768,7 @@ func (w *worker) thirdPass(zero *[tile]float32, out []float32) float64 {
 	return float64(top)
 }
 
-// slowRow is the float64 definition.
+// slowRow computes a row by the float64 definition.
 func (j *JSD) slowRow(s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
 	if grad == nil {
 		res := j.opt.refJSD(s, t, d, d, n, nil)

@@ -13,8 +13,8 @@ const (
 
 // psi is the loss entry over the larger of the two probabilities, in log2 units, as a function of the log-odds
 // difference D2 = log2 p - log2 q. The entry is 2^max(log2 p, log2 q) * psi(D2). For beta 0 and 1 it is the Bregman
-// summand. psi is 0 with its derivative at D2 = 0, never negative, constant for large |D2| inside (0,1) and at most
-// linear at the ends.
+// summand. psi and its derivative are 0 at D2 = 0. psi is never negative, constant for large |D2| if beta is inside
+// (0,1), and at most linear at the ends.
 func psi(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	a, b := 0.0, d
@@ -31,8 +31,8 @@ type piece struct {
 	c      [degree + 1]float64
 }
 
-// psiSlope returns the derivative of psi. With an entry l(a, b) of the log-probabilities, which grows by a factor of
-// e^c if both grow by c, psi is l at a or b = 0, for the larger one, and dl/da gives the slope on either side.
+// psiSlope returns the derivative of psi. An entry l(a, b) of the log-probabilities grows by a factor of e^c if both
+// grow by c. psi is l where the larger of a and b is 0, and dl/da gives the slope on either side.
 func psiSlope(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	if d > 0 {
@@ -187,14 +187,14 @@ type table struct {
 	// rows, for assembly: rows[0] the centres, rows[1+i] the coefficients of degree i, each indexed by segment&31.
 	// 64-byte alignment comes from alignedRows.
 	rows *[degree + 2][segments]float32
-	// packed is the same by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
+	// packed holds the same values by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
 	packed *[segments][20]float32
 	// signed has wider segments on each side of 0, selected by the sign of D and by the exponent and first fraction bit
 	// of 1+|D|: signed[0] holds the centres, signed[1+i] degree i of psi, followed by the degrees of rate; 8 for D >= 0
 	// before 8 for D < 0. Its D is in units of signedH.
 	signed *[2*(signedDegree+1) + 1][16]float32
-	// graded is the same with 16 segments on either side, selected by the exponent and two fraction bits of 1+|D|. Its
-	// D is in units of gradedH.
+	// graded is like signed, but with 16 segments on either side, selected by the exponent and two fraction bits of
+	// 1+|D|. Its D is in units of gradedH.
 	graded *[2*(gradedDegree+1) + 1][segments]float32
 	even   *evenTable
 }
@@ -205,9 +205,9 @@ func sharedRate(x float64) float64 {
 	return -math.Log1p(math.Expm1(-x*geometricH*math.Ln2)/2) / math.Ln2 / geometricH
 }
 
-// rateTable is sharedRate for tiles, the same for every beta inside (0,1): a row of segments' centres, then one for the
-// coefficients of each degree. Subtracting a constant from the student's rates subtracts a multiple of its probability
-// from all raw gradients, so the constants are kept in float64, too.
+// rateTable tabulates sharedRate for tiles, the same for every beta inside (0,1): a row of segments' centres, then one
+// for the coefficients of each degree. Subtracting a constant from the student's rates subtracts a multiple of its
+// probability from all raw gradients, so the constants are kept in float64, too.
 type rateTable struct {
 	rows     []float32
 	constant []float64

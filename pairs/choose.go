@@ -30,7 +30,7 @@ const (
 type Config struct {
 	Strategy      Strategy
 	LowerIsBetter bool
-	MinMargin     float64  // the minimum margin of a pair; equal scores never make one
+	MinMargin     float64  // the minimum margin of a pair; equal scores never form a pair
 	MinChosen     *float64 // the winner must score at least this (at most, with LowerIsBetter)
 	Threshold     float64
 	K             int

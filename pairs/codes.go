@@ -28,7 +28,7 @@ const (
 	MuchLonger        ledger.Reason = "chosen_much_longer"
 )
 
-// Reasons why the branches of a session make no pair.
+// Reasons why the branches of a session don't form a pair.
 const (
 	SingleBranch ledger.Reason = "single_branch"
 	NoneKept     ledger.Reason = "no_branch_kept"

@@ -208,7 +208,7 @@ var speaker = sync.OnceValue(func() *regexp.Regexp {
 // first bytes, because the search jumps from one occurrence of that byte to the next.
 const anchorBytes = 32
 
-// contains is like strings.Contains, but tuned for texts that usually do not occur.
+// contains is like strings.Contains, but tuned for strings that usually do not occur.
 func contains(text, output string) bool {
 	if len(text) < len(output) {
 		return false
@@ -230,8 +230,8 @@ func contains(text, output string) bool {
 	return strings.Contains(text, output)
 }
 
-// rarity holds how rare each byte is in prose: letters by their frequency in English. Bytes outside ASCII may be most
-// of a text in another script.
+// rarity holds how rare each byte is in prose: letters by their frequency in English. In other scripts, most bytes of a
+// text may be outside ASCII.
 var rarity = func() (r [256]byte) {
 	const letters = " etaoinsrhldcumfpgwybvkxjqz"
 	for b := range r {
@@ -245,8 +245,8 @@ var rarity = func() (r [256]byte) {
 	return r
 }()
 
-// rarest returns the index of the first byte of a text that is at least as rare as the letter v, or else of the rarest;
-// -1 if the text is empty.
+// rarest returns the index of the first byte of s that is at least as rare as the letter v, or else of the rarest byte.
+// It returns -1 if s is empty.
 func rarest(s string) int {
 	enough := rarity['v']
 	at, most := -1, -1

@@ -13,7 +13,7 @@ const (
 	AlteredResults                   // tool results as the model saw them
 	RebuiltHistory                   // the request's messages: they were reconstructed from the log
 	PromptDiffers                    // all of the prompt: its recorded token count doesn't match the messages
-	IDsDiffer                        // an answer's ids decode to a text that differs from the recorded one
+	IDsDiffer                        // a response's ids decode to text that differs from the recorded text
 	allGaps         Gaps = 1<<iota - 1
 )
 
@@ -43,8 +43,8 @@ func (g Gaps) Names() []string {
 // Lowering returns the gaps that make a trace partial. Arguments with a different spelling are still the same call.
 func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 
-// Proofs is a set of statements about a trace that were checked against the model's own tokenizer and template, and
-// held.
+// Proofs is a set of statements about a trace that were confirmed by checking them against the model's own tokenizer
+// and template.
 type Proofs uint8
 
 // The proofs. At most two fit in the record log.

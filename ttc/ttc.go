@@ -71,8 +71,8 @@ type Node struct {
 	TokenIDs     []int32   // the ids the model saw or wrote here; nil if unknown
 	LogProbs     []float32 // one per token id of a sampled message; nil if unknown
 	FinishReason string    // "stop", "length", "tool_calls", ...; empty if unknown
-	Error        *bool     // on a tool result: an explicit flag of the source
-	Failure      *Failure  // the source's report of a failed call at this message, from any speaker; nil without one
+	Error        *bool     // on a tool result: the source's explicit error flag
+	Failure      *Failure  // the source's report of a failed call at this message, whose role may be any; nil if absent
 }
 
 // Failure is a source's report of a failed call next to a message: a result, the turn that made the call, or a user's
@@ -128,7 +128,7 @@ func Chain(messages []chat.Message, assistant Sampled) Graph {
 	return g
 }
 
-// Sampled says whether the model really produced a message in this rollout.
+// Sampled records whether the model actually produced a message in this rollout.
 type Sampled uint8
 
 // Only Yes and Assumed are ever trained on; No is context (few-shot, copied, compacted, injected).
@@ -170,7 +170,7 @@ func ParseFidelity(name string) (Fidelity, error) {
 	return Fidelity(i), nil
 }
 
-// String returns its name in files: partial, text, ids, ids+logprobs.
+// String returns the fidelity's name in files: partial, text, ids, ids+logprobs.
 func (f Fidelity) String() string {
 	if int(f) < len(fidelityNames) {
 		return fidelityNames[f]
@@ -204,7 +204,7 @@ type Candidate struct {
 	Score      float64
 	ScoreError string // why the scorer failed on it; empty if it didn't fail
 
-	Metadata json.Raw // the step's metadata object; nil without any
+	Metadata json.Raw // the step's metadata object; nil if absent
 	Offset   int64    // byte offset of the step in the uncompressed file
 }
 

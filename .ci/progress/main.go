@@ -34,7 +34,7 @@ func follow(cmd *exec.Cmd, total int) int {
 		return 1
 	}
 	cmd.Stderr = os.Stderr
-	signal.Ignore(os.Interrupt) // go test receives it too, and exits
+	signal.Ignore(os.Interrupt) // go test also receives the interrupt and exits
 	if err := cmd.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, "progress:", err)
 		return 1

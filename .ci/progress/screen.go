@@ -103,7 +103,7 @@ func (s *screen) ofTest(p *pkg, e event, now time.Time) {
 	case "fail":
 		p.failed = true
 		text := indented(t.output)
-		if text == "" { // one of its subtests failed, and was printed
+		if text == "" { // one of its subtests failed and was already printed
 			break
 		}
 		s.clear()
@@ -174,7 +174,7 @@ func (s *screen) explain(p *pkg, e event) {
 	fmt.Fprint(s.out, indented(p.output))
 }
 
-// stack returns the goroutines of a dump that are in one of the tests, where it has any.
+// stack returns the dump's goroutines that are running one of the tests, at most three.
 func stack(dump string, tests []*test) string {
 	var found []string
 	for _, g := range strings.Split(dump, "\n\n") {
@@ -189,7 +189,7 @@ func stack(dump string, tests []*test) string {
 	return strings.Join(found[:min(3, len(found))], "\n")
 }
 
-// indented returns the lines of an output, without those that only say that a test runs or failed.
+// indented returns the output's lines, indented, without those that only say that a test is running or has failed.
 func indented(output []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(strings.Join(output, "")) {

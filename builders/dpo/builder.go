@@ -136,7 +136,7 @@ func (s *scratch) group(ex *ttc.Example, step string) (others int) {
 	return others
 }
 
-// tally holds what one example adds to the builder's counters.
+// tally holds one example's contribution to the builder's counters.
 type tally struct {
 	examples, turns, candidates, pairs, single, contained int64
 	left                                                  pairs.Left
@@ -287,7 +287,7 @@ func orEmpty(raw json.Raw) json.Raw {
 	return raw
 }
 
-// note records in a single drop why some of a turn's pairs were not taken. Their candidates may be in other pairs.
+// note emits a single drop that says why some of a turn's pairs were not taken. Their candidates may be in other pairs.
 func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
 	total := left.Total()
 	if total == 0 {
@@ -331,7 +331,7 @@ func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) le
 	return d
 }
 
-// brief returns the start of a text.
+// brief returns s, shortened to 80 bytes and an ellipsis if it is longer.
 func brief(s string) string {
 	const most = 80
 	if len(s) <= most {

@@ -25,9 +25,9 @@ type Finding struct {
 	Code       string   `json:"code"`                 // such as "NG1203"; `nat-go explain` has a page on it
 	Severity   Severity `json:"severity"`
 	Message    string   `json:"message"`
-	Suggestion string   `json:"suggestion,omitempty"` // "did you mean": the text to write instead
+	Suggestion string   `json:"suggestion,omitempty"` // the text to write instead, for "did you mean"
 	Fix        string   `json:"fix,omitempty"`        // what to do, in one line
-	// the source line with secrets masked, a newline, a caret under the position
+	// the source line with secrets masked, and below it a caret under the position
 	Snippet string `json:"snippet,omitempty"`
 }
 

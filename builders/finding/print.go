@@ -99,7 +99,7 @@ func encode(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// GitHub writes findings as workflow commands, which GitHub shows next to the line.
+// GitHub writes findings as GitHub Actions workflow commands, which GitHub shows next to the line in question.
 func GitHub(w io.Writer, fs []Finding) error {
 	data := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -6,8 +6,8 @@ import (
 )
 
 // Nearest returns the candidate closest to the given text, or "" if none is close enough: at most a third of the longer
-// word may differ (Damerau's edits: insert, delete, replace, swap neighbours). Case, spaces, dashes and underscores are
-// ignored.
+// word may differ, counted in insertions, deletions, replacements and swaps of neighbours. Case, spaces, dashes and
+// underscores are ignored.
 func Nearest(written string, candidates []string) string {
 	const maxLen = 64
 	if written == "" || len(written) > maxLen {

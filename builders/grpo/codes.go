@@ -2,7 +2,7 @@ package grpo
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Why a task or an answer is dropped.
+// Reasons for dropping a task or an answer.
 const (
 	fewRollouts  ledger.Reason = "few_rollouts"
 	equalRewards ledger.Reason = "equal_rewards"

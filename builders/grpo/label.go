@@ -39,8 +39,8 @@ func (s *scored) add(score float64) {
 	s.n, s.sum = s.n+1, s.sum+score
 }
 
-// label reports whether a score is good: at least GoodFrom if that is set, 1 if all scores of the input are 0 or 1,
-// otherwise above the mean of its task.
+// label reports whether a score is good. A good score is at least GoodFrom if that is set, 1 if all of the input's
+// scores are 0 or 1, and otherwise above its task's mean.
 func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known bool) {
 	switch {
 	case b.cfg.GoodFrom != nil:

@@ -168,7 +168,7 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return v, ok && w.bounds(s, n, ptr, v)
 }
 
-// emptyText reports whether a null is a variable's empty value where text is expected.
+// emptyText reports whether a null comes from a variable with an empty value where a string is expected.
 func (w *walker) emptyText(s *Spec, n *yaml.Node) bool {
 	return s.Kind == String && !s.Nullable && w.doc.Rewritten(n)
 }
@@ -177,7 +177,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s.Nullable {
 		return s.Default, true
 	}
-	if n.Value == "" { // the value of `key:` doesn't have its own position
+	if n.Value == "" { // the empty value of `key:` doesn't have a position of its own
 		n = at
 	}
 	fix := "write " + s.expects() + ", or remove the key"
@@ -328,7 +328,8 @@ func (s *Spec) fallback() any {
 }
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
-	if len(w.findings) > yamldoc.MaxFindings { // guessing the intended key takes longer than reading the wrong one
+	// with this many findings, guessing each intended key would take too long
+	if len(w.findings) > yamldoc.MaxFindings {
 		w.doc.Hide(val)
 		return
 	}

@@ -41,7 +41,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	return v, append(fs, broken...)
 }
 
-// withoutKeys removes the member that keys lead to from a value.
+// withoutKeys removes from a value the member that keys lead to.
 func withoutKeys(v any, keys []string) any {
 	if len(keys) == 0 {
 		return v

@@ -41,18 +41,18 @@ type Spec struct {
 	Kind     Kind
 	Name     string // the usual name: "dpo_traj_builder"; empty if the position identifies it
 	Doc      string
-	Example  string // a value to display, as written in YAML
+	Example  string // an example value to display, as written in YAML
 	Nullable bool
 	Secret   bool
-	Default  any // as returned by Value; nil means none
+	Default  any // the default, as returned by Value; nil means none
 	Enum     []string
 	Min, Max *Bound
-	MinLen   *int // characters of a String, entries of a List or Map
+	MinLen   *int // in characters for a String, in entries for a List or Map
 	MaxLen   *int
 	Pattern  *regexp.Regexp
 	Fields   []Field // the keys of an Object, in order
 	Open     bool    // for an Object: unknown keys are accepted
-	Elem     *Spec   // for a List or Map; nil means anything
+	Elem     *Spec   // the spec of the entries of a List or Map; nil means anything
 	Single   bool    // for a List: a single value is accepted as a list of one
 	OneOf    []*Spec // of a Union
 

@@ -205,7 +205,7 @@ func (s *Spec) failed(
 	case strings.HasPrefix(tag, "required_"):
 		return rule("is missing: it goes together with "+others, "add "+e.Field()+", or change "+others)
 	case tag == "unique":
-		// a field of the entries, not of the struct that holds the list
+		// the parameter is a field of the entries, not of the struct that holds the list
 		if f, ok := e.Type().Elem().FieldByName(e.Param()); ok {
 			others, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
 		}

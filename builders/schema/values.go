@@ -13,7 +13,7 @@ import (
 // Secret is text that is never shown: it prints as "[secret]", or as nothing if it is empty.
 type Secret struct{ text secret.Text }
 
-// newSecret wraps a text.
+// newSecret wraps text in a Secret.
 func newSecret(text string) Secret { return Secret{secret.New(text)} }
 
 // Reveal returns the text, for the one place that needs it.

@@ -94,7 +94,7 @@ func (b *Builder) Close() error {
 	return nil
 }
 
-// Build finds the sites of each example of the group.
+// Build finds the sites in each of the group's examples.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	traces := make([][]*trace, len(g.Examples))
 	var sb siblings
@@ -422,7 +422,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// brief returns the start of a text, for display on one line.
+// brief returns the start of s, for display on one line.
 func brief(s string) string {
 	const most = 160
 	if len(s) <= most {

@@ -24,7 +24,7 @@ func isResult(m *chat.Message) bool { return m.Role == "tool" || m.Role == "func
 // result. A result without an id belongs to the first unanswered call in the turn just before it. orphans are results
 // that don't belong to a call.
 func link(walk []*ttc.Node) (calls []call, orphans []int) {
-	byID := map[string][]int{} // calls of the last turn that used each id
+	byID := map[string][]int{} // for each id, its calls in the last turn that used it
 	var turn []int             // calls of the last turn
 	for at, n := range walk {
 		m := &n.Message

@@ -40,7 +40,7 @@ type commandSource struct {
 const (
 	maxAnswer   = 1 << 20 // bytes in a line
 	maxStored   = 8 << 20 // bytes in a line of the answers file: JSON may need six bytes for one
-	maxRestarts = 5       // of a failing program
+	maxRestarts = 5       // restarts of a failing program
 )
 
 // question is a request to the program.
@@ -166,7 +166,8 @@ func (q *question) line() ([]byte, error) {
 }
 
 // ask looks up the question in the file, which another process may have extended, and asks the program if it isn't
-// there. An error means that the file failed or ctx ended; a failing program is not an error and is not stored.
+// there. An error means that the file couldn't be used or ctx is done. A failing program is not an error, and its
+// failure is not stored.
 func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
 	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {

@@ -81,7 +81,7 @@ const (
 	divergence  = "divergence" // a kind of site, also the class and rule of its sites
 )
 
-// What a site is turned into.
+// The kinds of record that a site is turned into.
 const (
 	emitDistillation   = "distillation"
 	emitRepairPairs    = "repair_pairs"
@@ -97,7 +97,7 @@ const (
 	sourceCommand  = "command"
 )
 
-// kindOf reads a kind of hint.
+// kindOf converts a name to a kind of hint.
 func kindOf(name string) builders.HintKind {
 	if name == "hindsight" {
 		return builders.Hindsight

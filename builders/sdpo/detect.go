@@ -80,7 +80,7 @@ func newDetector(c *Detect) (*detector, error) {
 type finding struct {
 	class, rule string
 	quote, why  string // the words that the rule matched; for a near miss, the evidence against it
-	supported   bool   // a near miss that the agent's next turn may settle
+	supported   bool   // set for a near miss that the agent's next turn may settle
 }
 
 // read judges a result. The user's rules come first, then the source's flags, then the content of the result.
@@ -130,8 +130,8 @@ func (m *matcher) fits(c *content) bool {
 	return evidence.Truthy(v)
 }
 
-// flag reads any statement about a result that the source or the message makes outside its content: Anthropic's and
-// MCP's is_error, LangChain's status, the kind of error in tool_error.
+// flag reads any statement that the source or the message makes about a result outside the result's content:
+// Anthropic's and MCP's is_error, LangChain's status, the kind of error in tool_error.
 func flag(n *ttc.Node) (flagged, said bool) {
 	if n.Failure != nil {
 		return true, true

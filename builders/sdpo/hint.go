@@ -209,8 +209,8 @@ func (s *site) variables(failed string) (template.Input, error) {
 	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, nil
 }
 
-// schemaSource returns the objections from the tool list and the tool's schema. It handles only faults of the call
-// itself, as found by the checker or, failing that, as reported by the source; see told.go.
+// schemaSource derives hints from the tool list and the tool's schema. It handles only faults in the call itself, as
+// found by the checker or, failing that, as reported by the source; see told.go.
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {

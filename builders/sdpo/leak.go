@@ -7,9 +7,10 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// leaks reports whether a hint shares run consecutive words with the target, or the whole of a shorter target: a
-// teacher that sees the hint would copy it instead of judging. Words are letters, digits and underscores; punctuation
-// between them is ignored, so quoted or re-indented copies are found too. The collator compares exact tokens as well.
+// leaks reports whether a hint and the target share a sequence of at least run words, or the whole of a shorter target.
+// A teacher that sees such a hint would copy it instead of judging. Words are letters, digits and underscores;
+// punctuation between them is ignored, so quoted or re-indented copies are found too. The collator compares exact
+// tokens as well.
 func leaks(hint, target string, run int) bool {
 	in, of := words(hint), words(target)
 	run = min(run, len(of))

@@ -13,11 +13,11 @@ import (
 // Names of counters.
 const (
 	countedCalls        = "calls"
-	countedShort        = "shortened_hints" // hints from the source feedback
+	countedShort        = "shortened_hints" // hints from the source "feedback" that were shortened
 	countedWithoutTools = "calls_without_tools"
 )
 
-// NearMisses keeps the drops of results that were close to failures, nearest first.
+// NearMisses keeps the drops for results that were close to failures, nearest first.
 type NearMisses struct {
 	list []ledger.Drop
 }

@@ -22,7 +22,7 @@ import (
 type deed struct {
 	*call
 	writes      bool
-	key, result int // text numbers; key is for the tool with its canonical arguments, result for the call's result
+	key, result int // numbers of texts: key identifies the tool and its canonical arguments, result the call's result
 }
 
 // texts assigns numbers to texts, starting at 1.
@@ -41,8 +41,8 @@ type course struct {
 	reward float64
 	deeds  []deed
 	writes []int         // positions in deeds
-	reads  []map[int]int // last result of each read, by the number of preceding writes
-	rank   int           // among the task's rollouts, by reward
+	reads  []map[int]int // for each number of preceding writes, the last result of each read
+	rank   int           // the rollout's rank by reward among the task's rollouts
 
 	parting parting
 	why     ledger.Reason // why it doesn't have a parting
@@ -58,7 +58,7 @@ func (c *course) add(d deed) {
 	}
 }
 
-// write returns the rollout's write after the given number of others, or nil if it doesn't exist.
+// write returns the rollout's next write after the given number of writes, or nil if none follows.
 func (c *course) write(written int) *deed {
 	if written == len(c.writes) {
 		return nil
@@ -66,7 +66,7 @@ func (c *course) write(written int) *deed {
 	return &c.deeds[c.writes[written]]
 }
 
-// next returns the key of the write that write returns, or 0 if that is nil.
+// next returns the key of c.write(written), or 0 if that is nil.
 func (c *course) next(written int) int {
 	if d := c.write(written); d != nil {
 		return d.key
@@ -83,18 +83,18 @@ type parting struct {
 	sibling *deed
 }
 
-// value is the mean reward of some rollouts.
+// value is the mean reward of a set of rollouts.
 type value struct {
 	mean     float64
 	rollouts int
 }
 
-// crowd summarises some rollouts.
+// crowd summarises a set of rollouts.
 type crowd struct {
 	rollouts int
-	best     int // lowest rank, if there are any
-	// The sum of their rewards, with the digits lost in additions, so that the order of additions doesn't matter. It is
-	// scaled down so that it can't overflow.
+	best     int // lowest rank among the rollouts, if there are any
+	// The sum of their rewards and the digits that were lost in adding them, so that the order of the additions doesn't
+	// matter. It is scaled down so that it can't overflow.
 	sum, lost float64
 }
 
@@ -115,7 +115,7 @@ func (c *crowd) value() value {
 	return value{(c.sum + c.lost) / float64(c.rollouts) / scale, c.rollouts}
 }
 
-// bits is a set of rollouts, by their position in the lineup.
+// bits is a set of rollouts, identified by their positions in the lineup.
 type bits []uint64
 
 func (b bits) has(at int) bool { return b[at/64]>>(at%64)&1 != 0 }
@@ -126,7 +126,7 @@ func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
 type lineup struct {
 	all    []*course
 	alone  []crowd   // one for each rollout
-	words  []crowd   // one for each 64 rollouts, which share a word of bits
+	words  []crowd   // one for every 64 rollouts, which share a word of bits
 	ranked []*course // from the best to the worst
 }
 
@@ -213,7 +213,7 @@ type comparison struct {
 	*lineup
 	at   int // position of the rollout in the lineup
 	here *state
-	rest bits // the state's rollouts that got no different results
+	rest bits // the state's rollouts that never got a different result
 }
 
 // read removes the rollouts that got a different result for a read.
@@ -242,8 +242,8 @@ func (c *comparison) read(d *deed) {
 	c.rest.add(c.at)
 }
 
-// leave compares the rollout's next write with the others' and advances to the state after it. The key is 0 at the end.
-// It returns the remaining rollouts.
+// leave compares the rollout's next write with the others', advances to the state after it, and returns the rollouts
+// that remain. The key is 0 at the end.
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)
@@ -479,7 +479,7 @@ func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 		}
 	}
 	name := made.Name[strings.LastIndexAny(made.Name, "./:")+1:]
-	if at := strings.LastIndex(name, "__"); at >= 0 { // an MCP tool's server
+	if at := strings.LastIndex(name, "__"); at >= 0 { // an MCP tool's name begins with its server's
 		name = name[at+2:]
 	}
 	spaced := humps.ReplaceAllString(name, "${1}_$2")

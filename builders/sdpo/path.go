@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// path addresses a value within a JSON value: the part of JSONPath (RFC 9535) that names a single location,
-// $.a['b'][0].
+// path addresses a value within a JSON value. It supports the part of JSONPath (RFC 9535) that names a single location,
+// such as $.a['b'][0].
 type path []step
 
 type step struct {

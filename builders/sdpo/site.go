@@ -19,7 +19,7 @@ type trace struct {
 	example   *ttc.Example
 	nodes     []int // of the graph
 	walk      []*ttc.Node
-	words     []map[string]bool // for the first messages on the walk, while its sites are built; see wordsOf
+	words     []map[string]bool // the words of the first messages on the walk, while its sites are built; see wordsOf
 	calls     []call
 	orphans   []int
 	failures  []failure

@@ -26,18 +26,18 @@ const (
 	badSchema        = "schema"
 )
 
-// fault is a defect of a call, regardless of its result.
+// fault is a defect in a call, regardless of its result.
 type fault struct {
 	class  string
 	detail []string // for badSchema, the schema's objections; for argumentsNotJSON, the parse error
 }
 
-// checker finds the faults of calls. It is safe for concurrent use.
+// checker finds faults in calls. It is safe for concurrent use.
 type checker struct {
 	classes map[string]bool // of Detect.Calls
 
 	mu sync.Mutex
-	// By hash of the tool's definition; nil if its schema can't be used.
+	// Compiled schemas by hash of the tool's definition; nil if the schema can't be used.
 	schemas map[xxh3.Uint128]*jsonschema.Schema
 }
 
@@ -52,7 +52,7 @@ func newChecker(c *Detect) *checker {
 	return k
 }
 
-// call returns the first fault of a call, or nil.
+// call returns the first fault in a call, or nil.
 func (k *checker) call(made *chat.ToolCall, tools []chat.Tool) *fault {
 	args, why := arguments(made)
 	if why != "" {
@@ -89,8 +89,8 @@ func toolNamed(tools []chat.Tool, name string) *chat.Tool {
 	return nil
 }
 
-// arguments returns a call's arguments as a JSON object, or why they are not one. Empty arguments mean no arguments, as
-// in most frameworks.
+// arguments returns a call's arguments as a JSON object, or the reason they are not one. Empty arguments mean no
+// arguments, as in most frameworks.
 func arguments(made *chat.ToolCall) (args json.Raw, why string) {
 	text := strings.TrimSpace(made.Arguments)
 	if made.AsObject && made.Parsed != nil {

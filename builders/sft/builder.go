@@ -155,8 +155,8 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builder
 	return nil
 }
 
-// countedOnly counts the imitated examples whose score is the only one in the input and so doesn't show whether they
-// are good.
+// countedOnly counts the imitated examples whose score is the only one that occurs in the input, so it doesn't show
+// whether they are good.
 const countedOnly = "only_score"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.

@@ -39,7 +39,7 @@ var _ builders.Builder = (*Builder)(nil)
 // fields are the names available to a where expression.
 var fields = slices.Concat(where.TurnFields, where.ExampleFields, where.GroupFields)
 
-// atTurns is the setting that doesn't need a finder.
+// atTurns is the only value of the setting at that doesn't need a finder.
 const atTurns = "turns"
 
 // New returns a builder, or an error that explains why its configuration is invalid.
@@ -59,7 +59,7 @@ func New(cfg Config) (*Builder, error) {
 	return &Builder{cfg, finder, filter}, nil
 }
 
-// Build emits the states of each example of the group.
+// Build emits the states in each of the group's examples.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	found, err := b.finder.Find(ctx, g)
 	if err != nil {
@@ -183,7 +183,7 @@ func (b *Builder) metadata(ex *ttc.Example, p *sdpo.Found) json.Raw {
 	return append(m, '}')
 }
 
-// describe appends a message's role, text and calls.
+// describe appends the role, text and calls of a message.
 func describe(dst []byte, m *chat.Message) []byte {
 	text := m.Text
 	for _, p := range m.Parts {

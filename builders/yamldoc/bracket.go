@@ -59,7 +59,7 @@ func begins(text []byte, i int) bool {
 	return i == 0 || bytes.IndexByte([]byte(" \n\t{[,:"), text[i-1]) >= 0
 }
 
-// quoted returns the length of a quoted text, or 0 if it doesn't end.
+// quoted returns the length of the quoted string that text begins with, or 0 if it isn't closed.
 func quoted(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch {

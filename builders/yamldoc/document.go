@@ -207,7 +207,8 @@ func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 		return 0, 0
 	}
 	written, _ := d.Written(n)
-	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64 // the longest the scalar can be, however it is escaped
+	// the greatest length that the scalar can have, however it is escaped
+	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64
 	for line = n.Line; line <= len(src.lines); line++ {
 		text := src.line(line)
 		from := 0
@@ -281,8 +282,8 @@ func (d *Document) own(n *yaml.Node, src *Source) {
 }
 
 // Adopt attaches findings whose pointers are relative to block, such as a plugin's. If a finding also has a position
-// within the text there, that position is used. at is block's own pointer. fallback is the node to point at if a
-// pointer leads nowhere.
+// within the text that its pointer leads to, that position is used. at is block's own pointer. fallback is the node to
+// point at if a pointer leads nowhere.
 func (d *Document) Adopt(block, fallback *yaml.Node, at string, fs []finding.Finding) []finding.Finding {
 	out := make([]finding.Finding, len(fs))
 	for i, f := range fs {

@@ -48,7 +48,7 @@ func More(file string) finding.Finding {
 	}
 }
 
-// expand returns nil if the value is unusable; a finding then says why.
+// expand returns a copy of n, or nil if the value is unusable, in which case a finding says why.
 func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	if x.stopped {
 		return nil
@@ -139,7 +139,7 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 		}
 	}
 	c.Content = slices.DeleteFunc(c.Content, func(n *yaml.Node) bool { return n == nil })
-	for i := 0; i+1 < len(merged); i += 2 { // a key of the mapping itself wins, then the first merged
+	for i := 0; i+1 < len(merged); i += 2 { // the mapping's own keys take precedence, then the first merged mapping
 		if seen[merged[i].Value] == nil {
 			seen[merged[i].Value] = merged[i]
 			c.Content = append(c.Content, merged[i], merged[i+1])

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Limits bound the cost of a text. They are far above anything handwritten.
+// Limits bound the cost of parsing a text. They are far above anything handwritten.
 type Limits struct {
 	Bytes int // of the text
 	Depth int // of nested values
@@ -191,7 +191,7 @@ func tabbed(text []byte, at int) bool {
 }
 
 func stoppedAt(text []byte) int {
-	// Padding, so that look-ahead ends before the text.
+	// Pad the text, so that the look-ahead never reaches its end.
 	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))}
 	dec := yaml.NewDecoder(r)
 	for {
@@ -217,7 +217,7 @@ func isForbidden(r rune) bool {
 var lookAhead = sync.OnceValue(func() int {
 	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that can't start anything
 	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {
-		return 0 // the line is still correct
+		return 0 // the line, at least, is still correct
 	}
 	return r.read - 1
 })

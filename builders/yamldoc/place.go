@@ -15,7 +15,7 @@ type Source struct {
 	lines []string
 	masks []mask
 
-	at    int // the number of the line held in runes, since one line may have many findings and may be the whole file
+	at    int // number of the line cached in runes, because one line may have many findings and may be the whole file
 	runes []rune
 }
 

@@ -12,7 +12,7 @@ import (
 const (
 	maskText     = "********"
 	snippetWidth = 140
-	maxLine      = 2000 // characters of a line that are examined
+	maxLine      = 2000 // number of characters examined in a line
 )
 
 // snippet returns the line with secrets masked, a newline, and a caret under columns [col, end).
@@ -53,8 +53,8 @@ func (s *Source) snippet(line, col, end int) string {
 	return cropped(out, from, max(to, from+1))
 }
 
-// hiddenIn finds the ranges of characters that look secret. If cut, the text begins in the middle of a line, and its
-// first word may be the end of a secret.
+// hiddenIn finds the ranges of characters that look secret. If cut is set, the text begins in the middle of a line, and
+// its first word may be the end of a secret.
 func hiddenIn(text []rune, cut bool) (hide [][2]int) {
 	whole := string(text)
 	for _, span := range secret.SpansOfSetting(whole) {

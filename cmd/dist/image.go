@@ -248,7 +248,7 @@ func provides(library []byte) (version string, err error) {
 	return fmt.Sprintf("%d.%d", newest.major, newest.minor), nil
 }
 
-// layer writes files, and the folders that contain them, as a tar.
+// layer writes files, and the folders that contain them, as a tar archive.
 func layer(w io.Writer, files []file) error {
 	t := tar.NewWriter(w)
 	made := map[string]bool{".": true}

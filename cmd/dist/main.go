@@ -29,7 +29,7 @@ type build struct {
 	library  []byte // the kernel library, for the wheel; nil if there is none
 	info     *buildinfo.BuildInfo
 	root     string // of the checkout
-	python   string // folder of the natgo package
+	python   string // the natgo package's folder
 	readme   []byte
 	licence  []byte // nat-go's own
 	licences []byte // licences of everything else in the binary

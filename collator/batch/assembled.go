@@ -12,7 +12,7 @@ import (
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each
-	rows    map[string][]*Row  // by channel, if each row of the file is to be an example
+	rows    map[string][]*Row  // rows by channel, if each row of the file is to be an example
 	form    Form
 }
 
@@ -67,7 +67,8 @@ func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count
 	return l.count(), nil
 }
 
-// cells counts the tokens of a batch, including padding: of each side to its own width, or of both to the teacher's.
+// cells counts the tokens of a batch, including padding. Each side is padded to its own width or, if the widths must be
+// equal, to the teacher's.
 func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
 	width := 0
 	equal := spec.Form.forChannel(c, spec.Layout.forChannel(c)).EqualWidth

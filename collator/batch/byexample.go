@@ -31,7 +31,7 @@ func hintWeight(r *Row) float32 {
 	return r.Meta.Sites[0].Weight
 }
 
-// hints finds a rollout's sdpo row. The two come from different records of the same example.
+// hints finds the sdpo row that belongs to a rollout. The two rows come from different records of the same example.
 type hints map[string][]*Row
 
 func exampleKey(m *Meta) string { return strconv.Itoa(m.Run) + "/" + m.Example }

@@ -13,7 +13,7 @@ const Ignored = -100
 type Channel struct {
 	Name  string   // folder under batches/
 	Sides []string // prefix of each side's tensors
-	// columns appends the channel's columns besides ids, attention masks, positions and row columns.
+	// columns appends the channel's columns other than ids, attention masks, positions and row columns.
 	columns func(dst []tensors.Tensor, b *assembly) []tensors.Tensor
 	// variant distinguishes rows that can't share a batch because their columns differ.
 	variant func(*Row) uint8
@@ -68,7 +68,7 @@ type assembly struct {
 	form    Form
 	pad     int64
 	seqs    [][]*Side // of each side
-	width   []int     // T of each side
+	width   []int     // width T of each side
 }
 
 func (a *assembly) height(side int) int {
@@ -204,7 +204,7 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	return out
 }
 
-// labelGrid returns input_ids where trained and Ignored elsewhere; in the composer layout, a mask.
+// labelGrid returns a grid of the ids where trained and Ignored elsewhere. In the composer layout, it returns a mask.
 func (a *assembly) labelGrid(side int) tensors.Tensor {
 	if a.layout == Composer {
 		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0, 0)

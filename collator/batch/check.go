@@ -106,7 +106,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	return checkCounts(l, rows)
 }
 
-// differsAt finds where data of equal length differ, or returns -1 if they don't.
+// differsAt returns the position at which data of equal length differ, or -1 if they are equal.
 func differsAt(got, want []byte) int {
 	if bytes.Equal(got, want) {
 		return -1
@@ -186,8 +186,8 @@ func checkDivergences(t tensors.Tensor, l *Line) error {
 	return nil
 }
 
-// checkWeights checks weights that don't follow from the rows. Their number must be right, and none may be negative or
-// not finite.
+// checkWeights checks weights that don't follow from the rows. Their number must be right, and they must be finite and
+// not negative.
 func checkWeights(got, made tensors.Tensor) error {
 	if got.DType != made.DType || !slices.Equal(got.Shape, made.Shape) {
 		return fmt.Errorf("invalid tensor pair_weight: got %s %v, expected %s "+

@@ -8,7 +8,7 @@ import (
 	"iter"
 )
 
-// place is the entry in a spool, or in a part of one, of a row whose encoding is stored elsewhere.
+// place is the entry for a row whose encoding is stored elsewhere, in a spool or in a part of a spool.
 type place struct {
 	File           uint32
 	Offset         int64
@@ -176,8 +176,8 @@ func (spec Spec) KeptIn(part io.Reader) iter.Seq2[*Encoded, error] {
 	}
 }
 
-// WriteKept writes the batches in a part of a divided spool to the spec's folder, without an index. Their lines are
-// passed to put, in order, with the amounts they add to the counts for "channel/split".
+// WriteKept writes the batches in a part of a divided spool to the spec's folder, without an index. It calls put for
+// each batch, in order, with the batch's line and the amounts to add to the counts for "channel/split".
 func (spec Spec) WriteKept(
 	ctx context.Context, part io.Reader, read func(*Encoded) ([]byte, error),
 	put func(line []byte, key string, c Count) error,

@@ -103,8 +103,8 @@ func byLength(rows []entry) []entry {
 	return rows
 }
 
-// cut makes padded batches from rows, in order. A row longer than the budget gets its own batch. If the sides have
-// equal widths, each costs as much as the longer one.
+// cut makes padded batches from rows, in order. A row longer than the budget gets its own batch. If the sides must have
+// equal widths, each side costs as much as the longer one.
 func cut(rows []entry, budget int, equal bool) [][]entry {
 	var out [][]entry
 	from := 0
@@ -134,12 +134,13 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 	return append(out, rows[from:])
 }
 
-// pack fills sequences of up to budget tokens. If the rows may be sorted, each row goes, longest first, into the first
-// sequence with room for it. Otherwise it goes into the last sequence, so that consecutive rows stay together.
+// pack distributes rows among sequences of up to budget tokens. If the rows may be sorted, each row goes, longest
+// first, into the first sequence with room for it. Otherwise it goes into the last sequence, so that consecutive rows
+// stay together.
 func pack(rows []entry, budget int, sorted bool) [][]entry {
 	var out [][]entry
 	var room []int
-	first := 0 // bins before it lack room for the shortest row
+	first := 0 // sequences before this index lack room for the shortest row
 	if sorted {
 		rows = byLength(rows)
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Side is a sequence of tokens in a row. It is the only one, one of a pair's chosen and rejected ones, or a student's
-// or teacher's.
+// Side is a sequence of tokens in a row. It is the row's only sequence, a pair's chosen or rejected sequence, or a
+// student's or teacher's.
 type Side struct {
 	IDs      []int32     // [T]
 	Trained  []chat.Span // tokens in the loss; sorted, disjoint, never position 0 (nothing predicts it)
-	LogProbs []float32   // rl: of the trained tokens, in order, in nats; nil if unknown
+	LogProbs []float32   // rl: log-probs of the trained tokens, in order, in nats; nil if unknown
 }
 
 // InLoss reports whether token i is trained.
@@ -107,7 +107,7 @@ type Scored struct {
 // Taught holds one or more teachers' answers about a row in the rl channel.
 type Taught struct {
 	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
-	LogProb *float64           `json:"mean_logprob,omitempty"` // mean over the trained tokens, in nats
+	LogProb *float64           `json:"mean_logprob,omitempty"` // mean log-prob over the trained tokens, in nats
 	By      map[string]float64 `json:"by,omitempty"`           // mean log-prob by teacher, if there are several
 	Failed  string             `json:"failed,omitempty"`       // why the answer is missing
 }
@@ -196,8 +196,8 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 		len(r.Sides[1].IDs))])
 }
 
-// Encoded is a row for a spool. It holds the encoding, or the location where that is stored. Rows are encoded in
-// parallel where they are made, and the spool accepts them one by one.
+// Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
+// encoded in parallel where they are made, and the spool accepts them one by one.
 type Encoded struct {
 	Variant uint8
 	Length  [maxSides]uint32
@@ -210,7 +210,7 @@ type Encoded struct {
 	Ordinal int64 `json:"-"` // position of the row's record among those collated
 	Group   int64 `json:"-"` // number of an rl row's task, else -1
 
-	data []byte // nil if it is stored elsewhere
+	data []byte // nil if the encoding is stored elsewhere
 }
 
 // Encode encodes a row of a channel.
@@ -245,7 +245,7 @@ func (e *Encoded) Append(dst []byte) []byte {
 	return append(dst, e.data...)
 }
 
-// Free releases the memory of a row that will not be spooled. It must not be used again.
+// Free releases the memory of a row that will not be spooled. The row must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
 
 // rowHead is the width of the part of a row that is known only once all earlier rows are. This part consists of its

@@ -9,8 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// RowSite is an error site in an sdpo row. The first side of an sdpo row is the student's. The others are teachers',
-// which consist of the student's tokens up to the end of their targets, with hints spliced in.
+// RowSite is an error site in an sdpo row. The first side of an sdpo row is the student's, and the others are its
+// teachers'. A teacher's side consists of the student's tokens up to the end of the teacher's targets, with hints
+// spliced in.
 type RowSite struct {
 	Site       int    `json:"site"` // index in the record's sites
 	HintSHA256 string `json:"hint_sha256"`

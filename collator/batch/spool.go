@@ -32,8 +32,9 @@ type Spool struct {
 	groups  uint64
 	entries *extsort.Sorter
 	order   Order
-	kept    func(*Encoded) ([]byte, error) // reads rows stored elsewhere; file then has the place of each
-	bytes   int64                          // of all encodings
+	// reads rows stored elsewhere; if it is set, file holds only the rows' places
+	kept  func(*Encoded) ([]byte, error)
+	bytes int64 // of all encodings
 }
 
 // Order determines the order in which rows are used for training.

@@ -38,7 +38,7 @@ type step struct {
 	Split   string   `json:"split"`
 	Batches []string `json:"batches"` // the files that the step is made from, at most one per channel
 	Rows    int      `json:"rows"`    // number of rollouts and sites
-	Pairs   int      `json:"pairs"`   // in the dpo part
+	Pairs   int      `json:"pairs"`   // number of pairs in the dpo part
 	// ByExample reports whether each row is an example; see byexample.go.
 	ByExample bool   `json:"by_example,omitempty"`
 	SHA256    string `json:"sha256"`
@@ -357,8 +357,8 @@ func (j *joint) channels() tensors.Tensor {
 	return tensors.Of("row_channel", v, len(v))
 }
 
-// joinGrid stacks grids, padded to the same width. A part without the grid contributes its other grid, or the fill
-// value.
+// joinGrid stacks grids, padded to the same width. A part without the grid contributes the grid called other, or the
+// fill value.
 func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.Tensor {
 	width, rows := 0, 0
 	for _, p := range j.parts {

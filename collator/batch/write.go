@@ -140,8 +140,8 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 	return counts, index.Commit()
 }
 
-// writeJobs assembles batches from the rows that a function reads, in parallel. It passes their lines to put, in order,
-// with the amounts they add to the counts for "channel/split".
+// writeJobs assembles batches in parallel, from the rows that the function rows reads. It calls put for each batch, in
+// order, with the batch's line and the amounts to add to the counts for "channel/split".
 func (spec *Spec) writeJobs(
 	ctx context.Context, jobs iter.Seq2[job, error], rows func(job) ([]*Row, error),
 	put func(line []byte, key string, c Count) error,
@@ -298,7 +298,8 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	return l
 }
 
-// distinct counts the tokens of rows of one sequence each. It counts a shared prefix once.
+// distinct counts the tokens in rows of one sequence each, counting each shared prefix once. For other rows, it returns
+// 0.
 func distinct(rows []*Row) (n int64) {
 	if len(rows[0].Sides) != 1 {
 		return 0

@@ -19,7 +19,7 @@ type Report struct {
 	Entries     int          `json:"entries"`     // numbers compared
 	Differ      int          `json:"differ"`      // of these
 	Differences []Difference `json:"differences"` // the first
-	Causes      []string     `json:"causes"`      // each explains all differences in a term
+	Causes      []string     `json:"causes"`      // mistakes, each of which explains all differences in a term
 	Loss        Number       `json:"loss"`        // ours
 	Warnings    []string     `json:"warnings"`
 }
@@ -182,17 +182,18 @@ func (c *checker) whole(ours float64) {
 	}
 }
 
-// grid holds one term per token, the script's and ours, aligned by token.
+// grid holds the script's and our values of a per-token term, aligned by token.
 type grid struct {
 	name    string
 	side    *Tokens
 	trained []bool
 	yours   []float64 // nil means not provided
 	ours    []float64
-	at      [][]float64 // the term computed from logits at other positions
+	at      [][]float64 // our values of the term, computed from logits at other positions
 }
 
-// elsewhere lists where a script may mistakenly read a token's logits, instead of at the preceding position.
+// elsewhere lists the wrong positions at which a script may read a token's logits. The right one is the preceding
+// position.
 var elsewhere = []struct {
 	from int
 	what string

@@ -29,7 +29,7 @@ var composerNames = map[string]string{
 func (d *Dump) readComposer(c *columns) error {
 	c.names = composerNames
 	type channel struct {
-		there, logits string // the tensors that show that a file has the channel, and that its logits were dumped
+		there, logits string // present if the file has the channel, and if its logits were dumped
 		read          func()
 	}
 	channels := []channel{
@@ -64,7 +64,7 @@ func (d *Dump) readComposer(c *columns) error {
 	return c.err
 }
 
-// labelsOf makes the labels of both sides of a pair from their masks.
+// labelsOf builds the labels of a pair's two sides from their masks.
 func labelsOf(c *columns) map[string]tensors.Tensor {
 	out := map[string]tensors.Tensor{}
 	for _, side := range []string{"chosen", "rejected"} {
@@ -85,8 +85,8 @@ func labelsOf(c *columns) map[string]tensors.Tensor {
 	return out
 }
 
-// pairsOf makes the pair table from the mask over the teacher's positions. A student as wide as its teacher has its
-// tokens at the same positions as the teacher. Any other student ends where its teacher ends.
+// pairsOf builds the pair table from the mask over the teacher's positions. If the student is as wide as its teacher,
+// its tokens are at the teacher's positions. Otherwise it ends where its teacher ends.
 func pairsOf(c *columns) map[string]tensors.Tensor {
 	mask, shape := c.ints("sdpo_loss_mask", 2)
 	ids, _ := c.ints("teacher_input_ids", 2)

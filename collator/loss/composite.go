@@ -185,7 +185,7 @@ func (m *Metrics) weigh(o Options) {
 	m.Loss = m.GRPO + o.AlphaSDPO*m.SDPO + o.BetaReplay*m.DPO
 }
 
-// check validates a side's shape and that the named columns have the right length.
+// check validates a side's shape and the lengths of the named columns.
 func (t *Tokens) check(side string, columns map[string]int) error {
 	if t.R < 0 || t.T < 0 || len(t.IDs) != t.R*t.T {
 		return fmt.Errorf("%s: got %d ids, expected R x T = %d x %d", side, len(t.IDs), t.R, t.T)
@@ -411,7 +411,7 @@ func (d *DPO) sound() error {
 	return nil
 }
 
-// sums computes the log-prob of each row's labelled tokens. The batch is for their gradient.
+// sums returns the total log-prob of each row's labelled tokens, and the batch needed to compute the gradient.
 func (t *Tokens) sums(
 	lp *kernels.LogProb, side string, labels []int64, m *Metrics,
 ) (*kernels.LogProbBatch, []float64, error) {

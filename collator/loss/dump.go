@@ -318,8 +318,8 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	return out
 }
 
-// spread adds the pairs' gradients to whole, the gradients of whole rows, or to zeros if whole is nil or belongs to
-// other logits.
+// spread adds the pairs' gradients at their positions to whole, which holds the gradients of entire rows. If whole is
+// nil or belongs to other logits, spread starts from zeros.
 func (d *Dump) spread(student, whole []float32) []float32 {
 	v := d.SDPO.Student.Cols
 	if !d.shared || whole == nil {

@@ -123,7 +123,8 @@ func (e *Encoder) textOnly(m *chat.Message) error {
 	return nil
 }
 
-// sideText returns the text of a chosen or rejected side: text, or a single assistant message without tool calls.
+// sideText returns the text of a chosen or rejected side, which must be a string or a single assistant message without
+// tool calls.
 func (e *Encoder) sideText(side string, p builders.Passage) (string, error) {
 	switch {
 	case p.IsText():

@@ -4,12 +4,12 @@
 // flattens a part that it can't express. All rows in a file have the same shape. A trainer tokenises text rows itself,
 // with its own chat template and its own choice of trained text. For exact masks, use token batches.
 //
-// In most formats a record makes one row. In kto a preference makes two, in trl a demonstration makes one for each
-// trained turn, and in verl and atropos a task's rollouts share rows (Format.Together). verl reads Parquet: a Table
-// writes the same JSON rows with a fixed schema and EachTableRow returns them, so all code that reads rows sees one
-// form.
+// In most formats a record becomes one row. In kto a preference becomes two, in trl a demonstration becomes one for
+// each trained turn, and in verl and atropos a task's rollouts share rows (Format.Together). verl reads Parquet: a
+// Table writes the same JSON rows with a fixed schema and EachTableRow returns them, so all code that reads rows sees
+// the same form.
 //
-// A group's texts occur in many of its rows (eight candidates make up to 28 pairs), so an Encoder escapes each text
-// once per group and copies bytes from then on. A text that isn't UTF-8 is also checked once: its escaped form is
-// parsed back and compared before its first use. The rest of a row is a fixed skeleton.
+// The same strings occur in many of a group's rows (eight candidates produce up to 28 pairs), so an Encoder escapes
+// each string once per group and copies bytes from then on. A string that isn't UTF-8 is also checked once: its escaped
+// form is parsed back and compared before its first use. The rest of a row is a fixed skeleton.
 package rows

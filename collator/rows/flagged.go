@@ -81,8 +81,8 @@ func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 func lastRune(m *chat.Message) int64 { return int64(utf8.RuneCountInString(m.Text)) - 1 }
 
 // axolotlCannotMask explains why Axolotl (0.19, _tokenize_single_prompt) would mask more or less than a turn's
-// reasoning. It encodes the turn's text alone and overlays the tokens on the conversation's, starting where the text
-// begins.
+// reasoning. Axolotl encodes only the turn's text and overlays those tokens on the conversation's, starting where the
+// text begins.
 func axolotlCannotMask(m *chat.Message) string {
 	switch {
 	case len(m.ToolCalls) > 0:
@@ -149,7 +149,7 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 	return row
 }
 
-// flagReader returns a check that reads from key whether a message is trained, and appends the answer to trained.
+// flagReader returns a check that reads from key whether a message is trained, and appends the result to trained.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall

@@ -118,7 +118,7 @@ type Format struct {
 	Consumer string // who reads it
 	Shape    string // outline of a row, for display
 	Carries  []builders.Kind
-	// File name under dataset/<name>/; *.parquet is a table, anything else is JSON lines.
+	// Files returns the file name under dataset/<name>/. A .parquet file is a table; any other is JSON lines.
 	Files   func(builders.Kind, Split) string
 	Service bool // the consumer is a service that reads the JSON itself
 	// TakesNull means that the consumer treats a key whose value is null as missing.
@@ -127,12 +127,12 @@ type Format struct {
 	read      func(*rowReader) *Row
 	columns   func(builders.Kind, columns) parquet.Group // of tables
 	together  func(*builders.Resolved) (key string)      // see Together; if nil, every record makes its own rows
-	partly    func(Options, *builders.Resolved) bool     // see Partly; if nil, never
+	partly    func(Options, *builders.Resolved) bool     // see Partly; nil means false
 	parts     []builders.Kind                            // see Whole
 	lost      ledger.Reason                              // see LostTurns
 }
 
-// LastTurnOnly reports whether the format heeds Options.LastTurn.
+// LastTurnOnly reports whether Options.LastTurn applies to the format.
 func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 
 // Whole reports whether a kind's rows, when read back, contain the model's whole input. Other rows can be verified only
@@ -149,7 +149,7 @@ func (f Format) Partly(o Options, r *builders.Resolved) bool {
 }
 
 // Together returns a key for records of a group that share rows. Records with the same key are passed to the encoder
-// together. An empty key means that the record makes its own rows.
+// together. An empty key means that the record doesn't share rows.
 func (f Format) Together(r *builders.Resolved) (key string) {
 	if f.together == nil {
 		return ""
@@ -227,10 +227,10 @@ func (e *CannotCarry) Error() string {
 	return fmt.Sprintf("%s rows can't carry it: %s", e.Format, e.Why)
 }
 
-// encode appends the rows that records make together, separated by calls to next.
+// encode appends the rows for the given records, separated by calls to next.
 type encode func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error)
 
-// each makes an encode from a function that appends the rows of a single record.
+// each turns a function that appends a single record's rows into an encode.
 func each(f func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)) encode {
 	return func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error) { return f(e, dst, rs[0]) }
 }
@@ -241,7 +241,7 @@ type Encoder struct {
 	opts    Options
 	encode  encode
 	split   Split    // split of the rows being made
-	rows    int      // made from the current records
+	rows    int      // rows made from the current records
 	trimmed int      // messages after the last turn that were omitted
 	omitted []string // see Omitted
 	turns   Turns    // turn counts of the current record
@@ -252,7 +252,7 @@ type Encoder struct {
 	escaped []escaped
 	byText  map[*byte]int32 // index in escaped, by the text's address
 	arena   []byte
-	back    []byte // scratch: a text read back
+	back    []byte // scratch space for reading a string back
 
 	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; empty if it can
 	several       bool                       // a side of a pair may have several messages
@@ -275,8 +275,8 @@ func (e *Encoder) Begin() {
 	e.arena = e.arena[:0]
 }
 
-// Append appends a single record's rows, separated by newlines without a trailing one, and returns how many there are,
-// at least one. On a *CannotCarry, dst is returned unchanged.
+// Append appends a single record's rows, separated by newlines without a trailing one, and returns the number of rows,
+// which is at least 1. On a *CannotCarry, dst is returned unchanged.
 func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte, rows int, err error) {
 	e.one[0] = r
 	return e.AppendTogether(dst, s, e.one[:])
@@ -302,17 +302,17 @@ func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (
 	return out, e.rows, nil
 }
 
-// next starts another row of the same records.
+// next starts another row for the same records.
 func (e *Encoder) next(dst []byte) []byte {
 	e.rows++
 	return append(dst, '\n')
 }
 
-// Trimmed returns the number of messages of the last record that follow its last turn and were omitted.
+// Trimmed returns how many of the last record's messages were omitted because they follow its last turn.
 func (e *Encoder) Trimmed() int { return e.trimmed }
 
-// Omitted returns the names of the parts of the last record that rows have no place for, each once: members of its
-// messages, such as refusal or tool_calls.index.
+// Omitted returns, without duplicates, the names of the last record's message members that rows can't hold, such as
+// refusal or tool_calls.index.
 func (e *Encoder) Omitted() []string { return e.omitted }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

@@ -51,7 +51,7 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// content is like shown, but leaves the message as it is if rows are written as NAT writes them.
+// content is like shown, but returns the message unchanged if Options.NAT is set.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
 	if shown := e.shown(m); !e.opts.NAT {
 		return shown
@@ -59,7 +59,7 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return m
 }
 
-// shown applies asText, and notes the members of the message that no row has a place for.
+// shown applies asText, and notes the message members that rows can't hold.
 func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	e.omit("", m.Extra)
 	for i := range m.ToolCalls {
@@ -78,7 +78,7 @@ func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// omit notes members whose value isn't null, nor an empty text, list or object.
+// omit notes the names of members whose value isn't null or an empty string, list or object.
 func (e *Encoder) omit(of string, members []chat.Member) {
 	for _, x := range members {
 		empty := x.Value.Kind() == json.Null || len(bytes.Trim(x.Value, "\"[]{} \t\r\n")) == 0
@@ -88,7 +88,7 @@ func (e *Encoder) omit(of string, members []chat.Member) {
 	}
 }
 
-// has reports whether a message of a record is of some kind.
+// has reports whether kind returns true for any of a record's messages.
 func has(r *builders.Resolved, kind func(*chat.Message) bool) bool {
 	for _, p := range []*builders.Passage{&r.Messages, &r.Prompt, &r.Chosen, &r.Rejected} {
 		for i := range p.Nodes {
@@ -100,7 +100,7 @@ func has(r *builders.Resolved, kind func(*chat.Message) bool) bool {
 	return false
 }
 
-// moreThanText reports whether a message is more than a role and a text.
+// moreThanText reports whether a message has more than a role and content.
 func moreThanText(m *chat.Message) bool {
 	return m.ReasoningKey != "" || m.ToolCallID != "" || len(m.ToolCalls) > 0 || m.Name != ""
 }
@@ -110,7 +110,8 @@ func named(m *chat.Message) bool {
 	return m.Name != "" || m.ReasoningKey != "" && m.Role != "assistant"
 }
 
-// asText turns content that is a list of only texts into a single text, so that a content column has one shape.
+// asText joins content that is a list of text parts into a single string, so that all values in a content column have
+// the same shape.
 func asText(m *chat.Message) *chat.Message {
 	if m.Form != chat.Parts {
 		return m

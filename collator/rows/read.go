@@ -18,7 +18,7 @@ type Row struct {
 	Chosen, Rejected builders.Passage // of a Preference
 	Completion       builders.Passage // of a Demonstration or a judged answer; the hint of a Distillation
 	WholePrompt      bool             // the prompt's assistant turns are trained too
-	// of a Demonstration whose messages say whether they are trained: the prompt's, then the completion's
+	// of a flagged Demonstration: whether each message is trained; the prompt's, then the completion's
 	Trained       []bool
 	MaskReasoning bool        // the reasoning of its trained turns is context
 	Label         *bool       // whether the completion is good; nil if the row doesn't judge
@@ -28,7 +28,7 @@ type Row struct {
 }
 
 // Read reads back a row of the format, given as one line without its newline. It accepts exactly the rows that the
-// format's consumer reads; an error names the key and what is wrong with it.
+// format's consumer reads; an error names the key and the problem.
 func (f Format) Read(line []byte) (*Row, error) {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {

@@ -45,7 +45,7 @@ func (c *Contents) Note(r *builders.Resolved) {
 	}
 }
 
-// columns makes the nodes of a table's declared columns.
+// columns builds the schema nodes for a table's columns.
 type columns struct {
 	Options
 	Contents

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// text appends a JSON string. Texts are escaped as ASCII, as Python's json.dumps does by default, so a lone surrogate
+// text appends a JSON string. Strings are escaped as ASCII, as Python's json.dumps does by default, so a lone surrogate
 // in the source, which UTF-8 can't express, survives.
 func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	if s == "" {

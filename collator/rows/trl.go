@@ -89,7 +89,7 @@ func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
 }
 
-// plainTexts reports whether a file holds only plain texts. If it does, pairs with anything else are refused: the
+// plainTexts reports whether a file holds only plain strings. If it does, pairs with anything else are refused: the
 // trainer applies no chat template to such rows, so tools would be lost.
 func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 	switch {
@@ -143,8 +143,7 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, er
 	})
 }
 
-// appendTools appends the tools member, if there are tools. It is a column of its own, which is passed to chat
-// templates.
+// appendTools appends the tools member, if there are tools. It is a separate column, which is passed to chat templates.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst

@@ -81,8 +81,8 @@ func masked(nodes []ttc.Node, trained []bool, i int) bool {
 	return nodes[i].Message.Role == "assistant" && !trained[i]
 }
 
-// everyTurn returns the part of a demonstration that suits a trainer of all assistant turns. It ends with the last
-// trained turn before the first turn that is context only, if any. Later turns are lost.
+// everyTurn returns the part of a demonstration that suits a trainer that trains all assistant turns. It ends with the
+// last trained turn before the first turn that is context only, if any. Later turns are lost.
 func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
 	end, n := 0, 0
 	for i := range nodes {

@@ -71,7 +71,7 @@ func verlColumns(k builders.Kind, c columns) parquet.Group {
 	}
 }
 
-// verlPrompt returns a key for a rollout's task and prompt: rollouts that share both make one row.
+// verlPrompt returns a key for a rollout's task and prompt. Rollouts with the same key share a row.
 func verlPrompt(r *builders.Resolved) string {
 	rollout, ok := r.Record.(*builders.Rollout)
 	if !ok {
@@ -86,7 +86,7 @@ func verlPrompt(r *builders.Resolved) string {
 	return b.String()
 }
 
-// beforeSampled returns the messages before the first sampled one; nil if none was sampled.
+// beforeSampled returns the messages before the first sampled one, or nil if none was sampled.
 func beforeSampled(nodes []ttc.Node) []ttc.Node {
 	for i := range nodes {
 		if nodes[i].Message.Role == "assistant" && nodes[i].Sampled != ttc.No {

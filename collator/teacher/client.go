@@ -19,7 +19,7 @@ import (
 
 // Options configures a Client. Zero values mean the defaults in brackets.
 type Options struct {
-	// name of one of several teachers, whose answers are stored separately; empty if it is the only one
+	// the teacher's name if there are several, whose answers are stored separately; otherwise empty
 	Name        string
 	Endpoint    string        // base URL of the server
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
@@ -32,8 +32,8 @@ type Options struct {
 	Backoff     time.Duration // delay before the second attempt; doubles, with jitter [500ms]
 	MaxAnswer   int64         // bytes in an answer, decompressed [64 MiB]
 	Store       string        // folder for answers; if empty, they are not stored
-	Vocabulary  Vocabulary    // what the ids mean
-	// Called for each sequence that is scored or given up on, from several goroutines at once; may be nil.
+	Vocabulary  Vocabulary    // meaning of the ids
+	// Settled is called for each sequence that is scored or given up on, from several goroutines at once; may be nil.
 	Settled func()
 }
 
@@ -153,8 +153,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads a server's ids for a text that has want ids here. It stops a few ids after that, which is enough to show
-// a mismatch.
+// tokens reads a server's ids for a text that has want ids here. It stops reading a few ids past want, which is enough
+// to show a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {

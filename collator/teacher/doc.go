@@ -21,12 +21,13 @@
 //
 // # Dropped sites are reported
 //
-// Work requests columns, measures hints, and weighs by full logits, a batch at a time. A hint is measured on the
-// student's row with that single hint, even if the teacher's row has others, and compared with a neutral one, which the
-// collator has put in the same position with the same template text. Otherwise a teacher that is merely disturbed by
-// more text would pass. A dropped site - an unusable answer, a hint without effect or with the wrong one, too small a
-// divergence - gets no weight (pair_weight is 0, and pair_base_weight has the original weights) and is reported once,
-// with the first reason. The rows stay, since other sites share them and the files are verified as they were made.
+// Work handles one batch at a time: it requests the columns, measures the hints, and sets weights from full logits. A
+// hint is measured on the student's row with that single hint, even if the teacher's row has others, and compared with
+// a neutral one, which the collator has put in the same position with the same template text. Otherwise a teacher that
+// is merely disturbed by more text would pass. A dropped site - an unusable answer, a hint without effect or with the
+// wrong one, too small a divergence - gets no weight (pair_weight is 0, and pair_base_weight has the original weights)
+// and is reported once, with the first reason. The rows stay, since other sites share them and the files are verified
+// as they were made.
 //
 // # Repeatable
 //

@@ -19,8 +19,8 @@ const (
 	higher Direction = +1 // next_turn: the next turn becomes more likely
 )
 
-// Probed is a site whose hint is measured: its student row, and the same row with the hint, or a neutral one, spliced
-// in. Rows end at the last target.
+// Probed holds the rows needed to measure a site's hint: the student row, and the same row with the hint, or a neutral
+// one, spliced in. Rows end at the last target.
 type Probed struct {
 	Student, Teacher []int32
 	Control          []int32 // nil means no control
@@ -61,8 +61,8 @@ type Effect struct {
 // Net is the hint's effect beyond the neutral hint's.
 func (e Effect) Net() float64 { return e.Hint - e.Control }
 
-// Judge returns the reason for dropping a site, or an empty string: the hint must move its targets in the right
-// direction, by at least minNet nats per token more than the neutral one.
+// Judge returns the reason for dropping a site, or an empty string if the hint moves its targets in the right direction
+// by at least minNet nats per token more than the neutral one does.
 func (e Effect) Judge(d Direction, minNet float64) ledger.Reason {
 	switch net := float64(d) * e.Net(); {
 	case net >= minNet && net > 0:
@@ -81,8 +81,8 @@ type Outcome struct {
 	Err    error
 }
 
-// Effects measures hints by scoring two or three sequences per site. If a sequence could not be scored, its site gets
-// the reason; other sites are judged with minNet nats per token.
+// Effects measures hints by scoring two or three sequences per site. If a sequence could not be scored, its site's
+// outcome has the reason; other sites are judged with minNet nats per token.
 func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([]Outcome, error) {
 	out := make([]Outcome, len(sites))
 	type part struct{ site, shift, kind int }
@@ -216,7 +216,7 @@ func (m *Measured) enter(p *Probed, o *Outcome) {
 	m.Mean, m.Lower, m.Upper = m.sum[0]/n, m.sum[1]/n, m.sum[2]/n
 }
 
-// judge returns the reason for dropping a site, empty if it is kept, and the observations.
+// judge returns the reason for dropping a site, or an empty one if it is kept, and the details.
 func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail string) {
 	if o.Err != nil {
 		return o.Reason, o.Err.Error()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// asker scores sequences: one teacher, or several.
+// asker is one teacher or several, which score sequences.
 type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
@@ -32,10 +32,10 @@ type Member struct {
 // Mixture asks several teachers and combines their answers into the single distribution that a batch has room for:
 // their weighted sum. A token that a teacher doesn't list counts as zero for it, so its probability in the mixture is a
 // lower bound, low by at most the teacher's weight times its smallest listed probability; the actual token is exact if
-// all teachers report it. All teachers have to answer: a mixture of fewer would be a different one.
+// all teachers report it. All teachers have to answer, because a mixture of fewer would be a different distribution.
 type Mixture struct {
 	members []Member
-	weights []float64 // logarithms whose exponentials add up to 1
+	weights []float64 // logarithms of weights that add up to 1
 }
 
 // NewMixture checks the members.

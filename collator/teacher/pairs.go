@@ -118,7 +118,7 @@ func (r *tensorReader) rows(prefix string) (out [][]int32) {
 	return out
 }
 
-// weights returns the weights of n pairs: 1 each unless the batch has them.
+// weights returns the weights of n pairs. Each is 1 if the batch doesn't have weights.
 func (r *tensorReader) weights(n int) ([]float32, error) {
 	t, ok := r.byName["pair_weight"]
 	if !ok {

@@ -397,7 +397,7 @@ func appendEntry(dst []Entry, id int64, lp wire.Raw) ([]Entry, error) {
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
-	if err != nil { // the maps hold only numbers and texts
+	if err != nil { // the maps hold only numbers and strings
 		panic(err)
 	}
 	return b

@@ -19,11 +19,11 @@ type Taught struct {
 	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
 }
 
-// rollouts does the work on rl batches.
+// rollouts adds teacher columns to rl batches.
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // groups asked about; true if a row of the group lacks teacher columns
+	groups  map[int64]bool // groups counted so far; true if a row of the group lacks teacher columns
 }
 
 func newRollouts(t asker) *rollouts {
@@ -34,7 +34,7 @@ func newRollouts(t asker) *rollouts {
 type grid struct {
 	rows    [][]int32 // without padding
 	width   int
-	trained []int64 // [R,T]; nil if the batch doesn't say
+	trained []int64 // [R,T]; nil if the batch lacks a response mask
 }
 
 // batch adds the teacher's log-probs at every position of an rl batch's rows, in columns [R,T,K]. They hold the

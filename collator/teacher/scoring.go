@@ -50,7 +50,7 @@ type part struct {
 	pairs []int
 }
 
-// scoring does the work on one batch.
+// scoring is the state of scoring one batch.
 type scoring struct {
 	*Scoring
 	b      *batchWork
@@ -242,7 +242,8 @@ func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 		gather(t.Teacher, t.TeacherRow, t.TeacherPos, pairs)...), pairs
 }
 
-// gather lists rows with the positions wanted in each, truncated after the last wanted position.
+// gather returns a sequence for each row, with the positions wanted in it. Rows are truncated after the last wanted
+// position.
 func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequence) {
 	for i, p := range pairs {
 		if i == 0 || row[p] != row[pairs[i-1]] {

@@ -16,7 +16,8 @@ const baseWeight = batch.BaseWeight
 
 // Weighing configures where the full logits at the pair positions come from, and how they are used.
 type Weighing struct {
-	// Folder with one file per batch, under the batch's name, with student_logits and teacher_logits [P, V].
+	// Dumps is a folder with one file per batch, under the batch's name, that contains student_logits and
+	// teacher_logits [P, V].
 	Dumps    string
 	Scoring  *Scoring // a program that computes them, instead of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence

@@ -16,9 +16,9 @@ import (
 // once, with the first reason.
 type Work struct {
 	Client   *Client   // supplies the top-k columns, unless Mixture does; may be nil
-	Mixture  *Mixture  // asked instead of the client
+	Mixture  *Mixture  // used instead of the client
 	Effect   *Measure  // measures the hints with the client's model; if nil, nothing is measured
-	Weighing *Weighing // weighs by full logits; if nil, weights are unchanged
+	Weighing *Weighing // sets weights from full logits; if nil, weights are unchanged
 	Rollouts bool      // also ask about the rows of rl batches, at every position
 	Dropped  func(Drop)
 }
@@ -28,7 +28,7 @@ type Drop struct {
 	Reason ledger.Reason
 	Site   batch.Site
 	Row    *batch.Meta // of its student row
-	Detail string      // the observations, in one line
+	Detail string      // the details, on one line
 }
 
 // Report counts the outcomes of sites and of the requests for them.
@@ -50,10 +50,10 @@ func (r *Report) Kept() int {
 	return n
 }
 
-// Run does the work on every sdpo batch in a batches folder, and with Rollouts on every rl batch, and rewrites the
-// index. It can be rerun: stored answers are not requested twice, and weights are set from the original ones, which are
-// stored too. If it is interrupted, the index is unchanged and doesn't match the batches rewritten so far; rerunning it
-// repairs that.
+// Run processes every sdpo batch in a batches folder, and with Rollouts every rl batch, and rewrites the index. It can
+// be rerun: stored answers are not requested twice, and weights are set from the original ones, which are stored too.
+// If it is interrupted, the index is unchanged and doesn't match the batches rewritten so far; rerunning it repairs
+// that.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
 	p := &pass{Work: w, teacher: w.asked(), rep: rep}
@@ -97,7 +97,7 @@ type pass struct {
 	rep     *Report
 }
 
-// sites does the work on one sdpo batch, and returns its tensors.
+// sites processes one sdpo batch and returns its tensors.
 func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	for i := range l.Sites {
 		l.Sites[i].Effect = nil // from an earlier run
@@ -158,7 +158,7 @@ type batchWork struct {
 	out   map[int64]dropCause
 	// spread, if not nil, replaces the pairs' weights.
 	spread []float32
-	jsd    *Divergence // if it was measured
+	jsd    *Divergence // nil if it wasn't measured
 }
 
 func openBatch(l *batch.Line, all []tensors.Tensor) (*batchWork, error) {

@@ -8,7 +8,8 @@ import (
 // DefaultCacheBytes bounds the memory of a tokenizer's cache of segments and their pieces.
 const DefaultCacheBytes = 64 << 20
 
-// segment is a text between special tokens, and whether something precedes it if that makes a difference.
+// segment is text between special tokens. continued reports whether something precedes the text, if that makes a
+// difference.
 type segment struct {
 	text      string
 	continued bool

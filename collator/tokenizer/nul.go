@@ -8,15 +8,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// The binding passes texts as C strings, which end at a NUL. A text that contains one is written with two escapes and
-// passed to an instance that decodes them before doing anything else (first steps of its normalizer) and encodes them
-// again after everything else (last steps of its decoder):
+// The binding passes text as C strings, which end at a NUL. Text that contains a NUL is escaped as below and passed to
+// an instance that decodes the escapes before doing anything else (the first steps of its normalizer) and encodes them
+// again after everything else (the last steps of its decoder):
 //
 //	NUL  <-> U+0001 U+0002
 //	0001 <-> U+0001 U+0003
 //
-// After escaping, every U+0001 is followed by one of the two, so both directions are unambiguous. Each character is one
-// byte, which makes offsets easy to map.
+// After escaping, every U+0001 is followed by U+0002 or U+0003, so both directions are unambiguous. Each character is
+// one byte, which makes offsets easy to map.
 const (
 	nulMark, nulZero, nulSelf = '\x01', '\x02', '\x03'
 )
@@ -73,8 +73,8 @@ func replaceMatch(regex, to string) replaceStep {
 }
 
 // nulNormalizer turns the first character of an escape into the character it encodes and drops the second. Replacing
-// the pair at once would give the result the second one's offset, and a text that starts with an escape would no longer
-// start at 0, which is where Metaspace's "first" prepends.
+// the pair at once would give the result the second character's offset, and text that starts with an escape would no
+// longer start at 0, which is where Metaspace's "first" prepends.
 func nulNormalizer(raw json.RawMessage) json.RawMessage {
 	steps := []any{
 		replaceMatch(`\x01(?=\x02)`, "\x00"),

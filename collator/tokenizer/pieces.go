@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// pieces encodes segments piece by piece and remembers the pieces, so only the new words of a text reach the library. A
-// byte-level BPE encodes each word independently, and a regular expression defines a word. A piece is one or more whole
-// words: it ends between two characters that are never in the same word under any known expression.
+// pieces encodes segments piece by piece and caches the pieces, so only new words reach the library. A byte-level BPE
+// encodes each word independently, and a regular expression defines a word. A piece is one or more whole words: it ends
+// between two characters that are never in the same word under any known expression.
 type pieces struct {
 	digits int     // maximum digits in a word; 0 for GPT-2's words, which have no limit and may follow a space
 	added  *finder // the added tokens that are not special; nil if all are
@@ -34,7 +34,7 @@ var wordPatterns = map[string]int{
 }
 
 const (
-	maxPieceBytes  = 128       // longer pieces are not remembered
+	maxPieceBytes  = 128       // longer pieces are not cached
 	maxPiecesBytes = 256 << 10 // longer segments are encoded whole, because a list of their pieces takes memory
 	maxPlainTokens = 256       // added tokens that are not special
 )
@@ -88,7 +88,7 @@ func wordsOf(raw json.RawMessage) (digits int, known bool) {
 		return s.Type == "ByteLevel" && s.AddPrefix != nil && !*s.AddPrefix &&
 			(s.UseRegex == nil || *s.UseRegex) == regex
 	}
-	if bytesOnly(&s, true) { // the expression of GPT-2
+	if bytesOnly(&s, true) { // GPT-2's expression
 		return 0, true
 	}
 	if s.Type != "Sequence" || len(s.Pretokenizers) != 2 || !bytesOnly(&s.Pretokenizers[1], false) {
@@ -162,7 +162,7 @@ const (
 	letter       // ASCII, as are all below
 	digit        //
 	mark         // punctuation or a symbol
-	slash        // which some expressions accept after line breaks
+	slash        // some expressions accept it after line breaks
 	blank        // space or tab
 	// carriage return or line feed; except with GPT-2's expression, a white-space word that contains one ends in one
 	newline
@@ -207,7 +207,7 @@ type pieceList struct{ all []piece }
 // cut appends the pieces of text[from:to], which the library splits into words separately from the text around it.
 func (l *pieceList) cut(text string, from, to, digits int) {
 	start := from
-	run := 0 // digits before i, counted from where words of digits begin; -1 if that is unknown
+	run := 0 // number of digits before i in the current run of digits; -1 if that is unknown
 	for i := from; i < to; i++ {
 		b := classOf[text[i]]
 		if i == from {
@@ -298,7 +298,7 @@ func (p *pieces) encode(text string, library func(string) (Encoding, error)) (En
 
 func endsBlank(text string, x *piece) bool { return classOf[text[x.End-1]] >= blank }
 
-// recall fills in the pieces that are remembered.
+// recall fills in the encodings of pieces that are in the cache.
 func (p *pieces) recall(text string, all []piece) {
 	p.cache.mu.Lock()
 	defer p.cache.mu.Unlock()
@@ -309,7 +309,7 @@ func (p *pieces) recall(text string, all []piece) {
 	}
 }
 
-// learn divides the encoding of adjacent pieces among them, and remembers them.
+// learn splits the joint encoding of adjacent pieces into one for each piece, and caches them.
 func (p *pieces) learn(text string, run []piece, enc Encoding) {
 	base, at := run[0].Start, 0
 	for i := range run {

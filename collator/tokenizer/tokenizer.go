@@ -10,9 +10,9 @@ import (
 // MaxTextBytes is the length of the longest text that Encode and EncodeRow accept.
 const MaxTextBytes = 64 << 20
 
-// Encoding is a text as tokens. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8; tokens added
-// by a post-processor or by padding have {0, 0}. For a character split over several byte-level tokens, each of them
-// reports the whole character, as Hugging Face does.
+// Encoding holds the tokens of a text. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8;
+// tokens added by a post-processor or by padding have {0, 0}. For a character split over several byte-level tokens,
+// each of them reports the whole character, as Hugging Face does.
 type Encoding struct {
 	IDs     []int32     // [n]
 	Offsets []chat.Span // [n]
@@ -260,7 +260,7 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 	if text, ok := e.decode(ids, skipSpecial); ok {
 		return text, nil
 	}
-	// Most likely the text contains a NUL, which no C string can.
+	// Most likely the text contains a NUL, which a C string can't hold.
 	v.nul = true
 	if e, err = t.engine(v); err != nil {
 		return "", err

@@ -25,7 +25,8 @@ func (d *decoder) token(id int32) (string, error) {
 // adds returns the text that the n tokens starting at i add.
 type adds func(ids []int32, i, n int) (string, error)
 
-// textAlone suits tokenizers whose tokens are bytes: a token adds the same text wherever it occurs.
+// textAlone decodes tokens by themselves. It suits tokenizers whose tokens are bytes, where a token adds the same text
+// wherever it occurs.
 func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	if n == 1 {
 		return d.token(ids[i])
@@ -33,8 +34,8 @@ func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// textAfter suits other tokenizers as well, whose token texts depend on the preceding token because a space is dropped
-// at the beginning.
+// textAfter decodes tokens together with the preceding one. It also suits tokenizers whose token texts depend on the
+// preceding token because a space is dropped at the beginning.
 func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.textAlone(ids, i, n)

@@ -29,7 +29,7 @@ func (p *printer) printf(format string, a ...any) {
 	}
 }
 
-// words writes a line of words, wrapped if it is too wide.
+// words writes a line of text, wrapped if it is too wide.
 func (p *printer) words(indent, line string) {
 	lines := []string{terminal.Line(line)}
 	if p.Width > 0 {

@@ -42,7 +42,7 @@ type Token struct {
 
 	// Bytes is the token's range in its side's text; nil if tokens don't divide the text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
-	LogProb *float32 `json:"log_prob,omitempty"` // when it was sampled, in nats, if known
+	LogProb *float32 `json:"log_prob,omitempty"` // log-prob when it was sampled, in nats, if known
 	// JSD is the divergence between the predictions of the token with and without a hint, in nats, if measured.
 	JSD *float32 `json:"jsd,omitempty"`
 }
@@ -225,7 +225,8 @@ func (s *Side) Print(w io.Writer, l Look) error {
 	return out.err
 }
 
-// taught summarises a teacher's answer about a rollout, or why it is missing; empty if no teacher was asked.
+// taught summarises a teacher's answer about a rollout, or says why it is missing. It returns "" if no teacher was
+// asked.
 func taught(s *batch.Scored) (said string) {
 	switch {
 	case s == nil:

@@ -24,15 +24,15 @@ type Site struct {
 	Parts      []Part        `json:"parts"`
 }
 
-// Part is a run of tokens: of both rows, or of the teacher's only.
+// Part is a run of tokens that is in both rows or only in the teacher's.
 type Part struct {
 	What    string   `json:"what"`    // context, hint, target
 	Student [2]int   `json:"student"` // positions, end exclusive; -1, -1 for a hint
 	Teacher [2]int   `json:"teacher"`
 	Tokens  []string `json:"tokens"`
 
-	// For a target: the divergence between the predictions of each token with and without the hint, in nats, if
-	// measured.
+	// JSD is set for a target if it was measured: the divergence between the predictions of each token with and without
+	// the hint, in nats.
 	JSD []float32 `json:"jsd,omitempty"`
 }
 
@@ -131,7 +131,7 @@ func divergences(dir string, l *batch.Line, site int) (jsd []float32, err error)
 	return jsd, err
 }
 
-// fill makes the parts.
+// fill sets the site's parts.
 func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error {
 	s := &v.Site
 	ids := r.Sides[1+s.Teacher].IDs

@@ -116,7 +116,8 @@ type prober struct {
 }
 
 // wantsRawArguments reports whether calls render correctly only if their arguments are the sampled text: DeepSeek's
-// templates concatenate it with other texts, which fails for an object, and some print an object as Python does.
+// templates concatenate it with other strings, which fails for an object, and some templates print an object as Python
+// does.
 func (p prober) wantsRawArguments() bool {
 	const inPython = "{'k': '" + argText + "'}"
 	takes := func(raw bool, good func(text string) bool) bool {

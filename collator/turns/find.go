@@ -15,9 +15,9 @@ import (
 // Turn is an assistant turn in a rendered conversation. Positions are byte offsets into the text.
 type Turn struct {
 	Message int // index in the conversation
-	// From the end of the generation prompt to the end of the terminator.
+	// Start and End extend from the end of the generation prompt to the end of the terminator.
 	Start, End int
-	Body       int         // where the terminator starts; End without one
+	Body       int         // start of the terminator; End if the turn lacks one
 	Filler     []chat.Span // byte ranges of the turn that no model wrote
 	Thinking   bool        // the generation prompt before it is the configured one
 }
@@ -247,7 +247,7 @@ func (o *origins) closed(t *Turn) {
 	}
 }
 
-// whole moves turns that show only part of their message's content or arguments to lost.
+// whole moves to lost the turns that show only part of their message's content or arguments.
 func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 	whole := turns[:0:0]
 	for i := range turns {
@@ -435,8 +435,8 @@ func (o *origins) calls(t *Turn) bool {
 	return false
 }
 
-// arguments returns where a call's arguments end among the next spans of a message; -1 if they are missing. A name
-// alone may belong to the result.
+// arguments returns where the first call arguments in a message's spans from k on end, or -1 if these spans lack
+// arguments. A name by itself may belong to the result.
 func (o *origins) arguments(k, message int) int {
 	for ; k < len(o.spans) && o.spans[k].Message == message; k++ {
 		if s := &o.spans[k]; strings.HasPrefix(s.Field, "tool_calls[") && strings.Contains(s.Field, "arguments") {

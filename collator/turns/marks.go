@@ -83,7 +83,7 @@ func (m *marks) in(s string) bool {
 	return ok
 }
 
-// whole returns s without a special token at its end that was cut off in the middle.
+// whole returns s without an incomplete special token at its end.
 func (m *marks) whole(s string) string {
 	if at := strings.LastIndexAny(s, "<["); at > strings.LastIndexAny(s, ">]") {
 		return s[:at]

@@ -37,14 +37,14 @@ type Report struct {
 	ToolsShown    bool `json:"tools_shown"` // definitions appear in the prompt
 	Calls         Fate `json:"tool_calls"`
 	ParallelCalls Fate `json:"parallel_tool_calls"`
-	// form of arguments that it accepts: object, string (it refuses objects), or refused
+	// form of arguments that the template accepts: object, string (it refuses objects), or refused
 	Arguments    string `json:"arguments"`
 	RawArguments string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
 
 	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> turns are shown as sampled
 	RewritesHistory  bool            `json:"rewrites_history"`
 	Reasoning        Reasoning       `json:"reasoning"`
-	Filler           []string        `json:"filler"` // text that it inserts into turns and that no model wrote
+	Filler           []string        `json:"filler"` // text that the template inserts into turns, written by no model
 
 	Terminators map[string]string `json:"terminators"` // kind of turn -> its terminator
 	NoThink     *Switch           `json:"no_think,omitempty"`
@@ -52,7 +52,7 @@ type Report struct {
 	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest is unchanged
 }
 
-// Trim names the sides of a text that lose their white space.
+// Trim reports on which sides text loses its white space.
 type Trim struct {
 	Left  bool `json:"left"`
 	Right bool `json:"right"`
@@ -105,7 +105,7 @@ func thinking(m chat.Message) chat.Message {
 
 var next = user(nextText)
 
-// probing renders with one template.
+// probing renders conversations with one template.
 type probing struct {
 	r     *Renderer
 	set   Settings

@@ -26,7 +26,7 @@ type Renderer struct {
 	tooled      *dialect      // for conversations with tools
 	steady      [2]steadiness // for conversations without and with tools
 	shortIDs    bool
-	silent      *Renderer // the same with thinking switched off, if the template has a switch
+	silent      *Renderer // the same renderer with thinking switched off, if the template has a switch
 	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
 	cuts        bool      // whether this is the renderer that Cut returns
 }
@@ -88,8 +88,8 @@ func (r *Renderer) With(s Settings) *Renderer {
 	return newRenderer(r.tmpl, r.fingerprint, m, s)
 }
 
-// Silent returns the renderer with thinking switched off; nil if the template lacks a switch or thinking is off
-// already.
+// Silent returns the renderer with thinking switched off, or nil if the template lacks a switch or thinking is already
+// off.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
 // Cut returns the renderer for turns that the template renders without the end of the generation prompt, even at the
@@ -157,7 +157,7 @@ func values(ms []chat.Message, rawArguments bool) ([]pyvalue.Value, error) {
 	return template.Conversation(ms)
 }
 
-// Conversation is the input of a render.
+// Conversation is the input to a render.
 type Conversation struct {
 	Messages []pyvalue.Value // messages made by template.Conversation or template.ParseMessages
 	Tools    pyvalue.Value

@@ -39,7 +39,7 @@ func (d *desk) say(role, text string) {
 	d.messages = append(d.messages, message{Role: role, Content: text})
 }
 
-// call appends a tool call of the agent and its result, and returns the result.
+// call appends one of the agent's tool calls and its result, and returns the result.
 func (d *desk) call(tool string, arguments any) string {
 	text, err := json.Marshal(arguments)
 	if err != nil {

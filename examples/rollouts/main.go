@@ -70,7 +70,7 @@ var tasks = []task{
 	{"solaris", "m_3", "Solaris", 14, [trials]conduct{looks, guesses, looks, wrong}},          // no copy is left
 }
 
-// message is a message of a conversation, as chat models read and write it.
+// message is a message in a conversation, as chat models read and write it.
 type message struct {
 	Role       string `json:"role"`
 	Content    string `json:"content"`
@@ -114,7 +114,7 @@ func rollout(t *task, trial int) trace {
 const policy = "You are the desk of a library. Members reserve books for at most 28 days, and may hold 3 loans at a time. " +
 	"Find the book before you reserve it."
 
-// greetings word the users' requests, with the title, the days and the member's number.
+// greetings are templates for the users' requests. They take the title, the days and the member's number.
 var greetings = [trials]string{
 	"Hi! I'd like to have %s for %d days. My number is %s.",
 	"Could you put %s aside for me? I need it %d days, I'm %s.",

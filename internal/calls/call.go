@@ -5,7 +5,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Call is a request to a model with its answer.
+// Call is a request to a model together with its answer.
 type Call struct {
 	ID    string // id of the answer; empty if unknown
 	Agent string // the agent of the session that made the call; empty for the main one
@@ -17,7 +17,7 @@ type Call struct {
 	Tools []chat.Tool
 
 	Output       chat.Message
-	Tokens       uint64 // of the output; see Message.Tokens
+	Tokens       uint64 // identifies the output's tokens; see Message.Tokens
 	FinishReason string
 	TokenIDs     []int32   // of the output
 	LogProbs     []float32 // of the output
@@ -29,19 +29,19 @@ type Call struct {
 	Offset int64
 }
 
-// Ref refers to a message of a session.
+// Ref refers to a message in a session.
 type Ref int32
 
-// Message is a message of a call.
+// Message is a message in a call.
 type Message struct {
 	chat.Message
-	Error *bool // for a tool result, an explicit flag of the source
+	Error *bool // for a tool result, the source's explicit error flag
 
 	// Tokens distinguishes messages with the same text but different tokens, if the source knows the tokens; else 0.
 	Tokens uint64
 }
 
-// Usage is the provider's token counts; 0 if unknown.
+// Usage holds the provider's token counts; 0 if unknown.
 type Usage struct{ Input, Output int64 }
 
 // fidelity returns the grade that can be claimed for a call.

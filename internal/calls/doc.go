@@ -6,8 +6,8 @@
 // was written; in the history of a later call it is the same node if that call saw it unchanged, and context otherwise.
 //
 // Two calls with the same history and different answers are a retry: the answer that a later call continues from is the
-// one that counts. The others are context and are counted (Abandoned); if no call continues from any of them, all are
-// (Ambiguous), because it is unknown which one the agent used.
+// one that counts. The others become context and are counted as Abandoned. If no call continues from any of the
+// answers, all become context and are counted as Ambiguous, because it is unknown which one the agent used.
 //
 // The order in which calls are added makes no difference: nodes are numbered by the calls' own order, by time, id and
 // content. A session uses memory for its distinct messages and one entry per call.

@@ -20,8 +20,7 @@ type Session struct {
 	Trial  string   // which of the trials
 	Reward *float64 // for the main agent's work; nil if absent
 
-	// MaxGiven limits the number of messages in the contexts of all calls together: each call counts its whole
-	// context.
+	// MaxGiven limits the total number of messages in all calls' contexts. Each call counts its whole context.
 	MaxGiven int64
 	context  int64
 
@@ -88,7 +87,7 @@ func NewSession(id string) *Session {
 	}
 }
 
-// Message adds a message that calls are given. Equal messages have the same Ref.
+// Message adds a message for use in the contexts of calls. Equal messages have the same Ref.
 func (s *Session) Message(m Message) Ref { return Ref(s.intern(&m, false)) }
 
 // At returns a message.
@@ -241,7 +240,7 @@ type Example struct {
 	Calls    int64 // in all
 	Trained  int64
 	SetAside []setAside // calls that aren't trained
-	Answers  []Answer   // of the trained calls
+	Answers  []Answer   // answers of the trained calls
 }
 
 // Answer is a trained message in an example, with the claims that hold for its call.
@@ -322,8 +321,8 @@ func (s *Session) Examples(own owner) []*Example {
 	return out
 }
 
-// given returns, for each message, the thread whose calls have it in their history: several if there is more than one,
-// nil if there is none.
+// given returns, for each message, the thread whose calls have it in their history. The entry is several for more than
+// one thread and nil for none.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {

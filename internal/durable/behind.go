@@ -23,7 +23,7 @@ func (b *behind) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom copies as os.File does: from another file, within the kernel.
+// ReadFrom copies as os.File does, so data from another file can stay within the kernel.
 func (b *behind) ReadFrom(r io.Reader) (int64, error) {
 	n, err := b.file.ReadFrom(r)
 	b.wrote(n)

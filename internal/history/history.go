@@ -13,14 +13,14 @@ import (
 // Message is the hash of a message without its context. It is not comparable with a ttc.History.
 type Message uint64
 
-// Hasher hashes tools and messages. The zero value is ready. It is not safe for concurrent use.
+// Hasher hashes tools and messages. The zero value is ready to use. It is not safe for concurrent use.
 type Hasher struct {
 	NoIDs bool // ignore the ids of calls
 	buf   []byte
 	tools map[xxh3.Uint128]ttc.History // keyed by a hash, as examples have copies of the same definitions
 }
 
-// maxTools is the maximum number of lists of definitions that are remembered.
+// maxTools is the maximum number of lists of definitions that are cached.
 const maxTools = 1000
 
 // Tools returns the hash of a conversation before its first message.
@@ -109,7 +109,7 @@ func (h *Hasher) Message(m *chat.Message) Message {
 	return Message(xxh3.Hash(b))
 }
 
-// appendContent appends the content; a list of texts counts as the text that row formats make from it.
+// appendContent appends the content; a list of text parts counts as the string that row formats make from it.
 func appendContent(b []byte, m *chat.Message) []byte {
 	switch m.Form {
 	case chat.Text:

@@ -38,8 +38,8 @@ type Options struct {
 	Connections int           // idle connections kept for later requests; 0 means two
 	Secrets     []string      // never shown in errors, like Token and Base's secrets
 
-	// Large is the maximum number of concurrent answers above an eighth of MaxAnswer; others wait, with their time
-	// limits suspended. A Reply counts until it is closed. 0 means no limit.
+	// Large is the maximum number of concurrent answers larger than an eighth of MaxAnswer; others wait, with their
+	// time limits suspended. A Reply counts until it is closed. 0 means no limit.
 	Large int
 }
 
@@ -264,7 +264,7 @@ func refuseRedirect(format string, args ...any) error {
 	return redirectError(fmt.Sprintf(format, args...))
 }
 
-// checkRedirect decides whether a redirect is followed: see the package's comment.
+// checkRedirect decides whether to follow a redirect; see the package comment.
 func checkRedirect(req *http.Request, via []*http.Request) error {
 	first := via[0]
 	req.Header.Del("Referer") // an address may contain a signature
@@ -404,8 +404,8 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// pieces holds a text whose length is unknown while it is read. It is assembled once, because a growing buffer would
-// leave as much garbage again, for each concurrent answer.
+// pieces holds data whose length is unknown until all of it has been read. It is assembled only once, because a growing
+// buffer would leave as much garbage again for each concurrent answer.
 type pieces struct {
 	in   io.Reader
 	list [][]byte

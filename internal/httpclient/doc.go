@@ -6,8 +6,8 @@
 // could not be reached, and either repeating it is harmless or it certainly was not carried out. A POST that creates a
 // job is not repeated if its answer is lost: the error is Unsettled, and the caller asks the service for the outcome.
 //
-// A redirect is followed if it leads to the same scheme, host and port and keeps the method. Any other is an error that
-// names its target: credentials go only to the host they were given for, a POST never turns into a GET, and a job is
-// never created elsewhere. Only a request without credentials, to an address supplied by the service itself, may be
-// redirected elsewhere.
+// A redirect is followed if it leads to the same scheme, host and port and keeps the method. Any other redirect is an
+// error that names its target: credentials go only to the host they were given for, a POST never turns into a GET, and
+// a job is never created elsewhere. Only a request without credentials, to an address supplied by the service itself,
+// may be redirected elsewhere.
 package httpclient

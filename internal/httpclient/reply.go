@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Reply is an answer.
+// Reply is a service's answer to a request.
 type Reply struct {
 	Status int
 	Header http.Header
@@ -142,7 +142,7 @@ func validation(list []any) string {
 	return strings.Join(out, "; ")
 }
 
-// titleTag is compiled when the first page arrives: its counted repetition would add 2 ms to every start of the
+// titleTag is compiled when the first HTML page arrives: its counted repetition would add 2 ms to every start of the
 // program.
 var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`) })
 

@@ -8,11 +8,11 @@ import (
 	"iter"
 )
 
-// TooLong is the error for a line beyond the limit. Reading may continue with the next; the rest of the line is
+// TooLong is the error for a line beyond the limit. Reading may continue with the next line; the rest of this one is
 // skipped.
 type TooLong struct {
 	Limit int   // bytes
-	Bytes int64 // of the line with its newline; known once reading has continued
+	Bytes int64 // length of the line with its newline; known once reading has continued
 }
 
 func (e *TooLong) Error() string {
@@ -31,7 +31,7 @@ func Read(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return read(r, limit, false)
 }
 
-// ReadWhole is Read for input in which every line ends in a newline: anything after the last newline is
+// ReadWhole is like Read, for input in which every line ends in a newline: anything after the last newline results in
 // io.ErrUnexpectedEOF.
 func ReadWhole(r io.Reader, limit int) iter.Seq2[[]byte, error] {
 	return read(r, limit, true)
@@ -43,7 +43,7 @@ func read(r io.Reader, limit int, whole bool) iter.Seq2[[]byte, error] {
 		in = bufio.NewReaderSize(r, bufferBytes)
 	}
 	return func(yield func([]byte, error) bool) {
-		var long []byte // of a line that doesn't fit in the buffer
+		var long []byte // the part read so far of a line that doesn't fit in the buffer
 		for {
 			part, err := in.ReadSlice('\n') //nolint:forbidigo // this is where it is allowed
 			line := part

@@ -330,8 +330,8 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	return nil
 }
 
-// shortNumber is a number of digits at which every integer is within the range of a float64; the largest one in range
-// has 309 digits.
+// shortNumber is a number of digits up to which every integer is within the range of a float64; the largest one in
+// range has 309 digits.
 const shortNumber = 300
 
 // wantFloat checks that a value is a float, without parsing most numbers: a file has one or two numbers for every step.

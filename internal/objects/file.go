@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// File is an object being read, always in the state it was opened in. Read is used by one goroutine, ReadAt by any.
+// File is an object being read, always in the state it was opened in. Only one goroutine may use Read; any number may
+// use ReadAt.
 type File struct {
 	Info
 	s    *Storage
@@ -30,7 +31,7 @@ type File struct {
 	used   []int64 // numbers of blocks, most recently used last
 }
 
-// Open opens an object for reading, until ctx ends.
+// Open opens an object for reading until ctx is done.
 func (s *Storage) Open(ctx context.Context, path string) (*File, error) {
 	f := &File{s: s, ctx: ctx, path: path, left: patience{s: s}}
 	var err error

@@ -32,10 +32,10 @@ func Join(dir string, names ...string) string {
 	return strings.TrimRight(dir, "/") + "/" + path.Join(names...)
 }
 
-// place is the location of an object: in which service, in which bucket or host, and under which key.
+// place is an object's location: the service, the bucket or host in it, and the key.
 type place struct {
 	scheme string
-	bucket string // of S3; the host of a web server; "datasets" or "buckets" of the hub
+	bucket string // S3's bucket; a web server's host; the hub's "datasets" or "buckets"
 	key    string // never empty
 }
 

@@ -27,7 +27,7 @@ type patience struct {
 	tries int
 }
 
-// waitForRetry waits before the next attempt. It returns false if none is left or ctx ends.
+// waitForRetry waits before the next attempt. It returns false if no attempt is left or ctx is done.
 func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 	if p.tries++; e.final || p.tries >= maxTries {
 		return false
@@ -113,7 +113,7 @@ func (w *watch) stop() {
 	})
 }
 
-// why returns errSilent for the error of a request that the watch cancelled, and any other error unchanged.
+// why returns errSilent for an error from a request that the watch cancelled, and any other error unchanged.
 func (w *watch) why(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) && errors.Is(context.Cause(w.ctx), errSilent) {
 		return errSilent

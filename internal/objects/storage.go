@@ -35,7 +35,7 @@ type upload interface {
 type Info struct {
 	Size    int64
 	ModTime time.Time // zero means unknown
-	ETag    string    // of its content; empty if unknown
+	ETag    string    // identifies its content; empty if unknown
 }
 
 // same reports whether two answers are about the same state of an object.

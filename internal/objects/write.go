@@ -27,7 +27,7 @@ func (s *Storage) ReadAll(ctx context.Context, path string, maxBytes int64) ([]b
 	return io.ReadAll(f)
 }
 
-// partSize is the size of a part: ten thousand parts, the maximum, are 625 GiB.
+// partSize is the size of a part: ten thousand parts, the maximum, add up to 625 GiB.
 const partSize = maxPut
 
 // maxParts is the maximum number of parts of an object.

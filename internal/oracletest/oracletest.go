@@ -42,8 +42,8 @@ func root(t testing.TB) string {
 	return filepath.Join(filepath.Dir(module(t)), "shared", "conformance")
 }
 
-// start is the folder of the test's package, in which a test binary starts. A test may change its working folder before
-// it requests data.
+// start is the folder of the test's package, in which a test binary starts. A test may change its working directory
+// before it requests data.
 var start, startErr = os.Getwd()
 
 // module returns the folder of the go.mod above the test's package.

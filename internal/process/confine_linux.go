@@ -11,8 +11,8 @@ import (
 
 // confine keeps this thread's children from reading this program's memory and environment and, on kernel 6.12 and
 // later, from sending it signals. Landlock protects every process outside their domain. A domain must also restrict
-// something: signals or, on kernels that can't restrict those, renames between folders, which are then allowed
-// everywhere; but mounts can't be changed in it. Without Landlock, this program is made unreadable to other processes
+// something: signals or, on kernels that can't restrict signals, renames between folders, which a rule then allows
+// everywhere. Mounts can't be changed in a domain. Without Landlock, this program is made unreadable to other processes
 // of the same user. Neither stops root, so root's children lose the capabilities to look into other processes.
 func confine() {
 	if !landlocked() {

@@ -85,8 +85,8 @@ func Start(c Config) (*Process, error) {
 		p.Stdin = pipes.stdin
 	}
 	started := make(chan error)
-	// The parent-death signal is sent when the thread that forked ends, not when this program does: the function, which
-	// keeps the thread, waits for the child.
+	// The parent-death signal is sent when the thread that forked ends, not when this program does. The function
+	// therefore keeps the thread and waits for the child.
 	goInThread(func() {
 		if c.Confined {
 			confine() // the thread and its children
@@ -189,7 +189,7 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// wait drains the output, waits for the end, and ends the processes that the program left running unless they may
+// wait drains the output, waits for the program to end, and ends the processes that it left running unless they may
 // survive.
 func (p *Process) wait(pipes *plumbing) {
 	var readers sync.WaitGroup
@@ -300,7 +300,7 @@ func (p *Process) Stop(cause error, patience time.Duration) {
 	}
 }
 
-// Run waits for the program to end, stopping it when the context ends.
+// Run waits for the program to end, stopping it when ctx is done.
 func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-p.done:

@@ -126,8 +126,8 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 // result is trusted. They take 63 ms, after which a process that was replacing its program has its environment back.
 const unsureLooks = 6
 
-// gone waits until no process of the tree is running, patience runs out or ctx ends, and returns the processes that are
-// still running. It calls what, if not nil, with the remaining processes after each scan.
+// gone waits until no process of the tree is running, patience runs out or ctx is done, and returns the processes that
+// are still running. It calls what, if not nil, with the remaining processes after each scan.
 func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int)) []int {
 	end := time.Now().Add(patience)
 	unsure := 0

@@ -1,11 +1,11 @@
 // Package redact removes secrets and personal data from agents' traces, before anything is written.
 //
-// Each finding is replaced by a tag that names its class, "<REDACTED:email:3>". One value has one tag throughout a data
-// set, in texts, reasoning, arguments and results alike, so that a value copied from a result into a call is still a
-// copy. A tag within a turn is not trained (see Tags): a model shouldn't learn to write it.
+// Each finding is replaced by a tag that names its class, "<REDACTED:email:3>". A value has the same tag throughout a
+// data set, in texts, reasoning, arguments and results alike, so that a value copied from a result into a call is still
+// a copy. A tag within a turn is not trained (see Tags): a model shouldn't learn to write it.
 //
 // Tokens of services and values that are named like secrets are found by internal/secret; the rules here find personal
-// data, and values that are recognised by their surroundings or a checksum. README.md reports the detection rates.
+// data, and values recognised by their surroundings or a checksum. README.md reports the detection rates.
 //
 // No value is kept after its example has been redacted: only hashes of values are.
 package redact

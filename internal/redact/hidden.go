@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// invisible lists characters that a page does not show: spaces and joiners of zero width, and the soft hyphen.
+// invisible lists characters that aren't displayed: zero-width spaces and joiners, and the soft hyphen.
 var invisible = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "", "\u00ad", "")
 
-// visible returns a text without its invisible characters, and the position in s of each byte that it returns. The
-// positions are nil if there are no such characters.
+// visible returns s without its invisible characters, and the position in s of each byte that it returns. The positions
+// are nil if s doesn't contain such characters.
 func visible(s string) (shown string, at []int) {
 	if !strings.ContainsAny(s, "\u200b\u200c\u200d\u2060\ufeff\u00ad") {
 		return s, nil
@@ -37,8 +37,8 @@ var percent = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`%(?:0[AD]|[2-6][0-9A-Fa-f]|7[0-9A-Ea-e])`)
 })
 
-// unescapedAddress returns a text without its percent-encoding, and the position in s of each byte that it returns. The
-// positions are nil if there is no such encoding. A + is a space as in forms, unless spaces are written as %20.
+// unescapedAddress returns s without its percent-encoding, and the position in s of each byte that it returns. The
+// positions are nil if s isn't percent-encoded. A + is a space as in forms, unless spaces are written as %20.
 func unescapedAddress(s string) (plain string, at []int) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, nil
@@ -124,7 +124,7 @@ func encodedEnd(s string, from int) int {
 	return at
 }
 
-// decoded returns the encoded text, or false if it isn't text.
+// decoded returns the text that s encodes in base64, or false if the decoded bytes aren't text.
 func decoded(s string) (string, bool) {
 	s = strings.TrimRight(s, "=")
 	encoding := base64.RawStdEncoding

@@ -36,7 +36,7 @@ type Redactor struct {
 	tools    []chat.Tool               // the tools examined last, which examples share
 	redacted []chat.Tool
 	hasher   history.Hasher
-	decoding bool // the searched text was encoded
+	decoding bool // the text being searched was decoded from base64
 }
 
 // New returns a redactor, or nil if redaction is off.
@@ -94,7 +94,8 @@ func (r *Redactor) Example(ex *ttc.Example) {
 	}
 }
 
-// tool redacts a tool definition. One that contains nothing to redact is remembered: each session has its own copy.
+// tool redacts a tool definition. A definition that contains nothing to redact is cached, because each session has its
+// own copy.
 func (r *Redactor) tool(t *chat.Tool) {
 	hash := xxh3.Hash128Seed(t.Raw, toolSeed)
 	if _, ok := r.clean[hash]; ok {
@@ -230,7 +231,7 @@ func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
 	return json.AppendString(b, r.tag("secret", s)), true
 }
 
-// reference reports whether a text is a phrase or only names a value: ${KEY2}, {{ key2 }}, <key2>, $KEY2 or a tag.
+// reference reports whether s is a phrase or only names a value: ${KEY2}, {{ key2 }}, <key2>, $KEY2 or a tag.
 func reference(s string) bool {
 	return strings.Contains(s, " ") || strings.Contains(s, "${") || strings.Contains(s, "{{") || s[0] == '<' ||
 		s[0] == '$' || Tags(s) != nil
@@ -241,7 +242,7 @@ func offset(whole, part json.Raw) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }
 
-// maxClean is the maximum number of texts without findings that are remembered.
+// maxClean is the maximum number of texts without findings that are cached.
 const maxClean = 100_000
 
 // found is a range to replace in a text.
@@ -317,7 +318,7 @@ func (r *Redactor) find(s string) []found {
 	return append(out, r.encoded(s)...)
 }
 
-// places finds the places in a text; whole is the text that contains them, byte for byte at the same offsets.
+// places finds the ranges to replace in s. whole is the original text, in which they have the same offsets.
 func (r *Redactor) places(s, whole string) (out []found) {
 	written := Tags(whole)
 	add := func(class string, from, to int) {
@@ -354,12 +355,13 @@ func (r *Redactor) places(s, whole string) (out []found) {
 	return out
 }
 
-// escape matches an escape in JSON or in a program's text, however often it is escaped itself, and a terminal's colour.
+// escape matches an escape in JSON or in source code, however many times it is itself escaped, or a terminal's colour
+// sequence.
 var escape = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`\\+(?:[nrt"']|u[0-9a-fA-F]{4})|\x1b\[[0-9;]*[A-Za-z]`)
 })
 
-// unescaped returns a text with white space in place of each byte of its escapes.
+// unescaped returns s with each byte of its escapes replaced by white space.
 func unescaped(s string) string {
 	if !strings.ContainsAny(s, "\\\x1b") {
 		return s

@@ -206,7 +206,7 @@ func ofCurl(_, before string) bool {
 // beforeColon reports whether a colon follows within a few characters.
 func beforeColon(s string, at int) bool { return strings.Contains(s[at:min(len(s), at+12)], ":") }
 
-// isLogin reports whether a text is a name and a password in base64.
+// isLogin reports whether match is a base64-encoded user name and password.
 func isLogin(match, _ string) bool {
 	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(match, "="))
 	name, password, ok := strings.Cut(string(b), ":")
@@ -308,7 +308,7 @@ func isIPv6(match, _ string) bool {
 	return err == nil && ip.IsGlobalUnicast()
 }
 
-// isPerson excludes folders that are the same on many machines.
+// isPerson excludes home folders that have the same name on many machines.
 func isPerson(match, _ string) bool { return !everyones[strings.ToLower(match)] }
 
 var everyones = map[string]bool{

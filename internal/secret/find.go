@@ -101,7 +101,7 @@ func (x *index) windows(s string) (list []searched) {
 				continue
 			}
 			j, seen := last[h.finder]
-			if seen && end+maxRunBytes/2 <= list[j].to { // it is searched, and far beyond it
+			if seen && end+maxRunBytes/2 <= list[j].to { // the hint is in a window that extends far beyond it
 				continue
 			}
 			w, ok := x.finders[h.finder].window(s, at, end)

@@ -107,7 +107,7 @@ func beforeAt(s string, _, end int) bool {
 	return i >= 0 && s[end+i] == '@'
 }
 
-// ofFlag reports whether the word begins with a dash.
+// ofFlag reports whether the word that contains the hint begins with a dash.
 func ofFlag(s string, at, _ int) bool {
 	for at > 0 && (s[at-1] == '-' || s[at-1] == '_' || s[at-1]|0x20 >= 'a' && s[at-1]|0x20 <= 'z' || s[at-1] >= '0' &&
 		s[at-1] <= '9') {
@@ -135,8 +135,8 @@ func hinted(lower string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
 }
 
-// Shape masks text that looks like a secret under any name. It is for texts from elsewhere: messages, output of
-// programs, lines of a file. Prose that merely mentions tokens and passwords is unchanged.
+// Shape masks text that looks like a secret under any name. It is for text from elsewhere: messages, program output,
+// lines of a file. Prose that merely mentions tokens and passwords is unchanged.
 func Shape(s string) string {
 	spans := spansIn(s)
 	if spans == nil {
@@ -194,7 +194,8 @@ func unquoted(s string, from, to int) (int, int) {
 	return from, to
 }
 
-// random reports whether a text may be a secret: it mixes letters with digits, or in other ways that words don't.
+// random reports whether v looks random enough to be a secret: it mixes letters with digits, or mixes characters in
+// other ways that words don't.
 func random(v string, minBytes int) bool {
 	minBytes = cmp.Or(minBytes, 8)
 	if len(v) < minBytes || strings.ContainsAny(v, " \t\n") && len(v) < 16 {
@@ -228,7 +229,8 @@ func random(v string, minBytes int) bool {
 	}
 }
 
-// version reports whether a text is a name with a number, as models and files have: llama-3.2-1b, gpt-4o, step_100.
+// version reports whether v is a name with a number, such as the name of a model or file: llama-3.2-1b, gpt-4o,
+// step_100.
 func version(v string) bool {
 	parts := strings.FieldsFunc(v, func(r rune) bool { return strings.ContainsRune("-_.:/@", r) })
 	if len(parts) < 2 {
@@ -303,7 +305,7 @@ func Named(key string) bool {
 // flag matches a program's flag whose value is a secret.
 var flag = compiled(`(?i)^--?(?:[\w-]*[_-])?` + flagWords + `$`)
 
-// Flag reports whether a word of a command line indicates that the next word is a secret: `--token`.
+// Flag reports whether a word on a command line indicates that the next word is a secret: `--token`.
 func Flag(word string) bool { return flag().MatchString(word) && !plainTokens().MatchString(word) }
 
 // given matches a secret passed to a program within one word or a shell command line: --api-key=value, `train --token

@@ -9,7 +9,7 @@ import (
 // Text is a string that is never shown: however it is printed, the result is "[secret]", or nothing if it is empty.
 type Text struct{ text string }
 
-// New wraps a text.
+// New wraps a string.
 func New(text string) Text { return Text{text} }
 
 // Reveal returns the text, for the one place that needs it.

@@ -41,7 +41,7 @@ type token struct {
 	named  bool // the hint is a name, and the token follows it
 }
 
-// A Place is a part of a text that looks like a secret.
+// A Place is a part of a string that looks like a secret.
 type Place struct {
 	From, To int    // byte range [From, To)
 	Class    string // its kind, for display: "github_token"
@@ -50,7 +50,7 @@ type Place struct {
 // Context is the class of a secret recognised only by its context: the value of a variable named like a secret.
 const Context = "secret"
 
-// Classes lists the classes of places.
+// Classes lists the classes that a Place can have.
 func Classes() []string {
 	all := []string{Context, "private_key"}
 	for _, t := range tokens() {
@@ -134,7 +134,7 @@ func (t *token) fits(s string, from, to int) bool {
 	return !t.named || strings.ContainsAny(v, "0123456789") && !version(v)
 }
 
-// Entropy measures how random a text looks, in bits per byte.
+// Entropy measures how random s looks, in bits per byte.
 func Entropy(s string) float64 {
 	var counts [256]int
 	for i := range len(s) {
@@ -150,8 +150,8 @@ func Entropy(s string) float64 {
 	return bits
 }
 
-// IsExample reports whether a text is an example of a key, as in manuals: it contains a run of x, zeros, stars, dots or
-// underscores, or words that say so.
+// IsExample reports whether s is an example of a key, as in manuals: it contains a run of x, zeros, stars, dots or
+// underscores, or words that indicate an example.
 func IsExample(s string) bool {
 	lower := strings.ToLower(s)
 	return slices.ContainsFunc([]string{

@@ -82,14 +82,14 @@ func OfAddress(address string) []string {
 	return []string{header, password}
 }
 
-// Len returns the number of texts that are searched for.
+// Len returns the number of strings that are searched for.
 func (v *Values) Len() int {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return len(v.forms)
 }
 
-// Redact masks the values in a text.
+// Redact masks the values in s.
 func (v *Values) Redact(s string) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -99,8 +99,8 @@ func (v *Values) Redact(s string) string {
 	return v.replacer.Replace(s)
 }
 
-// RedactCut masks the values in a text that was cut out of a longer one, at its head, its tail or both: the rest of a
-// value at such an edge is masked too.
+// RedactCut masks the values in s, which was cut out of a longer text at its head, its tail or both. Part of a value
+// that remains at such an edge is masked too.
 func (v *Values) RedactCut(s string, head, tail bool) string {
 	v.mu.RLock()
 	forms := v.forms

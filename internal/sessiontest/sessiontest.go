@@ -84,13 +84,13 @@ func Write(t testing.TB, dir, name, text string) string {
 	return path
 }
 
-// ReadText reads a text as a file with this name.
+// ReadText reads text as the content of a file with the given name.
 func ReadText(t testing.TB, f source.Factory, name, text string) Reading {
 	t.Helper()
 	return Read(t, f, Write(t, t.TempDir(), name, text))
 }
 
-// One reads a text, which must yield one example with these walks.
+// One reads text, which must yield exactly one example, with the given walks.
 func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 	t.Helper()
 	r := ReadText(t, f, name, text)
@@ -147,7 +147,7 @@ func Balanced(t testing.TB, r Reading) {
 	}
 }
 
-// Quote returns a text as JSON.
+// Quote returns text as JSON.
 func Quote(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)

@@ -16,7 +16,7 @@ const (
 	maxFooter  = 32 << 20  // bytes of the file's metadata
 	maxColumns = 1024      // that hold values
 	maxHeld    = 96 << 20  // bytes of one dictionary and one page of every column
-	maxRow     = 32 << 20  // bytes of a row's texts and other byte arrays
+	maxRow     = 32 << 20  // bytes of a row's strings and other byte arrays
 	maxValues  = 1 << 19   // of a row
 	maxGrown   = 256 << 20 // bytes allowed for the rows of any file
 	maxGrowth  = 10_000    // additional bytes allowed for the rows, per byte of the file
@@ -35,7 +35,7 @@ type Reader struct {
 	left    int64 // remaining bytes for rows
 	pages   inflater
 	schema  *parquet.Schema    // of the rows that are returned
-	convert parquet.Conversion // to schema; nil if that is the file's
+	convert parquet.Conversion // conversion to schema; nil if that is the file's
 }
 
 // Open opens a file.
@@ -120,7 +120,7 @@ func (r *Reader) endGroup() error {
 	return err
 }
 
-// Next returns the next row: maps, lists, texts and numbers. After the last one the error is io.EOF.
+// Next returns the next row, made of maps, lists, strings and numbers. After the last row the error is io.EOF.
 func (r *Reader) Next() (row any, err error) {
 	defer recovered(&err)
 	for r.rows == 0 {

@@ -11,7 +11,7 @@ import (
 // rowGroupBytes is the approximate number of bytes that a Parquet writer buffers before it writes a row group.
 const rowGroupBytes = 32 << 20
 
-// Column describes a column of a Parquet file, whose cells are lists of numbers, numbers, or texts.
+// Column describes a column of a Parquet file, whose cells are numbers, strings, or lists of numbers.
 type Column struct {
 	Name string
 	Kind Kind

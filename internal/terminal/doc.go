@@ -1,5 +1,5 @@
-// Package terminal prints texts from elsewhere - file names, servers' answers, the output of plugins and trainers,
-// flags - so that they can't control the terminal that displays them.
+// Package terminal prints text from elsewhere - file names, servers' answers, the output of plugins and trainers, flags
+// - so that it can't control the terminal that displays it.
 //
 // Anything that moves the cursor, changes colours or the text direction, or is invisible becomes an escape in JSON
 // notation, so that printed JSON stays the same JSON. A [Writer] does this to everything written through it, except for

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Text makes a text safe to print. It keeps line feeds and tabs.
+// Text makes s safe to print. It keeps line feeds and tabs.
 func Text(s string) string {
 	if plain(s) == len(s) {
 		return s
@@ -16,7 +16,7 @@ func Text(s string) string {
 	return string(appendSafe(nil, s))
 }
 
-// Line makes a text safe to print on one line.
+// Line makes s safe to print on one line.
 func Line(s string) string {
 	if plain(s) == len(s) && !strings.ContainsAny(s, "\n\t") {
 		return s
@@ -42,7 +42,7 @@ func Output(printed []byte) string {
 	return b.String()
 }
 
-// plain returns how many bytes at the beginning of a text are printable ASCII, spaces, tabs and line feeds.
+// plain returns how many bytes at the beginning of s are printable ASCII, spaces, tabs and line feeds.
 func plain[T string | []byte](s T) int {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// mark precedes each of our control sequences. It differs from process to process, so a text from elsewhere can't
-// contain it.
+// mark precedes each of our control sequences. It differs from process to process, so text from elsewhere can't contain
+// it.
 var mark = sync.OnceValue(func() string { return "\x1b" + rand.Text() })
 
 // Style applies a style, such as "31;1", to text on a terminal. It takes effect if the text is written through a
@@ -143,7 +143,7 @@ func (w *Writer) Flush() error {
 	return w.remember(err)
 }
 
-// appendStyled appends a text with its styles in the terminal's notation.
+// appendStyled appends text with its styles in the terminal's notation.
 func appendStyled(dst, text []byte) []byte {
 	m := []byte(mark())
 	for {
@@ -162,7 +162,7 @@ func appendStyled(dst, text []byte) []byte {
 	}
 }
 
-// incomplete returns how many bytes at the end of a text begin a character or a style without completing it.
+// incomplete returns how many bytes at the end of text begin a character or a style without completing it.
 func incomplete(text []byte) int {
 	m := []byte(mark())
 	if at := bytes.LastIndexByte(text, '\x1b'); at >= 0 {

@@ -16,8 +16,8 @@ var special = regexp.MustCompile(`<[|｜][^\s<>]{1,40}[|｜]>|<\|[a-z_]+>|<[a-z_
 // pieced matches templates that assemble role markers from parts.
 var pieced = regexp.MustCompile(`['"]<\|['"]`)
 
-// Family returns base, the text of a tokenizer.json, with the special strings of a template's source, and common begin
-// and end markers, added after its own special tokens.
+// Family adds special tokens to base, the text of a tokenizer.json, after those it already has: the special strings in
+// a template's source, and common begin and end markers.
 func Family(base []byte, template string) ([]byte, error) {
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(base, &file); err != nil {

@@ -216,7 +216,7 @@ func called(s *Subject, meets func(string) bool) bool {
 	return false
 }
 
-// texts reports whether any text of an example, including call arguments, satisfies meets.
+// texts reports whether any text in an example, including call arguments, satisfies meets.
 func texts(s *Subject, meets func(string) bool) bool {
 	for i := range s.Example.Graph.Nodes {
 		if textsOf(&s.Example.Graph.Nodes[i].Message, meets) {

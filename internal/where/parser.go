@@ -20,8 +20,8 @@ type parser[S any] struct {
 type node[S any] struct {
 	Field[S]
 	from, to int
-	constant *string   // of a text in quotes
-	fields   []string  // that an operand of `and` names
+	constant *string   // value of a quoted string; else nil
+	fields   []string  // fields that an operand of `and` names
 	operands []node[S] // of `and`
 }
 
@@ -33,7 +33,7 @@ func (p *parser[S]) unexpected(expected string) {
 	p.fail(p.token.from, p.token.to, suggestion, "expected %s, got %s", expected, &p.token)
 }
 
-// condition checks that a node is boolean, and that the current token may follow it.
+// condition checks that a node is boolean and that the current token may follow it.
 func (p *parser[S]) condition(n *node[S]) {
 	if !p.token.is("", ")", "and", "&&", "or", "||") {
 		p.unexpected("an operator, or the end of the filter")
@@ -156,7 +156,7 @@ func (p *parser[S]) compared(op token, l, r node[S]) node[S] {
 	return out
 }
 
-// hasValue checks that the text that a field is compared with is one of its values.
+// hasValue checks that the string that a field is compared with is one of the field's possible values.
 func (p *parser[S]) hasValue(of, value *node[S]) {
 	if value.constant == nil || of.Values == nil || slices.Contains(of.Values, *value.constant) {
 		return
@@ -169,12 +169,13 @@ func (p *parser[S]) hasValue(of, value *node[S]) {
 		strings.TrimSuffix(strings.Join(of.Values, ", "), ", "))
 }
 
-// textTests maps operators that compare texts to their functions; matches takes a compiled expression.
+// textTests maps operators that compare strings to their functions. matches is missing because it needs a compiled
+// expression.
 var textTests = map[string]func(text, part string) bool{
 	"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
 }
 
-// textTest returns the condition that applies op to a text, or to any text in a list.
+// textTest returns the condition that applies op to a string, or to any string in a list.
 func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
 		p.fail(r.from, r.to, "", "expected quoted text after %s", op)

@@ -11,13 +11,13 @@ import (
 // Field is a value of S that filters can name. Exactly one of its functions is set, and determines its type.
 type Field[S any] struct {
 	Name, Doc string
-	Values    []string // the values that a text may have; nil means any
+	Values    []string // possible values of a text field; nil means any
 
 	Bool   func(S) bool
 	Number func(S) float64
 	Text   func(S) string
-	Texts  func(s S, meets func(string) bool) bool // whether any text of a list satisfies meets
-	Is     func(text string) func(S) bool          // for a text that can only be tested for equality
+	Texts  func(s S, meets func(string) bool) bool // whether any string in a list satisfies meets
+	Is     func(text string) func(S) bool          // for a string that can only be tested for equality
 }
 
 // Type returns the name of the field's type.
@@ -113,7 +113,7 @@ func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []
 	return steps
 }
 
-// Parse parses a filter over fields; a blank text is the filter that matches everything. The error is an *Error.
+// Parse parses a filter over fields. If text is blank, the filter matches everything. The error is an *Error.
 func Parse[S any](text string, fields []Field[S]) (f Filter[S], err error) {
 	p := &parser[S]{lexer: lexer{text: []rune(text)}, fields: fields}
 	defer func() {

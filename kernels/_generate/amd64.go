@@ -11,7 +11,7 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// generator builds the file of the amd64 tiles.
+// generator builds the file with the amd64 tiles.
 type generator struct {
 	*build.Context
 	numbers
@@ -202,7 +202,7 @@ func linesAhead(d dtype, second bool) int {
 	return 1
 }
 
-// largest starts a tile that leaves the maximum over four vectors' lanes in the first.
+// largest starts a tile that leaves the maximum over four vectors' lanes in the first vector.
 func (g *generator) largest(path string, width lanes, d dtype, v []VecPhysical) {
 	g.text(path, "max"+d.name)
 	s, n, i := RDI, RCX, RAX

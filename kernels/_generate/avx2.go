@@ -172,7 +172,7 @@ func (g *generator) limit256(y []VecPhysical, tmp VecPhysical, lifted string) {
 	}
 }
 
-// kl256 is kl512, two vectors at a time.
+// kl256 is like kl512, but handles two vectors at a time.
 func (g *generator) kl256(d dtype, gradient string) {
 	g.text("AVX2", "kl"+gradient+d.name)
 	p := g.loadPointers()
@@ -372,8 +372,8 @@ func (g *second256) evenSegment() {
 	}
 }
 
-// segment is evenSegment for the general table, which has 8 segments on each side of 0. It leaves D in odds, limited
-// only to what float32 can multiply.
+// segment is like evenSegment, but for the general table, which has 8 segments on each side of 0. It leaves D in odds,
+// limited only to what float32 can multiply.
 func (g *second256) segment() {
 	for j, d := range g.odds {
 		size := g.teacher[j]

@@ -52,7 +52,8 @@ func (k kind) name() string {
 	return n
 }
 
-// exp2 on [0,1), relative error 8e-8, and on [-1/2,1/2], 1 at 0, relative error 9e-09.
+// Polynomials for exp2: one on [0,1) with relative error 8e-8, and one on [-1/2,1/2], 1 at 0, with relative error
+// 9e-09.
 var (
 	expFloor = []float64{
 		0.999999940395355224609375, 0.693152725696563720703125, 0.2401557266712188720703125,

@@ -5,7 +5,8 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// rate256 is rate512 with 8 segments, chosen by the exponent and first fraction bit of 1+|x|; four vectors a step.
+// rate256 is like rate512, but with 8 segments, chosen by the exponent and first fraction bit of 1+|x|, and four
+// vectors per step.
 type rate256 struct {
 	*generator
 	d            dtype

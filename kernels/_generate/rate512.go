@@ -16,7 +16,7 @@ type rate512 struct {
 	p                   pointers
 	ks, kt, odds        Register
 	lo, hi, coefficient VecPhysical // scratch
-	sum, sumG           VecPhysical // of the first group
+	sum, sumG           VecPhysical // sums of the first group
 	acc, accG, hk       VecPhysical
 }
 
@@ -59,7 +59,7 @@ func (g *generator) rate512(d dtype) {
 	g.RET()
 }
 
-// spill returns the memory slot of the x of a group's vector.
+// spill returns the memory slot for the x of a vector in a group.
 func (g *rate512) spill(entry, j int) Mem { return Mem{Base: g.odds, Disp: 4*entry + 64*j} }
 
 // head loads both sides, spills x and finds the segment and the argument within it.

@@ -1,6 +1,6 @@
 package conformance
 
-// checks in the order they run.
+// checks lists the checks in the order in which they run.
 var checks = []check{
 	{"handshake", "starts, prints one handshake line, serves on its socket", checkHandshake},
 	{"describe", "gives its name and version, and each builder's name, version, stability, doc and kinds", checkDescribe},

@@ -38,7 +38,7 @@ type check struct {
 	run         func(context.Context, *kit) error
 }
 
-// kit is shared by the checks.
+// kit holds the options that the checks share.
 type kit struct {
 	opt Options
 }
@@ -51,8 +51,8 @@ func Names() (names []string) {
 	return names
 }
 
-// Run runs the checks. It returns an error only if there is no program or ctx ends; failures are in the report. done,
-// if not nil, is called after each check.
+// Run runs the checks. It returns an error only if no program is given or ctx is done; failures are in the report. If
+// done isn't nil, it is called after each check.
 func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 	opt.Spec.StartTimeout = cmp.Or(opt.Spec.StartTimeout, 20*time.Second)
 	opt.Spec.BatchTimeout = cmp.Or(opt.Spec.BatchTimeout, 20*time.Second)
@@ -252,7 +252,7 @@ func show(r builders.Record) string {
 	return s
 }
 
-// skipIfNoRecords returns a skipError if a builder made no records from the groups.
+// skipIfNoRecords returns a skipError if a builder produced no records from the groups.
 func skipIfNoRecords(rs []host.Result) error {
 	n := 0
 	for _, r := range rs {

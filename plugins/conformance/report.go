@@ -69,7 +69,7 @@ func (r *Report) Text(w io.Writer) error {
 	return err
 }
 
-// skipError says why there is nothing to check.
+// skipError explains why a check was skipped.
 type skipError string
 
 func (e skipError) Error() string { return string(e) }

@@ -25,7 +25,7 @@ type Count = wire.Count
 type Plugin = host.Plugin
 
 // Session is an ordered pipeline through one builder: Recv returns the groups that Send accepts, with their results, in
-// the same order. Send and CloseSend belong to one goroutine, Recv to another.
+// the same order. Call Send and CloseSend from one goroutine, and Recv from another.
 type Session = host.Session
 
 // Result is the outcome of a group. If Reason says that the whole group was dropped, the result contains no records and

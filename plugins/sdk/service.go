@@ -151,7 +151,7 @@ type conn struct {
 	err    error         // the reader's error, set before frames is closed
 }
 
-// frame is the groups completed by a request frame.
+// frame holds the groups that a request frame completes.
 type frame struct {
 	groups  []*ttc.Group
 	numbers []uint64

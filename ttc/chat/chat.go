@@ -2,7 +2,7 @@ package chat
 
 import "github.com/nat-go/nat-go/ttc/json"
 
-// Form says how a message's content was given.
+// Form is the form in which a message's content was given.
 type Form uint8
 
 // The forms of content.
@@ -24,7 +24,7 @@ type Message struct {
 	ToolCallID string // on a tool's result: the id of the call it answers
 
 	Reasoning    string // hidden reasoning, if the source has it
-	ReasoningKey string // the reasoning's key (reasoning_content, reasoning, thinking); empty without one
+	ReasoningKey string // the reasoning's key (reasoning_content, reasoning, thinking); empty without reasoning
 
 	Extra []Member // other keys, raw, in source order
 }

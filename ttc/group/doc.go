@@ -1,5 +1,5 @@
 // Package group forms the groups that builders with a coarser unit than the example work on - tasks, or whole
-// collection runs - from any source, with its examples in any order and number.
+// collection runs. The examples may come from any source, in any order and number.
 //
 // # How
 //
@@ -17,6 +17,6 @@
 //
 // # Limits
 //
-// A whole group is held in memory. A group that exceeds the limits is refused entirely, and only one of its members is
-// kept, to identify it: part of a task would silently give wrong advantages and wrong choices.
+// A whole group is held in memory. A group that exceeds the limits is refused entirely, because part of a task would
+// silently lead to wrong advantages and wrong choices. Only one of its members is kept, to identify it.
 package group

@@ -23,10 +23,10 @@ type Codec interface {
 	Decode(data []byte) (*ttc.Example, error)
 }
 
-// By names the common property of a group's examples.
+// By is the property that a group's examples share.
 type By uint8
 
-// Groups by task (an example without a task is its own group) or by collection run.
+// Groups are formed by task, where an example without a task is its own group, or by collection run.
 const (
 	Task By = iota
 	Run
@@ -35,7 +35,7 @@ const (
 // Limits bound a group. Zero means the default.
 type Limits struct {
 	Examples int64 // default 100,000
-	Bytes    int64 // size of its encoded examples; default 32 MiB
+	Bytes    int64 // size of the group's encoded examples; default 32 MiB
 }
 
 // Options configure an index.
@@ -43,7 +43,7 @@ type Options struct {
 	By     By
 	Limits Limits
 	Memory int64  // memory in bytes for both sorts together; 0 means extsort.DefaultMemory
-	Dir    string // for temporary files; if empty, the system's
+	Dir    string // folder for temporary files; if empty, the system's
 }
 
 // Index collects examples and returns them in groups. It is not safe for concurrent use.
@@ -196,7 +196,7 @@ func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	}
 }
 
-// arrange finds each group's first member and sorts by its position.
+// arrange finds each group's first member and sorts the entries by that member's position.
 func (x *Index) arrange() error {
 	if x.err != nil {
 		return x.err

@@ -23,7 +23,7 @@ type Spill struct {
 	file  *durable.File
 	list  string
 	at    int64
-	parts [][]byte // bytes of each part not yet written
+	parts [][]byte // each part's unwritten bytes
 	most  int      // a part is written once it has this many bytes
 	index spillIndex
 	n     uint64
@@ -65,7 +65,8 @@ func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 // SpillList returns the name of the file that lists the positions and hashes of a spill's blocks.
 func SpillList(path string) string { return path + ".json" }
 
-// Add appends an example: 16 bytes of task key, its compressed and uncompressed sizes, and the compressed example.
+// Add appends an example in the form of a 16-byte task key, its compressed and uncompressed sizes, and the compressed
+// example.
 func (s *Spill) Add(ex *ttc.Example) (err error) {
 	s.index.Scales.Add(ex)
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
@@ -171,7 +172,7 @@ func readSpillList(path string, part int) (list spillIndex, err error) {
 	return list, nil
 }
 
-// AddSpilled adds one part's examples from a spill, in order, until ctx ends. They are not decoded.
+// AddSpilled adds one part's examples from a spill, in order, without decoding them. It stops when ctx is done.
 func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 	list, err := readSpillList(path, part)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Package json reads JSON as agent frameworks really write it: one fast streaming reader for everything.
+// Package json reads JSON as agent frameworks actually write it, with one fast streaming reader for everything.
 //
-// It returns raw slices of its input (Raw) rather than trees, because a reader of agent runs looks at a tenth of its
-// input. A Reader checks a stream value by value, in blocks, with one value in memory at a time, and reports each
+// It returns raw slices of its input (Raw) rather than trees, because a reader of agent runs looks at only a tenth of
+// its input. A Reader checks a stream value by value, in blocks, with one value in memory at a time, and reports each
 // value's byte offset; a Cursor walks a checked value without looking at any byte twice.
 //
 // The reference for accepted input is Python's json module, which writes most of these files: NaN and Infinity are
 // numbers, a lone surrogate escape is text, integers may be of any size (up to 4300 digits), keys keep their order and
 // may repeat; control characters in strings and bytes that are not UTF-8 are errors. Every syntax error has a byte
-// offset and a line, says what was expected or is wrong, and distinguishes truncated input from malformed input. A
-// value's depth and size are limited.
+// offset and a line, explains the problem, and distinguishes truncated input from malformed input. A value's depth and
+// size are limited.
 //
 // Text is WTF-8: UTF-8, with lone surrogates in their three-byte generalised encoding.
 //

@@ -11,10 +11,11 @@ type index struct {
 	tokens []token
 }
 
-// token is a stretch of a value. next is the token after it and, for a container, after everything in it.
+// token is a range of a value's bytes. next is the index of the token after it or, for a container, after everything in
+// it.
 type token struct{ from, to, next int32 }
 
-// maxTokens bounds the memory: 3 MiB.
+// maxTokens limits an index to 3 MiB of memory.
 const maxTokens = 1 << 18
 
 func (x *index) reset() { x.full, x.tokens = !x.on, x.tokens[:0] }

@@ -185,8 +185,8 @@ func (r Raw) Get(key string) (value Raw, ok bool) {
 // A cursor is either before a value (Kind, Enter, Value) or inside a container (Member, Element).
 type Cursor struct {
 	data   []byte
-	pos    int     // in data; unused if there are tokens
-	tokens []token // of data, if they were recorded
+	pos    int     // position in data; unused if there are tokens
+	tokens []token // data's tokens, if they were recorded
 	at     int     // in tokens
 }
 

@@ -28,7 +28,7 @@ type Reader struct {
 	layout Layout
 
 	block []byte
-	buf   []byte // read and not yet discarded: a part of block
+	buf   []byte // bytes read and not yet discarded, a part of block
 	pos   int    // next byte to examine
 	base  int64  // offset of buf[0] in the stream
 	line  int64  // line of buf[0], from 1
@@ -232,7 +232,7 @@ func (r *Reader) value() (Raw, int64, error) {
 	}
 }
 
-// brokenLine returns, if each value is a line, the end of the first line of a value that is broken at r.buf[i], on a
+// brokenLine returns the end of a value's first line if each value is a line and this one is broken at r.buf[i], on a
 // later line; otherwise it returns 0. Values count as lines if each so far took one line or, for the first value, if
 // both it and the next line begin with '{'.
 func (r *Reader) brokenLine(i int) int {

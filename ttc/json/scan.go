@@ -302,7 +302,7 @@ func scanString(data []byte, i int) (int, bool, string) {
 		case c < 0x80:
 			i++
 		default:
-			for { // stay here while the text is beyond ASCII
+			for { // stay in this loop while the text isn't ASCII
 				n, ok := runeLen(data[i:])
 				if !ok {
 					return i, false, "text that is not UTF-8"

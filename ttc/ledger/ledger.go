@@ -67,7 +67,7 @@ func (a *Account) DroppedTotal() (n int64) {
 	return n
 }
 
-// Book holds a run's accounts. It is not safe for concurrent use: one goroutine keeps it.
+// Book holds a run's accounts. It is not safe for concurrent use; only one goroutine keeps it.
 type Book struct {
 	accounts map[accountKey]*Account
 }

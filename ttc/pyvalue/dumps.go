@@ -160,8 +160,8 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 }
 
 // text appends a JSON string: control characters, quotes and backslashes are escaped, and non-ASCII characters too if
-// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time, and
-// again after each quote among them.
+// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time; after
+// each quote among them, the rest of the eight is copied again.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	mark.at(v, len(dst))
 	s := v.text()
@@ -173,7 +173,7 @@ func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 next:
 	n, room := len(dst), dst[:cap(dst)]
 	for len(s)-i >= 8 {
-		if len(room)-n < 24 { // eight escapes, and the bytes copied beyond them
+		if len(room)-n < 24 { // room for eight escapes and for the bytes copied beyond them
 			dst = slices.Grow(room[:n], len(s)-i+(len(s)-i)/4+24)
 			room = dst[:cap(dst)]
 		}

@@ -60,7 +60,8 @@ func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	return appendRepr(dst, v, mark, depth)
 }
 
-// subclass is a tag that makes a str an instance of a Python subclass: its repr is Name('text'). "" is str itself.
+// subclass is a tag that makes a str an instance of a Python subclass: its repr is Name('text'). An empty name means
+// str itself.
 type subclass interface{ ClassName() string }
 
 // AppendRepr appends repr(v). mark may be nil. It fails only on values that are nested too deeply, and on ints that
@@ -178,7 +179,7 @@ func errIntDigits() error {
 	return Errorf("ValueError", "Exceeds the limit (%d digits) for integer string conversion", maxIntDigits)
 }
 
-// AppendFloat appends repr(f): the shortest digits that read back as f, laid out as Python does.
+// AppendFloat appends repr(f): the shortest digits that read back as f, in Python's layout.
 func AppendFloat(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):

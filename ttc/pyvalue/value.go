@@ -35,7 +35,7 @@ const (
 // around all the time.
 type Value struct {
 	kind Kind
-	n    uint64         // bool, int64, the bits of a float64, the length of a text
+	n    uint64         // a bool, an int64, a float64's bits, or a text's length
 	p    unsafe.Pointer // *byte of a text, *List, *Dict, *Object, or *big.Int for an int beyond int64
 	tag  *Tag           // of a leaf
 }

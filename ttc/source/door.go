@@ -54,7 +54,7 @@ type Cursor = source.Cursor
 // steps, and calls that aren't dropped are trained on.
 type Stats = source.Stats
 
-// Error explains to users why an input can't be read: where, what, and what to do.
+// Error explains to users why an input can't be read, including the location and a remedy.
 type Error = source.Error
 
 // Reasons for dropping entries.
@@ -92,7 +92,7 @@ func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are
 // errors that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may
-// be opened repeatedly, and are read from their beginning each time. Opening and reading end when ctx does.
+// be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx is done.
 func Open(ctx context.Context, path string) (*File, error) { return source.Open(ctx, path) }
 
 // IsRowName reports whether an id was generated from a row number, such as "#12". Such an id doesn't identify examples
@@ -101,8 +101,8 @@ func IsRowName(id string) bool { return source.IsRowName(id) }
 
 // Scan locates the examples in a divisible input, using workers that each read a block at a time. It calls each with
 // the cursor after each example, in order, and returns the same rolling hash that reading the whole input from the
-// beginning would, without building the examples. Lines and columns in its errors are counted from somewhere inside the
-// input.
+// beginning would, without building the examples. Line and column numbers in its errors are not relative to the start
+// of the input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
 	return source.Scan(ctx, o, each)
 }

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// rooms are the packages that talk to other processes, where a peer can keep us waiting.
+// rooms matches the packages that talk to other processes, where a peer can keep us waiting.
 var rooms = regexp.MustCompile(`/(plugins/internal/host|cmd)(/|$)`)
 
 // Analyzer reports waits that may never end.

@@ -12,7 +12,7 @@ const (
 	ExitCode  = "exit_code" // the exit code of a process, as shown by a harness
 	Status    = "status"    // a status or flag inside a JSON object
 	Exception = "exception" // an exception, a framework's wrapper, an error object
-	Message   = "message"   // the wording of a program or service
+	Message   = "message"   // wording typical of programs or services
 	Flag      = "flag"      // a flag on the result itself, as protocols define it
 )
 

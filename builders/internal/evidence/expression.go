@@ -8,7 +8,7 @@ import (
 )
 
 // expression is a regular expression that tries only the alternatives whose literals occur in the text. The expressions
-// here have up to 150 alternatives, each wording a failure differently, and Go's engine takes microseconds per
+// here have up to 150 alternatives, each a different wording of a failure, and Go's engine takes microseconds per
 // character to try them all.
 type expression struct {
 	*regexp.Regexp
@@ -35,7 +35,8 @@ func newExpression(expr string) *expression {
 }
 
 // split returns copies of expr with one alternative each. A text that matches expr matches one of them. The
-// alternatives are the top-level ones or, without any, the ones in the outermost group that has the most.
+// alternatives are the top-level ones or, if there are none, the ones in the outermost group with the most
+// alternatives.
 func split(expr string) []string {
 	open, widest := []group{{}}, group{}
 	for i := 0; i < len(expr); i++ {
@@ -92,7 +93,7 @@ func (g group) cut(expr string) (out []string) {
 	return out
 }
 
-// literals returns strings at least one of which occurs in every match, or nil.
+// literals returns strings of which every match contains at least one, or nil.
 func (x *expression) literals(re *syntax.Regexp) (found []string) {
 	switch re.Op {
 	case syntax.OpLiteral:
@@ -112,7 +113,7 @@ func (x *expression) literals(re *syntax.Regexp) (found []string) {
 		}
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
-			if l := x.literals(sub); shortest(l) > shortest(found) { // the longer, the rarer
+			if l := x.literals(sub); shortest(l) > shortest(found) { // longer literals are rarer
 				found = l
 			}
 		}

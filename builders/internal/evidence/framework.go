@@ -51,8 +51,8 @@ func (t *text) definition() bool {
 	return t.paragraphs() >= 2
 }
 
-// paragraphs counts lines of prose after the first line: lines of at least 25 words, or of at least 14 with a sentence
-// end in between. A line of 40 or more words counts twice.
+// paragraphs counts lines of prose after the first line: lines of at least 25 words, or of at least 14 that contain the
+// end of a sentence. A line of 40 or more words counts twice.
 func (t *text) paragraphs() (n int) {
 	for _, l := range t.head[1:] {
 		if l[0] == ' ' || l[0] == '\t' || strings.ContainsAny(l[:1], "<{[|+-*#>$") {
@@ -75,7 +75,7 @@ var (
 	soapFault = pattern("soapFault")
 	tags      = pattern("tags")
 	hidden    = pattern("hidden")
-	stackOf   = pattern("stackOf") // the failure, with its stack trace
+	stackOf   = pattern("stackOf") // the failure and its stack trace, in a pre element
 )
 
 // reasonPhrase matches HTTP's names for its errors, as they appear in page titles.

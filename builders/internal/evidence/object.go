@@ -100,7 +100,7 @@ type object struct {
 	by    map[string]json.Raw
 }
 
-// maxMembers is the maximum number of members of an object that is examined: an error has a handful.
+// maxMembers is the largest number of members in an object that is examined. Error objects have only a handful.
 const maxMembers = 64
 
 func read(o json.Raw) (r object, ok bool) {
@@ -403,7 +403,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	}
 	foreign := c.foreign(o)
 	if decided[strings.ToLower(o.text("status"))] && o.by["id"] != nil {
-		foreign = append(foreign, "id") // it identifies the requested thing
+		foreign = append(foreign, "id") // the id identifies the requested item
 	}
 	switch {
 	case len(foreign) == 0:
@@ -441,8 +441,8 @@ func isCode(key string) bool { return key == "errorcode" || key == "errcode" }
 // refuses reports whether a text is a refusal.
 func refuses(s string) bool { return textOf(s).refusal().Failed }
 
-// failureKeys give the reason when another member says that something failed; in a record they are one member among
-// many.
+// failureKeys are members that give the reason when another member says that something failed. In a record they are
+// members like any other.
 var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "statusmessage", "statusreason"}
 
 // evidence returns the member that indicates a failure. certain means that the member is about this call, not about the
@@ -486,7 +486,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	return o.shaped()
 }
 
-// named returns the member that is named as an error or holds the status of one.
+// named returns the member that is named like an error or holds an error's status.
 func (o *object) named(explained bool) (key, rule string, certain bool) {
 	for _, k := range errorKeys {
 		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
@@ -519,7 +519,7 @@ func (o *object) named(explained bool) (key, rule string, certain bool) {
 	return "", "", false
 }
 
-// shaped returns the member that indicates an error by its neighbours.
+// shaped returns the member that indicates an error, judging by which other members the object has.
 func (o *object) shaped() (key, rule string, certain bool) {
 	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
 		return "failure", "error_object", false

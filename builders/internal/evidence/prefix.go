@@ -13,10 +13,10 @@ var (
 // boxed matches an error in a box, as Terraform draws it.
 var boxed = pattern("boxed")
 
-// cross matches a mark in front of what went wrong.
+// cross matches a cross or similar mark in front of an error message.
 var cross = pattern("cross")
 
-// tagged matches a level in front of what went wrong, mostly in brackets, as in a tool's own log; raises matches a
+// tagged matches a log level in front of an error message, mostly in brackets, as in a tool's own log; raises matches a
 // sentence naming the exception that something raised.
 var (
 	tagged = pattern("tagged")
@@ -36,7 +36,8 @@ var (
 	anyTag = pattern("anyTag")
 )
 
-// sole reports whether the tag on the first line is the only one in a text of a few lines: a tool's answer, not a log.
+// sole reports whether the tag on the first line is the only one in a text of a few lines. Such a text is a tool's
+// answer, not a log.
 func (t *text) sole() bool {
 	const most = 6 // lines
 	if len(t.head) > most || len(t.all) > 2000 || t.paragraphs() > 0 {
@@ -94,7 +95,7 @@ func (t *text) prefix() Finding {
 	return failed("error_prefix", first)
 }
 
-// figure matches an error that is a number, such as a model's error or an error count, or none.
+// figure matches an error whose value is a number, such as a model's error or an error count, or "none".
 var figure = pattern("figure")
 
 // startingLike counts the lines that begin with the same word as the given one.

@@ -29,7 +29,7 @@ const osError = `(?:\S+ is a directory\b.*|[Nn]o such (?:file|directory|device|p
 	`doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
 
 var (
-	// program: [line N:] [file:] the system's message
+	// the form "program: [line N:] [file:] system error message"
 	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|` +
 		`/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
 	// compilers' file:line:column: error:
@@ -61,7 +61,7 @@ func (t *text) program() Finding {
 	if diagnostic(last) || unixLine().MatchString(strings.TrimSpace(last)) {
 		return failed("program_message", last)
 	}
-	// The complaint, followed by the program's additions.
+	// The program's complaint may be followed by lines that it adds.
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]
 		if diagnostic(l) {
@@ -98,7 +98,7 @@ func (t *text) program() Finding {
 	return Finding{}
 }
 
-// diagnostic reports whether a line is one that a failing program ends with.
+// diagnostic reports whether a line is one with which failing programs end their output.
 func diagnostic(l string) bool {
 	return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
 }

@@ -16,7 +16,7 @@ var (
 // searched matches an empty answer to a search.
 var searched = pattern("searched")
 
-// undone matches a statement that the request was not carried out, or that the one thing asked for doesn't exist.
+// undone matches a statement that the request was not carried out, or that the one item requested doesn't exist.
 var undone = pattern("undone")
 
 // core strips additions to the sentence, such as a position or a hint, from a short refusal. Any other text is returned
@@ -36,7 +36,7 @@ func (t *text) core() *text {
 // generalRule matches a label in front of something that isn't about the call, such as a policy or a summary.
 var generalRule = pattern("generalRule")
 
-// camel matches a name like BadZipFile in front of its message.
+// camel matches a camel-case exception name, such as BadZipFile, in front of its message.
 var camel = pattern("camel")
 
 // main returns the main clause of a sentence. The rest gives the reason.

@@ -10,7 +10,7 @@ var (
 	falls = pattern("falls")
 	// state matches a state that forbids the call.
 	state = pattern("state")
-	// signedOff matches a program's or a server's own form of error.
+	// signedOff matches an error in a form that only a program or server uses.
 	signedOff = pattern("signedOff")
 	// firstDo matches a demand for something to be done before the call.
 	firstDo = pattern("firstDo")
@@ -20,7 +20,7 @@ var (
 	sought = pattern("sought")
 	// doing matches an error without a colon: the failed action, with the reason on the lines below.
 	doing = pattern("doing")
-	// onHost matches what Ansible says about a host.
+	// onHost matches Ansible's statements about a host.
 	onHost = pattern("onHost")
 	// cutOff matches the last line of a shell that ended the command.
 	cutOff = pattern("cutOff")

@@ -146,8 +146,8 @@ func (t *text) alone() Finding {
 	return Finding{}
 }
 
-// spelledName matches the name of an exception that names the fault but doesn't end in a word for errors: InvalidToken,
-// DoesNotExist.
+// spelledName matches the name of an exception that describes the fault but doesn't end in a word such as Error:
+// InvalidToken, DoesNotExist.
 const spelledName = `(?:[A-Za-z_]\w*(?:\.|::))*` +
 	`(?:(?:[A-Z][a-z0-9]*)*(?:Invalid|Already|Bad|Missing|Unknown|Undefined|Unsupported|Unexpected|` +
 	`Malformed|Illegal|Duplicate|NoSuch|TooMany|TooLarge|Cannot)(?:[A-Z][a-z0-9]*)+|` +

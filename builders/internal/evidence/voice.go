@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// A program run from a command line reports errors under its own name, and its final message is about the call: "find:
-// unknown predicate". Certain words mark its other messages.
+// A program run from a command line puts its name in front of its errors ("find: unknown predicate"), and its final
+// message is about the call. Messages that aren't errors are recognised by certain words.
 var (
 	signed = pattern("signed")
 	quiet  = pattern("quiet")
@@ -131,10 +131,10 @@ func (c Call) misused(t *text, command string) Finding {
 // pointsToHelp matches text that a program prints only to send the caller to its help.
 var pointsToHelp = pattern("pointsToHelp")
 
-// host matches -h followed by a host, which is not a request for help.
+// host matches -h followed by a host name, which is not a request for help.
 var host = pattern("host")
 
-// echo matches a line of a short text that rejects an argument of the command by name.
+// echo finds a line in a short text that rejects one of the command's arguments by name.
 func echo(t *text, command string) Finding {
 	const most = 3 // lines
 	if len(t.head) > most || t.count > 60 || looksLikeLog(t.head) || report(t.all) {
@@ -157,7 +157,7 @@ func echo(t *text, command string) Finding {
 	return Finding{}
 }
 
-// holdsWord reports whether a line contains a word, not just as part of another.
+// holdsWord reports whether a line contains a word as a whole, not just as part of another word.
 func holdsWord(l, word string) bool {
 	part := func(b byte) bool {
 		return b == '_' || b == '-' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z'
@@ -197,7 +197,8 @@ func starts(command, program string) bool {
 		}
 		name := strings.TrimLeft(words[0][strings.LastIndexByte(words[0], '/')+1:], `"'`)
 		if rest, ok := strings.CutPrefix(name, program); ok && (rest == "" || len(program) > 2 &&
-			strings.ContainsAny(rest[:1], "-_.0123456789")) { // erb3.1 signs as erb, cscope-indexer as cscope
+			// erb3.1 signs its errors as erb, cscope-indexer as cscope
+			strings.ContainsAny(rest[:1], "-_.0123456789")) {
 			return true
 		}
 	}

@@ -18,7 +18,7 @@ func (c Call) words(text string) Finding {
 	}
 	if c.command() != "" && c.reads() == "" && !strings.Contains(text, "\n") {
 		text = lastLog().ReplaceAllString(text, "Error: ")
-		text = stamp().ReplaceAllString(text, "") // a program's last words, with a timestamp: not a log
+		text = stamp().ReplaceAllString(text, "") // a program's final line, with a timestamp, is not a log
 	}
 	t := textOf(text)
 	if q := t.framework(); q != "" {
@@ -37,7 +37,7 @@ func (c Call) words(text string) Finding {
 		case own.Failed:
 			f = own
 		case explained && t.paragraphs() > 0 && t.kind() == "":
-			f = failed(f.Rule, f.Quote) // a program's error, and what to do about it
+			f = failed(f.Rule, f.Quote) // a program's error, followed by advice on fixing it
 		}
 	}
 	if (f.Rule == "" || f.Rule == "refusal") && t.one() && c.command() == "" && !report(t.all) {

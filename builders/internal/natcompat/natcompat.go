@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Info describes the builder; its configuration is package dpo's.
+// Info describes the builder. Its configuration is the one in package dpo.
 func Info() builders.Info {
 	info := dpo.Info()
 	info.Doc = "NAT's own preference pairs, to the letter"

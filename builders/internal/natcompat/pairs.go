@@ -60,7 +60,7 @@ func byScore(turn []candidate) []*candidate {
 // maxSorted is the maximum number of pairs in a turn, reached with 2,048 candidates.
 const maxSorted = 2048 * 2047 / 2
 
-// sorted sorts all pairs as CPython does: where scores are NaN, their order depends on every comparison.
+// sorted sorts all pairs as CPython does: if any score is NaN, the order depends on which comparisons are made.
 func (r *ranking) sorted(sorted []*candidate, cfg *dpo.Config) error {
 	if n := int64(len(sorted)); n*(n-1)/2 > maxSorted {
 		return fmt.Errorf("turn %q has %d candidates, which make %d pairs; the limit is %d: remove some of them, or "+

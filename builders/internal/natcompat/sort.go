@@ -290,7 +290,7 @@ func (m *merging) oneByOne(gallop int) bool {
 	return !m.done()
 }
 
-// gallops merges a stretch of either side, and reports whether one of them was long.
+// gallops merges a stretch of each side, and reports whether either of them was long.
 func (m *merging) gallops() bool {
 	an := m.count(m.a, m.b.next(), true)
 	if m.take(m.a, an); m.done() {
@@ -307,7 +307,7 @@ func (m *merging) gallops() bool {
 	return an >= minGallop || bn >= minGallop
 }
 
-// count returns how many elements of a side the merge takes before key, which is the other side's next.
+// count returns how many elements of a side the merge takes before key, which is the other side's next key.
 func (m *merging) count(s *side, key float64, right bool) int {
 	if m.up {
 		return gallop(key, s.keys[s.at:s.at+s.n], 0, right)

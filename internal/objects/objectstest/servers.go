@@ -29,7 +29,7 @@ const (
 // Bucket exists in every server.
 const Bucket = "traces"
 
-// Server is a server of S3's protocol.
+// Server is a server that speaks the S3 protocol.
 type Server struct {
 	Address string // "127.0.0.1:4567"
 }

@@ -39,7 +39,7 @@ const (
 	maxDropped = 1 << 32
 )
 
-// units are the things that can be dropped.
+// units lists the valid values of a drop's unit.
 var units = []string{"candidate", "example", "group", "pair", "record", "rollout", "site", "step", "turn"}
 
 // cleanDrop prepares a plugin's drop for the ledger: the host sets the stage and the builder, and an unknown reason is

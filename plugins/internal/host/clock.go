@@ -13,11 +13,12 @@ func monotonic() time.Duration { return time.Since(epoch) }
 // patience is the factor by which a plugin may exceed its timeout on a group for which it reports progress.
 const patience = 10
 
-// clock measures a plugin's work for the current group. Signs of life postpone only one of two deadlines.
+// clock measures how long a plugin has been working on the current group. Signs of life postpone only one of two
+// deadlines.
 type clock struct {
 	mu    sync.Mutex
 	alive time.Duration // time of the last sign of life
-	due   time.Duration // when it was given the group
+	due   time.Duration // time when the plugin was given the group
 }
 
 // start starts the clock for a group.

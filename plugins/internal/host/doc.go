@@ -1,7 +1,7 @@
 // Package host runs trajectory-builder plugins and never trusts them.
 //
-// Start starts n copies of a plugin's process; Open makes a Session with one of its builders: groups in, results out,
-// in the order of the groups for any n. go-plugin does the handshake and the connection; everything that touches the
+// Start starts n copies of a plugin's process. Open opens a Session with one of its builders: groups go in, and results
+// come out in the same order for any n. go-plugin does the handshake and the connection; everything that touches the
 // process is our own (program.go), because a plugin can make go-plugin's stock implementation crash, block or leak.
 //
 // The host handles a misbehaving plugin as follows:
@@ -12,15 +12,15 @@
 //     poison, and the others go through (worker.go). For a kill that may come from outside, a group is blamed only when
 //     its process has been killed three times while working on it alone; a process that a user has stopped is sent
 //     SIGCONT.
-//   - It fails ten times without finishing a group in between: the run ends with an error that has the plugin's
-//     last lines.
-//   - It answers wrongly: a record that refers to messages outside its group, has a text that isn't UTF-8 or a value
-//     that isn't JSON, or is of a kind the builder did not declare, is dropped and counted (check.go).
+//   - It fails ten times without finishing a group in between: the run ends with an error that includes the plugin's
+//     last lines of output.
+//   - It answers wrongly: a record that refers to messages outside its group, contains a string that isn't UTF-8 or a
+//     value that isn't JSON, or is of a kind the builder did not declare, is dropped and counted (check.go).
 //
 // Every wait has a deadline, every buffer a limit, and every process, socket and folder is cleaned up, even after a
 // kill -9 of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start sweeps
-// leftovers (rundir.go). An exclusive user of an instance never waits for results to be consumed, and a goroutine that
-// does wait for that holds nothing that others are waiting for (gate.go).
+// leftovers (rundir.go). A goroutine with exclusive use of an instance never waits for results to be consumed, and a
+// goroutine that does wait holds nothing that others are waiting for (gate.go).
 //
 // A plugin sees all of its groups' data and runs as the same user. The host keeps it from harming a run by accident; it
 // is not a sandbox.

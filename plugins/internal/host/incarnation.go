@@ -28,7 +28,7 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// incarnation is one life of a plugin's process. It is used once: after a failure it is never restarted.
+// incarnation is a single run of a plugin's process. After a failure it is never restarted.
 type incarnation struct {
 	number int
 	conn   *grpc.ClientConn

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	maxLineBytes = 256 << 10 // per line of output; longer lines are only reported as too long
+	maxLineBytes = 256 << 10 // maximum length of a line of output; longer lines are only reported as too long
 	tailBytes    = 64 << 10
 	tailLines    = 20
-	linesPerSec  = 500       // logged per second; lines beyond that are only counted
+	linesPerSec  = 500       // lines logged per second; any more are only counted
 	bytesPerSec  = 256 << 10 // of them
-	maxLogged    = 16 << 10  // in a logged line
-	maxKept      = 2 << 10   // per line in the tail
+	maxLogged    = 16 << 10  // maximum length of a logged line
+	maxKept      = 2 << 10   // maximum length of a plain-text line in the tail
 	// Beyond these limits, reading waits for the next second, which also holds up a plugin that prints even more: a
 	// flood must not eat the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
 	linesReadPerSec = 20_000
@@ -43,7 +43,7 @@ type logPump struct {
 	window     time.Time
 	inWindow   int // lines
 	bytes      int // of them
-	read       int // bytes of all output
+	read       int // bytes of all output in this window
 	suppressed int
 	ended      chan struct{} // closed when the process has ended, so that nothing waits any more
 	endOnce    sync.Once
@@ -139,7 +139,7 @@ func (p *logPump) handleLine(line []byte, err error, stream string) {
 	p.pace(blank, 0)
 }
 
-// lastLines returns the end of the output.
+// lastLines returns the last lines of the output.
 func (p *logPump) lastLines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

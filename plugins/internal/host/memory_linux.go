@@ -26,7 +26,7 @@ func residentBytes(pid int) (int64, bool) {
 	return pages * int64(os.Getpagesize()), err == nil
 }
 
-// limitMemory sets the backstop for the sampled limit: private memory may be at most twice that plus 512 MiB.
+// limitMemory sets a backstop for the sampled limit: private memory may be at most twice that limit plus 512 MiB.
 func limitMemory(pid int, bytes int64) {
 	n := uint64(2*bytes + 512<<20)
 	_ = unix.Prlimit(pid, unix.RLIMIT_DATA, &unix.Rlimit{Cur: n, Max: n}, nil)

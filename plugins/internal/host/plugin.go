@@ -50,7 +50,7 @@ func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) 
 	return p.start(ctx)
 }
 
-// Connect is like Start, for a plugin served in memory: dial opens a connection to it. It is for tests.
+// Connect is like Start, but for a plugin served in memory: dial opens a connection to it. It is for tests.
 func Connect(
 	ctx context.Context, spec Spec, dial func(context.Context) (net.Conn, error), log zerolog.Logger,
 ) (*Plugin, error) {
@@ -135,8 +135,8 @@ func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, e
 	return inc.crash(p, inc.reason(err))
 }
 
-// Close ends the plugin: its processes have Spec.DrainTimeout to finish their work, then they are killed. Nothing of
-// the plugin remains when Close returns.
+// Close stops the plugin: its processes have Spec.DrainTimeout to finish their work, then they are killed. Nothing is
+// left of the plugin when Close returns.
 func (p *Plugin) Close() {
 	var wg sync.WaitGroup
 	for _, in := range p.instances {
@@ -229,7 +229,7 @@ func failure(err error) event {
 	return failed
 }
 
-// adopt makes a started incarnation the current one. It has to be the same plugin as before.
+// adopt makes a started incarnation the current one. Its description must match the plugin's first one.
 func (in *instance) adopt(inc *incarnation) error {
 	spec := &in.plugin.spec
 	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
@@ -254,7 +254,7 @@ func (in *instance) adopt(inc *incarnation) error {
 	return nil
 }
 
-// current returns the state, noticing at once if the incarnation is dead.
+// current returns the instance's state, checking first whether the incarnation is dead.
 func (in *instance) current() (*incarnation, supervisor, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

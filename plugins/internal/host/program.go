@@ -18,9 +18,9 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
-// program is our own runner.Runner. go-plugin sees one line of its standard output, the handshake, and nothing of its
-// standard error; both are always drained to the end. It can be killed at any time, even before it is started and while
-// go-plugin waits.
+// program is our own runner.Runner. go-plugin sees only the handshake, the first line of its standard output, and none
+// of its standard error; both are always drained to the end. It can be killed at any time, even before it is started
+// and while go-plugin waits.
 type program struct {
 	name    string
 	config  process.Config // set before Start
@@ -178,7 +178,7 @@ func (p *program) checkHandshake(line string) error {
 	return nil
 }
 
-// fail records the failure of the start and kills the process.
+// fail records why the start failed and kills the process.
 func (p *program) fail(err error) {
 	p.mu.Lock()
 	if p.startErr == nil {
@@ -188,8 +188,8 @@ func (p *program) fail(err error) {
 	p.kill(err)
 }
 
-// kill ends the process and everything it started; if the process has not been started, it never will be. The first
-// reason counts.
+// kill ends the process and everything it started; if the process has not been started, it never will be. Only the
+// first reason is kept.
 func (p *program) kill(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// runDir holds one Plugin's sockets. Next to it is a file that stays locked for as long as the folder has an owner: a
-// process id means nothing to a process in another namespace, and may have been reused. Both names are the beginning of
-// the mark that the plugin's processes carry.
+// runDir holds one Plugin's sockets. Next to it is a file that stays locked for as long as the folder has an owner. A
+// process id wouldn't do: it means nothing to a process in another namespace, and may have been reused. Both names are
+// prefixes of the mark that the plugin's processes carry.
 //
-// A plugin can write here, as can anything else the user runs. Nothing written here can get a process killed unless it
-// carries the mark in its environment, where we put it: plugins and their children. Any other program carries it only
-// if it was deliberately started with a plugin's environment.
+// A plugin can write here, as can anything else the user runs. But nothing written here can get a process killed unless
+// the process carries the mark in its environment. We set the mark for plugins, and their children inherit it. Any
+// other program carries it only if it was deliberately started with a plugin's environment.
 type runDir struct {
 	path string
 	mark string
@@ -108,7 +108,7 @@ func (d *runDir) remove() {
 	}
 }
 
-// runBase returns one of the user's folders that no other user can enter, with a short path.
+// runBase returns a folder with a short path that only the user can enter.
 func runBase() (string, error) {
 	base := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" && len(x) < 50 {

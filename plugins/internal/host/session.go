@@ -17,7 +17,7 @@ import (
 )
 
 // Session is an ordered pipeline through one builder: Recv returns the groups that Send accepts, with their results, in
-// the same order. Send and CloseSend belong to one goroutine, Recv to another.
+// the same order. Call Send and CloseSend from one goroutine, and Recv from another.
 type Session struct {
 	plugin  *Plugin
 	builder BuilderInfo

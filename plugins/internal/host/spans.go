@@ -9,8 +9,8 @@ import (
 )
 
 // spans tracks the memory taken by the messages that a group's records refer to. A reference takes a few bytes, however
-// large its target: thousands of records from one long session, each with all messages before it, take gigabytes once
-// they are resolved. A target shared by several records is held once.
+// large its target. Resolving thousands of records from one long session, each with all the messages before it, takes
+// gigabytes. A target shared by several records is counted once.
 type spans struct {
 	group *ttc.Group
 	seen  map[builders.Ref]struct{}

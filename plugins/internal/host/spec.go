@@ -20,15 +20,16 @@ type Spec struct {
 	Dir string // working directory; the host's by default
 
 	SHA256 string // hex; the file is copied, and the copy is checked and run; if empty, the file itself is run
-	// With SHA256: files next to Path that it loads, by name, with their checksums; copied and checked along with it.
+	// Checksums of the files next to Path that it loads, by file name. If SHA256 is set, they are copied and checked
+	// along with Path.
 	Beside map[string]string
-	Env    []string // names of the variables it is granted besides the harmless ones
+	Env    []string // names of the environment variables it is granted besides the harmless ones
 
 	Reattach string // address of a running plugin (--debug): "unix:/path"; nothing is started or stopped
 
 	Instances    int           // processes; 1
-	StartTimeout time.Duration // from start to description; 10 s
-	CallTimeout  time.Duration // for a unary call; 10 s
+	StartTimeout time.Duration // time from its start to its description; 10 s
+	CallTimeout  time.Duration // time for a unary call; 10 s
 	// How long a plugin working on groups may give no sign of life; 60 s. Reported progress extends it tenfold.
 	BatchTimeout time.Duration
 	DrainTimeout time.Duration // time to end after being asked to; 5 s

@@ -272,12 +272,12 @@ type attempt struct {
 	clock    clock
 
 	granted atomic.Int64        // total number of frames that the plugin may send
-	results chan frame          // read but not consumed: the plugin's credit bounds them
+	results chan frame          // frames read but not consumed: the plugin's credit bounds their number
 	ahead   *semaphore.Weighted // bounds the bytes of the frames read ahead
-	readErr error               // the reason for the end, set before results is closed
+	readErr error               // why reading ended; set before results is closed
 
 	mu   sync.Mutex
-	jobs []*job // sent, without a result, in order
+	jobs []*job // jobs sent but without a result, in order
 }
 
 // maxCredit is the maximum number of unused credits that a plugin may grant us.

@@ -12,9 +12,9 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// Codec is gRPC's own for protocol buffers, with two differences: it refuses messages from the other side that would
-// take too much memory (checkShape), and it stores frames in its own buffers. gRPC doesn't pool buffers of our size,
-// and clears each buffer before overwriting it, which costs as much as copying it.
+// Codec is gRPC's own codec for protocol buffers, with two differences: it refuses messages from the other side that
+// would take too much memory (checkShape), and it stores frames in its own buffers. gRPC doesn't pool buffers of our
+// size, and clears each buffer before overwriting it, which costs as much as copying it.
 var Codec encoding.CodecV2 = codec{}
 
 type codec struct{}

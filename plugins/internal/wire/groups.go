@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// proofsShift is where, in the bits of an example's gaps, its proofs begin.
+// proofsShift is the number of bits by which an example's proofs are shifted to fit in the same integer as its gaps.
 const proofsShift = 8
 
 // GroupWriter splits groups into request frames.
@@ -26,7 +26,7 @@ type GroupWriter struct {
 
 	prompts     map[string]uint32 // text prompts already sent
 	messages    map[*chat.Message]messagePrompt
-	prompt      *ttc.Prompt // the last one and its index: a turn's candidates mostly share theirs
+	prompt      *ttc.Prompt // the last prompt and its index: a turn's candidates usually share one
 	promptIndex uint32
 	nPrompts    uint32
 }
@@ -44,7 +44,7 @@ func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
 	return w
 }
 
-// Group writes a group under a number. g must not change until the frame with its end has been sent.
+// Group writes a group with the given number. g must not change until the frame containing its end has been sent.
 func (w *GroupWriter) Group(number uint64, g *ttc.Group) error {
 	w.texts.reset()
 	clear(w.prompts)
@@ -128,8 +128,8 @@ func (w *GroupWriter) split() error {
 	return err
 }
 
-// full splits the frame if it is full. It returns the rest of cur, the example being written; without a split, that is
-// cur itself.
+// full splits the frame if it is full. It returns the rest of cur, the example being written, or cur itself if the
+// frame was not split.
 func (w *GroupWriter) full(cur *pb.Example) (*pb.Example, error) {
 	if w.texts.err != nil {
 		return nil, w.texts.err
@@ -270,7 +270,7 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 
 // GroupReader reassembles groups. The zero value is ready to use.
 type GroupReader struct {
-	Limit int // bytes of text in a group; 0 means only the format's limit
+	Limit int // maximum bytes of text in a group; 0 means only the format's limit
 
 	group   *ttc.Group
 	number  uint64

@@ -45,7 +45,7 @@ type BuilderInfo struct {
 	Unit         builders.Unit   `json:"-"`
 	Kinds        []builders.Kind `json:"-"`
 	RawSteps     bool            `json:"raw_steps"`
-	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; if empty, any object
+	ConfigSchema []byte          `json:"-"` // JSON Schema 2020-12; if empty, any object is valid
 }
 
 // Finding is a plugin's finding about a builder's config. Only the host knows the position in the user's file.

@@ -40,7 +40,7 @@ func NewRecordWriter(emit func(*pb.BuildResponse) error) *RecordWriter {
 	return w
 }
 
-// Begin starts the results of a group, which must not change before Done.
+// Begin starts the results for a group, which must not change before Done.
 func (w *RecordWriter) Begin(number uint64, g *ttc.Group) {
 	w.texts.reset()
 	w.group, w.records, w.drops, w.counts = g, 0, 0, w.counts[:0]
@@ -61,7 +61,7 @@ func (w *RecordWriter) split() error {
 	return err
 }
 
-// full splits if the frame is full.
+// full splits the frame if it is full.
 func (w *RecordWriter) full() error {
 	if w.texts.err == nil && w.bytes >= FrameBytes {
 		w.texts.err = w.split()
@@ -308,7 +308,7 @@ func (w *RecordWriter) Drop(d ledger.Drop) error {
 	return w.full()
 }
 
-// Count adds to a counter. It is sent once, at the end of the group.
+// Count adds to a counter. Each counter is sent once, at the end of the group.
 func (w *RecordWriter) Count(name string, n int64) error {
 	for i := range w.counts {
 		if w.counts[i].Name == name {
@@ -331,7 +331,7 @@ type Results struct {
 	Records []builders.Record
 	Drops   []ledger.Drop
 	Counts  []Count
-	Failure string // if not empty, the builder failed on the group and the above is void
+	Failure string // if not empty, the builder failed on the group and the fields above are void
 	Stack   string // of a panic
 	Bytes   int    // approximate memory held by the results
 
@@ -348,7 +348,7 @@ func (r *RecordReader) Reuse(old *Results) {
 
 // RecordReader reassembles a group's results. The zero value is ready to use.
 type RecordReader struct {
-	Limit int // bytes of results for one group; 0 means no limit
+	Limit int // maximum bytes of results for one group; 0 means no limit
 
 	number   uint64
 	next     uint32 // number of the expected part; 0 if no group is open
@@ -441,14 +441,14 @@ func (r *RecordReader) begin() *Results {
 	return &Results{}
 }
 
-// OutputLimitError reports that a builder produced more for one group than is allowed.
+// OutputLimitError reports that a builder produced more results for one group than allowed.
 type OutputLimitError struct{ Limit, Records int }
 
 func (e *OutputLimitError) Error() string {
 	return fmt.Sprintf("more than %d MiB of results for one group (%d records so far)", e.Limit>>20, e.Records)
 }
 
-// pairs expands the columns. One block holds all their records: a run has hundreds of thousands of them.
+// pairs expands the columns into records. One block holds all of them, because a run contains hundreds of thousands.
 func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	n := len(c.GetExample())
 	if n == 0 {

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes there and two
-// hundred here. The memory a plugin's message would take is computed before it is decoded.
+// A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes on the wire and two
+// hundred in memory. The memory a plugin's message would take is therefore computed before it is decoded.
 const (
 	maxDecoded   = 64 << 20 // memory of one message, in bytes
 	messageBytes = 224      // memory of a nested message, without its content

@@ -30,11 +30,11 @@ type textWriter struct {
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
 	split func() error      // ends that frame in the middle of the group
-	err   error             // from split; it sticks
+	err   error             // error from split; never cleared
 
-	text           []byte // text of the frame, whose parts share one buffer
+	text           []byte // the frame's text; its parts share this buffer
 	ends           []uint32
-	from, fromEnds int // where the current part starts in text and ends
+	from, fromEnds int // where the current part starts in text and in ends
 }
 
 // sketch distinguishes most texts by their beginning and length. Texts are many and large, and most are sent once:
@@ -87,7 +87,7 @@ func (t *textWriter) add(s string) uint32 {
 	return id
 }
 
-// addOnce is like add, for raw values that are not expected again: it sends without searching.
+// addOnce is like add, for raw values that are unlikely to recur: it sends them without looking for an earlier copy.
 func (t *textWriter) addOnce(b []byte) uint32 {
 	if len(b) == 0 {
 		return 0

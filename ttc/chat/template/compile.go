@@ -42,7 +42,7 @@ func (f *frame) inner() *frame {
 	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, inLoop: f.inLoop}
 }
 
-// function returns a new frame that is a function of its own.
+// function returns a new frame for a function nested in f.
 func (f *frame) function() *frame {
 	fn := &funcScope{parent: f.fn, slots: map[string]int{}}
 	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn}
@@ -54,7 +54,8 @@ func (f *frame) softened() *frame {
 	return &c
 }
 
-// variable is a slot as seen from a function: the number of functions to go outwards, and the index there.
+// variable locates a slot as seen from a function: hops is how many functions to go outwards, and slot is the index
+// there.
 type variable struct{ hops, slot int }
 
 func (f *frame) variable(r ref) variable {
@@ -263,7 +264,7 @@ func (c *compiler) constantTexts(items []node) (string, int) {
 	return text.String(), len(items)
 }
 
-// print compiles the printing of an expression.
+// print compiles a statement that prints an expression.
 func (c *compiler) print(n node, f *frame) stmt {
 	if filter, ok := n.(*filterNode); ok && filter.name == "tojson" {
 		return c.printJSON(filter, f)

@@ -254,11 +254,11 @@ func addends(n *binaryNode) []node {
 	return out
 }
 
-// addition is a + b + c + ... : templates join texts that way, and one pass over all operands beats building a new text
-// for every plus. Literal texts are not evaluated.
+// addition is a + b + c + ... : templates often join strings that way, and one pass over all operands beats building a
+// new string for every plus. Literal texts are not evaluated.
 type addition struct{ parts []addend }
 
-// addend is a text, or an expression.
+// addend is a literal text or an expression.
 type addend struct {
 	text string
 	of   expr

@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Chat templates mostly look up a message's key and compare its value with a text to make a decision. Here such
-// expressions are compiled without passing values around: lookups to pointers, decisions to booleans.
+// Chat templates mostly look up a message's key and compare its value with a string to make a decision. Such
+// expressions are compiled here without passing values around: lookups become pointers, decisions become booleans.
 
 type (
 	ptr       func(st *state) *val
@@ -190,7 +190,7 @@ func (st *state) attributeRef(v, name *val) *val {
 	return st.keep(st.getattr(*v, *name))
 }
 
-// condition compiles an expression of which only the truth value matters.
+// condition compiles an expression whose truth value is all that matters.
 func (c *compiler) condition(n node, f *frame) condition {
 	switch n := n.(type) {
 	case *notNode:

@@ -80,7 +80,7 @@ func (st *state) fill(format val, marks string, convert func(b *builder, mark st
 	return st.like(format, b.value())
 }
 
-// isLone reports whether a format need not use the value, because Python treats it as a mapping.
+// isLone reports whether a format may leave the value unused, because Python treats it as a mapping.
 func isLone(with val) bool {
 	switch with.Kind() {
 	case pyvalue.KindDict, pyvalue.KindList:

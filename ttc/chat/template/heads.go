@@ -14,13 +14,14 @@ import (
 // list of messages for anything but reading messages by index, and state.sees records those reads. If only the last
 // message's iteration of the loop has looked at a later message (loop.last), that iteration is repeated, too.
 
-// Head is the text of a conversation's head: the whole conversation's text up to a point, and the rest.
+// Head is the text of a conversation's head: Common is the whole conversation's text up to a point, and Rest is the
+// remainder of the head's text.
 type Head struct{ Common, Rest string }
 
 // Len returns the length of the text.
 func (h Head) Len() int { return len(h.Common) + len(h.Rest) }
 
-// BeginsAs reports whether h has at least n bytes and another text starts with the first n of them.
+// BeginsAs reports whether h has at least n bytes and text starts with the first n of them.
 func (h Head) BeginsAs(text string, n int) bool {
 	if n <= len(h.Common) {
 		return strings.HasPrefix(text, h.Common[:n])
@@ -30,15 +31,16 @@ func (h Head) BeginsAs(text string, n int) bool {
 	return ok && n <= len(h.Rest) && strings.HasPrefix(rest, h.Rest[:n])
 }
 
-// heads are the heads found in a render.
+// heads holds the heads found in a render and the state used to find them.
 type heads struct {
 	messages []val
-	text     string   // of the whole conversation
-	found    []tailed // of n messages: closed at 2n, open at 2n+1
+	text     string   // text of the whole conversation
+	found    []tailed // heads of n messages: without a generation prompt at 2n, with one at 2n+1
 
 	lists []listed // the template's lists of messages
-	seen  int      // index of the last message read other than as the loop's item; -1: none; past the last: the end
-	slots []val    // saved variables
+	// index of the last message read other than as the loop's item; -1 if none was; len(messages) if the end was
+	seen  int
+	slots []val // saved variables
 
 	before struct { // the state before the loop's last iteration
 		size        int // of the output
@@ -91,7 +93,7 @@ func (r *Result) Head(messages []pyvalue.Value, n int, open bool) (Head, bool) {
 	return Head{h.text[:f.common], f.rest}, true
 }
 
-// from returns the index of the first message in a list; false if it isn't a list of messages.
+// from returns the index of the first message in a list, or false if it isn't a list of messages.
 func (h *heads) from(list *pyvalue.List) (int, bool) {
 	for i := range h.lists {
 		if h.lists[i].list == list {
@@ -126,7 +128,7 @@ func (st *state) sees(list, i val) {
 	if !ok {
 		return
 	}
-	at := len(h.messages) // the end, on which any other index depends
+	at := len(h.messages) // any other index depends on where the list ends
 	if n, ok := i.Int64(); ok && i.Kind() == pyvalue.KindInt && n >= 0 && n < int64(len(list.Items())) {
 		at = from + int(n)
 	}
@@ -144,8 +146,8 @@ type fork struct {
 	least   int  // heads with fewer messages may differ earlier
 	repeats bool // an iteration of the loop can be undone
 	after   stmt
-	prompt  int // the variable add_generation_prompt, among the template's own; -1 if it isn't among them
-	given   int // the same in state.given; -1 if the template doesn't read it
+	prompt  int // slot of the template's own variable add_generation_prompt; -1 if it doesn't have one
+	given   int // index of add_generation_prompt in state.given; -1 if the template doesn't read it
 }
 
 // at is called when the loop over items has processed the given number of them. again repeats the last iteration; it is
@@ -211,7 +213,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	input, given := st.input.AddGenerationPrompt, missing
 	h.slots = append(h.slots[:0], act.slots...)
 	st.left, st.bytes = min(left, maxTailSteps), min(bytes, maxTailBytes)
-	if again != nil { // it may do ten times the work that it did before
+	if again != nil { // allow the repeated iteration ten times the work it did before
 		copy(act.slots, h.before.slots)
 		st.left = min(h.before.left, maxTailSteps+10*(h.before.left-left))
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))
@@ -334,7 +336,7 @@ func (u *listUse) isLoop(n node) bool {
 	return ok && u.isName(l.iter)
 }
 
-// isList reports whether an expression is a list of the messages, possibly starting at a later one.
+// isList reports whether an expression is a list of the messages, possibly without the first ones.
 func (u *listUse) isList(n node) bool {
 	switch n := n.(type) {
 	case *nameNode:
@@ -421,8 +423,8 @@ func (u *listUse) assigns(n node) bool {
 	return true
 }
 
-// decides is like allows, for an expression of which only the truth value matters. With enough messages, a list of them
-// is not empty.
+// decides is like allows, but for an expression whose truth value is all that matters. A list of messages may be used
+// there, because with enough messages it is never empty.
 func (u *listUse) decides(n node) bool {
 	switch n := n.(type) {
 	case *nameNode:

@@ -26,7 +26,7 @@ const (
 
 type token struct {
 	kind tokenKind
-	text string        // data, name, operator, decoded string
+	text string        // the data, name, operator or decoded string
 	num  pyvalue.Value // number
 	pos  int32
 }
@@ -55,7 +55,7 @@ func (t token) describe() string {
 	return t.text
 }
 
-// normalise converts every line break to a line feed and drops one at the end (keep_trailing_newline is off).
+// normalise converts every line break to a line feed and drops a trailing one (keep_trailing_newline is off).
 func normalise(src string) string {
 	if strings.IndexByte(src, '\r') >= 0 {
 		src = strings.ReplaceAll(src, "\r\n", "\n")
@@ -139,7 +139,7 @@ func (l *lexer) root() {
 	}
 }
 
-// sign returns the sign of a tag, or 0 if it has none, and the position after it.
+// sign returns a tag's sign, or 0 if it doesn't have one, and the position after it.
 func (l *lexer) sign(at int) (byte, int) {
 	if at < len(l.src) && (l.src[at] == '-' || l.src[at] == '+') {
 		return l.src[at], at + 1
@@ -156,7 +156,8 @@ func (l *lexer) named(at int, name string) int {
 	return l.skipSpace(at + len(name))
 }
 
-// rawBegin returns the end of the rest of a raw tag, or -1. Unlike other tags, a raw tag keeps the line break after it.
+// rawBegin returns the end of a raw tag whose name is expected at the given position, or -1 if it is another tag.
+// Unlike other tags, a raw tag keeps the line break after it.
 func (l *lexer) rawBegin(at int) int {
 	at = l.named(at, "raw")
 	switch {
@@ -441,7 +442,7 @@ func unescape(s string, pos int) string {
 	return string(out)
 }
 
-// escapeText returns the rest of an escape whose backslash was itself escaped.
+// escapeText returns r's escape without its backslash, for an escape whose backslash was itself escaped.
 func escapeText(r rune) string {
 	h := strconv.FormatInt(int64(r), 16)
 	switch {

@@ -17,8 +17,8 @@ type loop struct {
 	after   val
 	current val
 	before  val
-	heads   *heads // if a head can end between its iterations
-	from    int    // the message that is the first item
+	heads   *heads // set if a head can end between the loop's iterations
+	from    int    // index of the message that is the first item
 }
 
 func (*loop) TypeName() string { return "LoopContext" }
@@ -222,7 +222,7 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) 
 	}
 }
 
-// loopTurn compiles a loop's iteration for one item.
+// loopTurn compiles one iteration of a loop.
 func (c *compiler) loopTurn(
 	n *forNode, body *frame, loopVar variable, extended bool,
 ) func(st *state, loopValue, item val) flow {

@@ -23,8 +23,8 @@ type macroCode struct {
 	name     string
 	params   []string
 	places   []variable // of params
-	defaults []expr     // of the last parameters
-	caller   *variable  // if the body uses it
+	defaults []expr     // defaults of the last parameters
+	caller   *variable  // the variable caller, if the body uses it
 	fn       *funcScope
 	enter    func(st *state)
 	body     stmt

@@ -193,7 +193,7 @@ func (p *parser) nameOrConstant(t token, namespace bool) node {
 }
 
 type tupleOptions struct {
-	simple    bool   // names and literals only: a target
+	simple    bool   // only names and literals are parsed, as in a target
 	cond      bool   // an inline if is allowed
 	end       string // a name that ends the tuple
 	brackets  bool   // () counts as a tuple

@@ -272,7 +272,7 @@ func (p *parser) macroStatement(t token) node {
 	return m
 }
 
-// callBlock parses a print of a call that receives the block's body as the argument caller.
+// callBlock parses a call block: it prints a call that receives the block's body as the argument caller.
 func (p *parser) callBlock(t token) node {
 	m := &macroNode{pos: pos(t.pos)}
 	if p.isOp("(") {

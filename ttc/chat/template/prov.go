@@ -164,7 +164,8 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 		}
 	}
 	b.spans = append(b.spans, Span{})
-	s := &b.spans[len(b.spans)-1] // field by field: a whole Span would be assembled elsewhere and stall here
+	// assigned field by field: a whole Span would be assembled elsewhere first, and copying it would stall
+	s := &b.spans[len(b.spans)-1]
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
@@ -259,8 +260,8 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of the collected spans. It returns nil if none were collected, because all of the text is the
-// template's.
+// prov returns a copy of the collected spans. It returns nil if none were collected, in which case all of the text is
+// the template's.
 func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:
@@ -329,9 +330,9 @@ func (b *builder) reset() {
 	b.b, b.p.spans, b.p.n, b.p.escapes = b.b[:0], b.p.spans[:0], 0, false
 }
 
-// marker turns the calls of a pyvalue printer into spans. A text inside a container that was itself assembled from
-// several sources is attributed as a whole to the source of its first byte, because its printed bytes are not available
-// for mapping.
+// marker turns a pyvalue printer's calls into spans. A text inside a container that was itself assembled from several
+// sources is attributed as a whole to the source of its first byte, because its printed bytes are not available for
+// mapping.
 type marker struct {
 	b     *builder
 	st    *state

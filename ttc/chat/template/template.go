@@ -54,7 +54,7 @@ func Compile(src string) (t *Template, err error) {
 
 // Limits bound what one render may do. A field of zero or less means its default.
 type Limits struct {
-	Steps int64 // operations, 30 million by default: a few seconds' worth of any kind
+	Steps int64 // operations; 30 million by default, which take a few seconds
 	Bytes int64 // text and lists created, printed or not: 256 MiB by default
 	Depth int   // nested macro calls: 200 by default
 }
@@ -185,7 +185,7 @@ func (t *Template) renderIn(room *Room, in Input, h *heads) (res Result, err err
 	return st.result(room), nil
 }
 
-// empty makes room for a render. Memory needed only by a very large result is not kept.
+// empty empties the room for the next render. It doesn't keep the memory of a very large result.
 func (r *Room) empty() *builder {
 	if r.out.large() {
 		*r = Room{}

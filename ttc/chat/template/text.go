@@ -271,7 +271,8 @@ func (st *state) split(v, sep val, limit int) val {
 	return st.newList(out)
 }
 
-// splitSpace splits at runs of white space; the rest after limit splits keeps its inner white space.
+// splitSpace splits at runs of white space, at most limit times unless limit is negative; the remainder keeps its white
+// space.
 func (st *state) splitSpace(v val, limit int) []val {
 	v = markEscapes(v)
 	s := v.Text()
@@ -292,7 +293,7 @@ func (st *state) splitSpace(v val, limit int) []val {
 	if start >= 0 {
 		words = append(words, word{start, len(s)})
 	}
-	if limit >= 0 && len(words) > limit { // the rest keeps the white space on its far side
+	if limit >= 0 && len(words) > limit { // the remainder keeps its trailing white space
 		words = append(words[:limit:limit], word{words[limit].i, len(s)})
 	}
 	out := make([]val, len(words))

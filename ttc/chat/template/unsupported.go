@@ -7,8 +7,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The names below exist in jinja2 or Python, but no public chat template uses them. A template that does gets an error
-// that says so; without the lists, jinja2's rule for unknown names would apply, which may produce an empty text.
+// The names below exist in jinja2 or Python, but no public chat template uses them. A template that uses one gets an
+// error that says so; without the lists, jinja2's rule for unknown names would apply, which may produce an empty
+// string.
 
 var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape groupby " +
 	"max pprint random reverse round slice striptags sum truncate urlencode urlize wordcount wordwrap xmlattr")
@@ -38,7 +39,7 @@ func throwUnsupported(what string) {
 	throw(unsupportedError, "%s is not supported in chat templates", what)
 }
 
-// refuse raises an error about arguments that jinja2 accepts but this engine doesn't support: the named ones, and
+// refuse raises an error for arguments that jinja2 accepts but this engine doesn't support: the ones in names, and
 // positional ones after the first few.
 func (a *args) refuse(fn string, few int, names ...string) {
 	for _, name := range names {

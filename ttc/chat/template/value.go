@@ -25,7 +25,7 @@ func isMissing(v val) bool { return v.IsSentinel() }
 // values; most other uses raise an error.
 type undefined struct {
 	hint   string
-	of     val // the value without such an attribute or item; missing for an undefined variable
+	of     val // the value that lacks the attribute or item; missing for an undefined variable
 	name   val
 	unsafe bool // the attribute exists, but the sandbox forbids it
 }
@@ -73,7 +73,7 @@ func (u *undefined) raise() {
 	throw("UndefinedError", "%s has no element %s", of, reprOf(u.name))
 }
 
-// reprOf returns repr(v) for a message, shortened.
+// reprOf returns repr(v), shortened for an error message.
 func reprOf(v val) string {
 	const maxBytes = 200
 	if s := v.Text(); len(s) > maxBytes {
@@ -94,7 +94,7 @@ func reprOf(v val) string {
 	return s
 }
 
-// isSmall reports whether v has at most parts parts and bytes in total.
+// isSmall reports whether the values and text bytes in v number at most *parts, which it counts down.
 func isSmall(v val, parts *int) bool {
 	if *parts -= 1 + len(v.Text()); *parts < 0 {
 		return false
@@ -111,7 +111,7 @@ func isSmall(v val, parts *int) bool {
 	return true
 }
 
-// defined raises if v is undefined.
+// defined returns v, or raises an error if it is undefined.
 func defined(v val) val {
 	if u := asUndefined(v); u != nil {
 		u.raise()

@@ -30,7 +30,7 @@ func NoMatch(s *source.Stats, wanted string) string { return nat.NoMatch(s, want
 // CommandConfig is the configuration of the source that runs NAT.
 type CommandConfig = command.Config
 
-// EndpointConfig is the configuration of the source that asks a running workflow.
+// EndpointConfig is the configuration of the source that sends questions to a running workflow.
 type EndpointConfig = endpoint.Config
 
 // Endpoint returns the factory of the source whose configuration is an EndpointConfig.
@@ -39,7 +39,7 @@ func Endpoint() source.Factory { return endpoint.Factory() }
 // TracesConfig is the configuration of the source for agent runs in the OpenAI chat format.
 type TracesConfig = traces.Config
 
-// TracesDecoder decodes traces in memory as the source of TracesConfig reads them.
+// TracesDecoder decodes traces in memory the way the source with a TracesConfig reads them from files.
 type TracesDecoder = traces.Decoder
 
 // ScoresConfig is `dataset.scores`: files with the examples' scores.

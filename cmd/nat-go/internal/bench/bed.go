@@ -96,7 +96,7 @@ func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, i
 			err = errors.Join(Generate(w, s), f.Close())
 			sent = w.n
 		}
-		fed <- err // wait: room for one
+		fed <- err // wait: the channel has room for it
 	}()
 	u, _, err := b.run(ctx, []string{"--from", pipe, "--source", "workflow_output"}, formats)
 	if err != nil {

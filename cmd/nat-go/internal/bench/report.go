@@ -19,7 +19,7 @@ type Options struct {
 	Dir     string // empty means in memory where possible
 	Shape   Shape
 	Rounds  int     // rounds after an uncounted first one; the median is reported
-	Stream  float64 // also a run of this many GB from a pipe; 0 means none
+	Stream  float64 // size in GB of an additional run on input from a pipe; 0 means none
 	JSON    bool
 }
 

@@ -22,7 +22,7 @@ type Usage struct {
 
 const (
 	sampleEvery = 3 * time.Millisecond
-	lookEvery   = 10 // samples per search for new processes
+	lookEvery   = 10 // number of samples between searches for new processes
 )
 
 // measure runs a command to completion. If the command fails, its output is part of the error.
@@ -92,7 +92,7 @@ func find(known map[int]*os.File, pid int) {
 	}
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // it may be gone
+		text, _ := os.ReadFile(list) // the process may be gone
 		for _, f := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(f); err == nil {
 				find(known, child)

@@ -16,13 +16,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// maxLine is the longest request in bytes; longer ones are refused.
+// maxLine is the size of the longest request in bytes; longer ones are refused.
 const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.
 type Answerer interface {
-	// answer appends the members of the answer to a line, except "ok". The error explains why the request can't be
-	// answered.
+	// answer appends to dst the members of the answer to a request line, except "ok". The error explains why the
+	// request can't be answered.
 	answer(dst, line []byte) ([]byte, error)
 }
 
@@ -85,7 +85,7 @@ func requests(in io.Reader, flush func() error, answer func(n int, line []byte, 
 	return nil
 }
 
-// Refused is the error for refused requests; the answer to each says why.
+// Refused is the error for refused requests. The answer to each request gives the reason.
 type Refused struct{ Refused, Of int }
 
 func (e *Refused) Error() string {

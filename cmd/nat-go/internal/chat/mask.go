@@ -24,9 +24,9 @@ type Mask struct {
 	Template  *turns.Renderer
 	Vars      *pyvalue.Dict // template variables, to which a request's kwargs are added
 	Now       time.Time     // what strftime_now shows
-	// Rows answers with the content of token rows: look-alikes in content remain text, and filler and straddling tokens
-	// are not trained. Otherwise the answer is the plain render as Hugging Face encodes it: look-alikes become special
-	// tokens, and a token is in the mask if it overlaps any character of a turn, including filler.
+	// Rows answers with the content of token rows: text that looks like a special token remains text, and filler and
+	// straddling tokens are not trained. Otherwise the answer is the plain render as Hugging Face encodes it: such text
+	// becomes a special token, and a token is in the mask if it overlaps any character of a turn, including filler.
 	Rows bool
 
 	last    *turns.Renderer
@@ -61,7 +61,7 @@ type masked struct {
 	enc      tokenizer.Encoding
 	mask     []bool
 	straddle int   // the first token that spans the edge of a turn or, with Rows, of its filler; -1 if none does
-	unstable []int // indices of messages that the template doesn't render as sampled
+	unstable []int // indices of the messages that the template doesn't render as sampled
 	filler   []chat.Span
 }
 

@@ -24,7 +24,7 @@ type Render struct {
 	Normalise bool      // prepare messages as for traces (template.Conversation)
 
 	tmpl    *template.Template
-	room    template.Room // reused: the answer is written before the next render
+	room    template.Room // reused, because each answer is written before the next render
 	invalid error         // if the template doesn't compile, the error for every request
 }
 

@@ -11,8 +11,8 @@ import (
 // Tokens answers with a text's token ids.
 //
 // A request is {"text": "...", "add_special_tokens": true}, where add_special_tokens defaults to true, as in Hugging
-// Face; other keys are ignored. Special tokens in the text are parsed. An answer has "ids" and, in UTF-8 bytes,
-// "offsets".
+// Face; other keys are ignored. Special tokens in the text are parsed. An answer contains "ids" and "offsets", which
+// count UTF-8 bytes.
 type Tokens struct {
 	Tokenizer *tokenizer.Tokenizer
 }

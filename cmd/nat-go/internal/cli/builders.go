@@ -50,7 +50,7 @@ func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
 	return c, err
 }
 
-// find finds a plugin by the path of its program, or by its name in the catalog.
+// find finds a plugin by its program's path, or by its name in the catalog.
 func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, error) {
 	if n, err := inspect.Program(name, f.args); n != nil || err != nil {
 		return n, err

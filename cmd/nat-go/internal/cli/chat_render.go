@@ -52,7 +52,8 @@ transformers' aliases of reasoning; --as-traces parses arguments that are text a
 
 // readTemplate reads a template file, or the template in a model's folder.
 func readTemplate(path string) (string, error) {
-	if info, err := os.Stat(path); err == nil && info.IsDir() { // chat_template.jinja, or in tokenizer_config.json
+	// the template is in chat_template.jinja or tokenizer_config.json
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		c, err := tokenizer.ReadConfig(path)
 		if err != nil {
 			return "", exit.With(exit.Usage, err)

@@ -64,8 +64,8 @@ func noTexts(p *dataset.Place, path string) error {
 	return exit.Failedf("no rows in %s", path)
 }
 
-// findRun returns the run in a folder, which must have a record log. If a killed command was putting files in place,
-// findRun finishes that.
+// findRun returns the run in a folder, which must have a record log. If a command was killed while putting files in
+// place, findRun finishes the job.
 func findRun(path string) (*dataset.Place, error) {
 	p := &dataset.Place{Run: runfolder.Folder(path)}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -146,7 +146,7 @@ func convert(
 		return c, nil
 	}
 	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
-	if err != nil { // most likely a row can't be read
+	if err != nil { // most likely because a row can't be read
 		return nil, exit.Default(exit.Failed, err)
 	}
 	return c, nil

@@ -261,7 +261,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		return exit.Default(exit.Failed, err)
 	}
 	views := make([]show.View, len(drops))
-	missing := map[dropped][]int{} // indices of views without messages
+	missing := map[dropped][]int{} // by example, the indices of its views without messages
 	for i, d := range drops {
 		views[i] = show.Drop(d)
 		if d.Example != "" {

@@ -7,12 +7,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// feed describes which part of a record of some kind a trainer trains on if the record reaches it in some format.
+// feed describes the part of a record that a trainer trains on, given the kind of record and the format in which it
+// reaches the trainer.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
 	Trainer  string `json:"trainer"`
-	Trains   string `json:"trains"`   // the tokens in its loss
+	Trains   string `json:"trains"`   // the tokens in the trainer's loss
 	Lost     string `json:"lost"`     // parts of the record that the format can't carry
 	Verified string `json:"verified"` // how this was verified
 }

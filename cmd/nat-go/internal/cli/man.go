@@ -26,7 +26,7 @@ man finds the pages if the folder is named man1 and is in a folder on man's sear
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return exit.Environmentf("cannot create the folder for the manual pages: %w", err)
 			}
-			// The date is fixed: the same program writes the same pages.
+			// The date is fixed, so that the same program always writes the same pages.
 			head := &doc.GenManHeader{
 				Section: "1", Source: "nat-go " + finetune.Version(), Manual: "nat-go", Date: new(time.Time),
 			}

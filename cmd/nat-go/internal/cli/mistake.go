@@ -19,7 +19,8 @@ var natFlags = map[string]string{
 	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split takes the validation set from the pairs",
 }
 
-// mistake returns the message for an invalid command line. Some messages of cobra and pflag are meant for programmers.
+// mistake returns the message for an invalid command line. It rewords messages of cobra and pflag that are meant for
+// programmers.
 func mistake(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	var invalid *pflag.InvalidValueError

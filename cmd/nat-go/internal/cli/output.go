@@ -34,7 +34,7 @@ func printLine(cmd *cobra.Command, v any, line string, args ...any) error {
 	})
 }
 
-// tableText returns a function that prints a table in the width of the terminal.
+// tableText returns a function that prints a table fitted to the terminal's width.
 func tableText(t *columns.Table) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := io.WriteString(w, t.Text(terminal.Width(w)))
@@ -72,7 +72,7 @@ func console(w io.Writer) io.Writer {
 	return zerolog.ConsoleWriter{
 		Out: terminal.For(w).Raw(), NoColor: !colored(w), TimeFormat: time.TimeOnly,
 		FieldsExclude: []string{stackField},
-		FormatExtra: func(event map[string]any, out *bytes.Buffer) error { // prints a traceback below its line
+		FormatExtra: func(event map[string]any, out *bytes.Buffer) error { // prints a traceback below its log line
 			if stack, ok := event[stackField].(string); ok && stack != "" {
 				for line := range strings.Lines(strings.TrimRight(stack, "\n") + "\n") {
 					out.WriteString("\n    " + strings.TrimRight(line, "\n"))

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/sdk"
 )
 
-// newPluginServeCmd returns the command that serves the built-in builders to a nat-go that started this program as its
-// child. The command ends the program.
+// newPluginServeCmd returns the command that serves the built-in builders to the nat-go process that started this
+// program. The command ends the program.
 func newPluginServeCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:                builtin.ServeCommand,

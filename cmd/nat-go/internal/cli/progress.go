@@ -28,7 +28,7 @@ type progress struct {
 	shown bool
 	step  string // the current step
 	began time.Time
-	from  int64 // amount done when the step began, which isn't 0 if the run is resumed
+	from  int64 // amount already done when the step began; not 0 if the run is resumed
 }
 
 const (

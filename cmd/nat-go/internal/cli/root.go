@@ -42,7 +42,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	out, diagnostics := terminal.NewWriter(stdout), terminal.NewWriter(stderr)
 	defer diagnostics.Flush() //nolint:errcheck // half a character, if anything
 	code := p.run(args, stdin, out, diagnostics)
-	_ = out.Flush() // Err returns its error, too
+	_ = out.Flush() // Err also returns Flush's error
 	if err := out.Err(); err != nil && !errors.Is(err, syscall.EPIPE) {
 		fmt.Fprintf(diagnostics, "nat-go: some of the output was not written: %v\n", err)
 		if code == exit.OK {

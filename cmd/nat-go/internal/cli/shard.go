@@ -62,7 +62,7 @@ func (c *localPlan) withOriginalPath(err error) error {
 	return c.remote.RewriteError(c.dir, err)
 }
 
-// restoreSummary also replaces the path of a plan's copy in a summary's texts.
+// restoreSummary does the same for the texts in a summary.
 func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return

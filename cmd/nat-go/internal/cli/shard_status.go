@@ -44,7 +44,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 	return cmd
 }
 
-// tasksOf returns the array task that builds each missing shard.
+// tasksOf returns, for each missing shard, the array task that builds it.
 func tasksOf(missing []int, perTask int) []int {
 	tasks := make([]int, len(missing))
 	for i, shard := range missing {

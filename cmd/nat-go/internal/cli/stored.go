@@ -145,7 +145,7 @@ func (c *storedCopies) restoreNames(text []byte) []byte {
 	return text
 }
 
-// restoringWriter restores names in complete lines before it writes them to another writer.
+// restoringWriter restores the originals' names in complete lines before it writes the lines to another writer.
 type restoringWriter struct {
 	to     io.Writer
 	copies *storedCopies

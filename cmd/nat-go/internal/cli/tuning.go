@@ -24,7 +24,7 @@ const (
 	slack = 8 << 20
 	// standardFloor is for commands that don't call setHeapGrowth.
 	standardFloor = 16 << 20
-	// runFloor is the size up to which a run's heap always grows, unless the input is small.
+	// runFloor is the size up to which a run's heap may always grow, unless the input is small.
 	runFloor = 36 << 20
 	// shardFloor is for the commands that plan, build and merge shards. They are limited by processors rather than by
 	// memory, and this floor cuts the number of collections to a third.
@@ -132,8 +132,8 @@ func leaveCores() {
 	}
 }
 
-// collatePercent is the percentage while token rows are being built, which produces much garbage on a small heap. Two
-// workers that collected as often as the rest of a run does would lose a tenth of their time.
+// collatePercent is the percentage used while token rows are being built, which produces a lot of garbage on a small
+// heap. If two workers collected as often as the rest of a run does, they would lose a tenth of their time.
 const collatePercent = 300
 
 // whileCollating tunes the runtime for building token rows, until the function it returns is called.

@@ -111,7 +111,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	return v.serve(ctx, cmd, out, run)
 }
 
-// serve prints the link and shows the run until the context ends.
+// serve prints the link and shows the run until ctx is done.
 func (v *viewFlags) serve(ctx context.Context, cmd *cobra.Command, w io.Writer, run *view.Run) error {
 	s, err := view.Listen(v.addr, v.public)
 	if err != nil {
@@ -207,7 +207,7 @@ func openBrowser(url string) (cleanUp func()) {
 		return func() {}
 	}
 	dir, err := os.MkdirTemp("", "nat-go-view-")
-	if err != nil { // the link is printed
+	if err != nil { // the printed link still works
 		return func() {}
 	}
 	cleanUp = func() { _ = os.RemoveAll(dir) }

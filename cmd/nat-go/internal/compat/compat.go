@@ -32,7 +32,7 @@ func Parse(name string) (Mode, error) {
 // RawInput reports whether sources keep ids and steps exactly as they are in the input, without checking them.
 func (m Mode) RawInput() bool { return m == NAT }
 
-// Source returns the source type that a run reads if the type asked was requested. NAT reads only its own output.
+// Source returns the source type that a run reads when asked is the requested type. NAT reads only its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
 		return readers.NATType
@@ -78,7 +78,7 @@ func (m Mode) Builder(name string) string {
 // Provides reports whether a run can form groups of the given unit for a builder. NAT doesn't form tasks.
 func (m Mode) Provides(unit builders.Unit) bool { return m != NAT || unit != builders.UnitTask }
 
-// Gates reports whether records pass through the gate.
+// Gates reports whether records that curate.Gate finds unfit are dropped.
 func (m Mode) Gates() bool { return m != NAT }
 
 // ExplainsEmpty reports whether a run without records looks for a misspelt step name. NAT doesn't.

@@ -24,9 +24,9 @@ type History struct {
 	runID   string
 	now     func() time.Time
 	pairs   Pairs
-	runs    []collectionRun  // the collection runs that yielded records; in NAT's mode, pairs
+	runs    []collectionRun  // the collection runs that yielded records or, in NAT's mode, pairs
 	metrics []builderMetrics // by collection run; in NAT's mode, by group
-	groups  int64            // examples that yielded records; in NAT's mode, pairs
+	groups  int64            // number of examples that yielded records or, in NAT's mode, pairs
 }
 
 // Pairs is the pair builder whose metrics a history contains. Its name is empty if there is none.
@@ -221,9 +221,9 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 // describe it.
 type collectionRun struct {
 	run           int
-	trajectories  int64 // records of any kind
+	trajectories  int64 // number of records of any kind
 	pairs         int64
-	rewards       int64 // records with a reward, or a demonstration's score
+	rewards       int64 // number of records with a reward, or with a demonstration's score
 	sum, min, max float64
 }
 

@@ -82,7 +82,7 @@ func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) err
 type collection struct {
 	file    *durable.File
 	buf     []byte
-	last    *builders.Origin // of the previous trajectory; nil at the start of a collection run
+	last    *builders.Origin // origin of the previous trajectory; nil at the start of a collection run
 	example []byte           // example_id of the current list; inputs with the ids 1 and "1" share it, as in NAT
 	groups  int
 }

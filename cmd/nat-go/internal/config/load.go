@@ -61,8 +61,8 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // findings were omitted; the last one listed says so
-	expanded int             // bytes that variables and files have expanded to
+	more     bool            // set if findings were omitted; the last one listed then says so
+	expanded int             // number of bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
 	broken   map[string]bool // pointers of values that were unavailable, whose consequences are not reported
 }
@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether no more findings are kept, in which case it isn't worth completing more of them.
+// full reports whether no more findings are kept, in which case it isn't worth building any more.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {

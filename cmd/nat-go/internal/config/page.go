@@ -253,7 +253,7 @@ func defaultOf(f *schema.Field) string {
 	return ""
 }
 
-// cell escapes a text for a Markdown table.
+// cell escapes text for use in a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

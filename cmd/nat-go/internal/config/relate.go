@@ -82,7 +82,7 @@ func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")
 	missing := func(key string, blocks []Block, in string) {
-		if l.has("finetuning", key) { // set, but wrong: already reported
+		if l.has("finetuning", key) { // the key is set but invalid, and already reported
 			return
 		}
 		what := newError(codeIncomplete, "", "fine-tuning is enabled, but finetuning.%s is missing", key)

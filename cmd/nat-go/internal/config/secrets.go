@@ -17,7 +17,7 @@ import (
 type scalar struct {
 	node  *yaml.Node
 	path  []string
-	named bool // a key above it is named like a secret, or the word before it is a flag that takes one
+	named bool // a key above it is named like a secret, or the word before it is a flag that expects a secret
 }
 
 // below returns the i-th node in the content of a list or mapping. In a mapping, that node must be a value.
@@ -60,8 +60,8 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 const minSecretLen = 6
 
 // gatherSecrets adds every value that must not be shown to Options.Secrets: secrets, regardless of how they got into
-// the configuration, and the values of the variables that it grants to programs. It also adds most values that are long
-// enough to known.
+// the configuration, and the values of the variables that it grants to programs. It also adds most of these values to
+// l.known, if they are long enough.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {
@@ -84,7 +84,7 @@ func (l *loader) gatherSecrets() {
 			}
 		default:
 			add(secret.OfSetting("", value)...)
-			if written != value { // for a variable within a text, add its value
+			if written != value { // add the values of secret variables in the text
 				add(l.variables(written)...)
 			}
 		}

@@ -14,12 +14,12 @@ import (
 // in the order of these keys. Nodes that share another key form a component, whose root is its lowest-numbered node. So
 // neither numbers nor roots depend on the order of arrival. A node takes nine bytes of memory.
 type nodes struct {
-	parent []uint32 // [nodes]: itself or an earlier node in its component
-	size   []uint32 // [nodes]: kept records; for a root, the kept records in its component
-	held   []bool   // [nodes]: whether the node has a unit added by Hold
+	parent []uint32 // for each node, itself or an earlier node in its component
+	size   []uint32 // for each node, the number of kept records; for a root, the number in its component
+	held   []bool   // for each node, whether it has a unit added by Hold
 }
 
-// nodes returns the nodes of the rows that each visits, joined into components.
+// nodes returns the nodes for the rows that the each method visits, joined into components.
 func (d *Index) nodes() (*nodes, error) {
 	n := &nodes{}
 	keys := extsort.New(edgeWidth, d.rules.Memory/4, d.tmp)
@@ -68,7 +68,7 @@ func (d *Index) each(f func(node uint32, row []byte) error) error {
 	return nil
 }
 
-// collect fills in the nodes, except for their components, and adds the keys that may connect nodes to edges.
+// collect fills in the nodes, except for their components, and adds to edges the keys that may connect nodes.
 func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 	var before [spanAt]byte // keys of the previous row
 	var none [16]byte
@@ -85,7 +85,7 @@ func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 			n.held[node] = true
 		}
 		keys := [spanAt]byte(row)
-		for which, at := range []int{16, unitKey} { // the second key, the prompt
+		for which, at := range []int{16, unitKey} { // the second key and the third, which is the prompt
 			key := [16]byte(keys[at:])
 			if key == none || !fresh && key == [16]byte(before[at:]) {
 				continue
@@ -129,7 +129,7 @@ type component struct {
 
 // components lists the components in the order that choose considers them.
 type components struct {
-	list    *extsort.Sorter // rows of seeded hash, root, size
+	list    *extsort.Sorter // rows of seeded hash, root and size
 	total   int64           // kept records
 	largest component
 }
@@ -189,7 +189,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf calls f for every row that each visits. one reports whether the root of the row's component is among roots.
+// eachOf is like each, but calls f with the row and with whether the root of its component is among roots.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

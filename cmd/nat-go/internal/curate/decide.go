@@ -63,11 +63,11 @@ type Index struct {
 
 	contents *extsort.Sorter // see contentRow
 	bucket   []bucketRow     // scratch of resolve
-	draws    *extsort.Sorter // seeded hash 16, ordinal 8
+	draws    *extsort.Sorter // rows of seeded hash (16 bytes) and ordinal (8)
 
 	units   *extsort.Sorter // see unitRow
 	unit    [unitWidth]byte // the row to which entries are being added
-	entries uint32          // number of entries it spans; 0 means none
+	entries uint32          // number of entries that unit spans; 0 means none
 }
 
 const drawWidth = 16 + 8
@@ -113,7 +113,7 @@ func (d *Index) Hold(e Entry) error {
 	if err := d.contents.Add(row[:]); err != nil {
 		return err
 	}
-	var unit [unitWidth]byte // doesn't span any record in the log
+	var unit [unitWidth]byte // the unit doesn't span any record in the log
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
 }
@@ -205,8 +205,8 @@ type bucketRow struct {
 
 func (r *bucketRow) preference() bool { return builders.Kind(r.tag>>1) == builders.KindPreference }
 
-// resolve drops contradictions, then duplicates. If a sample may be needed, it gives every remaining preference a
-// number.
+// resolve drops contradictions, then duplicates. If a sample may be needed, it also draws a seeded number for every
+// remaining preference.
 func (d *Index) resolve() error {
 	if d.contents == nil {
 		return nil
@@ -314,7 +314,7 @@ func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	}
 }
 
-// sample keeps the MaxPairs preferences with the smallest numbers.
+// sample keeps the MaxPairs preferences with the smallest seeded numbers.
 func (d *Index) sample() error {
 	if d.draws == nil || d.draws.Len() <= d.rules.MaxPairs {
 		return nil

@@ -26,15 +26,15 @@ const (
 
 const firstDrop = 8
 
-// reasons are the possible drops, in the order of their decisions. The file contains the names, so the order may
-// change.
+// reasons are the possible drops, in the order of their decisions. The decisions file contains their names, so the
+// order may change.
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
 	Contradiction, duplicate, notSampled, rejected, Held, lowFidelity,
 	Contaminated,
 }
 
-// Dropped returns the decision to drop a record for a reason. It panics if records aren't dropped for it.
+// Dropped returns the decision to drop a record for a reason. It panics if r isn't a reason for dropping records.
 func Dropped(r ledger.Reason) Decision {
 	i := slices.Index(reasons, r)
 	if i < 0 {
@@ -63,7 +63,7 @@ func (d Decision) Validates() bool { return d == Validation || d == Both }
 // Decisions holds one decision per record, by ordinal.
 type Decisions struct {
 	of      []Decision
-	Warning string // remarks on the split; not in the file
+	Warning string // remarks on the split; not written to the file
 }
 
 // Decided wraps decisions made elsewhere, by ordinal.

@@ -44,7 +44,7 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	return dst
 }
 
-// neighbours holds hashes of the last record that the next record in its group is likely to share.
+// neighbours holds hashes of the last record that the next record in the group probably shares.
 type neighbours struct {
 	origin        *builders.Origin
 	task, example [16]byte

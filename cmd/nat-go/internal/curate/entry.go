@@ -16,7 +16,7 @@ type Entry struct {
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
 	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
-	Task     [16]byte // name of the task; Example or zero if it has none
+	Task     [16]byte // name of the task; Example or zero if the record doesn't have one
 	Example  [16]byte // name of the example: see nameOf
 }
 

@@ -15,10 +15,10 @@ const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
 	unitWidth = spanAt + 8 + 4
-	edgeWidth = 1 + 16 + 4 // which key, key, node
+	edgeWidth = 1 + 16 + 4 // which of the keys, the key, the node
 )
 
-// addUnit extends the current unit to an entry that shares all its keys, or begins a new unit. Neighbours in the log
+// addUnit extends the current unit with an entry that shares all its keys, or begins a new unit. Neighbours in the log
 // usually share all keys, so there is one row per turn rather than per record. A unit may span dropped records, which
 // kept skips.
 func (d *Index) addUnit(e *Entry) error {
@@ -207,7 +207,7 @@ func (d *Index) nameOf(n *nodes, root uint32) (string, error) {
 	return d.rules.Name(first), err
 }
 
-// heldRow reports whether a row was added by Hold. Such a row doesn't span any record.
+// heldRow reports whether a row was added by Hold. Such a row doesn't span any records.
 func heldRow(row []byte) bool { return binary.BigEndian.Uint64(row[spanAt:]) == heldOrdinal }
 
 func (d *Index) anyKept(row []byte) bool {

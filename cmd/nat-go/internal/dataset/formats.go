@@ -59,7 +59,7 @@ func Names() string {
 	return strings.Join(names, ", ")
 }
 
-// sftParquet holds the rows of sft batches, which TRL's SFTTrainer trains on unchanged.
+// sftParquet is the format for the rows of sft batches, which TRL's SFTTrainer trains on unchanged.
 var sftParquet = Format{
 	Format: rows.Format{
 		Name: "sft_parquet", Consumer: "TRL SFTTrainer", Shape: "input_ids, labels, row_weight, example",
@@ -69,7 +69,8 @@ var sftParquet = Format{
 	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
 }
 
-// skyRL holds the same rows with a mask instead of labels, for SkyRL's SFT trainer, which trains on the ids unchanged.
+// skyRL is the format for the same rows with a mask instead of labels, for SkyRL's SFT trainer, which trains on the ids
+// unchanged.
 var skyRL = Format{
 	Format: rows.Format{
 		Name: "skyrl_pretokenized", Consumer: "SkyRL (SFT, pre-tokenised)", Shape: "input_ids, loss_mask",

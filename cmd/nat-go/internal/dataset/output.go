@@ -25,7 +25,7 @@ type output struct {
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
-	done    chan struct{} // closed when run ends: the file is durable, err is set, or aborted is set
+	done    chan struct{} // closed when run returns: the file is durable, or err or aborted is set
 	err     error
 	sum     *xxh3.Hasher
 	aborted bool // set before blocks is closed: the file need not be durable

@@ -21,7 +21,7 @@ type Query struct {
 	Builder string
 	Split   string        // "train" or "validation"
 	Dropped bool          // select records that curation dropped instead of the kept ones
-	Reason  ledger.Reason // with Dropped: for this reason
+	Reason  ledger.Reason // with Dropped: select only drops for this reason
 	Skip    int64         // skip this many matches
 	Limit   int64         // return at most this many; 0 means all
 }

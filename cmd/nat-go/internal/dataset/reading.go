@@ -36,13 +36,13 @@ type reading struct {
 type column struct {
 	keys    map[string]*column // of an object
 	element *column            // of a list
-	kinds   [8]bool            // by json.Kind; null excluded
+	kinds   [8]bool            // kinds of values found, by json.Kind; null excluded
 	objects int64              // number of values that are objects
 	here    int64              // for a key, the number of objects that contain it
-	late    int64              // row, from 1, of its first value, if not in the first chunk
-	dates   int64              // texts in this chunk that are dates
-	texts   bool               // whether this chunk has texts that aren't dates
-	turned  int64              // dates in all chunks whose texts are only dates
+	late    int64              // number, from 1, of the row with its first value, unless that is in the first chunk
+	dates   int64              // number of texts in this chunk that are dates
+	texts   bool               // whether this chunk contains texts that aren't dates
+	turned  int64              // number of dates in the chunks whose texts are all dates
 	varied  bool               // whether its objects have different keys within the first chunk
 }
 
@@ -118,7 +118,7 @@ func (r *reading) column() *column {
 	return &column{}
 }
 
-// key returns the column for an object's key, or nil if there are too many.
+// key returns the column for an object's key, or nil if there are too many columns.
 func (r *reading) key(col *column, key json.Raw) *column {
 	name := []byte(key[1 : len(key)-1]) // escapes are left alone: a file usually writes a key in only one way
 	if in := col.keys[string(name)]; in != nil {

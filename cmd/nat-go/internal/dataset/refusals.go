@@ -12,11 +12,11 @@ import (
 
 // refusals counts the records that a format can't carry.
 type refusals struct {
-	count map[string]int64 // by reason, without details of individual records
+	count map[string]int64 // number of refused records by reason, without details of individual records
 	tried int64            // refused records; only those up to triedRefusals are tried with other formats
 	carry []alternative
 
-	// For a part of a data set, used by refusals.join:
+	// Fields for a part of a data set, used by refusals.join:
 	inPart bool
 	order  []string // reasons, in order of first occurrence
 	tries  []triedFormats

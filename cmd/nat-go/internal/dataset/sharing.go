@@ -38,7 +38,7 @@ func (s *sharing) add(key [16]byte, at occurrence) error {
 	return s.sorter.Add(s.row)
 }
 
-// shared is the distribution of one hash: how often it occurs in each split and side, and where first.
+// shared is the distribution of one hash: how often it occurs in each split and side, and where it occurs first.
 type shared struct {
 	count [2][2]int64 // by split, side
 	first [2][2]occurrence

@@ -30,11 +30,11 @@ import (
 type Stats struct {
 	Of       string      `json:"of"` // "records", or the format whose rows were read
 	Kinds    []kindCount `json:"kinds"`
-	Examples int64       `json:"examples"` // distinct; 0 means unknown
+	Examples int64       `json:"examples"` // number of distinct examples; 0 means unknown
 	Prompts  int64       `json:"prompts"`  // distinct
 	Pairs    *pairStats  `json:"pairs,omitempty"`
-	Lengths  []spread    `json:"lengths"` // in characters, summed over messages
-	// of the hints at sites, in nats, if collator.teacher measured them
+	Lengths  []spread    `json:"lengths"` // lengths in characters, summed over messages
+	// effects of the hints at sites, in nats, if collator.teacher measured them
 	Effects    []spread `json:"hint_effects,omitempty"`
 	Duplicates int64    `json:"duplicates"`
 	Leakage    leakage  `json:"leakage"`
@@ -80,7 +80,8 @@ type spread struct {
 	Max    float64 `json:"max"`
 	Mean   float64 `json:"mean"`
 
-	NonFinite int64 `json:"non_finite,omitempty"` // NaN and infinite values, excluded from all of the above
+	// number of NaN and infinite values, which are excluded from all of the above
+	NonFinite int64 `json:"non_finite,omitempty"`
 }
 
 // scale is a factor for values that keeps their sum from overflowing.
@@ -217,9 +218,9 @@ type meter struct {
 	same      int64
 	gap       int64
 	pairs     int64
-	samples   *extsort.Sorter // 2 bytes for the metric, and 8 for the value
+	samples   *extsort.Sorter // rows of metric (2 bytes) and value (8)
 	names     []string        // of the metrics
-	odd       []int64         // values that are not finite, by metric
+	odd       []int64         // number of values that are not finite, by metric
 	prompts   *sharing
 	rows      *sharing
 	swaps     *sharing
@@ -344,7 +345,7 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 	if prompt.IsText() && prompt.Text == "" {
 		prompt = opening(row.Completion)
 	}
-	at.side = 1 // not the prompt of a pair
+	at.side = 1 // this isn't the prompt of a pair
 	if err := m.prompts.add(m.hash.passage(prompt), at); err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (t *statsText) counts() {
 	t.text.WriteString("\n\n")
 }
 
-// spreads adds the table of margins, lengths and hints' effects.
+// spreads adds the table of margins, lengths and hint effects.
 func (t *statsText) spreads() {
 	table := tabwriter.NewWriter(&t.text, 0, 4, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(table, "\tmin\t10 %%\tmedian\t90 %%\tmax\tmean\t\n")

@@ -380,7 +380,7 @@ type Origin struct {
 
 	// the trace's fidelity; older versions of nat-go wrote it only if something was missing
 	Fidelity string   `json:"fidelity"`
-	Gaps     []string `json:"gaps"`   // why it is not higher
+	Gaps     []string `json:"gaps"`   // why the fidelity is not higher
 	Proven   []string `json:"proven"` // parts that were compared with the model's tokenizer and template, and matched
 
 	// Contexts are the hashes of the contexts of the turns that the record trains, and Changed lists the hashes that

@@ -36,7 +36,7 @@ type rowContexts struct {
 	out   *bufio.Writer
 	in    *bufio.Reader
 	rows  int64         // read back
-	last  []ttc.History // of the most recently read row
+	last  []ttc.History // hashes of the most recently read row
 	whole bool          // whether the rows contain the whole contexts
 }
 

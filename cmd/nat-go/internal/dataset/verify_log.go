@@ -126,7 +126,7 @@ type originsRead struct {
 	file   interface{ Close() error }
 	next   func() ([]byte, error, bool)
 	stop   func()
-	due    map[string]dueRecord // of the kept records of the current group, by hash in hex
+	due    map[string]dueRecord // the values allowed for the current group's kept records, by hash in hex
 
 	n    int64 // lines read
 	line origin

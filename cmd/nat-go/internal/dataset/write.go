@@ -29,7 +29,7 @@ const originsName = "rows.jsonl"
 
 // Spec specifies the output of Write.
 type Spec struct {
-	Dir       string // of the data set; each format gets a folder in it
+	Dir       string // folder of the data set; each format gets a folder in it
 	Log       string // folder of the record log
 	Decisions *curate.Decisions
 	Formats   []Format // formats built from token batches are skipped, because WriteTokens writes them
@@ -47,7 +47,7 @@ type Spec struct {
 
 	part bool // set if a part is being written: only lines, and the data for Join
 
-	kept     []member // from the group being written
+	kept     []member // kept records from the group being written
 	contexts []ttc.History
 }
 
@@ -201,7 +201,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	return nil
 }
 
-// note records in found the content that a group's kept records have.
+// note records in found which content a group's kept records contain.
 func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	for i := range g.Records {
 		if d.At(g.First + uint64(i)).Kept() {
@@ -224,7 +224,7 @@ type formatWriter struct {
 	enc     *rows.Encoder
 	dir     string
 	files   []*rowFile
-	byPlace [8][2]*rowFile // by kind and split
+	byPlace [8][2]*rowFile // files by kind and split
 	origins *output
 	refused refusals
 	prefix  originPrefix
@@ -240,11 +240,11 @@ type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
 	Trimmed int64 `json:"trimmed"` // messages after the last turns of records, which were omitted
-	// Omitted counts records by the parts of them that rows have no place for.
+	// Omitted counts records by the parts that their rows can't hold.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 	// Contents says what the kept records of each kind contain. It is set only if the data set has tables.
 	Contents [8]rows.Contents   `json:"contents"`
-	Of       runfolder.Contexts `json:"of"` // of the trained turns
+	Of       runfolder.Contexts `json:"of"` // contexts of the trained turns
 }
 
 // add adds the counts of another part, except for Contents: Join adds those before it reads the rows.
@@ -258,7 +258,8 @@ func (t *tally) add(part *tally) {
 	t.Of.Add(&part.Of)
 }
 
-// maxOmitted is the maximum number of names in tally.Omitted, and of the bytes of one: they come from the input.
+// maxOmitted is the maximum number of names in tally.Omitted, and the maximum length of one in bytes. The names come
+// from the input.
 const maxOmitted = 100
 
 func (t *tally) omit(name string, n int64) {
@@ -318,7 +319,7 @@ type member struct {
 	record   *builders.Resolved
 	hash     recordlog.Hash
 	decision curate.Decision
-	contexts []ttc.History // of the turns that it trains
+	contexts []ttc.History // contexts of the turns that the record trains
 }
 
 // sharing writes a group in a format in which several records may form a row. Such records are on the same side of the

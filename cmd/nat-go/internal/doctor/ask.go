@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/process"
 )
 
-// askTRL is the script that asks TRL.
+// askTRL is the script that queries TRL.
 //
 //go:embed ask_trl.py
 var askTRL []byte
@@ -64,7 +64,7 @@ type answer struct {
 // asked is the trainer's answer about an input.
 type asked struct {
 	versions map[string]string
-	sides    map[int][]Side // by row, from 0; without rows that the trainer omits
+	sides    map[int][]Side // by row, from 0; rows that the trainer omits are missing
 	notes    []string
 	done     bool
 }
@@ -99,7 +99,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		Args: []string{t.Python, "-B", script}, Env: environ(scratch), Dir: scratch, Input: true,
 		Stdout: func(r io.Reader) {
 			a, err := t.listen(r, in)
-			answers <- said{a, err} // wait: room for one
+			answers <- said{a, err} // wait: the channel has room for the answer
 		},
 		Stderr: func(r io.Reader) { _, _ = io.Copy(last, r) },
 	})
@@ -112,7 +112,7 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read its input won't answer
 		p.Stdin.Close()
 	}()
-	x := <-answers // wait: the program is killed when ctx ends, which ends its output
+	x := <-answers // wait: the program is killed when ctx is done, which ends its output
 	a, err := x.asked, x.err
 	late := ctx.Err()
 	if a.done || err != nil { // no more output is needed

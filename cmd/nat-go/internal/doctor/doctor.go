@@ -21,11 +21,12 @@ type Report struct {
 
 // Compared is an input's rows as tokenised by the trainer and by us.
 type Compared struct {
-	File        string       `json:"file"`
-	Method      method       `json:"method"`
-	Rows        int          `json:"rows"`
-	Same        int          `json:"same"`
-	Differ      []int        `json:"differ"`                // numbers of rows, from 1, like the others below
+	File   string `json:"file"`
+	Method method `json:"method"`
+	Rows   int    `json:"rows"`
+	Same   int    `json:"same"`
+	// numbers of the rows that differ, from 1, like the row numbers below
+	Differ      []int        `json:"differ"`
 	Refused     []refused    `json:"refused,omitempty"`     // rows for which we don't build a token row
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits
 	Cut         []int        `json:"cut,omitempty"`         // rows that the trainer truncates
@@ -78,7 +79,7 @@ func compare(
 	c := &Compared{File: in.Name, Method: in.Method, Rows: len(in.rows), Notes: a.notes, Differ: []int{}}
 	var found differences
 	for _, r := range in.rows {
-		theirs, number := a.sides[r.number], r.number+1 // shown to users from 1
+		theirs, number := a.sides[r.number], r.number+1 // users see row numbers starting at 1
 		switch {
 		case theirs == nil:
 			c.LeftOut = append(c.LeftOut, number)

@@ -30,17 +30,18 @@ const PythonVariable = "NATGO_TRAINER_PYTHON"
 
 // Request is a request to examine inputs.
 type Request struct {
-	Trainer   string        // trl
-	Paths     []string      // run folders and row files
-	Tokenizer string        // folder of the model to be trained; empty means the run's
-	Template  string        // file, or name of one of the tokenizer's; empty means the run's or the tokenizer's default
-	Serving   string        // folder the model is served from; empty means no comparison
-	Python    string        // empty means the value of PythonVariable, else python3
-	Settings  []string      // for the trainer's config, as NAME=VALUE
-	Rows      int           // per file: from 1 to MaxRows
-	Row       int           // row of each input to show token by token, from 1; 0 means none
-	Timeout   time.Duration // for each input
-	Load      func(tokenizer string) (*tokenizer.Tokenizer, error)
+	Trainer   string   // trl
+	Paths     []string // run folders and row files
+	Tokenizer string   // folder of the model to be trained; empty means the run's
+	// template file, or the name of one of the tokenizer's templates; empty means the run's or the tokenizer's default
+	Template string
+	Serving  string        // folder the model is served from; empty means no comparison
+	Python   string        // path of the interpreter; empty means the value of PythonVariable, else python3
+	Settings []string      // settings for the trainer's config, as NAME=VALUE
+	Rows     int           // number of rows per file, from 1 to MaxRows
+	Row      int           // row of each input to show token by token, from 1; 0 means none
+	Timeout  time.Duration // for each input
+	Load     func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
 // Examine compares the tokens that the trainer trains on with ours for the inputs and, if requested, compares the
@@ -161,7 +162,7 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 // noLimit is a max_length that no row reaches.
 const noLimit = 1 << 20
 
-// collator returns the settings for making our rows: from the first run folder whose configuration names a tokenizer,
+// collator returns the settings for building our rows: from the first run folder whose configuration names a tokenizer,
 // or else defaults. The user's max_length for the trainer takes precedence. collator sets the request's tokenizer and
 // template from that configuration, unless flags name others.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {

@@ -93,8 +93,8 @@ func rowList(rows []int) string {
 	return "rows " + strings.Join(names, ", ")
 }
 
-// text writes one side of a row token by token. Consecutive tokens with the same class, and the same roles there and
-// here, share a line.
+// text writes one side of a row token by token. Consecutive tokens share a line if they have the same class and the
+// same roles in the trainer's row and in ours.
 func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 	fmt.Fprintf(b, "  %s token by token: positions in %s's row and in ours, use there and here, kind, text\n", s.Side, trainer)
 	for at := 0; at < len(s.Tokens); {

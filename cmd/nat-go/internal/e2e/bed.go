@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 )
 
-// commitBytes is the environment variable with which tests commit the record log more often than a normal run would.
+// commitBytes is the environment variable that tests set to commit the record log more often than a normal run would.
 const commitBytes = "NATGO_TEST_COMMIT_BYTES"
 
 // Bed is a folder with an input and a configuration for runs.
@@ -170,7 +170,7 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 		sum.Write(text)
 		files[name] = hex.EncodeToString(sum.Sum(nil))
 		if withTimes[filepath.ToSlash(name)] {
-			files[name] = "has times" // or the output folder
+			files[name] = "has times" // or contains the run's location
 		}
 		return nil
 	})

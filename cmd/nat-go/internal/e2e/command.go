@@ -54,7 +54,7 @@ func Children(t *testing.T, pid int) (out []int) {
 		t.Fatal(err)
 	}
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // it may be gone
+		text, _ := os.ReadFile(list) // the process may be gone
 		for _, f := range strings.Fields(string(text)) {
 			if n, err := strconv.Atoi(f); err == nil {
 				out = append(out, n)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Place is where a test's job runs: on a service on the loopback interface, or as a local program.
+// Place is where a test's job runs: either a service on the loopback interface or a local program.
 type Place struct {
 	*Project
 	Release   func()                     // lets the job finish

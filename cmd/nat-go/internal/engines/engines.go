@@ -21,17 +21,17 @@ import (
 type Run struct {
 	ID     string
 	Plan   string // the plan's folder
-	Dir    string // working folder in which the plan was made, and the base for relative input paths
+	Dir    string // working directory in which the plan was made, and the base for relative input paths
 	Shards int
 	Stages []shards.Stage
-	Divide bool // the shards also write the data set
+	Divide bool // set if the shards also write the data set
 }
 
 // step is a part of the run that starts once the previous one has finished.
 type step struct {
 	Name      string
 	PerShard  bool // one process per shard runs the stage called Name; if false, one process merges
-	LeaveRows bool // the merge leaves the writing of rows to the shards
+	LeaveRows bool // the merge leaves writing the rows to the shards
 }
 
 // Steps returns the parts of the run, in order.

@@ -79,7 +79,7 @@ func Find(what string) ([]ledger.Code, error) {
 	return pages, nil
 }
 
-// nearest returns the end of an error message, suggesting the code closest to a text. It returns "" if none is close.
+// nearest returns the end of an error message, suggesting the code closest to what. It returns "" if none is close.
 func nearest(what string) string {
 	var all []string
 	for _, c := range codes() {
@@ -167,7 +167,7 @@ func Page(pages []ledger.Code) string {
 	return b.String()
 }
 
-// cell escapes a text for a cell of a Markdown table.
+// cell escapes text for use in a Markdown table.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
 }

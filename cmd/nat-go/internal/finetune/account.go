@@ -157,7 +157,8 @@ func (r *verdict) noBatches() error {
 	return nil
 }
 
-// remedyOf returns advice on the setting that produces token batches from the dropped records, or "" if it has none.
+// remedyOf returns advice on the setting that produces token batches from the dropped records, or "" if such a setting
+// doesn't exist.
 func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""
@@ -215,7 +216,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 	return text
 }
 
-// isEmpty reports whether neither a row in any format nor a batch was written.
+// isEmpty reports whether no rows in any format and no batches were written.
 func (r *verdict) isEmpty() bool {
 	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }

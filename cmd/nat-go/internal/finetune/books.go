@@ -35,7 +35,7 @@ type books struct {
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 
-	unmet map[string]int64 // drops of dataset.where, by clause
+	unmet map[string]int64 // number of drops due to dataset.where, by clause
 
 	first map[ledger.Stage]string // the first drop of each stage that has details, for display
 
@@ -97,7 +97,7 @@ func (b *books) count(builder, name string, n int64) {
 		b.counters[builder] = counters
 	}
 	if _, known := counters[name]; !known { // all groups use the same few counter names
-		name = b.hide(name) // chosen by a plugin
+		name = b.hide(name) // the name is chosen by a plugin
 	}
 	counters[name] += n
 }

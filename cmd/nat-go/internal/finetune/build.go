@@ -26,21 +26,22 @@ const (
 	commitBytes = 64 << 20
 )
 
-// groupsInFlight is the maximum number of groups waiting for results from the builders. Their sessions bound the bytes.
+// groupsInFlight is the maximum number of groups waiting for results from the builders. The builders' sessions bound
+// their total size.
 const groupsInFlight = 4096
 
 // cursor is a run's position in its inputs, as recorded by a commit of the log.
 type cursor struct {
 	Source source.Cursor  `json:"source"`
 	Inputs []source.Input `json:"inputs,omitempty"` // inputs read to the end
-	Failed []int          `json:"failed,omitempty"` // collection runs that failed and were skipped
+	Failed []int          `json:"failed,omitempty"` // collection runs that failed and so were skipped
 	Seen   source.Stats   `json:"seen"`             // counts for the collection runs read to the end
 	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is larger than an example
 }
 
 // built holds the results of the build stage for later stages, besides the records in the log.
 type built struct {
-	index  *curate.Index // of the records; nil after curation
+	index  *curate.Index // index of the records; nil after curation
 	marked marked
 	seen   source.Stats
 	byTask bool // all examples were read and grouped before records were built
@@ -53,10 +54,10 @@ type recording struct {
 	builders []*builder
 	index    *curate.Index
 	log      *recordlog.Writer
-	frame    *recordlog.Builder // for the group being logged
-	where    runFilter          // which records are used
+	frame    *recordlog.Builder // frame for the group being logged
+	where    runFilter          // selects the records that are used
 	marked   marked
-	at       cursor        // how much of the inputs is in the log
+	at       cursor        // position in the inputs up to which they are in the log
 	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
 	scratch  []curate.Entry
 }
@@ -167,7 +168,7 @@ func (b *building) stream(ctx context.Context) error {
 	b.frame = recordlog.NewBuilder(names)
 	items := make(chan *item, groupsInFlight)
 	from := b.at
-	fed := false // set once everything was sent; written before items is closed
+	fed := false // set once everything has been sent; written before items is closed
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		defer close(items)

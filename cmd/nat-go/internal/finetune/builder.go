@@ -67,7 +67,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 		if b.picks && !usesWholeExamples(res) {
 			b.dropCandidates(f, g, res.Drops)
 		}
-		a = inExamples(g) // because the builder worked on examples
+		a = inExamples(g) // the builder worked on whole examples
 		a.take(res)
 	}
 	a.total -= a.countElsewhere(res.Drops)
@@ -275,12 +275,13 @@ const (
 // units lists the units that limit keeps when it renames a drop's reason.
 var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
 
-// account is a builder's account of one group.
+// account is a builder's account for one group.
 type account struct {
 	group                *ttc.Group
 	unit                 string
 	total, used, dropped int64
-	seen                 [][]bool // by example and candidate; one entry per example if that is the unit
+	// whether each unit was used, by example and candidate; one entry per example if that is the unit
+	seen [][]bool
 }
 
 func newAccount(g *ttc.Group) *account {
@@ -317,7 +318,7 @@ func (a *account) take(res *result) {
 	}
 }
 
-// use marks the sources of a record.
+// use marks a record's sources.
 func (a *account) use(r builders.Record) {
 	if a.unit == unitExample {
 		a.mark(r.Header().Example, 0)

@@ -28,7 +28,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// tokens holds the components that token batches are made with. It is nil for a run without a tokenizer.
+// tokens holds the components used to make token batches. It is nil for a run without a tokenizer.
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
@@ -217,8 +217,8 @@ func templateVars(kwargs map[string]any) (*pyvalue.Dict, error) {
 	return v.Dict(), nil
 }
 
-// openTokens is the stage that loads the tokenizer and the template. For a plan's shards and their merge, it also
-// checks that nothing has changed since the plan was made.
+// openTokens is the stage that loads the tokenizer and the template. When the shards of a plan are run or merged, it
+// also checks that nothing has changed since the plan was made.
 func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || r.plan.divided == nil {
 		return err
@@ -316,8 +316,8 @@ func (r *collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (
 	return r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), m.readRow, string(r.plan.folder), dropped)
 }
 
-// items yields the records to collate, a group at a time. It includes dropped records: the rewards of dropped rollouts
-// still count when other rollouts of their task are compared.
+// items yields the records to collate, a group at a time. It includes dropped records, because the rewards of dropped
+// rollouts still count when the other rollouts for their task are compared.
 func (r *collation) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
@@ -339,7 +339,8 @@ func (r *collation) items() iter.Seq2[[]collator.Item, error] {
 	}
 }
 
-// items returns the records of a group that the collator has a channel for; d is nil before anything is decided.
+// items returns the records of a group that the collator has a channel for. d is nil if no decisions have been made
+// yet.
 func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item {
 	var items []collator.Item
 	contents := g.Contents()

@@ -11,14 +11,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direct is a built-in builder that is called in this process, for requests that a client waits for. It accounts for
-// used and dropped examples as a run does.
+// Direct runs a built-in builder in this process, for requests that a client waits for. It accounts for used and
+// dropped examples as a run does.
 type Direct struct {
 	builder
 	made builders.Builder
 }
 
-// NewDirect returns a Direct with the given name, whose Build method calls made.
+// NewDirect returns a Direct with the given name, whose Build method calls made.Build.
 func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
 	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
 		return k == builders.KindPreference || k == builders.KindDemonstration

@@ -9,11 +9,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// evidence finds the rule behind each score that a rule gave to a group's examples, and the message that the rule
-// matched.
+// evidence finds, for each of a group's examples that a rule scored, the rule and the message that it matched.
 type evidence struct {
 	rules *readers.ScoreRules // nil if there are none
-	group *ttc.Group          // as the builder saw it
+	group *ttc.Group          // the group as the builder saw it
 	found map[int]json.Raw
 }
 
@@ -48,7 +47,7 @@ func (e *evidence) forExample(example int) json.Raw {
 	e.found[example] = nil
 	ex := e.group.Examples[example]
 	x, ok := e.rules.Of(ex)
-	if !ok || ex.Reward == nil || *ex.Reward != x.Score { // a file gave another score
+	if !ok || ex.Reward == nil || *ex.Reward != x.Score { // the score didn't come from the rules
 		return nil
 	}
 	b := json.AppendString([]byte(`{"rule":`), x.Rule)

@@ -177,17 +177,17 @@ type feeder struct {
 	held   []*ttc.Example // the whole collection run, if it is used as a unit
 	index  interface {
 		Add(ex *ttc.Example) error
-	} // where examples are stored for grouping, else nil
-	logged source.Cursor // with index: drops up to here are already in the log
+	} // stores examples for grouping; nil if they aren't grouped
+	logged source.Cursor // with index: position up to which the drops are already in the log
 	failed bool          // with index: the collection run failed before the interruption
-	done   int64         // groups of the index that were sent
-	first  shards.Place  // of the group being sent
+	done   int64         // number of the index's groups sent so far
+	first  shards.Place  // position of the first example in the group being sent
 	at     source.Cursor
 	input  source.Input
 	seen   source.Stats
 }
 
-// readRun reads the collection run and sends an item for its end, unless the log already contains the end. If its input
+// readRun reads the collection run and sends an item for its end, unless the end is already in the log. If the input
 // can't be read, the whole run fails, unless the trainer's continue_on_collection_error is set.
 func (f *feeder) readRun(ctx context.Context) error {
 	err := f.read(ctx)
@@ -275,7 +275,7 @@ func (f *feeder) reader(ctx context.Context) *reader {
 
 // keep adds an example, if there is one, to the index. The drops before it go to the log in a separate frame, so that
 // the log doesn't depend on how the inputs are divided. They are skipped if they are already there because the run was
-// interrupted later than this.
+// interrupted after this point.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if ex != nil {
 		if err := f.index.Add(ex); err != nil {

@@ -25,7 +25,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 		}
 	}()
 	var broken error        // why a builder failed on a whole collection run, whose end is the next item
-	for it := range items { // wait: feed closes it, and watches ctx
+	for it := range items { // wait: feed watches ctx, and closes items
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
 		}
@@ -55,7 +55,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 		b.reportBuilt()
 	}
 	if !*fed { // a resumed run must not mistake the log for a complete one
-		<-ctx.Done() // wait: the failure of feed cancels it
+		<-ctx.Done() // wait: if feed fails, ctx is cancelled
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

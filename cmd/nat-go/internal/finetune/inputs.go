@@ -35,13 +35,13 @@ type inputs struct {
 	verdict *readers.ScoreRules  // rules of dataset.score_rules; nil means none
 	where   runFilter            // which examples are used
 	prove   source.Prove         // checks examples with the tokenizer; nil means that they can't be checked
-	models  bool                 // count the models that sampled the examples
+	models  bool                 // whether to count the models that sampled the examples
 	lower   string               // name of a builder for which a lower score is better, or ""
 	parts   map[int]*source.Part // the part of each path that a shard reads; nil means all of every path
 	planned []source.Input       // with parts: the inputs' identities in the plan
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
-	// collect makes the files before they are read; nil means that they exist.
+	// collect makes the files before they are read; nil means that they already exist.
 	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 
@@ -144,7 +144,8 @@ func identify(path string) source.Input {
 	return in
 }
 
-// identities returns the input identities that must be unchanged for a source to continue with collection run k.
+// identities returns the identities of the inputs that must be unchanged for a source to continue with collection run
+// k.
 func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
 
 // checkUnchanged returns an error if the inputs have changed since the run began.

@@ -143,7 +143,8 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: ps.of.verdict, session: session}, nil
 }
 
-// checkUnit returns an error if the run can't form groups of the builder's unit: with --compat nat there are no tasks.
+// checkUnit returns an error if the run can't form groups of the builder's unit. With --compat nat, for example, a run
+// doesn't have tasks.
 func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
 	if ps.of.Compat.Provides(info.Unit) {
 		return nil

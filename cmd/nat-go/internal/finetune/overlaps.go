@@ -116,7 +116,7 @@ func countWords(x *overlap.Index, g *recordlog.Group) {
 	}
 }
 
-// overlapOf returns a record's longest overlap, or one without a File if nothing overlaps.
+// overlapOf returns a record's longest overlap, or one with an empty File if nothing overlaps.
 func overlapOf(x *overlap.Index, rec *builders.Resolved) (longest runfolder.Overlap) {
 	eachText(rec, func(role, text string) {
 		if o, ok := x.Find(text); ok && len(o.Words) > len(longest.Words) {
@@ -129,7 +129,7 @@ func overlapOf(x *overlap.Index, rec *builders.Resolved) (longest runfolder.Over
 	return longest
 }
 
-// eachText calls f for each text of a record's prompt and answers, with the role of its message.
+// eachText calls f for each string in a record's prompt and answers, with the role of the message that contains it.
 func eachText(rec *builders.Resolved, f func(role, text string)) {
 	for i, p := range []*builders.Passage{&rec.Prompt, &rec.Messages, &rec.Chosen, &rec.Rejected} {
 		if p.IsText() {

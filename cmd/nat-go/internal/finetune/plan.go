@@ -34,9 +34,9 @@ type plan struct {
 	Request
 	config  *config.Config
 	folder  runfolder.Folder
-	stored  runfolder.Stored // where the run is published once it is complete; empty means that it isn't
+	stored  runfolder.Stored // where the run is published once it is complete; empty means that it isn't published
 	trainer trainers.NemoCustomizerTrainer
-	adapter config.Block // the adapter that gets the data set
+	adapter config.Block // the adapter that receives the data set
 	formats []dataset.Format
 	options rows.Options
 	rules   curate.Rules
@@ -47,9 +47,9 @@ type plan struct {
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string            // remarks on the plan, which become warnings
 	self    string              // path of this program
-	chosen  string              // choices made for the user about how to read the input, and about the output
+	chosen  string              // choices made for the user about reading the input and writing the output
 	resume  bool                // continue with an existing run folder
-	lock    *runfolder.Lock     // of an existing folder
+	lock    *runfolder.Lock     // lock on an existing folder
 	begun   *runfolder.Begun    // with resume
 	made    string              // the command that starts the run; empty means nat-go run
 	command string              // the command that continues this work; empty means finetune resume
@@ -188,7 +188,7 @@ func (p *plan) chooseFormats() error {
 	return nil
 }
 
-// formatNames returns the names of the formats, in their order.
+// formatNames returns the names of the formats, in order.
 func (p *plan) formatNames() string {
 	var names []string
 	for _, f := range p.formats {

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// asksForPolicy reports whether the run makes token rows of rollouts without the configuration naming the model to be
-// trained, so that the inputs must name it.
+// asksForPolicy reports whether the inputs must name the model to be trained, because the run makes token rows from
+// rollouts and the configuration doesn't name the model.
 func (p *plan) asksForPolicy() bool {
 	if p.config == nil || p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
 		return false
@@ -66,8 +66,8 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	}
 }
 
-// advisePolicy warns if it isn't known which of the models that sampled the rollouts is to be trained, because no
-// rollout then counts as sampled by it.
+// advisePolicy warns if the model to be trained is unknown although the inputs name the models that sampled the
+// rollouts. No rollout then counts as sampled by it.
 func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return

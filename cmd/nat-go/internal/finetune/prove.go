@@ -75,8 +75,8 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	return proven, refuted
 }
 
-// saysSame reports whether a sampled text contains every part of an answer. The markup for reasoning and calls depends
-// on the model, but their content doesn't.
+// saysSame reports whether sampled text contains every part of an answer. The markup for reasoning and calls depends on
+// the model, but their content doesn't.
 func saysSame(text string, answer *chat.Message) bool {
 	parts := []string{answer.Reasoning, answer.Text}
 	for i := range answer.Parts {
@@ -94,7 +94,7 @@ func saysSame(text string, answer *chat.Message) bool {
 	})
 }
 
-// appendPlain appends the strings in a JSON value that no encoder escapes.
+// appendPlain appends the strings in a JSON value that look the same in every encoding.
 func appendPlain(to []string, v json.Raw) []string {
 	switch v.Kind() {
 	case json.String:

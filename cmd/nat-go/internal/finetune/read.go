@@ -13,8 +13,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A reader reads at most this many bytes of an input ahead, because queued examples take memory. While the builders
-// start, that is about as much as can be read in that time; later, it is enough to keep them busy.
+// A reader reads at most this many bytes of an input ahead, because queued examples take memory. The higher limit
+// applies while the builders start, and is about as much as can be read in that time. The lower limit applies later,
+// and is enough to keep the builders busy.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20

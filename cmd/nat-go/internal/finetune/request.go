@@ -23,8 +23,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Request holds the arguments of the command line. Its lists take precedence over the configuration's unless they are
-// empty.
+// Request holds the command-line arguments. Its lists take precedence over the configuration's unless they are empty.
 type Request struct {
 	ConfigFile string
 	Overrides  []string
@@ -33,17 +32,17 @@ type Request struct {
 	// `_type` of the source; empty means the configuration's, or else the one that matches the input
 	Source    string
 	Map       []string // meanings of the input's keys: "output=response"
-	Builders  []string // names or types of builders; empty means the configuration's, or types that fit
+	Builders  []string // names or types of builders; empty means the configuration's, or those that fit the input
 	Formats   []string
 	Adapter   string // "files", or a name of trainer_adapters
 	OutputDir string
 	RunID     string
 	Seed      *int64
 	Compat    compat.Mode // the program whose behaviour the run follows
-	DryRun    bool        // everything but the training job
+	DryRun    bool        // do everything except the training job
 	Plan      bool        // predict the result without leaving anything behind
 	Limit     int64       // at most this many examples per input; 0 means all
-	planning  bool        // a plan is being carried out
+	planning  bool        // set while Run carries out a request with Plan
 	also      []string    // other records that the inputs could yield
 	Detach    bool        // don't wait for the job
 	Metrics   string      // file for metrics; empty means none
@@ -96,7 +95,7 @@ func (e Env) hide(text string) string {
 	return secret.Shape(text)
 }
 
-// Progress is the progress of a step of the run.
+// Progress describes the progress of one of the run's steps.
 type Progress struct {
 	Step  string // "build", "write", ...
 	Done  int64
@@ -118,10 +117,10 @@ type Summary struct {
 	Where      []where.Step       `json:"where,omitempty"` // what dataset.where left
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
-	Findings   []finding.Finding  `json:"findings,omitempty"` // from checking the configuration
+	Findings   []finding.Finding  `json:"findings,omitempty"` // findings from checking the configuration
 	Accounts   []ledger.Account   `json:"accounts,omitempty"` // counts of each stage's inputs and outputs, by unit
-	Sites      map[string]int64   `json:"-"`                  // error sites with hints, by class/source/kind
-	Labels     map[string]int64   `json:"-"`                  // rollouts by their verdict: good, bad
+	Sites      map[string]int64   `json:"-"`                  // number of error sites with hints, by class/source/kind
+	Labels     map[string]int64   `json:"-"`                  // number of rollouts by verdict: good, bad
 	Also       []string           `json:"also,omitempty"`     // other records that the input could yield
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []writtenFile      `json:"files,omitempty"` // the data set's files
@@ -271,8 +270,9 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 	return append(out, config.Override("finetuning.trajectory_builder=["+strings.Join(used, ", ")+"]"))
 }
 
-// configOfInput makes the configuration for a run without one, from its flags and, for the rest, choices that suit the
-// input, which line describes. configOfInput removes skipped files in folders from the request's inputs.
+// configOfInput makes a configuration for a run that doesn't have one. It uses the run's flags, and otherwise makes
+// choices that suit the input; line describes these choices. configOfInput removes skipped files in folders from the
+// request's inputs.
 func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
 	req.also = nil
 	if req.Compat == compat.NAT {

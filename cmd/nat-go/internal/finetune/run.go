@@ -253,7 +253,7 @@ func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) 
 	done := make(chan result, 1)
 	go func() {
 		v, err := work()
-		done <- result{v, err} // wait: room for one
+		done <- result{v, err} // wait: the channel has room for one value
 	}()
 	select {
 	case r := <-done:

@@ -60,7 +60,7 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 	}
 	p.command = fmt.Sprintf("shard run %s%s --index %d", s.dir, stage, s.number)
 	s.run, p.shard, p.folder = p.folder, s, s.dir.Shard(s.stage, s.number)
-	if runfolder.Has(s.dir.Cut().Records()) { // a copy of a plan in object storage
+	if runfolder.Has(s.dir.Cut().Records()) { // this folder is a copy of a plan in object storage
 		s.run = s.dir.Cut()
 	}
 	return p, nil
@@ -279,8 +279,8 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	return nil
 }
 
-// checkNames returns an error if a builder has more reasons or counters than can be kept apart, because which of them
-// are would depend on the groups of all earlier shards.
+// checkNames returns an error if a builder has more reasons or counters than can be counted separately. The choice of
+// those counted separately would depend on the groups in all earlier shards.
 func checkNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil
@@ -289,7 +289,8 @@ func checkNames(b *builder) error {
 		"shards. Run it on one machine", b.name, maxNames)
 }
 
-// takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs aren't the plan's.
+// takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs don't match the
+// plan.
 func (s *shard) takeFrom(in *inputs) error {
 	if in.collect != nil || len(in.paths) != len(s.plan.Inputs) {
 		return exit.Failedf("expected %s, got %d: the plan was made from other inputs",
@@ -309,8 +310,8 @@ func (s *shard) takeFrom(in *inputs) error {
 	return nil
 }
 
-// ended returns io.EOF after the last row of the limit, or of the shard's part of path k. It returns a different error
-// if the part doesn't end where the plan says.
+// ended returns the error that stops reading path k at the limit or at the end of the shard's part. It is io.EOF, or a
+// different error if the part doesn't end where the plan says.
 func (in *inputs) ended(k int, at source.Cursor) error {
 	p := in.parts[k]
 	if p == nil {
@@ -322,8 +323,8 @@ func (in *inputs) ended(k int, at source.Cursor) error {
 	return io.EOF
 }
 
-// exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content isn't the
-// plan's.
+// exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content doesn't match
+// the plan.
 func (in *inputs) exhausted(k int, read []source.Input) error {
 	if in.planned == nil {
 		return io.EOF

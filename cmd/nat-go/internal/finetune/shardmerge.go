@@ -175,7 +175,7 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error
 	return j.Commit(text)
 }
 
-// cursor returns the position for the commit of the merged log: the end of its inputs.
+// cursor returns the position to record in the merged log's commit, which is the end of its inputs.
 func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.plan.Inputs, m.seen()
 	if !m.plan.Tasks {
@@ -191,13 +191,13 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	return at, nil
 }
 
-// log opens a shard's log as a part of the joined one.
+// log opens a shard's log as part of the joined log.
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
 	folder, done := m.built(stage, shard)
 	return j.Add(folder.Records(), logSum(folder, done))
 }
 
-// groups steps through the groups of a shard's Group stage. Each call to Next handles one group, and Next returns
+// groups iterates over the groups in a shard's Group stage. Each call to Next handles one group, and Next returns
 // io.EOF at the end.
 type groups interface {
 	Next() error

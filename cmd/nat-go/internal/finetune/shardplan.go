@@ -148,8 +148,8 @@ type cutter struct {
 	shards []shards.Shard
 	at     shards.Shard      // the current shard
 	part   shards.Part       // its last part
-	named  *shards.NamedFile // of the current shard
-	bytes  int64             // where the current shard begins, counted over all inputs
+	named  *shards.NamedFile // file with the current shard's example ids
+	bytes  int64             // offset at which the current shard begins, counted over all inputs
 	unkept error             // why an id couldn't be stored
 	notes  []string
 }
@@ -199,7 +199,7 @@ func (c *cutter) end(place int64) (err error) {
 	return nil
 }
 
-// isFull reports whether the current shard has its share at an offset counted over all inputs.
+// isFull reports whether the current shard has reached its share at an offset counted over all inputs.
 func (c *cutter) isFull(place int64) bool {
 	next := float64(c.total) / float64(c.number) * float64(len(c.shards)+1)
 	return len(c.shards) < c.number-1 && float64(place) >= next

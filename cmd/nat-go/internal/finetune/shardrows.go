@@ -41,8 +41,8 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unprepared skips the first before groups of the shard and yields the records of the others. It sends the number of
-// records in each group to records.
+// unprepared yields the records of the shard's groups, except the first ones; before is the number of groups to skip.
+// It sends the number of records in each group to records.
 func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
@@ -69,8 +69,8 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 	}
 }
 
-// eachHead calls take with the frame that describes each group's token rows, in the order of the merged log, and with
-// the shard that made the rows.
+// eachHead calls take for each group, in the order of the merged log. It passes the shard that made the group's token
+// rows, and the frame that describes them.
 func (m *merging) eachHead(ctx context.Context, take func(shard int, frame []byte) error) error {
 	open := func(i int) (*frameGroups, error) {
 		folder, done := m.built(m.rowStage(), i)

@@ -86,7 +86,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 	return nil
 }
 
-// divide starts a new range of the merged log at g if the current one has its share of the log's bytes.
+// divide starts a new range of the merged log at g if the current range has reached its share of the log's bytes.
 func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	if m == nil || !m.leave {
 		return
@@ -118,7 +118,7 @@ func (r *merger) skipIfLeft(context.Context) error {
 	return errSealed
 }
 
-// reportLeft adds the next step to the summary, which is that the shards write their rows.
+// reportLeft sets the summary's next step, which is for the shards to write their rows.
 func (r *merger) reportLeft() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false
@@ -155,7 +155,7 @@ func (r *collation) divideBatches(ctx context.Context) (json.RawMessage, error) 
 	return json.Marshal(res)
 }
 
-// closing is a file that is completed by closing it.
+// closing is a file that isn't complete until it is closed.
 type closing struct {
 	file *durable.File
 	*bufio.Writer

@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// Measured sizes in bytes per byte of input that consists of candidates' texts: logPerByte for the record log, and
-// rowsPerByte for a format's rows, which repeat each text in several pairs, and their origins. unpacked is the size of
-// a compressed byte after decompression.
+// Measured sizes. For each byte of input that consists of candidates' texts, the record log takes logPerByte bytes. A
+// format's rows and their origins take rowsPerByte bytes, because rows repeat each text in several pairs. A byte of a
+// compressed file decompresses to unpacked bytes.
 const (
 	logPerByte  = 0.35
 	rowsPerByte = 2.9

@@ -145,7 +145,7 @@ func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	}
 }
 
-// writeSites prints which failed calls have hints and where these come from, and how the token rows differ from the
+// writeSites prints which failed calls have hints, where the hints come from, and how the token rows differ from the
 // sampled text.
 func writeSites(b *strings.Builder, s *Summary, look Look) {
 	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {

@@ -82,9 +82,9 @@ func newTeacher(
 	})
 }
 
-// checkTokenizer returns an error unless the tokenizer of a server that can't tokenise is the run's, which was loaded
-// from own. It compares their names or, if the server's tokenizer is a folder on this machine, their sizes and the ids
-// of some texts.
+// checkTokenizer returns an error unless a server that can't tokenise has the same tokenizer as the run, which was
+// loaded from own. It compares their names or, if the server's tokenizer is a folder on this machine, their sizes and
+// the ids of some texts.
 func checkTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
@@ -212,7 +212,7 @@ func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	return func() {}, nil
 }
 
-// weigh sets up w to compare dumped logits, or the logits of a program, if configured. done ends the program.
+// weigh sets up w to compare dumped logits or a program's logits, if configured. done ends the program.
 func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}

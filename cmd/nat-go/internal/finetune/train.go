@@ -160,10 +160,10 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 	return c, nil
 }
 
-// filesAdapter gets the data set if the configuration doesn't name an adapter.
+// filesAdapter is the adapter used if the configuration doesn't name one.
 var filesAdapter = config.Block{Name: "files", Type: files.Type, Config: files.Factory().New()}
 
-// chooseAdapter chooses the adapter that gets the data set.
+// chooseAdapter chooses the adapter that receives the data set.
 func (p *plan) chooseAdapter() error {
 	p.adapter = filesAdapter
 	b := p.config.Adapter()

@@ -118,7 +118,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 // maxOmitted is the maximum number of members that warnOfOmitted names; the manifest has all.
 const maxOmitted = 5
 
-// warnOfOmitted warns about parts of records, most of them members of messages, that a format has no place for.
+// warnOfOmitted warns about parts of records, most of them members of messages, that a format can't represent.
 func (r *writing) warnOfOmitted(w runfolder.Written) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(w.Omitted)) {
@@ -132,8 +132,8 @@ func (r *writing) warnOfOmitted(w runfolder.Written) {
 	}
 }
 
-// warnOfContexts warns about formats with trained turns in contexts that the model didn't have, unless the only change
-// is redaction, which is intended.
+// warnOfContexts warns about formats in which some trained turns have a different context from the one that the model
+// had. It doesn't warn if the only change is redaction, which is intended.
 func (r *writing) warnOfContexts(written []runfolder.Written) {
 	for _, w := range written {
 		if c := w.Contexts; c != nil && slices.ContainsFunc(slices.Collect(maps.Keys(c.Changed)), func(by string) bool {

@@ -17,7 +17,7 @@ type Carried struct {
 	Records int64  `json:"records"`
 	Why     string `json:"why,omitempty"` // why the first refused record was refused
 
-	Turns rows.Turns `json:"turns,omitzero"`  // of demonstrations, including refused ones
+	Turns rows.Turns `json:"turns,omitzero"`  // turns of demonstrations, including refused ones
 	Bytes int64      `json:"bytes,omitempty"` // of the rows
 
 	enc *rows.Encoder
@@ -27,8 +27,8 @@ type Carried struct {
 // maxTried is the maximum number of a builder's records that are tried with each format.
 const maxTried = 200
 
-// formats returns counts for the formats to try. These are the formats whose rows are lines, because their table
-// counterparts carry the same records, and whose records don't share rows.
+// formats returns an empty count for each format to try. These are the formats whose rows are lines, because their
+// table counterparts carry the same records, and whose records don't share rows.
 func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
@@ -73,8 +73,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	return nil
 }
 
-// maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. A format above it
-// isn't chosen for carrying more turns, because a trainer must process all of the text.
+// maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. A format above the
+// limit isn't chosen just because it carries more turns, because a trainer must process all of the text.
 const maxTextRatio = 3
 
 // best returns the preferred format, or another one of preferredFormats that carries more turns or pairs and isn't too
@@ -181,7 +181,7 @@ func (c *Carried) offer() string {
 	return text
 }
 
-// Offer describes the format that Instead returns, and its cost. It returns "" if there is none.
+// Offer describes the format that Instead returns, and its cost. It returns "" if Instead returns nil.
 func (y *Yield) Offer(c *Carried) string {
 	if other := y.Instead(c); other != nil {
 		return other.offer()

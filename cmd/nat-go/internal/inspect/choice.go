@@ -40,7 +40,8 @@ type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
-	Why      string   `json:"why"` // the reason in words, or, if there is nothing to choose, the missing part
+	// the reason in words or, if nothing could be chosen, a description of the missing part
+	Why string `json:"why"`
 }
 
 // Records returns how many records a builder makes from the examined part of the input.
@@ -55,7 +56,7 @@ func (r *Report) yield(typ string) (y Yield) {
 
 // choose prefers pairs of scored answers if there are any, because they were scored for comparison. Otherwise it
 // chooses imitation of the model's answers. It adds pairs of a task's scored rollouts if these keep all turns in their
-// recorded contexts. If users word things differently, pairs of rollouts are made only on request.
+// recorded contexts. If the users' messages are worded differently, pairs of rollouts are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {

@@ -82,7 +82,7 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	return files
 }
 
-// options returns the options that a run with this configuration writes rows with.
+// options returns the options with which a run with this configuration writes rows.
 func (k *check) options() (opt rows.Options) {
 	if k.config.Dataset.PromptAs == "text" {
 		opt.TextPrompt = rows.PlainText
@@ -161,8 +161,8 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns a fix with the settings for reading a file in the recognised way. If the file isn't recognised, it
-// suggests settings for similar keys. It returns "" if it has nothing to suggest.
+// readAs returns a fix with the settings for reading a file whose format it recognises. For other files, it suggests
+// settings for similar keys. It returns "" if it has nothing to suggest.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
 	if unknown, ok := errors.AsType[*readers.UnknownError](err); ok {

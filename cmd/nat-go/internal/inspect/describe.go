@@ -48,7 +48,7 @@ func viewOf(plugin string, b host.BuilderInfo) Builder {
 	return v
 }
 
-// List contains all available builders, and the reason for each plugin that failed.
+// List contains all available builders and, for each plugin that failed, the reason.
 type List struct {
 	Builders []Builder         `json:"builders"`
 	Failed   map[string]string `json:"failed,omitempty"`
@@ -74,8 +74,8 @@ func (c *Catalog) Builders(ctx context.Context) *List {
 	return l
 }
 
-// ask starts a plugin to list its builders. If the plugin doesn't match the lock, it returns them together with an
-// error.
+// ask starts a plugin to list its builders. If the plugin doesn't match the lock, it returns the builders together with
+// an error.
 func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
 	spec, err := plugins.Spec(name, c.Configured, c.Lock)
 	if err != nil {

@@ -51,7 +51,7 @@ type chooser struct {
 	first  error // why the first of passed can't be read
 }
 
-// kind is one of the ways in which the files are read.
+// kind holds the files that are read in one particular way.
 type kind struct {
 	found *readers.Found
 	files []string

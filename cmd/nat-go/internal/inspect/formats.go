@@ -78,8 +78,9 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 	return k.found
 }
 
-// formats warns of row formats that can carry none of the builders' records, or whose trainers train other turns. If a
-// plugin's builder is selected, whose records are unknown here, it only says which formats are the defaults.
+// formats warns of row formats that can carry none of the builders' records, or whose trainers train on turns other
+// than the configured ones. If a plugin's builder is selected, whose records are unknown here, it only says which
+// formats are the defaults.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -159,7 +160,7 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// instead returns a fix that names formats for the kinds of records, after another one.
+// instead returns a fix that follows or with formats for the kinds of records, or suggests token batches.
 func instead(or string, kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

@@ -16,10 +16,10 @@ type Inspection struct {
 type Stored struct {
 	Sessions int64             `json:"sessions"`
 	Calls    int64             `json:"calls"`
-	Given    int64             `json:"given_tokens"`   // in the trained calls' prompts, as recorded
+	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
 	Written  int64             `json:"written_tokens"` // of their answers
 	Versions map[string]int64  `json:"versions,omitempty"`
-	Newer    map[string]string `json:"newer,omitempty"` // versions newer than the newest that was tried
+	Newer    map[string]string `json:"newer,omitempty"` // program versions newer than the newest one that was tried
 	Fidelity map[string]int64  `json:"fidelity,omitempty"`
 	Gaps     map[string]int64  `json:"gaps,omitempty"`
 	Rising   map[string]int64  `json:"rising,omitempty"`

@@ -49,7 +49,7 @@ type Options struct {
 	Tokenizers bool
 
 	// Builders are the builders that the user named, as in --builder. If there are any, other builders are tried only
-	// on the beginning.
+	// on the beginning of the inputs.
 	Builders []string
 
 	// Overrides are settings for the configuration that is made from the input, as PATH=VALUE. The trial uses them.
@@ -59,7 +59,7 @@ type Options struct {
 
 	Where string // an expression as in dataset.where; examples that don't meet it are counted and skipped
 
-	Inspect bool // read sessions to their end, although builders are tried only on the beginning
+	Inspect bool // read sessions to their end, although builders are tried only on the beginning of the inputs
 	Quick   bool // read only a sample of each file
 }
 
@@ -76,7 +76,7 @@ type Report struct {
 	readers.Survey
 	Step     string           `json:"step,omitempty"` // the step name of most candidates
 	Names    map[string]int64 `json:"step_names,omitempty"`
-	Dropped  map[string]int64 `json:"dropped,omitempty"` // by the source, by reason
+	Dropped  map[string]int64 `json:"dropped,omitempty"` // number of parts dropped by the source, by reason
 	Details  []string         `json:"dropped_details,omitempty"`
 	Unused   map[string]int64 `json:"unused,omitempty"` // meaningful keys that aren't read, by name
 	Stored   *Stored          `json:"stored,omitempty"` // for sources that read stored sessions
@@ -94,7 +94,7 @@ type Report struct {
 
 	Choice Choice `json:"choice"`
 
-	others []Yield // if the user named builders, the records that other builders make from the beginning
+	others []Yield // if the user named builders, the records that other builders make from the beginning of the inputs
 
 	Where []where.Step `json:"where,omitempty"`       // counts of the examples that pass the filter
 	Later []string     `json:"where_later,omitempty"` // clauses that only a run can apply
@@ -196,7 +196,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	return r, nil
 }
 
-// folders returns the folders that contain the inputs, then the working folder.
+// folders returns the folders that contain the inputs, then the working directory.
 func folders(paths []string) (all []string) {
 	for _, p := range paths {
 		dir := p

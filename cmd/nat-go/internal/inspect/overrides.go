@@ -6,8 +6,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// overridden returns the settings that overrides, given as PATH=VALUE, set in a section's entries, by entry name and
-// key. It ignores nested keys, which take effect only in the configuration that is made from the input.
+// overridden returns the settings in a section's entries that are set by overrides of the form PATH=VALUE, keyed by
+// entry name and then by setting. It ignores nested keys, which take effect only in the configuration that is made from
+// the input.
 func overridden(overrides []string, section string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, o := range overrides {

@@ -54,7 +54,7 @@ type Logs struct {
 	Program string    `json:"program"`
 	Dir     string    `json:"dir"`
 	Files   int       `json:"files"`
-	First   time.Time `json:"first"` // modification time of the oldest
+	First   time.Time `json:"first"` // modification time of the oldest file
 	Last    time.Time `json:"last"`
 	Next    string    `json:"next"`              // a command
 	Problem string    `json:"problem,omitempty"` // reason why part of the folder could not be listed

@@ -201,7 +201,7 @@ func exists(p string) bool {
 	return err == nil
 }
 
-// adapter reports the program of a local trainer if it doesn't exist.
+// adapter reports a local trainer's program that doesn't exist.
 func (k *check) adapter(b *config.Block) {
 	c, ok := b.Config.(*exec.Config)
 	if !ok || len(c.Command) == 0 || strings.ContainsAny(c.Command[0], "{$") {

@@ -140,7 +140,7 @@ func (r *Report) leftovers(line printer) {
 	}
 }
 
-// uses prints the records that builders make from the files, and the choice.
+// uses prints the records that builders make from the files, and the chosen builders and formats.
 func (r *Report) uses(line printer) {
 	for _, cure := range r.Stats.Cures() {
 		line("better", "%s", cure)

@@ -9,8 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// defaultStep is the step name that builders look for by default, and that the source for candidates gives them by
-// default.
+// defaultStep is the default step name. Builders look for it, and the source for candidates assigns it to steps.
 const defaultStep = "dpo_candidate_move"
 
 // YAML returns the report as a configuration that works as is, with comments for users who want to adapt it.

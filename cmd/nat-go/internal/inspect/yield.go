@@ -40,7 +40,7 @@ type yields struct {
 	bytes   int64        // offset of the last example in its file
 	options rows.Options // options of the formats that records are tried with
 
-	overrides map[string]map[string]any // the user's builder settings, by the name of the entry
+	overrides map[string]map[string]any // the user's builder settings, keyed by entry name
 }
 
 func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }

@@ -15,15 +15,15 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// Options are the options of Run.
+// Options holds the options for Run.
 type Options struct {
 	Vocab   []int         // vocabulary sizes
-	MiB     int           // size of each side's logits, for the times from memory
+	MiB     int           // size in MiB of each side's logits, for the measurements from memory
 	Threads []int         // numbers of threads to measure with
 	Rounds  int           // interleaved rounds; the median is reported
 	Budget  time.Duration // measuring time after which rounds end early; compilation doesn't count
-	JSON    bool          // one JSON object instead of a table
-	Torch   string        // a Python with torch.compile to compare with; empty means none
+	JSON    bool          // print one JSON object instead of a table
+	Torch   string        // a Python interpreter with torch.compile to compare with; empty means none
 }
 
 // Report holds the measurements of Run.
@@ -43,7 +43,7 @@ type Report struct {
 // floor is the machine's own throughput with a given number of threads.
 type floor struct {
 	Threads    int     `json:"threads"`
-	ReadGBps   float64 `json:"read_gb_per_s"` // two streams larger than the caches
+	ReadGBps   float64 `json:"read_gb_per_s"` // rate of reading two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
 	SecondCore bool    `json:"second_core"` // for two threads: whether they multiply more than 1.8 times as fast as one
@@ -87,7 +87,7 @@ var list = []kernel{
 	{name: "gradient, beta 0.3", beta: 0.3, grad: true, bytes: 12},
 }
 
-// Run takes the measurements and prints them. If ctx ends first, it prints nothing and returns ctx's error.
+// Run takes the measurements and prints them. If ctx is done first, it prints nothing and returns ctx's error.
 func Run(ctx context.Context, w io.Writer, o Options) error {
 	rep, err := measure(ctx, o)
 	if err != nil {
@@ -162,7 +162,7 @@ func measure(ctx context.Context, o Options) (*Report, error) {
 	return rep, nil
 }
 
-// data holds both sides, in both types and larger than the caches, and a gradient.
+// data holds a gradient and both sides' logits in both types. The logits are larger than the caches.
 type data struct {
 	rows, v int
 	s, t    []float32
@@ -245,7 +245,7 @@ type place struct {
 	threads int
 }
 
-// line is a kernel at a place, timed for rows in the cache and for rows in memory.
+// line is a kernel on one path with one number of threads, timed for rows in the cache and in memory.
 type line struct {
 	k kernel
 	place
@@ -258,7 +258,7 @@ func (m *measurement) add(entries int, do func() error) *task {
 	return t
 }
 
-// plan adds the tasks for a place, which are the machine's own speed and every kernel.
+// plan adds the tasks for a path and a number of threads. They measure the machine's own speed and every kernel.
 func (m *measurement) plan(at place) error {
 	d, o, v, th := m.data, &m.o, m.v, at.threads
 	if p := findProbe(at.path); p.read != nil {
@@ -283,7 +283,7 @@ func (m *measurement) plan(at place) error {
 	return nil
 }
 
-// time runs all tasks alternately, round by round, until the time is up.
+// time runs all tasks in turn, round by round, until the time is up.
 func (m *measurement) time(ctx context.Context) error {
 	for round := range m.o.Rounds {
 		for _, t := range m.tasks {
@@ -366,7 +366,7 @@ func (d *data) run(j *kernels.JSD, k kernel, rows int) func() error {
 	return func() error { _, err := j.Run(b, out); return err }
 }
 
-// repeat runs row r n times, which keeps it in the caches.
+// repeat returns a function that runs row r n times, which keeps the row in the caches.
 func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 	return func(r int) {
 		one := &data{
@@ -387,7 +387,7 @@ func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 	}
 }
 
-// spread divides n calls among threads.
+// spread returns a function that divides n calls of f among threads.
 func spread(threads, n int, f func(i int)) func() error {
 	return func() error {
 		done := make(chan struct{})

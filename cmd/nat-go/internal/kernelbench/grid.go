@@ -29,8 +29,8 @@ type point struct {
 	dtype kernels.DType
 }
 
-// grid returns points that differ in everything that a kernel's time may depend on, namely the distance between the
-// sides, their confidence, and the options.
+// grid returns points that differ in the distance between the sides, their confidence, and the options, because a
+// kernel's time may depend on all of these.
 func grid() []point {
 	moved2 := moved(2)
 	out := []point{
@@ -238,7 +238,7 @@ func middle(x []float64) float64 {
 	return slices.Sorted(slices.Values(x))[len(x)/2]
 }
 
-// matrix converts rows to a type; halves are truncated.
+// matrix converts rows to the given type, truncating values if the type has 16 bits.
 func matrix(x []float32, d kernels.DType, rows, v int) kernels.Matrix {
 	if d == kernels.Float32 {
 		return kernels.F32Matrix(x, rows, v)
@@ -260,7 +260,7 @@ func matrix(x []float32, d kernels.DType, rows, v int) kernels.Matrix {
 	return kernels.F16Matrix(h, rows, v)
 }
 
-// load sends a batch to torch, as float32 at the temperature.
+// load sends a batch to torch as float32 logits that have been divided by the temperature.
 func (t *torch) load(b *kernels.Batch, tau float64) error {
 	dir, err := os.MkdirTemp("", "nat-go-bench-")
 	if err != nil {

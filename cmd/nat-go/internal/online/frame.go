@@ -42,7 +42,8 @@ func problem(code, where, format string, a ...any) *Error {
 }
 
 // readFrame reads a frame of at most limit bytes. A longer frame is read to its end and discarded. The error is io.EOF
-// between two frames, and an *Error for a frame that is too long. Reading can't continue after any other error.
+// if the input ends between two frames, and an *Error if the frame is too long. Reading can't continue after any other
+// error.
 func readFrame(in io.Reader, limit int64) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in, length[:]); err != nil {

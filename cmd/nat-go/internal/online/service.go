@@ -29,7 +29,7 @@ type Service struct {
 	closers   []io.Closer
 	decoder   *readers.TracesDecoder
 	policy    string
-	body      bytes.Buffer // of the last answer
+	body      bytes.Buffer // body of the last answer
 }
 
 // Close ends the programs that builders have started, and frees the tokenizer.
@@ -40,14 +40,14 @@ func (v *Service) Close() {
 	v.tokenizer.Close()
 }
 
-// Answer is the head that answers a request; the body contains the tensors. With several channels, each name is
-// preceded by its channel and a dot. In the composer layout, that layout's own names are used.
+// Answer is the head that answers a request; the body contains the tensors. With several channels, each tensor's name
+// is preceded by its channel and a dot. In the composer layout, that layout's own names are used.
 type Answer struct {
 	ID       int64            `json:"id"`
 	Channels []Made           `json:"channels"`       // that have rows
 	Books    []ledger.Account `json:"books"`          // counts of inputs, outputs, and drops by reason
 	Drops    []ledger.Drop    `json:"drops"`          // the first maxDrops drops
-	LeftOut  int64            `json:"drops_left_out"` // number of dropped units beyond these
+	LeftOut  int64            `json:"drops_left_out"` // number of dropped units not listed in Drops
 }
 
 // Made describes a channel's batch.
@@ -55,7 +55,7 @@ type Made struct {
 	Channel  string       `json:"channel"`
 	Rows     int          `json:"rows"`
 	Tokens   int64        `json:"tokens"`   // on all sides, without padding
-	Active   int64        `json:"n_active"` // tokens in the loss
+	Active   int64        `json:"n_active"` // number of tokens in the loss
 	Rollouts []string     `json:"rollouts"` // indexed by row_rollout
 	Examples []string     `json:"examples"` // trace ids, indexed by row_example
 	Sites    []batch.Site `json:"sites,omitempty"`
@@ -107,13 +107,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 }
 
-// received is a frame, or the error of reading it.
+// received holds a frame, or the error from reading it.
 type received struct {
 	frame []byte
 	err   error
 }
 
-// receive reads frames until the input ends or fails. The end of ctx doesn't interrupt a blocked read.
+// receive reads frames until the input ends or fails. A blocked read isn't interrupted when ctx is done.
 func receive(ctx context.Context, in io.Reader, limit int64, frames chan<- received) {
 	for {
 		frame, err := readFrame(in, limit)
@@ -155,11 +155,11 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 // endOfAnswer is the time limit for completing an answer once the context is done.
 const endOfAnswer = 2 * time.Second
 
-// send writes a frame. If the context ends during a write, send still completes the frame if the reader accepts it in
-// time, because a partial frame would be useless. A write that remains blocked after that ends with the program.
+// send writes a frame. If the context is done during a write, send still completes the frame if the reader accepts it
+// in time, because a partial frame would be useless. A write that remains blocked after that ends with the program.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
-	go func() { written <- writeFrame(out, head, body) }() // wait: room for one
+	go func() { written <- writeFrame(out, head, body) }() // wait: the channel has room for one value
 	select {
 	case err := <-written:
 		return err
@@ -173,7 +173,7 @@ func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	}
 }
 
-// begin reads the settings and opens the files that they name. A read that is blocked when the context ends remains
+// begin reads the settings and opens the files that they name. A read that is blocked when the context is done remains
 // blocked until the input ends.
 func begin(ctx context.Context, in io.Reader) (*Service, error) {
 	type read struct {
@@ -183,7 +183,7 @@ func begin(ctx context.Context, in io.Reader) (*Service, error) {
 	settings := make(chan read, 1)
 	go func() {
 		s, err := readSettings(in)
-		settings <- read{s, err} // wait: room for one
+		settings <- read{s, err} // wait: the channel has room for one value
 	}()
 	select {
 	case <-ctx.Done():
@@ -204,8 +204,7 @@ func (v *Service) ready() Ready {
 	return r
 }
 
-// answer makes the batches for a request, {"id": 1, "traces": [...]}. The next call overwrites the bytes that it
-// returns.
+// answer makes the batches for a request, {"id": 1, "traces": [...]}. The returned bytes are valid until the next call.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
 	maxObjects := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: maxObjects})

@@ -63,7 +63,7 @@ type Ready struct {
 	VocabSize int64  `json:"vocab_size"`
 }
 
-// Limits on the first frame, in bytes and in objects and lists.
+// Limits on the first frame's size in bytes and its number of objects and lists.
 const (
 	maxSettings       = 4 << 20
 	maxSettingObjects = 100_000

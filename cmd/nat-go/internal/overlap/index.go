@@ -19,9 +19,9 @@ type Index struct {
 	limit  int
 	places []Place
 
-	tallies  [][numRoles]tally // for runs that occur
+	tallies  [][numRoles]tally // tallies of the runs that occur in examples
 	examples uint32
-	task     uint32 // of the current example
+	task     uint32 // hash of the current example's task
 }
 
 type slot struct {
@@ -33,7 +33,7 @@ type slot struct {
 // Place is a text's location in a benchmark.
 type Place struct {
 	File string
-	Line int64 // in a table, the row
+	Line int64 // row number, if the file is a table
 }
 
 // Role identifies the speaker.
@@ -131,7 +131,7 @@ func (x *Index) rehash(size int) {
 	}
 }
 
-// held calls found for each run in a text that the index holds. A filter with at least 8 bits per run in the index
+// held calls found for each of a text's runs that the index holds. A filter with at least 8 bits per run in the index
 // avoids most of the table's cache misses.
 func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	if x.filter == nil {
@@ -236,7 +236,7 @@ func (x *Index) Find(text string) (longest Overlap, found bool) {
 	return Overlap{x.places[best.place], quote(text[best.from:best.to])}, true
 }
 
-// quote returns a text on one line, shortened.
+// quote returns text on one line, shortened if it is long.
 func quote(text string) string {
 	const size = 240
 	words := strings.Join(strings.Fields(strings.ToValidUTF8(text[:min(len(text), 4*size)], "")), " ")

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// runLength is the number of words in a run, a gram.
+	// runLength is the number of words in a run, which is also called a gram.
 	runLength = 13
 	// minLetters is the minimum number of letters and digits for a shorter text to count as a whole, because "42" and
 	// "thanks" may occur anywhere.
@@ -54,28 +54,28 @@ func mix(h uint64) uint64 {
 	return h ^ h>>32 | 1
 }
 
-// gram is the hash of a run of words, or of a whole text that is shorter, with its position in the text.
+// gram is the hash of a run of words, or of a whole text that is shorter than a run, with its position in the text.
 type gram struct {
 	hash     uint64
 	from, to int
 }
 
-// scanner finds the runs of a text, in batches, so that the cache misses of a batch's look-ups overlap.
+// scanner finds the runs in a text, in batches, so that the cache misses for a batch's look-ups overlap.
 type scanner struct {
 	text    string
 	at      int
 	words   int // ended
 	letters int
 
-	from    int // of the current word; -1 between words
+	from    int // where the current word begins; -1 between words
 	hash    uint64
-	rolling uint64 // hash of the last words
+	rolling uint64 // hash of the words in the current run
 	hashes  [16]uint64
 	starts  [16]int
 	batch   [128]gram
 }
 
-// next returns the next runs; none at the end.
+// next returns the next batch of runs, which is empty at the end of the text.
 func (s *scanner) next() []gram {
 	found := s.batch[:0]
 	for s.at < len(s.text) && len(found) < len(s.batch)-2 {

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// prefix is the file name prefix of plugins on PATH. In the plugin folder, names may lack it.
+// prefix is the file name prefix of plugins on PATH. In the plugin folder, names may omit it.
 const prefix = "nat-go-builder-"
 
 // Found is a plugin's program.

@@ -103,7 +103,7 @@ func (p printer) show(c builders.Content) any {
 
 func (p printer) print(v any) error {
 	b, err := json.Marshal(v)
-	if err != nil { // NaN in a score
+	if err != nil { // a score is NaN
 		b = []byte(fmt.Sprintf("%q", fmt.Sprintf("%+v", v)))
 	}
 	_, err = p.w.Write(append(b, '\n'))

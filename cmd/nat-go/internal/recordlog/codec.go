@@ -207,7 +207,7 @@ func list[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// notNil is list for lists that are never nil.
+// notNil is like list, but for lists that are never nil.
 func notNil[E any](c *codec, all *[]E) []E {
 	if list(c, all); c.reading && *all == nil {
 		*all = []E{}
@@ -249,7 +249,7 @@ func length[E any](c *codec, n int) int {
 var errLists = errors.New("lists of a frame are too large")
 
 // roomPerByte bounds the memory of a frame's lists, per byte of the frame. In a run's frames, a node or a preference
-// with only its scores takes the most, which is about thirty times its bytes.
+// with only its scores takes the most memory, about thirty times its encoded size.
 const roomPerByte = 64
 
 // listsIn returns how much memory the lists of a frame of n bytes may take.

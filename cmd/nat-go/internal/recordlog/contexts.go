@@ -18,7 +18,8 @@ type contexts struct {
 	known  bool        // root is valid
 }
 
-// textHashes holds the hashes of a passage's messages, or, of a plain text, its hashes as a message of either role.
+// textHashes holds the hashes of a passage's messages. For plain text, it holds the text's hashes as a user message and
+// as an assistant message.
 type textHashes struct {
 	messages        []history.Message
 	user, assistant history.Message

@@ -70,7 +70,7 @@ func (c *codec) origins(g *Group) {
 	}
 }
 
-// maxCounted exceeds any count in a group's books, and is small enough that their sums don't overflow.
+// maxCounted is larger than any count in a group's books, and small enough that sums of counts don't overflow.
 const maxCounted = 1 << 48
 
 // maxRuns bounds the number of inputs, each of which takes memory.
@@ -251,7 +251,7 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body codes the part of a record after the head, by kind. texts is the number of the group's texts.
+// body codes the part of a record after the head, by kind. texts is the number of texts in the group.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:

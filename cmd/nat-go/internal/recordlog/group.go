@@ -18,7 +18,7 @@ type Group struct {
 	Offset   int64  // offset of its frame in the log it was read from
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
-	Accounts []ledger.Account // what the group adds to the books; only In and Out, because Drops has the rest
+	Accounts []ledger.Account // the group's additions to the books; only In and Out are set, because Drops has the rest
 	Counts   []Count          // builders' own counters
 
 	texts    texts
@@ -55,9 +55,9 @@ type sides struct{ prompt, chosen, rejected, messages int32 }
 type Builder struct {
 	group   Group
 	source  *ttc.Group
-	names   []string // builders, in YAML order
+	names   []string // builder names, in YAML order
 	origins map[originKey]*builders.Origin
-	at      originKey // of the last record
+	at      originKey // example and builder of the last record
 	origin  *builders.Origin
 	byText  map[string]int32
 	prompts [][]int32 // text index + 1, by example and candidate; 0 means not seen yet
@@ -89,7 +89,7 @@ func (b *Builder) Begin(g *ttc.Group) {
 	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
 }
 
-// places returns a zeroed table, indexed by example and candidate, in old's memory.
+// places returns a zeroed table, indexed by example and candidate, that reuses old's memory.
 func places(old [][]int32, g *ttc.Group) [][]int32 {
 	table := slices.Grow(old[:0], len(g.Examples))[:len(g.Examples)]
 	for i, ex := range g.Examples {
@@ -144,7 +144,8 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account records in the books how many things of a unit entered a stage, and how many were passed on.
+// Account records in the books how many things, counted in the given unit, entered a stage, and how many were passed
+// on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }
@@ -157,9 +158,9 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the group that was begun most recently.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk is the size of the buffer of encoded texts beyond which the next text starts a new buffer. A single growing
-// buffer would leave outgrown copies behind, kept alive by the texts in them. They would take five times the memory of
-// a large group's texts.
+// textChunk is the size of the buffer of encoded texts beyond which the next text starts a new buffer. If a single
+// buffer grew, its outgrown copies would be kept alive by the texts in them, and would take five times the memory of a
+// large group's texts.
 const textChunk = 4 << 20
 
 // intern returns the index of c's text. Candidates' texts are looked up by position, without touching the text, because

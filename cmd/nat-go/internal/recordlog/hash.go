@@ -38,7 +38,7 @@ func (g *Group) Hashes() []Hashes {
 	return g.hashes
 }
 
-// Contents is like Hashes, but returns only the field Content of each.
+// Contents is like Hashes, but returns only the Content hashes.
 func (g *Group) Contents() []Hash {
 	g.hashTexts()
 	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]

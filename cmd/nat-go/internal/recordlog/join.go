@@ -104,7 +104,7 @@ func (p *Part) Next() error {
 // joinChunk is the number of bytes of a log that are copied at a time.
 const joinChunk = 1 << 20
 
-// Rest adds all remaining groups. Close checks their content, by the log's hash.
+// Rest adds all remaining groups. Close checks their content against the log's hash.
 func (p *Part) Rest(ctx context.Context) error {
 	for ctx.Err() == nil {
 		switch _, err := io.CopyN(p.join.out, p.in, joinChunk); {

@@ -270,7 +270,7 @@ type Reader struct {
 	in     *bufio.Reader
 	left   int64  // bytes from offset to the end
 	next   uint64 // ordinal of the next record
-	offset int64  // of the next frame
+	offset int64  // offset of the next frame in the log
 	commit Commit
 	most   Large
 	part   bool      // only part of the log is read, so next isn't checked at the end

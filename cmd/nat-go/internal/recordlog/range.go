@@ -8,12 +8,13 @@ import (
 
 // Range is a contiguous sequence of groups of a log.
 type Range struct {
-	Offset int64  `json:"offset"` // of the first group's frame
+	Offset int64  `json:"offset"` // offset of the first group's frame in the log
 	Bytes  int64  `json:"bytes"`
 	First  uint64 `json:"first"` // ordinal of the first group's first record
 }
 
-// GroupsIn yields the groups of a range, in order. A group is valid until the next one, which reuses its memory.
+// GroupsIn yields the groups of a range, in order. A group is valid until the next one is yielded, which reuses its
+// memory.
 func GroupsIn(dir string, x Range) iter.Seq2[*Group, error] {
 	return read(dir, func(r *Reader, yield func(*Group, error) bool) {
 		end := r.offset + r.left

@@ -16,7 +16,7 @@ type tracer struct {
 	graphs   [][]ttc.History             // current hash by example and message; nil means not hashed yet
 	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
 	whole    bool                        // all examples are hashed
-	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without call ids; nil until it is made
+	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without call ids; nil until it is needed
 	hasher   history.Hasher              // for noIDs and for comparisons of messages
 	contexts []ttc.History               // scratch
 }
@@ -141,9 +141,9 @@ func (t *tracer) index(c *contexts, from, to int) {
 	}
 }
 
-// explain returns, for each turn in a record, why its context differs from all recorded ones. The reasons are that
-// messages in its example were removed, that the call ids come from another rollout, that the turn followed different
-// words in another rollout, or unknown.
+// explain returns, for each turn in a record, why its context differs from all recorded ones. Either messages in its
+// example were removed, the call ids come from another rollout, the turn followed different words in another rollout,
+// or the reason is unknown.
 func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	out := make([]builders.Change, turns)
 	for i := range out {

@@ -19,7 +19,7 @@ import (
 
 // Holder identifies the process that is working on a run, or that died while working on it.
 type Holder struct {
-	Command string    `json:"command"` // without nat-go and some arguments
+	Command string    `json:"command"` // command line without nat-go and some arguments
 	Process int       `json:"process"`
 	Host    string    `json:"host"`
 	Since   time.Time `json:"since"`
@@ -52,7 +52,7 @@ type Lock struct {
 
 	file     *os.File
 	writeErr error // why the file doesn't name the holder; not fatal, so that a user can free a full disk
-	keep     bool  // Close leaves the holder in the file, since its placing isn't finished
+	keep     bool  // Close leaves the holder in the file, because its renames aren't finished
 	holder   Holder
 }
 
@@ -94,7 +94,7 @@ func (f Folder) Lock(command string) (*Lock, error) {
 const pause = 50 * time.Millisecond
 
 // LockSoon takes the lock for a short task. If another process holds it, LockSoon retries until patience has elapsed or
-// ctx ends.
+// ctx is done.
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)

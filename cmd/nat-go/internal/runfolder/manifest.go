@@ -39,7 +39,7 @@ type Manifest struct {
 	Counts   Counts                      `json:"counts"`
 	Where    []where.Step                `json:"where,omitempty"` // how much each clause of dataset.where let through
 	Books    []ledger.Account            `json:"books"`
-	Counters map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own, by builder
+	Counters map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own counters, by builder
 	Dataset  []Written                   `json:"dataset"`
 	// how text rows were written; `dataset convert` writes them in the same way
 	Rows      rows.Options   `json:"rows"`
@@ -55,21 +55,21 @@ type Manifest struct {
 
 // Fidelity counts the trained calls, by properties of their traces.
 type Fidelity struct {
-	Calls map[string]int64 `json:"calls"`          // by the fidelity of their text
+	Calls map[string]int64 `json:"calls"`          // number of calls by the fidelity of their text
 	Gaps  map[string]int64 `json:"gaps,omitempty"` // calls with missing parts, by the missing part
 	// partial calls, by the gaps that make them partial, joined by "+"
 	Rising map[string]int64 `json:"rising,omitempty"`
-	Proven map[string]int64 `json:"proven,omitempty"` // calls with each proof
+	Proven map[string]int64 `json:"proven,omitempty"` // number of calls with each proof
 }
 
 // Contamination counts the records' overlaps with the files specified in dataset.contamination.
 type Contamination struct {
-	Runs     int    `json:"word_runs"` // of 13 words, and shorter texts, in the files
+	Runs     int    `json:"word_runs"` // number of runs of 13 words, and of shorter texts, in the files
 	OneIn    uint64 `json:"one_in"`    // one in this many word runs was searched for
 	Common   int    `json:"common"`    // word runs that are ignored because many examples contain them
 	Checked  uint64 `json:"checked"`   // records
 	Records  int64  `json:"records"`   // that overlap
-	Examples int64  `json:"examples"`  // that the overlapping records are made from
+	Examples int64  `json:"examples"`  // number of examples that the overlapping records are made from
 	Dropped  bool   `json:"dropped"`   // whether the overlapping records are dropped
 
 	// the first overlap in each example, at most 100; contamination.jsonl contains all overlaps
@@ -83,7 +83,7 @@ type Overlap struct {
 	Run     int    `json:"run,omitempty"` // collection run
 	Role    string `json:"role"`          // of the message
 	File    string `json:"file"`
-	Line    int64  `json:"line"` // in a table, the row
+	Line    int64  `json:"line"` // row number, if the file is a table
 	Words   string `json:"words"`
 }
 
@@ -138,20 +138,21 @@ type Written struct {
 	Dropped int64     `json:"dropped,omitempty"` // kept records that the format can't represent
 	Refused []Refusal `json:"refused,omitempty"` // reasons why it can't, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can represent all or most of these records
-	Trimmed int64     `json:"trimmed,omitempty"` // omitted messages after a record's last turn, which are never trained
+	// number of omitted messages after a record's last turn, which are never trained
+	Trimmed int64 `json:"trimmed,omitempty"`
 
-	// Omitted counts records by the parts of them that rows have no place for, such as a message's refusal.
+	// Omitted counts records by those of their parts that rows can't represent, such as a message's refusal.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 
-	Contexts *Contexts     `json:"contexts,omitempty"` // of the turns that its rows train
-	Rows     *rows.Options `json:"rows,omitempty"`     // its own options, if they differ from the manifest's
+	Contexts *Contexts     `json:"contexts,omitempty"` // contexts of the turns that the format's rows train
+	Rows     *rows.Options `json:"rows,omitempty"`     // the format's own options, if they differ from the manifest's
 }
 
 // Contexts counts the trained turns. Changed counts those whose context differs from the recorded one, by change:
 // redaction, remove, call_ids, unknown, format, worded; in token batches also truncated, hint.
 type Contexts struct {
 	Turns int64 `json:"turns"`
-	Lost  int64 `json:"lost,omitempty"` // turns without a row, of records that have one
+	Lost  int64 `json:"lost,omitempty"` // turns that aren't in any row, although their record has a row
 	// bytes in rows that repeat content from the record's other rows
 	Repeated int64            `json:"repeated,omitempty"`
 	Changed  map[string]int64 `json:"changed,omitempty"`

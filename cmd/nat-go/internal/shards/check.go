@@ -17,8 +17,8 @@ const MaxConfig = 16 << 20
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // of Plan.Request
-	maxDoneBytes    = 32 << 20 // of a shard's manifest, which lists each batch that it wrote
-	maxNamedBytes   = 64 << 20 // of a shard's file of ids: see NamedFile
+	maxDoneBytes    = 32 << 20 // limit on a shard's manifest, which lists each batch that the shard wrote
+	maxNamedBytes   = 64 << 20 // limit on a shard's file of ids; see NamedFile
 	maxObjects      = 2 << 20  // maximum number of objects and lists in a plan or a manifest
 	maxGroups       = 1 << 40  // more groups or records than any log has
 )

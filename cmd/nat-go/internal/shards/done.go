@@ -44,8 +44,8 @@ func WriteDone(f runfolder.Folder, d *Done) error {
 	return durable.WriteFile(donePath(f), append(text, '\n'))
 }
 
-// ReadDone reads the manifest of one of the plan's shards. It returns nil if the shard is not done, and an error if the
-// manifest is from another plan.
+// ReadDone reads the manifest of one of the plan's shards. It returns nil if the shard isn't done, and an error if the
+// manifest belongs to another plan.
 func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	path := donePath(f.Shard(stage, shard))
 	text, err := durable.ReadFile(path, maxDoneBytes)

@@ -33,7 +33,7 @@ type Plan struct {
 	NatGo   string             `json:"nat_go"` // version of the program
 	RunID   string             `json:"run_id"`
 	Request json.RawMessage    `json:"request"` // the command-line arguments
-	Inputs  []source.Input     `json:"inputs"`  // with the hashes of their entries
+	Inputs  []source.Input     `json:"inputs"`  // the run's inputs, with the hashes of their entries
 	Decided *runfolder.Decided `json:"decided"`
 	Tasks   bool               `json:"tasks,omitempty"` // groups are tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
@@ -206,8 +206,8 @@ func decodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Part returns the shard with the given number, and reads the ids that can't be derived from its parts into their Named
-// fields.
+// Part returns the shard with the given number. It reads the ids that can't be derived from the shard's parts into the
+// parts' Named fields.
 func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	s := p.Shards[shard]
 	if s.Named == nil {

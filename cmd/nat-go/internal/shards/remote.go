@@ -100,7 +100,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	return dir, p, err
 }
 
-// fetch downloads a file, and returns an error if its size or checksum doesn't match is.
+// fetch downloads a file. It returns an error if the file's size or checksum differs from the one in is.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
 	name := dir.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
@@ -275,7 +275,7 @@ func (r *Remote) RewriteError(dir Folder, err error) error {
 	return exit.Reworded(err, func(text string) string { return r.RewritePaths(dir, text) })
 }
 
-// RewritePaths replaces a copy's path in a text with the address of the stored folder.
+// RewritePaths replaces a copy's path in text with the address of the stored folder.
 func (r *Remote) RewritePaths(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.Stored))
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// SendCut uploads the cut, if there is one, after the files that the shards write from. They are the run's merged log
-// and decisions, and the cut's other files.
+// SendCut uploads the cut, if there is one, after the files that the shards need for writing. They are the run's merged
+// log and decisions, and the cut's other files.
 func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
 	c, err := dir.ReadCut(p)
 	if err != nil || c == nil {
@@ -39,7 +39,7 @@ func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder
 	return r.sendAll(ctx, dir, paths, as, dir.CutPath())
 }
 
-// mergedFiles returns the paths of a merged run's files that shards write from.
+// mergedFiles returns the paths of the merged run's files that shards need for writing.
 func mergedFiles(f runfolder.Folder) []string {
 	return []string{
 		filepath.Join(f.Records(), recordlog.LogName), filepath.Join(f.Records(), recordlog.CommitName), f.Decisions(),
@@ -68,8 +68,8 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 	return nil
 }
 
-// fetchForWriting downloads the files that a shard writes from, if there is a cut. They are its range of the merged
-// log, the decisions, its list of batches, the scores, and the token rows in these batches.
+// fetchForWriting downloads the files that a shard needs for writing, if there is a cut. They are its range of the
+// merged log, the decisions, its list of batches, the scores, and the token rows in these batches.
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
@@ -154,14 +154,14 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the end of fetchRanges' error about a file of a divided merge.
+// divideAgain returns the end of fetchRanges' error message for a file that belongs to a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 
 // fetchRanges downloads parts of a file into a file with holes in place of the rest. If the object ends too early, the
-// error says that it is shorter than short, which is text that includes the remedy.
+// error says that the object is shorter than short, a phrase that includes the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)

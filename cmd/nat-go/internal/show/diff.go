@@ -40,7 +40,7 @@ func Compare(a, b string) (left, right []Piece, alike bool) {
 	return join(x, inX), join(y, inY), true
 }
 
-// words splits a text into runs of letters and digits, runs of spaces, and other single characters.
+// words splits a string into runs of letters and digits, runs of spaces, and other single characters.
 func words(s string) []string {
 	var out []string
 	start, last := 0, 0

@@ -26,7 +26,7 @@ type View struct {
 
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a preference
-	Messages         builders.Passage // of the other kinds, whose Prompt is not printed
+	Messages         builders.Passage // for the other kinds of record, whose Prompt isn't printed
 	Pair             bool             // print Prompt, Chosen and Rejected instead of Messages
 }
 
@@ -98,7 +98,7 @@ func (p *printer) heading(s, more string) {
 	p.WriteString("\n")
 }
 
-// printPassage prints a text, or messages one after another with their roles.
+// printPassage prints a plain text passage, or messages one after another with their roles.
 func (p *printer) printPassage(c builders.Passage) {
 	if c.IsText() {
 		p.printBlock([]Piece{{clean(c.Text), false}}, 2)
@@ -124,7 +124,7 @@ func (p *printer) printText(spans []Piece, st style) {
 	}
 }
 
-// printBlock prints an indented text, using shortened.
+// printBlock prints indented text, using shortened.
 func (p *printer) printBlock(spans []Piece, indent int) {
 	p.shortened(wrap(spans, p.Width-indent), func(l line) {
 		p.WriteString(strings.Repeat(" ", indent))

@@ -12,7 +12,7 @@ import (
 // package jobs. Errors are of type *Error if the adapter knows whether a retry helps.
 type Adapter interface {
 	// Check verifies, as far as the adapter can, that the trainer is reachable, accepts the credentials, and has
-	// everything that the job needs, which Check creates if configured to. It doesn't submit anything.
+	// everything that the job needs. If configured to, Check creates missing prerequisites. It doesn't submit anything.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
 	// retry. Objects that Submit creates along the way (data sets, uploads) are named after the key or by the config,
@@ -101,10 +101,10 @@ type Progress struct {
 
 // Limits holds the times and retry counts that package jobs uses for an adapter.
 type Limits struct {
-	Poll              time.Duration // between two status requests
+	Poll              time.Duration // pause between two status requests
 	StatusFailures    int           // number of consecutive Status failures after which waiting fails
-	TrainingTimeout   time.Duration // from submission; 0 means no limit
-	DeploymentTimeout time.Duration // from the start of the deployment; 0 means no limit
+	TrainingTimeout   time.Duration // time limit, counted from submission; 0 means no limit
+	DeploymentTimeout time.Duration // time limit, counted from the start of the deployment; 0 means no limit
 	CancelOnTimeout   bool          // whether to cancel the job when TrainingTimeout has passed
 }
 
@@ -156,7 +156,7 @@ func (f Format) Kinds(split string) (kinds []string) {
 	return kinds
 }
 
-// Path returns the location in the file system of a path of the data set.
+// Path returns the file system path for a path in the data set.
 func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepath.FromSlash(rel)) }
 
 // JobRef contains everything needed to find a job again. It doesn't contain secrets, because it is written to job.json.
@@ -202,7 +202,7 @@ type JobStatus struct {
 	Detail   string   `json:"detail,omitempty"` // reason given by the trainer, if any
 
 	Step    int64    `json:"step,omitempty"`
-	Steps   int64    `json:"steps,omitempty"` // in the whole job
+	Steps   int64    `json:"steps,omitempty"` // number of steps in the whole job
 	Epoch   float64  `json:"epoch,omitempty"`
 	Loss    *float64 `json:"loss,omitempty"`
 	ValLoss *float64 `json:"val_loss,omitempty"`

@@ -25,11 +25,13 @@ type Fault = httpclient.Fault
 
 // The faults.
 const (
-	Refused     = httpclient.Refused     // the service understood and refused: exit 1; a retry gives the same answer
-	Denied      = httpclient.Denied      // credentials: exit 3
-	Unavailable = httpclient.Unavailable // unreachable, overloaded, broken answer: exit 3; a retry can help
-	Local       = httpclient.Local       // a file, a program, this machine: exit 3
-	Gone        = httpclient.Gone        // the service doesn't know the job: exit 1
+	// the service understood and refused: exit 1; a retry would get the same response
+	Refused = httpclient.Refused
+	Denied  = httpclient.Denied // credentials: exit 3
+	// the service is unreachable or overloaded, or its response is invalid: exit 3; a retry can help
+	Unavailable = httpclient.Unavailable
+	Local       = httpclient.Local // the cause is a file, a program or this machine: exit 3
+	Gone        = httpclient.Gone  // the service doesn't know the job: exit 1
 )
 
 // Errorf returns the error of operation op. fix is a remedy, and may be empty.

@@ -25,7 +25,7 @@ const (
 	maxRows    = 200
 	maxTokens  = 512
 	maxSnippet = 160       // bytes
-	maxText    = 256 << 10 // bytes; the answer notes that the rest is omitted
+	maxText    = 256 << 10 // bytes; the response notes that the rest is omitted
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
@@ -268,7 +268,7 @@ type recordAnswer struct {
 	Key      string          `json:"key"`            // identifies the record in marks
 	Mark     *marks.Mark     `json:"mark,omitempty"`
 	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
-	Diff     *sides          `json:"diff,omitempty"`     // between a preference's answers
+	Diff     *sides          `json:"diff,omitempty"`     // differences between a preference's answers
 	Sampled  []string        `json:"sampled,omitempty"`  // for each message shown, whether the model generated it
 	Turns    []turn          `json:"turns,omitempty"`    // turns shown for a demonstration
 	Branches []branch        `json:"branches,omitempty"` // at most maxBranches
@@ -447,9 +447,9 @@ type dropsAnswer struct {
 	Drops []dropped `json:"drops"`
 }
 
-// dropped is a drop with its related records. These come from the drop's example and, if the drop names a builder, were
-// made by that builder. If a record was dropped by the gate or by curation, they include only the records dropped for
-// the same reason.
+// dropped is a drop with its related records. A related record comes from the drop's example and, if the drop names a
+// builder, was made by that builder. If the drop was made by the gate or by curation, only the records dropped for the
+// same reason are related to it.
 type dropped struct {
 	ledger.Drop
 	Record  uint64 `json:"record,omitempty"`  // number of the first related record, starting at 1

@@ -10,13 +10,14 @@ import (
 
 // changes lists the differences between two runs. Records are the same if their content is.
 type changes struct {
-	Runs       [2]string    `json:"runs"`
-	Records    [2]int       `json:"records"`
-	Same       int          `json:"same"`
-	Appeared   int          `json:"appeared"` // only in the second run
-	Vanished   int          `json:"vanished"` // only in the first
-	Moved      int          `json:"moved"`    // in both, with different decisions
-	Changed    int          `json:"changed"`  // with the same example, builder and kind, but different content
+	Runs     [2]string `json:"runs"`
+	Records  [2]int    `json:"records"`
+	Same     int       `json:"same"`
+	Appeared int       `json:"appeared"` // number of records only in the second run
+	Vanished int       `json:"vanished"` // number of records only in the first run
+	Moved    int       `json:"moved"`    // number of records in both runs, with different decisions
+	// number of records with the same example, builder and kind, but different content
+	Changed    int          `json:"changed"`
 	Histograms []overlaid   `json:"histograms"`
 	List       []difference `json:"list"`  // a window of the requested differences
 	Total      int          `json:"total"` // total number of requested differences
@@ -35,8 +36,7 @@ type difference struct {
 	Second *row   `json:"second,omitempty"`
 }
 
-// compared holds the result of comparing two runs, which is the number of records that are the same, and the
-// differences by kind.
+// compared holds the number of records that are the same in two runs, and the differences between the runs, by kind.
 type compared struct {
 	same  int
 	other [len(kinds)][]pair
@@ -183,7 +183,7 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// each calls f for the differences of a kind, or for all if kind is empty, until f fails.
+// each calls f for each difference of a kind, or for all differences if kind is empty, until f returns an error.
 func (c *compared) each(kind string, f func(kind string, p pair) error) error {
 	for k, name := range kinds {
 		if kind != "" && kind != name {

@@ -34,8 +34,8 @@ const ExportBytes = 64 << 20
 // Exported describes the content of a written file.
 type Exported struct {
 	Records int   `json:"records"`
-	Fit     int   `json:"fit"` // records that match Where
-	Of      int   `json:"of"`  // all records in the run
+	Fit     int   `json:"fit"` // number of records that match Where
+	Of      int   `json:"of"`  // number of records in the run
 	Drops   int64 `json:"drops"`
 	OfDrops int64 `json:"of_drops"`
 	Full    bool  `json:"full"`  // records were omitted because they don't fit into Bytes
@@ -76,7 +76,7 @@ type index struct {
 	Name    map[string]any   `json:"name"`
 	Members [][2]int64       `json:"members"` // offset and length in the base64 text
 	Lists   map[string][]int `json:"lists"`   // members that hold a list, in order
-	Answers map[string]int   `json:"answers"` // the member that contains the response to a request
+	Answers map[string]int   `json:"answers"` // number of the member that contains the response to a request
 }
 
 // Export writes the page with its data as one file, which works without this program and without a network.
@@ -128,7 +128,7 @@ type exporter struct {
 	w       io.Writer
 	index   index
 	written int64 // bytes, in base64
-	most    int64 // maximum of written before the lists of records and token rows
+	most    int64 // limit on written, not counting the lists of records and token rows
 	held    Exported
 }
 
@@ -262,8 +262,8 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 	return rows, questions, nil
 }
 
-// tokenQuestions returns the requests that the page may send about a token row. They are for its head with each side
-// next to the first, and for each window of each side.
+// tokenQuestions returns the requests that the page may send about a token row. They ask for the row's head with each
+// side next to the first, and for each window of each side.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}

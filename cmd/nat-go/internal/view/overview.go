@@ -76,14 +76,14 @@ type histogram struct {
 	Whole bool    `json:"whole,omitempty"` // each bin counts a single value: Min, Min+1 and so on to Max
 
 	// Set only for the spread of rewards.
-	Unit string `json:"unit,omitempty"` // what Count and Bins count, if not records
+	Unit string `json:"unit,omitempty"` // unit that Count and Bins count, if it isn't records
 	Zero int64  `json:"zero,omitempty"` // number of groups without a spread, which aren't in any bin
 }
 
-// balance describes the division of some of the records between training and validation.
+// balance describes how some of the records are divided between training and validation.
 type balance struct {
 	Name       string `json:"name"`
-	Filter     string `json:"filter"` // selects these records in the filter box
+	Filter     string `json:"filter"` // filter for the filter box that selects these records
 	Train      int64  `json:"train"`
 	Validation int64  `json:"validation"`
 }

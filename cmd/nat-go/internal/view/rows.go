@@ -88,7 +88,7 @@ func contentOf(row *rows.Row) (h recordlog.Hash) {
 	return sum.Sum128().Bytes()
 }
 
-// record returns a row as the record that it was made from, as far as that can be seen from the row.
+// record reconstructs the record that a row was made from, as far as the row allows.
 func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
 	r := &builders.Resolved{Origin: &builders.Origin{Example: fmt.Sprintf("%s:%d", f.name, n+1), Builder: f.name}}
 	switch {

@@ -30,7 +30,7 @@ type Run struct {
 	table     *table
 	decisions *curate.Decisions // nil before curation
 	log       groups
-	plain     *rowFiles // instead of a log, if there are only rows
+	plain     *rowFiles // set instead of a log if there are only rows
 	summary   *summary
 	marks     *marks.File
 	unmarked  string // why marks can't be set, or empty
@@ -107,7 +107,7 @@ type groups interface {
 	Close() error
 }
 
-// Unmarkable makes attempts to set marks fail with the reason why.
+// Unmarkable makes attempts to set marks fail with the given reason.
 func (r *Run) Unmarkable(why string) { r.unmarked = why }
 
 // marksOf reads the marks next to a run, if there are any.
@@ -119,7 +119,7 @@ func marksOf(folder runfolder.Folder) (*marks.File, error) {
 	return m, err
 }
 
-// verdicts returns the marks on records, by the beginnings of the records' content hashes. A mark is "approve" or
+// verdicts returns the marks on records, keyed by the beginnings of the records' content hashes. A mark is "approve" or
 // "reject", or "note" if there is only a note.
 func (r *Run) verdicts() map[uint64]string {
 	of := map[uint64]string{}

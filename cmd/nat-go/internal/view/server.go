@@ -100,7 +100,7 @@ func (s *Server) known(host string) bool {
 	return slices.Contains(s.names, name) || s.public && notAddress == nil
 }
 
-// Serve answers requests until the context ends.
+// Serve answers requests until the context is done.
 func (s *Server) Serve(ctx context.Context, r *Run) error {
 	s.server = httpServer(ctx, s.handler(r))
 	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })

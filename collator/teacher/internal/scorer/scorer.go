@@ -102,8 +102,8 @@ func (s *Scorer) Starts() int { return s.starts }
 // Requests returns how many requests were made.
 func (s *Scorer) Requests() int64 { return s.requests }
 
-// stop ends the program and returns its messages. Its memory is released with it, so that no process it left running
-// can write into its successor's.
+// stop ends the program and returns its messages. It also releases the program's memory, so that a process the program
+// left running can't write into the memory of its successor.
 func (s *Scorer) stop() (said string) {
 	if s.program != nil {
 		said = s.program.End()

@@ -1,10 +1,10 @@
-// Package agenttraces reads the rows that Hugging Face generates from agents' sessions, and data sets of such rows. A
-// row holds the program that wrote the session (harness), its lines as written (trace), and the conversation derived
-// from them (messages).
+// Package agenttraces reads the rows that Hugging Face generates from agent sessions, and data sets of such rows. A row
+// holds the name of the program that wrote the session (harness), its lines as written (trace), and the conversation
+// derived from them (messages).
 //
-// If the lines come from a program whose sessions we can read, they are read as that program's sessions, with what each
-// model call saw, including compactions and sub-agents. A session's files are rejoined. Otherwise, only the
-// conversation is available, and its calls say that their history was reconstructed.
+// If the lines come from a program whose sessions we can read, they are read as that program's sessions, with each
+// model call's actual context, including compactions and sub-agents. A session's files are rejoined. Otherwise, only
+// the conversation is available, and its calls are marked as having a reconstructed history.
 //
 // The rows are read as documented, and their traces as the programs wrote them.
 package agenttraces

@@ -45,7 +45,7 @@ func key(entry json.Raw) (string, bool) {
 	return "", isRow(entry)
 }
 
-// sessions builds the sessions from the rows with one id.
+// sessions builds the sessions from the rows that share an id.
 func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	var files []session.LinesOf
 	for i, part := range g.Parts {
@@ -87,7 +87,8 @@ func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 	return out
 }
 
-// conversation builds a session from the messages in the i-th row with its id. It returns nil if they can't be read.
+// conversation builds a session from a row's messages; i is the row's position among the rows that share its id. It
+// returns nil if the messages can't be read.
 func (r *reader) conversation(raw json.Raw, part session.Kept, limits session.Limits, i int) *calls.Session {
 	id, _ := key(raw)
 	if i > 0 {

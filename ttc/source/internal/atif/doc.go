@@ -3,8 +3,8 @@
 //
 // An agent's step is a model call, unless it says that it made zero or several. The messages that a call was given are
 // the steps before it; the format can't express an edited context. Steps copied from elsewhere are context.
-// Sub-trajectories are agents of their own.
+// Sub-trajectories are separate agents.
 //
 // Many trajectories lack the system prompt and the tools, hold call arguments as parsed values, or show results
-// differently from how the model saw them; their calls say so.
+// differently from how the model saw them; their calls are marked accordingly.
 package atif

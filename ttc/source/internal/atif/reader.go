@@ -30,7 +30,7 @@ func idOf(entry, trajectory json.Raw) string {
 	return source.IDText(id)
 }
 
-// sessions builds the session from the trajectories with one id.
+// sessions builds the session from the trajectories that share an id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	var s *calls.Session
 	for _, part := range g.Parts {

@@ -12,7 +12,7 @@ import (
 // reader builds sessions from events.
 type reader struct {
 	tally *source.Tally
-	roots *session.Names // for calls that have begun but not ended
+	roots *session.Names // roots of calls that have begun but not ended
 	named *session.Names // sessions, by root
 }
 

@@ -29,7 +29,7 @@ type Source struct {
 		ok     bool
 		of     belonging
 		rawID  json.Raw
-		id     string           // if it is rewritten
+		id     string           // the line's id, if the line is rewritten
 		lines  []published.Line // likewise: the answers
 	}
 
@@ -51,7 +51,7 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 	}
 	rewrite := published.NewRewriter(cfg.Shape)
 	if rewrite != nil {
-		// Set the keys to the keys of rewritten entries.
+		// Use the keys of rewritten entries.
 		cfg.TurnKey, cfg.PromptKey, cfg.OutputKey = published.TurnKey, published.PromptKey, published.OutputKey
 		cfg.ScoreKey, cfg.ModelKey, cfg.MetadataKey = published.ScoreKey, published.ModelKey, published.MetadataKey
 		cfg.IndexKey, cfg.AnswerKey, cfg.ContextKey, cfg.SystemKey = "", "", "", ""
@@ -275,7 +275,7 @@ func (s *Source) belongs() belonging {
 	if name := source.IDText(s.ahead.rawID); name != "" {
 		return belonging{id: name}
 	}
-	if s.rewrite != nil { // the answers of an entry are compared only with each other
+	if s.rewrite != nil { // an entry's answers are compared only with each other
 		return belonging{}
 	}
 	if prompt, _ := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {

@@ -25,7 +25,7 @@ type Config struct {
 	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run, because the file must be something else"`
 }
 
-// Keys are the names of a candidate's parts.
+// Keys holds the key names of a candidate's parts.
 type Keys struct {
 	TurnKey     string `yaml:"turn_key" default:"turn_id" doc:"key of the turn; a line without it belongs to the example's only turn"`
 	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`

@@ -63,7 +63,8 @@ func (r *Reader) Begin() {
 	r.counts = map[string]int64{}
 }
 
-// Policy returns the model that the example's candidates name. It is empty if they name none, or several.
+// Policy returns the model that the example's candidates name. It returns an empty string if they name none, or
+// several.
 func (r *Reader) Policy() string { return r.models.only() }
 
 // Candidate fills cand from an object, except for its step and offset. It returns the reason if it can't.
@@ -335,7 +336,7 @@ func (m *models) add(name string) {
 	m.name = name
 }
 
-// only returns the model that the lines name. It is empty if they name none, or several.
+// only returns the model that the lines name. It returns an empty string if they name none, or several.
 func (m *models) only() string {
 	if m.mixed {
 		return ""

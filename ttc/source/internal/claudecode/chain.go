@@ -35,8 +35,8 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.After = t.historyOf(a, system).end()
 }
 
-// firstTools returns the tools from the first snapshot that has any, for an answer before it: a session's first
-// snapshots contain only the system prompt.
+// firstTools returns the tools from the first snapshot that contains any, for an answer that precedes it: a session's
+// first snapshots contain only the system prompt.
 func (t *transcript) firstTools(a *answer) []chat.Tool {
 	if t.snapshots == nil {
 		t.snapshots = map[place][]chat.Tool{}
@@ -58,9 +58,9 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 // place identifies a group of answers: the answers of one agent in one file.
 type place struct{ agent, path string }
 
-// walk returns a line's chain of parents, first to last, without the line itself, starting after the line from if the
-// chain contains it. It stops at a cycle, and reports whether it reached from or, if from is nil, a line whose parent
-// is missing.
+// walk returns a line's chain of parents, first to last, without the line itself. If the line from is in the chain, the
+// result starts just after it. The walk stops at a cycle. whole reports whether it reached from or, if from is nil, a
+// line whose parent is missing.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
 	rec := t.records[of.parent]
@@ -142,7 +142,7 @@ func (h *history) follow(chain []*record, to *answer) bool {
 	return !h.met
 }
 
-// end returns the list in its current state; the history itself may continue.
+// end returns the messages so far, without ending the history itself.
 func (h *history) end() calls.Walk {
 	ended := *h
 	ended.flush()

@@ -19,7 +19,7 @@ type reader struct {
 	sessions []files
 }
 
-// files are the files of one session: of the main agent and its sub-agents.
+// files lists the files of one session, including its sub-agents' files.
 type files struct {
 	session string
 	paths   []string

@@ -19,13 +19,13 @@ type requests struct {
 	blobs   map[string][]calls.Ref
 	hashes  []step
 	edges   map[stepEdge]int32
-	endings map[int32][]*request // by the last step
+	endings map[int32][]*request // requests by their last step
 	walks   map[stepWalk]calls.Walk
 }
 
 type request struct {
 	shape  string
-	last   int32   // step of its last message; -1 without one
+	last   int32   // step of its last message; -1 if it doesn't have one
 	answer *answer // what came back
 	broken bool    // the start of the list is missing
 	given  bool    // the messages of the answer's call are known, and are in after
@@ -39,7 +39,7 @@ type step struct {
 	hash   string
 }
 
-// stepWalk is a list as it was sent, after a system prompt.
+// stepWalk identifies a list as it was sent: after a system prompt, and up to a step.
 type stepWalk struct {
 	system calls.Walk
 	step   int32
@@ -130,8 +130,8 @@ func (r *requests) step(parent int32, hash string) int32 {
 	return at
 }
 
-// resolve finds messages that are named but not stored: answers, which are among the session's lines. A message that
-// follows the complete list of an earlier request is the answer to that request.
+// resolve finds messages that are named but not stored. They are answers, which are among the session's lines. A
+// message that follows the complete list of an earlier request is the answer to that request.
 func (r *requests) resolve(answers []*answer) {
 	for _, a := range answers {
 		if q := r.byID[a.ref]; q != nil && q.answer == nil {

@@ -358,7 +358,7 @@ func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	return out
 }
 
-// tools reads tool definitions, either as in requests or, as in snapshots, under schema.
+// tools reads tool definitions, either in the form used in requests or, as in snapshots, under the key schema.
 func tools(list json.Raw) []chat.Tool {
 	out := []chat.Tool{}
 	for e := range list.Elements() {

@@ -34,7 +34,7 @@ func sessionID(entry json.Raw) string {
 	return session.Text(entry, "sessionId")
 }
 
-// isMark reports whether an entry is a stored session, or a question with Cline's additions.
+// isMark reports whether an entry is a stored session, or a user's message with Cline's additions.
 func isMark(entry json.Raw) bool {
 	content, _ := entry.Get("content")
 	return sessionID(entry) != "" || session.Text(entry, "role") == "user" &&

@@ -22,7 +22,7 @@ type reader struct {
 	byID    map[string]*file
 }
 
-// file is the file of a thread.
+// file is a thread's file.
 type file struct {
 	thread, path string
 	parent       string // the thread that it continues; empty without one

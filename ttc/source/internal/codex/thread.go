@@ -30,12 +30,12 @@ type thread struct {
 
 	history []*entry
 	open    *turn // the answer being read
-	last    *turn // the last one, for later items about it
+	last    *turn // the last answer, for later items about it
 	answers []*turn
 	failed  map[string]bool // whether a call failed, by id, if an event says so
 }
 
-// entry is a message of the history.
+// entry is a message in the history.
 type entry struct {
 	sequence int64 // 0 means not said
 	message  calls.Message
@@ -77,7 +77,7 @@ var passedEvents = map[string]bool{
 	"agent_reasoning_section_break": true,
 }
 
-// load reads a thread up to an ordinal, after the threads that it continues from.
+// load reads the threads that a thread continues from, and then the thread itself up to an ordinal.
 func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error {
 	if f.parent != "" {
 		parent := t.r.byID[f.parent]

@@ -172,7 +172,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 	p, err := process.Start(process.Config{
 		Args: argv, Env: os.Environ(), Mark: mark,
-		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // what can't be copied is drained
+		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // output that can't be copied is drained
 	})
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%s was not found: install it, or give its path in the source's command: %w", argv[0], err)
@@ -196,7 +196,8 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 }
 
-// leave records the mark that the program's processes will carry, so that a later process can end them after a kill.
+// leave records the mark that the program's processes will carry, so that a later nat-go can end them if this one is
+// killed.
 func (c *collector) leave() (string, error) {
 	mark := process.NewMark()
 	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)

@@ -56,7 +56,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 		return refuse("`nat eval` would leave out all steps but LLM_END and TOOL_END", line)
 	case filter.Kind != yaml.SequenceNode:
 		return refuse("workflow_output_step_filter is not a list", line)
-	case len(filter.Content) > 0: // an empty list keeps all
+	case len(filter.Content) > 0: // an empty list keeps all steps
 		var kept []string
 		for _, n := range filter.Content {
 			kept = append(kept, n.Value)
@@ -77,7 +77,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	return nil
 }
 
-// merged reads a configuration and its bases; an heir takes precedence over its base.
+// merged reads a configuration and its bases; a configuration takes precedence over its base.
 func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

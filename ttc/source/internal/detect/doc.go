@@ -9,7 +9,7 @@
 //     or not; Entries is empty where the content isn't JSON, Bytes is not;
 //   - answers Certain for a mark that no other format has (a type, a version, keys of its own in some of the entries -
 //     not necessarily the first, which may be a header), Fits for keys that others might have too, else NoFit;
-//   - names in Settings the keys of its config that are to differ from the defaults, and in Guessed, in words, each of
+//   - sets in Settings the keys of its config that must differ from the defaults, and describes in Guessed each of
 //     them that was guessed: both are shown and kept in the run's configuration;
 //   - doesn't choose between two keys that could both be meant: it sets Problem, naming both and the flag that decides.
 //

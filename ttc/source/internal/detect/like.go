@@ -33,7 +33,7 @@ var (
 // likeness holds the possible meanings of an input's keys, based on their names and values.
 type likeness struct {
 	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
-	doubt [][]string  // keys of which only one can be meant, after their possible meaning
+	doubt [][]string  // lists of a possible meaning, followed by the keys of which only one can have it
 }
 
 // likely finds the keys that may have the wanted meanings. A key whose meaning is in doubt is not among them.
@@ -115,18 +115,18 @@ func remaining(columns []*source.Column, prompts, answers []string) (_, _ []stri
 	return prompts, answers
 }
 
-// isSaid reports whether a column holds texts that may have been spoken: neither dates nor JSON, and less than half of
-// them links.
+// isSaid reports whether a column holds texts that may be part of a conversation: neither dates nor JSON, and less than
+// half of them links.
 func isSaid(c *source.Column) bool {
 	return c.Present > 0 && c.Text() && c.Dates == 0 && c.JSON == 0 && c.Links*2 < c.Present
 }
 
-// isProse reports whether a column holds texts that were likely spoken, regardless of its name.
+// isProse reports whether a column holds texts that are likely part of a conversation, regardless of its name.
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // chosenBetween returns two columns whose names differ only at the end, and a third whose values all choose between
-// them. It returns empty strings unless exactly one such set exists. Of very many columns, as a tokenizer's words are, no two are
-// compared.
+// them. It returns empty strings unless exactly one such set exists. It doesn't compare columns if there are very many,
+// such as a tokenizer's words.
 func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
 	if len(columns) > 1000 {
 		return "", "", ""

@@ -22,7 +22,7 @@ var meanings = []meaning{
 	{"score_key", "the score", (*source.Column).Number, source.ScoreNames(), nil},
 }
 
-// meaning is a setting with its meaning.
+// meaning is a setting that names a key, with the meaning of that key.
 type meaning struct {
 	setting, means string
 	is             func(*source.Column) bool
@@ -75,8 +75,8 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 // references are names for answers that others are compared with.
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
-// fits reports whether a column may be meant, judging by its name and values: a prompt isn't looked for within answers,
-// nor an answer within prompts, nor anything within a list's first element.
+// fits reports whether a column may have the meaning, judging by its name and values: a prompt isn't looked for within
+// answers, nor an answer within prompts, nor anything within a list's first element.
 func (m *meaning) fits(c *source.Column) bool {
 	parts := strings.Split(c.Key, ".")
 	return c.Present > 0 && slices.Contains(m.names, source.CommonName(parts[len(parts)-1])) && m.is(c) &&

@@ -29,7 +29,7 @@ type line struct {
 	Payload string `json:"payload"`
 }
 
-// parse reads the lines of an answer from /generate/full.
+// parse reads the lines of a response from /generate/full.
 func parse(body []byte) (*answer, error) {
 	a := new(answer)
 	for text := range bytes.Lines(body) {

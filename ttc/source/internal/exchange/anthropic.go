@@ -98,8 +98,8 @@ func toolUse(b json.Raw) chat.ToolCall {
 	}
 }
 
-// AnthropicMessages converts a message in a request to chat messages: a model's message becomes a single one, and any
-// other becomes one per tool result, followed by one for everything else.
+// AnthropicMessages converts a message in a request to chat messages: a model's message becomes one chat message, and
+// any other becomes one per tool result, followed by one for everything else.
 func AnthropicMessages(role string, content json.Raw) []calls.Message {
 	if role == "assistant" {
 		m, _ := AnswerOf(Blocks(content))

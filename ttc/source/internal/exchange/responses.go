@@ -64,7 +64,7 @@ type Items struct {
 
 	out   []calls.Message
 	open  *chat.Message
-	items []json.Raw // of the open turn
+	items []json.Raw // items of the open turn
 }
 
 // Instructions adds a request's instructions, which are its system prompt.

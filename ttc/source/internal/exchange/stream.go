@@ -239,7 +239,7 @@ func joinMessage(pieces []json.Raw) json.Raw {
 // block is a part of a message, with its initial texts and the text that its pieces append.
 type block struct {
 	start json.Raw
-	added map[string]*strings.Builder // by the block's key
+	added map[string]*strings.Builder // appended text, by the block's key
 }
 
 func (b *block) add(delta json.Raw) {

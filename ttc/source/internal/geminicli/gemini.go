@@ -38,7 +38,7 @@ type gemini struct {
 	*reader
 	s        *calls.Session
 	last     map[string]json.Raw
-	before   map[string]calls.Walk // by record, the context that it was added to
+	before   map[string]calls.Walk // the context that each record was added to
 	context  calls.Walk
 	answered map[string]bool // ids of calls whose results are records
 }
@@ -94,7 +94,7 @@ func (g *gemini) entry(part session.Kept) {
 	for record := range recordsOf(entry) {
 		id := session.Text(record, "id")
 		if _, known := g.before[id]; known && id != "" && list == nil {
-			return // it is in the context
+			return // the record is already in the context
 		}
 		g.record(part, record)
 	}
@@ -144,7 +144,8 @@ func (g *gemini) answer(part session.Kept, record, content json.Raw, known bool)
 	var results []calls.Message
 	for call := range session.Value(record, "toolCalls").Elements() {
 		id := session.Text(call, "id")
-		if !slices.ContainsFunc(m.ToolCalls, func(c chat.ToolCall) bool { return c.ID == id }) { // as a part, too
+		// the call may be recorded as a part, too
+		if !slices.ContainsFunc(m.ToolCalls, func(c chat.ToolCall) bool { return c.ID == id }) {
 			m.ToolCalls = append(m.ToolCalls, callOf(call))
 		}
 		if result, ran := geminiResult(call); ran && !g.answered[id] {

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// NoMatch explains why no candidate has the requested step name: it lists the names and event types seen, and the line
-// to write. It returns "" if a TTC_END step has that name.
+// NoMatch explains why no candidate has the requested step name, and how to fix that. It returns "" if a TTC_END step
+// has that name.
 func NoMatch(s *source.Stats, wanted string) string {
 	if s.Names[wanted] > 0 {
 		return ""

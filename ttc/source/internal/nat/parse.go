@@ -36,8 +36,8 @@ type entry struct {
 	steps                json.Cursor // positioned before the value
 }
 
-// example fills ex from an entry; c is positioned before it. It returns false if the entry is dropped. An error is one
-// that makes NAT itself fail.
+// example fills ex from an entry; c is positioned before it. It returns false if the entry is dropped. An error means
+// that NAT itself would fail on the entry.
 func (p *parser) example(
 	raw json.Raw, c json.Cursor, hash xxh3.Uint128, ex *ttc.Example, ids *source.Names, place ledger.Drop,
 ) (bool, error) {

@@ -73,7 +73,8 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	return out
 }
 
-// rollout builds the session from a rollout, the i-th with its id. It returns nil if nothing in it can be trained on.
+// rollout builds the session from a rollout; i is the rollout's position among the rollouts that share its id. It
+// returns nil if nothing in it can be trained on.
 func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls.Session {
 	raw := json.Raw(part.JSON)
 	id, _ := key(raw)
@@ -124,7 +125,7 @@ type turns struct {
 	calls             []turn
 }
 
-// turn is a call whose input is the first messages of the rollout.
+// turn is a call. Its input is the rollout's first messages, as many as given.
 type turn struct {
 	calls.Call
 	given int

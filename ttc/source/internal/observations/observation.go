@@ -14,8 +14,8 @@ import (
 type observation struct {
 	kind             kind
 	id, trace, model string
-	session          string // named by the entry; empty if it names none
-	what             string // its name in counts
+	session          string // name of the entry's session; empty if the entry names none
+	what             string // name under which it is counted
 	at               int64
 	input, output    json.Raw
 	tools            json.Raw // tool definitions next to the input

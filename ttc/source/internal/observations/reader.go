@@ -96,7 +96,7 @@ type traced struct {
 	r      *reader
 	out    *calls.Session
 	calls  []recorded
-	failed map[string]bool // tool calls, by id
+	failed map[string]bool // whether a tool call failed, by id
 	scores map[string][]float64
 }
 

@@ -81,7 +81,7 @@ type reader struct {
 	model    string
 	gaps     ttc.Gaps
 	tools    []chat.Tool
-	response string // the last one whose calls were read, in versions 0.x
+	response string // id of the last response whose calls were read, in versions 0.x
 }
 
 func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
@@ -236,7 +236,7 @@ func rendered(text string, metadata json.Raw) string {
 	return text
 }
 
-// tell returns the context with a message made of these blocks. Consecutive user texts become one message.
+// tell returns the context followed by a message made of the given blocks. Consecutive user texts become one message.
 func (r *reader) tell(e event, before *session.Given, role string, blocks ...json.Raw) *session.Given {
 	m := calls.Message{Message: exchange.FromBlocks(role, blocks)}
 	if role == "tool" {
@@ -288,7 +288,7 @@ func (r *reader) condense(e event, how json.Raw, before *session.Given) *session
 	first, ranged := session.Value(how, "forgotten_events_start_id").Int64()
 	last, _ := session.Value(how, "forgotten_events_end_id").Int64()
 	links := before.Links()
-	r.s.Give(len(links)) // they are linked again
+	r.s.Give(len(links)) // the remaining events are linked again
 	links = slices.DeleteFunc(links, func(g *session.Given) bool {
 		n, err := strconv.ParseInt(g.Entry, 10, 64)
 		return forgotten[g.Entry] || ranged && err == nil && n >= first && n <= last

@@ -124,7 +124,8 @@ func numberedMessage(n *node) chat.Message {
 	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
 	m.Role = cmp.Or(m.Role, "assistant")
 	m.Text = n.text("content")
-	if strings.HasPrefix(m.Text, `[{"type":`) || strings.HasPrefix(m.Text, `[{"type" :`) { // parts, as one text
+	// the parts are stored as a single text
+	if strings.HasPrefix(m.Text, `[{"type":`) || strings.HasPrefix(m.Text, `[{"type" :`) {
 		if parts, err := json.Parse([]byte(m.Text), json.Limits{}); err == nil && m.Role != "tool" {
 			m.Form, m.Text, m.Parts = chat.Parts, "", contentParts(parts)
 		}
@@ -210,7 +211,7 @@ func inferenceMessage(n *node) chat.Message {
 			m.Parts = append(m.Parts, exchange.TextPart(p.text("text")))
 		case "reasoning":
 			thoughts = append(thoughts, p.text("text"))
-		case "tool_use": // only its position; the call itself is in tool_calls
+		case "tool_use": // a tool_use part marks only the call's position; the call itself is in tool_calls
 		case "image":
 			m.Form = chat.Parts
 			raw := json.AppendString(

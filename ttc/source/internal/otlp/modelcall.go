@@ -23,7 +23,7 @@ type modelCall struct {
 	gaps              ttc.Gaps
 	usage             calls.Usage
 	failed            []string // the calls whose results in the input report a failure
-	alone             bool     // the answer has calls, and doesn't wait for results
+	alone             bool     // the answer has text and calls, but doesn't wait for results
 	broken            string   // why it can't be reconstructed
 }
 

@@ -25,7 +25,7 @@ type reader struct {
 	scope    source.Version          // the instrumentation that wrote the item being read
 	wrote    map[source.Version]bool // the file's instrumentations
 	others   int64                   // requests in the file with neither spans nor log records
-	sessions session.Names           // by trace, the session that it names
+	sessions session.Names           // the session that each trace names
 	scratch  []byte
 	err      error
 }

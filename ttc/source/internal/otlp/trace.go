@@ -23,7 +23,7 @@ type traces struct {
 	agents   map[*span]string // names of sub-agents, unique in the session
 	inner    map[*span]bool   // calls that merely wrap another
 	failed   map[string]bool  // whether a tool failed, by call id
-	failures map[string]bool  // texts of failed results, if no id is recorded
+	failures map[string]bool  // texts of failed results whose call id isn't recorded
 	calls    []recorded
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
@@ -291,7 +291,7 @@ func (t *traces) read(s *span) {
 	t.calls = append(t.calls, recorded{s, e})
 }
 
-// restore adds text to answers in a history where it was omitted, if it was recorded where they were written.
+// restore adds text to the answers in a history that lack it, if the calls that wrote those answers recorded it.
 func (t *traces) restore(e *modelCall) {
 	for i := range e.input {
 		m := &e.input[i]

@@ -164,7 +164,7 @@ func (r *reader) message(message json.Raw) (m calls.Message, ok bool) {
 		if failed, said := session.Value(message, "isError").Bool(); said && failed {
 			m.Error = &failed
 		}
-	case "bashExecution": // what the user ran
+	case "bashExecution": // a command that the user ran
 		if hidden, _ := session.Value(message, "excludeFromContext").Bool(); hidden {
 			return m, false
 		}

@@ -39,9 +39,9 @@ type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 // Answers describes a shape of scored answers.
 type Answers struct {
 	Name string // the setting's value
-	Told string // for messages, how the entries are read
+	Told string // how the entries are read, for messages
 	is   func(*source.Head) bool
-	New  func() Rewriter // a rewriter remembers the entries of an example
+	New  func() Rewriter // creates a rewriter, which remembers an example's entries
 }
 
 func stateless(f Rewriter) func() Rewriter { return func() Rewriter { return f } }

@@ -19,7 +19,7 @@ const (
 // Conversations describes a shape of conversations.
 type Conversations struct {
 	Name string // the setting's value
-	Told string // for messages, how the entries are read
+	Told string // how the entries are read, for messages
 	is   func(*source.Head) bool
 
 	// read returns the entry's messages, its tools if any, and the keys that were read; unread lists keys whose values

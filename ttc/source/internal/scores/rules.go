@@ -87,8 +87,8 @@ func (r *Rules) Give(ex *ttc.Example) {
 // Given returns how many examples got their score from each rule.
 func (r *Rules) Given() map[string]int64 { return r.given }
 
-// Of returns the rules' score of an example. The last result that any rule matches decides, using the first such rule:
-// tests that failed and were rerun are scored by the last run.
+// Of returns the score that the rules give an example. The last result that any rule matches is decisive, and the first
+// rule that matches it is used: tests that failed and were rerun are scored by the last run.
 func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	walk := ex.Graph.Branch(last(&ex.Graph))
 	for i, n := range slices.Backward(walk) {
@@ -108,8 +108,7 @@ func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	return Evidence{}, false
 }
 
-// last returns the leaf of the conversation that the session ended with: the leaf of the branch that holds the model's
-// last answer.
+// last returns the leaf of the branch that holds the model's last answer, with which the session ended.
 func last(g *ttc.Graph) int {
 	leaf := len(g.Nodes) - 1
 	for i, n := range slices.Backward(g.Nodes) {

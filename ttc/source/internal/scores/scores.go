@@ -21,7 +21,7 @@ type Config struct {
 	Value string   `yaml:"value" default:"score" doc:"key of the score in these files: a number, or true (1) or false (0); null means no score"`
 }
 
-// Limits of stored and read data.
+// Limits on the data that is read and stored.
 const (
 	maxScores  = 2_000_000
 	maxIDBytes = 64 << 20 // total size of the ids
@@ -152,7 +152,8 @@ func (s *Scores) Give(ex *ttc.Example) {
 	ex.Reward = &score
 }
 
-// Conflicts lists ids with several scores, which therefore get none; it is empty if there are no such ids.
+// Conflicts lists the ids that have several scores and therefore get none. It returns an empty string if there aren't
+// any.
 func (s *Scores) Conflicts() string {
 	if len(s.conflicts) == 0 {
 		return ""

@@ -25,7 +25,7 @@ type Entries struct {
 	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
 	Names    []*Names                     // what ID keeps
-	Sessions func(Group) []*calls.Session // builds the sessions from the entries with one id
+	Sessions func(Group) []*calls.Session // builds the sessions from the entries that share an id
 }
 
 // read reads the sessions of files.
@@ -79,7 +79,7 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 	return nil
 }
 
-// within returns the entries of an entry, which may be the entry itself.
+// within returns the entries that an entry holds, or just the entry itself.
 func (e Entries) within(entry json.Raw) []json.Raw {
 	if e.Within != nil {
 		if inner := e.Within(entry); len(inner) > 0 {

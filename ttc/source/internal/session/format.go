@@ -47,7 +47,7 @@ func (l Limits) New(id string) *calls.Session {
 	return s
 }
 
-// Settings are the parts of a config.
+// Settings are the parts of a config that all session sources have.
 type Settings struct {
 	Path   *[]string
 	Limits Limits
@@ -83,9 +83,9 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	})
 }
 
-// Marked recognises inputs in which one of the first entries carries the format's mark. Such an entry has at least one
-// of the keys: most inputs lack all of them, so their entries, which may be large, aren't searched once for each
-// format.
+// Marked recognises inputs in which one of the first entries carries the format's mark. keys are keys of which such an
+// entry has at least one: most inputs lack all of them, so their entries, which may be large, aren't searched once for
+// each format.
 func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
 	return func(h *source.Head) source.Reading {
 		if !h.Columns().Has(keys...) {

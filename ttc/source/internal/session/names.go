@@ -10,7 +10,7 @@ import (
 // nameBytes is roughly the overhead of a name besides its text and its key.
 const nameBytes = 64
 
-// Names holds the relations between ids that files record: the session of a trace, the predecessor of a call. All are
+// Names holds the relations between ids that files record, such as a trace's session or a call's predecessor. All are
 // needed before the first session is built, so they are held in memory, up to a limit.
 type Names struct {
 	limit, taken int64
@@ -41,8 +41,8 @@ func (n *Names) Set(key, name string) {
 	n.byKey[key] = name
 }
 
-// Least stores a name under a key unless the existing one sorts before it, so that the order of the names doesn't
-// matter.
+// Least stores a name under a key unless the existing one sorts before it, so that it doesn't matter in which order
+// names are stored.
 func (n *Names) Least(key, name string) {
 	if old, ok := n.byKey[key]; !ok || ID(name) < old {
 		n.Set(key, name)
@@ -57,7 +57,7 @@ func (n *Names) Delete(key string) {
 	}
 }
 
-// Err returns an error that names a file if the names exceed the limit.
+// Err returns an error that names a file if the names exceed the memory limit.
 func (n *Names) Err(path string) error {
 	if n.taken <= n.limit {
 		return nil

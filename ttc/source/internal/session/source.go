@@ -127,8 +127,8 @@ func (s *Source) named(all []*calls.Example) []*calls.Example {
 	})
 }
 
-// owns reports whether an answer is trained on where it now occurs: with an id, only its first occurrence is; without
-// one, every occurrence is.
+// owns reports whether this occurrence of an answer is trained on. If the answer has an id, only its first occurrence
+// is; otherwise, every occurrence is.
 func (s *Source) owns(id string, answer xxh3.Uint128) bool {
 	if id == "" {
 		return true

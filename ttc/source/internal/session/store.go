@@ -50,7 +50,7 @@ func newStore() (*Store, error) {
 	return &Store{spool: s, order: extsort.New(rowWidth, 0, "")}, nil
 }
 
-// Begin names the file that the next parts come from.
+// Begin sets the file that the next parts come from.
 func (s *Store) Begin(path string) { s.paths = append(s.paths, path) }
 
 // Add stores a part of a session.
@@ -188,7 +188,7 @@ func (l Limits) Excess(size, objects int64) string {
 	return fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", l.MaxContext)
 }
 
-// Close releases memory and disk.
+// Close releases memory and disk space.
 func (s *Store) Close() error {
 	s.order.Close()
 	return s.spool.Close()

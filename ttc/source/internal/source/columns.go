@@ -19,7 +19,7 @@ type Column struct {
 	Kinds   [json.Object + 1]int // of its values
 	Numeric int                  // values that Number converts: numbers, booleans, and strings that contain either
 	Empty   int                  // empty strings
-	JSON    int                  // strings that are JSON: an array or an object
+	JSON    int                  // strings that hold a JSON array or object
 	Dates   int                  // strings that begin with a date or a time
 	Links   int                  // strings that are an address or a file path
 	Spaced  int                  // strings of several words
@@ -347,7 +347,7 @@ func (h *Head) Texts(key string, is func(text string) bool) bool {
 	return n > 0
 }
 
-// strictScores are names that can only mean a score: a string there is a mistake.
+// strictScores are key names that can only mean a score, so a string under one of them is a mistake.
 var strictScores = []string{
 	"score", "rating", "reward", "grade", "overall_score", "final_score", "judge_score", "final_reward", "stars",
 }

@@ -11,7 +11,7 @@ type Factory struct {
 	Tried string
 	New   func() any // a pointer to an empty config struct, for builders/schema to fill
 
-	// A source that reads files:
+	// For a source that reads files:
 
 	File string // the file to look for if a folder is given
 	// Recognize determines from an input's beginning how to read it; if nil, no input is recognised. See package
@@ -27,7 +27,7 @@ type Factory struct {
 	// Open handles a single path.
 	OpenAll func(ctx context.Context, config any, paths []string, opt Options) (Source, error)
 
-	// A source that collects agent runs, as files that the source workflow_output reads:
+	// For a source that collects agent runs, as files that the source workflow_output reads:
 
 	// Collect produces one file per collection run.
 	Collect func(ctx context.Context, config any, c Collection) ([]string, error)

@@ -33,7 +33,7 @@ type Input struct {
 	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over its entries, once it has been read to the end
 }
 
-// Same reports whether two inputs are the same file, judging by path, size, time and (if both know it) content.
+// Same reports whether two inputs are the same file, judging by path, size, time and, where both record it, content.
 func (in Input) Same(other Input) bool {
 	return in.Path == other.Path && in.Size == other.Size && in.ModTime.Equal(other.ModTime) &&
 		(in.ETag == "" || other.ETag == "" || in.ETag == other.ETag) &&
@@ -199,8 +199,8 @@ func expandOne(path, name string) ([]string, error) {
 	}
 }
 
-// loadArrow returns the Python expression that loads the data set a folder holds in Arrow files, either directly or in
-// one folder per split. It is empty if the folder holds none.
+// loadArrow returns the Python expression that loads the data set in a folder's Arrow files, which are either in the
+// folder itself or in one folder per split. It is empty if the folder doesn't hold any.
 func loadArrow(path string) string {
 	load := fmt.Sprintf("datasets.load_from_disk(%q)", path)
 	quoted := escapeGlob(path, path)
@@ -255,7 +255,7 @@ func dataFiles(dir string) (out []string, err error) {
 	return out, err
 }
 
-// escapeGlob quotes the user's name, so that only our own stars are patterns.
+// escapeGlob escapes the user's part of a pattern, so that only our own stars are wildcards.
 func escapeGlob(folder, path string) string {
 	quoted := strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 	return quoted + strings.TrimPrefix(folder, path)
@@ -298,7 +298,7 @@ type File struct {
 
 // Open opens an input: plain, gzip or zstd, detected from its first bytes. A Git LFS pointer and an empty file are
 // errors that say what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may
-// be opened repeatedly, and are read from their beginning each time. Opening and reading end when ctx does.
+// be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx is done.
 func Open(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}})
 }

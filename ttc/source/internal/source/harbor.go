@@ -24,9 +24,9 @@ type TrialResult struct {
 	Failure    string   // the type of the exception that ended it
 }
 
-// Trajectories returns files without those in Harbor's jobs that aren't trajectories, and the folders of the jobs'
-// trials that lack a trajectory. A trial is a folder with a result; a job is a folder of trials, at least one of which
-// has a trajectory.
+// Trajectories returns files, except for the ones in Harbor's jobs that aren't trajectories. It also returns the
+// folders of the jobs' trials that lack a trajectory. A trial is a folder with a result; a job is a folder of trials,
+// at least one of which has a trajectory.
 func Trajectories(files []string) (kept, lacking []string) {
 	trials, jobs, found := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, path := range files {
@@ -70,7 +70,7 @@ func above(path string, depth int, set map[string]bool) string {
 const (
 	agentDir   = "agent"
 	resultName = "result.json"
-	maxResult  = 256 << 20 // bytes, since a result may hold tokens
+	maxResult  = 256 << 20 // in bytes; large, since a result may hold tokens
 	trialDepth = 3         // a multi-step trial has steps/NAME/agent
 )
 

@@ -91,8 +91,8 @@ func Chain(sum, hash uint64) uint64 {
 	return sum ^ sum>>29
 }
 
-// Replay advances a newly opened source to opt.Resume by rereading the part before it without reporting drops. It is an
-// error if the input has changed.
+// Replay advances a newly opened source to opt.Resume by rereading the part before it without reporting drops. It
+// returns an error if the input has changed.
 func Replay(ctx context.Context, s Source, tally *Tally, opt Options) error {
 	to := *opt.Resume
 	tally.Silent = true

@@ -16,14 +16,14 @@ import (
 // InTexts bounds JSON inside a string, which the limits of the surrounding JSON don't cover.
 var InTexts = json.Limits{Objects: 200_000}
 
-// input is an open file whose reads end when a context does, even if nothing arrives from a named pipe or a terminal.
+// input is an open file whose reads stop when ctx is done, even if nothing arrives from a named pipe or a terminal.
 type input struct {
 	file *os.File
 	ctx  context.Context
 	stop func() bool
 }
 
-// openInput opens a file for reading. It waits for the writer of a named pipe until ctx ends.
+// openInput opens a file for reading. It waits for the writer of a named pipe until ctx is done.
 func openInput(ctx context.Context, path string) (*input, error) {
 	f, err := openWaiting(ctx, path)
 	if err != nil {
@@ -47,7 +47,7 @@ func (in *input) Close() error {
 	return in.file.Close()
 }
 
-// ReadFile reads a whole file of at most the given size, until ctx ends.
+// ReadFile reads a whole file of at most the given size. It stops when ctx is done.
 func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	if objects.Is(path) {
 		b, err := objects.OfProcess().ReadAll(ctx, path, most)
@@ -73,7 +73,7 @@ func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// openWaiting is like os.Open, except that on a named pipe it waits for a writer only until ctx ends.
+// openWaiting is like os.Open, except that on a named pipe it waits for a writer only until ctx is done.
 func openWaiting(ctx context.Context, path string) (*os.File, error) {
 	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return os.Open(path)

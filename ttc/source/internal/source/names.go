@@ -28,8 +28,8 @@ func (n *Names) Reset() {
 	n.more = map[xxh3.Uint128]struct{}{}
 }
 
-// Add adds an entry by its id and its hash. It returns the id to use, unique within the file, or identical if the same
-// entry occurred before.
+// Add adds an entry by its id and its hash. It returns the id to use, which is unique within the file. If the same
+// entry occurred before, it sets identical instead.
 func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
 		n.noted.addName(row, id, 0, byID, entry)

@@ -30,7 +30,8 @@ type pipe struct {
 
 // openPipe opens standard input or a pipe from its beginning. It returns nil if path is neither.
 func openPipe(ctx context.Context, path string) (*pipeView, error) {
-	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket // the data read from it is gone
+	// data read from such files can't be read again
+	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket
 	if path == Stdin {
 		path = "/dev/stdin"
 	} else if info, err := os.Stat(path); err != nil || info.Mode()&passing == 0 {

@@ -29,8 +29,8 @@ const DefaultBlock = 8 << 20
 
 // Scan locates the examples in a divisible input, using workers that each read a block at a time. It calls each with
 // the cursor after each example, in order, and returns the same rolling hash that reading the whole input from the
-// beginning would, without building the examples. Lines and columns in its errors are counted from somewhere inside the
-// input.
+// beginning would, without building the examples. Line and column numbers in its errors are not relative to the start
+// of the input.
 //
 // A block begins at a line, which is assumed to begin an entry. The assumption is checked once the previous block has
 // been read to its end; if it was wrong, one worker reads the rest of the input.
@@ -59,7 +59,7 @@ type scanner struct {
 	opt   ScanOptions
 	each  func(Cursor) error
 	names Names
-	at    Cursor // after the last example
+	at    Cursor // position after the last example
 	next  Cursor // position of the next entry; its offset is negative at the end of the input
 }
 
@@ -76,7 +76,7 @@ type noted struct {
 // beginning of the block.
 type notedEntry struct {
 	from    Cursor
-	after   Cursor // if it is an example
+	after   Cursor // position after it, if it is an example
 	example bool
 	sums    int // number of the block's hashes before it
 	names   int
@@ -191,7 +191,7 @@ func (c *scanner) take(at int64, b *block) error {
 		}
 	}
 	if b.err != nil {
-		return errMisaligned // if the input is at fault, the error will come up again
+		return errMisaligned // if the input is at fault, the error will recur
 	}
 	return c.add(b, first)
 }

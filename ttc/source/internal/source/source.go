@@ -89,7 +89,8 @@ type Stats struct {
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of items that may matter but are not read
 
-	Versions map[string]int64 `json:"versions,omitempty"` // mentions of the programs that wrote the input
+	// number of times each program version is mentioned in the input
+	Versions map[string]int64 `json:"versions,omitempty"`
 	// versions newer than tested, each with the newest version tested
 	Newer map[string]string `json:"newer,omitempty"`
 
@@ -171,7 +172,7 @@ func (s *Stats) Warnings() []string {
 // reasonsJoined separates the reasons calls are partial.
 const reasonsJoined = "+"
 
-// Grade counts a call.
+// Grade counts a call by its fidelity and its gaps.
 func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps) {
 	s.Fidelity = count(s.Fidelity, f.String())
 	s.Gaps = count(s.Gaps, gaps.Names()...)
@@ -240,7 +241,7 @@ func (s *Stats) Cures() (out []string) {
 type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
-	Silent bool  // while the part before a cursor is reread
+	Silent bool  // set while the part before a cursor is reread
 	Sample int64 // number of bytes to read from each file, extended to the end of the entry there; 0 means all
 }
 
@@ -287,7 +288,7 @@ func (t *Tally) CountUnread(what string, n int64) {
 	t.S.Unread[what] += n
 }
 
-// unitKey is the unit for keys of an input.
+// unitKey is the unit of drops that concern an input's keys.
 const unitKey = "key"
 
 // Unused reports a key that has a meaning but is not read.
@@ -298,7 +299,7 @@ func (t *Tally) Unused(ex *ttc.Example, key string) {
 	})
 }
 
-// Error explains an input that can't be read: where, what, and what to do.
+// Error explains why an input can't be read, including the location and a remedy.
 type Error struct {
 	Path   string
 	Offset int64 // byte offset in the (uncompressed) file; -1 if unknown

@@ -35,7 +35,7 @@ var (
 var outcomes = []struct {
 	name string
 	is   func(*Column) bool // reports whether its values are outcomes
-	sure bool               // only rollouts have the key, nothing smaller
+	sure bool               // only rollouts have the key, not anything smaller
 	of   string             // the conversation key next to which the name means an outcome; empty for any
 }{
 	{"final_reward", isScale, true, ""},
@@ -87,8 +87,8 @@ func ScoreNames() []string {
 }
 
 // smaller are words in the keys of entries that describe less than a rollout: a tool call, a test, a metric, a judge's
-// opinion. The success or score of such an entry isn't the rollout's. Names of tools are whole names, since a rollout
-// has tool_definitions.
+// opinion. The success or score of such an entry isn't the rollout's. The words tool and function must match a whole
+// key, since a rollout has tool_definitions.
 var smaller = []string{
 	"tool", "tool_name", "tool_id", "tool_call_id", "call_id", "function", "function_name", "exit_code",
 	"test", "tests", "nodeid", "total", "failed", "incorrect", "metric",

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// utf16Of returns the byte order of a file whose first bytes are UTF-16, as written by Windows programs. It is
-// recognised by its byte order mark or, without one, because every second byte of ASCII is zero.
+// utf16Of returns the byte order of a file whose first bytes are UTF-16, as written by Windows programs. UTF-16 is
+// recognised by its byte order mark or, without one, by the zeros in every second byte of ASCII text.
 func utf16Of(head []byte) (order unicode.Endianness, ok bool) {
 	if len(head) < 4 {
 		return order, false

@@ -53,8 +53,8 @@ func (w *Walk) Begin(offset, lines int64) {
 	}
 }
 
-// Far returns an error that ends a scan's reading of a block if no entry begins between the block and an offset that is
-// far after it. Otherwise, every earlier block would be read up to that offset.
+// Far returns an error that ends a scan's reading of a block once offset is far beyond the block and no entry has begun
+// since. Otherwise, every earlier block would be read up to that offset.
 func (w *Walk) Far(offset int64) error {
 	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
 		return errFar

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Decoder reads traces in memory the way the source reads a file's. It is used by one goroutine.
+// Decoder reads traces in memory the way the source reads traces in a file. It is not safe for concurrent use.
 type Decoder struct{ source Source }
 
 // NewDecoder returns a decoder for cfg, after reading the tools file if cfg names one.

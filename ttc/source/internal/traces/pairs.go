@@ -244,8 +244,7 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	return "", nil
 }
 
-// setPrompt reads the prompt, which may be text, messages, or missing; in that case both sides may begin with the
-// prompt.
+// setPrompt reads the prompt, which may be text or messages. If it is missing, both sides may begin with it.
 func (p *pair) setPrompt(raw json.Raw) (err error) {
 	switch raw.Kind() {
 	case json.String:

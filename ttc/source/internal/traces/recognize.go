@@ -335,7 +335,7 @@ func inTurn(h *source.Head, key string) bool {
 	})
 }
 
-// answered reports whether the conversations end before an answer, which is given separately with its score.
+// answered reports whether the conversations end just before an answer, which is given separately with its score.
 func answered(cols source.Columns, messages string, score source.Choice, h *source.Head) bool {
 	if score.Column == nil || cols.Find(responseKey, messages).Column == nil {
 		return false

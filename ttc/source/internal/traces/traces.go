@@ -24,15 +24,15 @@ import (
 type Source struct {
 	source.Walk
 	cfg     Config
-	tools   []chat.Tool // for rollouts without tools of their own
+	tools   []chat.Tool // tools for rollouts that don't have their own
 	entries int64       // of the file
 	system  string      // the system message given next to the entry's messages
 
 	candidates *candidates.Reader
-	fields     map[string]json.Raw // of the current entry
-	keys       source.Keeper       // the names of fields
+	fields     map[string]json.Raw // values in the current entry, by key
+	keys       source.Keeper       // keeps the names in fields
 	unread     []string            // keys of the current entry that have a meaning but are not read
-	lastTools  struct {            // the definitions read last
+	lastTools  struct {            // the definitions that were read last
 		raw    json.Raw
 		parsed []chat.Tool
 	}
@@ -249,7 +249,7 @@ func (s *Source) unreadOf() {
 			lists = append(lists, key)
 		}
 	}
-	if len(lists) > 1 { // the first is read
+	if len(lists) > 1 { // only the first list is read
 		s.unread = append(s.unread, lists[1:]...)
 	}
 }

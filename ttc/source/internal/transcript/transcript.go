@@ -7,7 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// styles are the ways in which conversations are written down: where a speaker's name appears, and who is who.
+// styles are the ways in which conversations are written down: where a speaker's name appears, and the role of each
+// name.
 var styles = []struct {
 	name  *regexp.Regexp
 	roles map[string]string

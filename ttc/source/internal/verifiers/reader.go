@@ -11,7 +11,7 @@ import (
 type reader struct {
 	tally  *source.Tally
 	limits session.Limits
-	out    []*calls.Session // sessions of the lines with one id
+	out    []*calls.Session // sessions from the lines that share an id
 }
 
 func entries(tally *source.Tally) session.Entries {
@@ -30,7 +30,7 @@ func keyOf(entry json.Raw) (string, bool) {
 	return "", isRollout(entry)
 }
 
-// sessions builds the sessions from the lines with one id.
+// sessions builds the sessions from the lines that share an id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	r.out, r.limits = nil, g.Limits
 	for i, part := range g.Parts {
@@ -39,7 +39,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 	return r.out
 }
 
-// rollouts builds sessions from the rollouts in a line, the i-th with its id.
+// rollouts builds sessions from the rollouts in a line; i is the line's position among the lines that share its id.
 func (r *reader) rollouts(part session.Kept, i int) {
 	raw := json.Raw(part.JSON)
 	if traces, ok := raw.Get("traces"); ok {

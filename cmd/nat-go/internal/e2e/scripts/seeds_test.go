@@ -55,7 +55,7 @@ func TestDescribedInputs(t *testing.T) {
 		t.Error(d, m.Batches.Steps)
 	}
 	hints := m.Counters["hints"]
-	if hints["sites/flag/rules/knowable"] != 3 || hints["sites/flag/schema/knowable"] != 1 ||
+	if hints["sites/flag/rules/knowable"] != 3 || hints["sites/message/schema/knowable"] != 1 ||
 		m.Counts.Dropped["hint_declined"] != 1 {
 		t.Errorf("%v %v", hints, m.Counts.Dropped)
 	}

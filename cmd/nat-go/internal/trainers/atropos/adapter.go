@@ -100,8 +100,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		return fail(err)
 	}
 	if !l.Complete {
-		// Register even if a delivery continues, because after a server restart the number of an environment may belong
-		// to a different one.
+		// Register even if a delivery continues, because after a server restart an environment's number may belong to a
+		// different environment.
 		if err := a.register(ctx, data, l); err != nil {
 			return fail(err)
 		}

@@ -158,7 +158,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.saveUnsynced(data, l)
 }
 
-// maxUncertain is the number of lost answers above which the delivery ends, because the server may be gone.
+// maxUncertain is the number of lost responses above which the delivery ends, because the server may be gone.
 const maxUncertain = 10
 
 // request returns the request that pushes a group, compressed if that is configured and saves space.

@@ -324,7 +324,7 @@ func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	return b.ints(layout.TeacherIDs, n*k), b.floats(layout.TeacherLogProbs, n*k), k
 }
 
-// entries returns the entries that are present at each of n positions, which have room for k.
+// entries returns the entries that are present at each of n positions. Each position has room for k entries.
 func entries(n, k int, ids []int64, logs []float64) (tokens [][]int64, logProbs [][]float64) {
 	for t := range n {
 		id, log := present(ids[t*k:(t+1)*k], logs[t*k:])

@@ -47,7 +47,8 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	return a.save(data, l)
 }
 
-// registered is the run-api's answer to a registration. It is usable only if it succeeded and has an EnvID.
+// registered is the run-api's response to a registration. It can be used only if the registration succeeded and the
+// response contains an EnvID.
 type registered struct {
 	Status string `json:"status"`
 	EnvID  *int64 `json:"env_id"`
@@ -94,7 +95,7 @@ type life struct {
 	Step    int64  `json:"step"` // only grows
 }
 
-// continues reports whether the server may have run without a restart since before.
+// continues reports whether the server may have been running without a restart since before was fetched.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
@@ -140,7 +141,7 @@ func (a *Adapter) name(s string) string {
 }
 
 // restarted returns the reason why a job's environments no longer exist on the server, or "" if they do. Their numbers
-// may belong to others by now.
+// may now belong to other environments.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {

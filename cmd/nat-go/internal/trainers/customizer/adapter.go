@@ -123,7 +123,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	return nil
 }
 
-// must returns b. It panics on an error, because the values that it is used for can always be encoded.
+// must returns b. It panics on an error, because it is used only for values that can always be encoded.
 func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	if err != nil {
 		panic(err)
@@ -132,7 +132,7 @@ func must(b httpclient.Bytes, err error) httpclient.Bytes {
 }
 
 // Submit uploads the data set under this submission's name and creates the job. Once the request for the job has been
-// sent, Submit waits for the response even if ctx ends.
+// sent, Submit waits for the response even if ctx is done.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	files, err := a.files(data)
 	if err != nil {
@@ -183,8 +183,8 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
-// job is the part of the service's job description that is used. Responses contain nulls and lack fields where the
-// service's own types say "required", and contain config and dataset either as strings or as objects.
+// job is the part of the service's job description that is used. Responses may contain nulls, lack fields that the
+// service's own types call "required", and contain config and dataset either as strings or as objects.
 type job struct {
 	ID           string                  `json:"id"`
 	Dataset      any                     `json:"dataset"`

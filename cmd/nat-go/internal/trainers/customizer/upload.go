@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// hubTries is how often the hub's own client attempts a repeatable upload step.
+// hubTries is the number of times that the hub's own client attempts a repeatable upload step.
 const hubTries = 6
 
 // step returns the request for a repeatable upload step.
@@ -133,7 +133,7 @@ func (a *Adapter) progress(f file) func(int64) {
 	}
 }
 
-// preupload asks the store whether it wants the file over LFS or in the commit.
+// preupload asks the store whether it wants to receive the file over LFS or in the commit.
 func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool, err error) {
 	h, err := durable.Open(f.local)
 	if err != nil {
@@ -363,7 +363,7 @@ func commitLFS(f file, oid string) httpclient.Body {
 	return httpclient.Bytes{ContentType: ndjson, Data: append(append(commitHeader(f), line.Data...), '\n')}
 }
 
-// inline is the commit that contains its file, in base64, streamed.
+// inline is a commit that contains its file, encoded in base64. The file is streamed.
 type inline struct {
 	file     file
 	head     []byte

@@ -226,9 +226,9 @@ func readBorn(dir string) (*submissionRecord, error) {
 	return b, json.Unmarshal(text, b)
 }
 
-// elsewhere returns the error for a folder from which the program can't be observed, because it is on another machine
-// or is a copy. A machine is identified by its name, which differs in a container, or by its boot, which changes on a
-// restart.
+// elsewhere returns the error for a folder from which the program can't be observed, because the program is on another
+// machine or the folder is a copy. A machine is identified by its name, which differs in a container, or by its boot,
+// which changes on a restart.
 func (b *submissionRecord) elsewhere(dir string) error {
 	if host := hostname(); b.Host != host && (b.Boot == "" || b.Boot != process.Boot()) {
 		return fmt.Errorf("cannot observe a program on %s from %s: run the command there", b.Host, host)
@@ -307,9 +307,9 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 }
 
 // vanished sets the status of a trainer that is gone without an exit status, because it was killed, or because the
-// shell that records the status was. A kill between the record of its start and its first instruction leaves the same
-// traces as a kill immediately afterwards. The two can't be distinguished, and a program that may have begun is not
-// restarted unless requested.
+// shell that records the status was. If the program is killed after its start is recorded and before its first
+// instruction, the traces are the same as if it is killed immediately afterwards. The two cases can't be distinguished,
+// and a program that may have begun is not restarted unless requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))

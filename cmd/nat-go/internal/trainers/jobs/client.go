@@ -41,7 +41,7 @@ type Update struct {
 	Phase   Phase
 	Status  trainers.JobStatus
 	Elapsed time.Duration // since submission
-	ETA     time.Duration // until training is complete, at the current rate; 0 means unknown
+	ETA     time.Duration // time until training is complete, at the current rate; 0 means unknown
 }
 
 // String describes the job's progress in one line.
@@ -140,8 +140,9 @@ func (c *Client) neverBegan(j *Job) bool {
 	return true
 }
 
-// sameService returns an error rather than look for an unsettled submission's job in a different service, because it
-// wouldn't be found there and would be submitted a second time. Otherwise it records the service's address.
+// sameService returns an error if an unsettled submission was sent to a different service. Its job wouldn't be found in
+// the current service, and would be submitted a second time. Otherwise sameService records the current service's
+// address.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -251,7 +252,7 @@ func (c *Client) save(j *Job) error {
 		}
 		defer lock.Close()
 	}
-	// Remove secrets from third-party texts about the job.
+	// Remove secrets from third-party text about the job.
 	for _, s := range []*string{&j.Error, &j.Status.Message, &j.Status.Detail} {
 		*s = c.redact(*s)
 	}

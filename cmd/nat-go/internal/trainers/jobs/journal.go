@@ -37,9 +37,9 @@ type Job struct {
 	Version int    `json:"version"`
 	RunID   string `json:"run_id"`
 	Adapter string `json:"adapter"`           // `_type`
-	Name    string `json:"name"`              // in the config's trainer_adapters
+	Name    string `json:"name"`              // name of the entry in the config's trainer_adapters
 	Key     string `json:"key"`               // idempotency key
-	Address string `json:"address,omitempty"` // of the service it was last submitted to
+	Address string `json:"address,omitempty"` // address of the service that the job was last submitted to
 
 	Phase           Phase              `json:"phase"`
 	Ref             *trainers.JobRef   `json:"job,omitempty"`

@@ -26,7 +26,7 @@ type Leave struct {
 	code        int
 }
 
-// NewLeave turns signals into requests until ctx ends.
+// NewLeave turns signals into requests until ctx is done.
 func NewLeave(ctx context.Context, signals <-chan os.Signal) *Leave {
 	l := &Leave{once: make(chan struct{}), twice: make(chan struct{})}
 	go l.listen(ctx, signals)
@@ -66,7 +66,7 @@ func (l *Leave) Code() int {
 	return l.code
 }
 
-// Context returns a context that ends at the first signal.
+// Context returns a context that is cancelled at the first signal.
 func (l *Leave) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if l == nil {

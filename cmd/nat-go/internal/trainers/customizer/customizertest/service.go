@@ -32,8 +32,8 @@ type Service struct {
 
 	Token        string   // required by the hub's interface; empty means none
 	LFSOver      int      // files larger than this use LFS; 0 means that no files do
-	ChunkSize    int      // size of parts in LFS; 0 means a single one
-	NoVerify     bool     // LFS without a verify action
+	ChunkSize    int      // size of parts in LFS; 0 means a single part
+	NoVerify     bool     // respond to LFS requests without a verify action
 	Stored       bool     // the LFS objects already exist
 	OutputModel  string   // jobs' output model, with "@<id>" appended; empty means that jobs don't name one
 	LateModel    string   // output model that a job names later, but not when it is created
@@ -48,7 +48,7 @@ type Service struct {
 
 	mu          *sync.Mutex
 	requests    []Request
-	files       map[string][]byte // by repository and path
+	files       map[string][]byte // file contents, by repository and path
 	objects     map[string][]byte
 	parts       map[string][][]byte
 	Jobs        []map[string]any
