@@ -308,12 +308,9 @@ func (e *Encoder) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// Trimmed returns how many of the last record's messages were omitted because they follow its last turn.
-func (e *Encoder) Trimmed() int { return e.trimmed }
-
-// Omitted returns, without duplicates, the names of the last record's message members that rows can't hold, such as
-// refusal or tool_calls.index.
-func (e *Encoder) Omitted() []string { return e.omitted }
+// Omitted describes what no row of the last record holds: how many of its messages follow its last turn, and, without
+// duplicates, the names of message members that rows can't hold, such as refusal or tool_calls.index.
+func (e *Encoder) Omitted() (trimmed int, members []string) { return e.trimmed, e.omitted }
 
 // FinalNewline reports whether the last row of a file ends in a newline.
 func (e *Encoder) FinalNewline() bool { return !(e.opts.NAT && e.Name == customizer.Name) }

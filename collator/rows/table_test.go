@@ -144,11 +144,12 @@ func TestMessagesRows(t *testing.T) {
 			}
 			enc := NewEncoder(chatRows, Options{LastTurn: c.last})
 			got, _, err := enc.Append(nil, Train, r)
+			trimmed, _ := enc.Omitted()
 			switch {
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("%s: %s, %v", c.name, got, err)
-			case c.want == "" && (err != nil || string(got) != whole || enc.Trimmed() != c.trimmed):
-				t.Errorf("%s: %s, %v, %d trimmed", c.name, got, err, enc.Trimmed())
+			case c.want == "" && (err != nil || string(got) != whole || trimmed != c.trimmed):
+				t.Errorf("%s: %s, %v, %d trimmed", c.name, got, err, trimmed)
 			}
 		})
 	}

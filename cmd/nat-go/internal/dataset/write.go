@@ -357,8 +357,9 @@ func (w *formatWriter) sharing(kept []member) error {
 func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.Records += int64(len(ms))
-		w.Trimmed += int64(w.enc.Trimmed())
-		for _, name := range w.enc.Omitted() {
+		trimmed, members := w.enc.Omitted()
+		w.Trimmed += int64(trimmed)
+		for _, name := range members {
 			w.omit(name, int64(len(ms)))
 		}
 		w.settleTurns(ms[0].record, w.enc.Turns())
