@@ -23,7 +23,10 @@ type weighed struct {
 	failed   bool
 }
 
-// allWeighed returns the texts of all labelled sets but three, from which no weight is trained.
+// untrained are the labelled sets that no weight is trained from.
+var untrained = []string{"public-last", "wide", "wide-last", "prose-last"}
+
+// allWeighed returns the texts of all labelled sets except the untrained ones.
 func allWeighed(t *testing.T) (out []weighed) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("..", "..", "sdpo", "testdata", "calls", "*.jsonl"))
@@ -32,7 +35,7 @@ func allWeighed(t *testing.T) (out []weighed) {
 	}
 	for _, name := range names {
 		set := strings.TrimSuffix(filepath.Base(name), ".jsonl")
-		if set == "public-last" || set == "wide" || set == "wide-last" {
+		if slices.Contains(untrained, set) {
 			continue
 		}
 		for _, r := range labelled(t, set) {
@@ -141,22 +144,23 @@ func TestWeights(t *testing.T) {
 func TestUnseen(t *testing.T) {
 	all := allWeighed(t)
 	for set, least := range map[string]score{
-		"public":       {found: 158, wrong: 13},
-		"public-new":   {found: 105, wrong: 6},
-		"public-last":  {found: 104, wrong: 16}, // 100 and 16 at first sight
-		"services-new": {found: 49, wrong: 3},   // 31 and 3 without weights
-		"services":     {found: 65, wrong: 7},   // 36 and 5
-		"services-dev": {found: 54, wrong: 2},   // 41 and 1
-		"agents-new":   {found: 59, wrong: 4},   // 53 and 2
-		"agents":       {found: 81, wrong: 7},   // 81 and 4
-		"wide-dev":     {found: 199, wrong: 7},
-		"wide":         {found: 185, wrong: 13},
-		"wide-last":    {found: 107, wrong: 6}, // at first sight
-		"fresh":        {found: 617, wrong: 5},
+		"public":       {found: 154, wrong: 11},
+		"public-new":   {found: 104, wrong: 6},
+		"public-last":  {found: 101, wrong: 12}, // 100 and 16 at first sight
+		"services-new": {found: 47, wrong: 3},   // 31 and 3 without weights
+		"services":     {found: 62, wrong: 6},   // 36 and 5
+		"services-dev": {found: 50, wrong: 1},   // 41 and 1
+		"agents-new":   {found: 58, wrong: 4},   // 53 and 2
+		"agents":       {found: 81, wrong: 4},   // 81 and 4
+		"wide-dev":     {found: 197, wrong: 5},
+		"wide":         {found: 181, wrong: 13},
+		"wide-last":    {found: 101, wrong: 4}, // 107 and 6 at first sight
+		"fresh":        {found: 617, wrong: 7},
 		"held":         {found: 217, wrong: 3},
+		"prose-last":   {wrong: 5}, // of 400 sentences of documentation
 	} {
 		t.Run(set, func(t *testing.T) {
-			if testing.Short() && set != "public-last" && set != "held" {
+			if testing.Short() && set != "public-last" && set != "held" && set != "prose-last" {
 				t.Skip("trains the weights anew")
 			}
 			rest := slices.DeleteFunc(slices.Clone(all), func(s weighed) bool { return s.set == set })
