@@ -4,10 +4,10 @@
 // A builder is pure in (config, group): it may be called in any process, in any order, and more than once. It keeps no
 // state between groups and reads neither the clock nor a random source, which makes a run deterministic and resumable.
 //
-// The content of a record is inline or a reference into the group, which the host resolves and checks. References are
-// the fast path: eight candidates for a turn form up to 28 pairs from the same eight texts.
+// A record's content is inline or a reference into the group, which the host resolves and checks. References are the
+// fast path: eight candidates for a turn form up to 28 pairs from the same eight texts.
 //
-// Many names are exported because each kind of record is a struct of its own and each reason for a drop has a name.
+// Many names are exported because each kind of record is its own struct and each drop reason has a name.
 //
 // Part of the Go API we promise (v0).
 package builders

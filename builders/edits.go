@@ -37,7 +37,7 @@ func (r *Resolved) Fidelity() ttc.Fidelity {
 	return r.Origin.Fidelity
 }
 
-// Gaps lists why the fidelity is not higher: the trace's gaps, then how the messages were edited.
+// Gaps lists the reasons the fidelity isn't higher: the trace's gaps, then the edits to the record's messages.
 func (r *Resolved) Gaps() []string {
 	return append(r.Origin.Gaps.Names(), r.Record.Header().Edits.Names()...)
 }

@@ -16,7 +16,7 @@ type Resolved struct {
 	Origin *Origin // shared by the records of one example
 
 	Prompt, Chosen, Rejected Passage // of a Preference
-	Messages                 Passage // the content of the other kinds
+	Messages                 Passage // of any other kind of record
 
 	Changes []Change // how the contexts of its turns differ from the recorded ones; usually empty
 }

@@ -85,7 +85,8 @@ func (c *Collator) worker() fanout.Worker[[]Item, []prepared] {
 	return fanout.Worker[[]Item, []prepared]{Work: w.prepared, Stop: stop}
 }
 
-// lockThread keeps a worker on its thread, because the tokenizer library's memory is per thread, and cold on any other.
+// lockThread keeps a worker on its thread, because the tokenizer library's memory is per-thread and would be cold on
+// any other thread.
 func lockThread() (unlock func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread

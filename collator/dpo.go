@@ -70,8 +70,8 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair in which an answer's turns keep empty thoughts that the template drops as soon as further
-// turns follow.
+// keptFiller flags a pair in which an answer's turns keep empty thoughts that the template drops as soon as more turns
+// follow.
 const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.

@@ -57,7 +57,7 @@ func (m *material) partsOf(t *turns.Turn, res *template.Result) (out []partOf) {
 	return out
 }
 
-// contextOf lists the bytes of a trained turn that are context because only a part of it is in the loss.
+// contextOf lists the byte ranges of a trained turn that are context because only a part of it is in the loss.
 func (m *material) contextOf(t *turns.Turn, res *template.Result) (out []chat.Span) {
 	if m.part == wholeTurn {
 		return nil

@@ -44,7 +44,7 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
-// prepared is an item with the counts of its outcome, its rows, and the decisions about it.
+// prepared is an item with its outcome's counts, its rows and the decisions about it.
 type prepared struct {
 	subject
 	Index int // the item's
@@ -204,8 +204,8 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 	return cut.sum.result(nil), cut.sum.tasks.encode(), nil
 }
 
-// WriteKept writes a part's batches below dir/batches, without an index. Their index lines are passed to put in order,
-// each with the counts it adds to key, a "channel/split".
+// WriteKept writes a part's batches below dir/batches, without an index. It passes their index lines to put in order,
+// each with the counts to add to key, a "channel/split".
 func (c *Collator) WriteKept(
 	ctx context.Context, part io.Reader, scores []byte, rows Reader, dir string,
 	put func(line []byte, key string, n batch.Count) error,

@@ -17,7 +17,8 @@ import (
 // conversation at hand, using the tokens: the turn's ids are cut out of the row, decoded, and compared with the
 // template's rendering of it as the last turn after the model's input. A turn that fails this check isn't trained.
 
-// edgeTokens is the number of tokens before a turn that are decoded along with it, longer than any generation prompt.
+// edgeTokens is the number of tokens before a turn that are decoded along with it. It exceeds the length of any
+// generation prompt.
 const edgeTokens = 24
 
 // proveTurns verifies the trained turns whose ids do not come from the source.

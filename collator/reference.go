@@ -94,7 +94,7 @@ func (f *Reference) lookup(r *batch.Row) *batch.Ref {
 	return &batch.Ref{Chosen: chosen, Rejected: rejected}
 }
 
-// RowHash identifies a row's tokens and labels. It returns the hex SHA-256 over, for each side, the ids as
+// RowHash identifies a row's tokens and labels. It returns a hex SHA-256 that covers, for each side, the ids as
 // little-endian int32, -1, the start and end of each trained run, and -1.
 func RowHash(r *batch.Row) string {
 	var all batch.Side

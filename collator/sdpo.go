@@ -253,7 +253,7 @@ type spliced struct {
 	proofs   []batch.Proof
 	sites    []batch.RowSite
 	students []meaning // for each teacher in the composer layout: the student's row up to the teacher's target
-	size     int       // tokens of the longest teacher, with room for an omitted hint or a longer contrast
+	size     int       // token count of the longest teacher, with room for an omitted hint or a longer contrast
 }
 
 // meaning holds the tokens' text and the hash of the trained text, both empty if finding them requires decoding.

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// worker holds one goroutine's memory. Its methods make the sides of rows.
+// worker holds one goroutine's scratch memory. Its methods make the sides of rows.
 type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
@@ -169,7 +169,7 @@ type sideBuilder struct {
 	m        *material
 	v        *view
 	ids      []int32
-	offsets  []chat.Span // into the render, in the worker's memory; zero-width for sampled ids
+	offsets  []chat.Span // offsets into the rendered text, in the worker's memory; zero-width for sampled ids
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
@@ -522,13 +522,13 @@ func addTarget(h hash.Hash, text string) {
 	h.Write(targetEnd)
 }
 
-// hexSum returns the SHA-256 of a text in hex.
+// hexSum returns a string's SHA-256 in hex.
 func hexSum(text string) string {
 	sum := sha256.Sum256(unsafe.Slice(unsafe.StringData(text), len(text))) // no copy: it is only read
 	return hex.EncodeToString(sum[:])
 }
 
-// decodeSide returns the text of a side and the hash of the texts of its trained runs.
+// decodeSide returns a side's text and the hash of its trained runs' text.
 func decodeSide(t *tokenizer.Tokenizer, s *batch.Side) (text, target string, err error) {
 	if text, err = t.Decode(s.IDs, false); err != nil {
 		return "", "", err
@@ -600,7 +600,7 @@ type ownerCursor struct {
 	runs  []chat.Span // trained tokens
 	spans []template.Span
 
-	turn, span, run, given int // the first of each that has not ended
+	turn, span, run, given int // index of the first of each that has not ended
 }
 
 // owner returns the owner of token i.

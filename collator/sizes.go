@@ -14,7 +14,8 @@ var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 type Sizes struct {
 	Rows int64              `json:"rows"`
 	Fit  [len(Limits)]int64 `json:"fit"` // number of rows that fit uncut within each of Limits
-	Max  int                `json:"max"` // tokens of the longest row: the max_length that fits all rows
+	// length of the longest row in tokens, which is the smallest max_length that fits all rows
+	Max int `json:"max"`
 }
 
 // Add counts a row.

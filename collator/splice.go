@@ -23,7 +23,7 @@ import (
 // once more with the hint in it - as a system message, as a user message, or in the preceding message. If the second
 // text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
 // message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
-// next way is tried; once all have failed, the site is refused. No merge across the hint's right edge may be lost. So
+// next mode is tried; once all have failed, the site is refused. No merge across the hint's right edge may be lost. So
 // there must be an added token (a special one, or one like </tool_response>) on either side of the edge, or the text
 // around the edge must have the same tokens when it is encoded together.
 //
@@ -166,8 +166,8 @@ func (g *givenContext) firstAfter(q, limit int) int {
 	return -1
 }
 
-// hinted is the model's input before a turn, with a hint inserted as one piece at byte lo of the given text or at any
-// position up to hi ("a" in "aab"). The wanted position is byte at.
+// hinted is the model's input before a turn, with a hint inserted as one piece at byte lo of the given text or,
+// equivalently, at any position up to hi (like an "a" inserted into "ab"). The wanted position is byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int

@@ -83,7 +83,8 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		// The messages before one that the template refuses can still be rendered.
 		first = r
 	}
-	known := len(w.sizes) // sizes of the whole, if it can be rendered: a larger max_length would fit it
+	// sizes recorded for the whole conversation, if it can be rendered: a larger max_length would fit it
+	known := len(w.sizes)
 	for i := range m.nodes {
 		if !m.trained[i] {
 			continue
@@ -391,7 +392,7 @@ func count(flags []bool) (n int) {
 	return n
 }
 
-// meta returns the common meta of an item's rows.
+// meta returns the metadata that an item's rows share.
 func (w *worker) meta(it *Item, nodes []ttc.Node, trained []bool) batch.Meta {
 	o := it.Record.Origin
 	return batch.Meta{

@@ -30,7 +30,7 @@ type Turns struct {
 // Problem is a fault that Verify found.
 type Problem struct {
 	File string // relative to batches/
-	Row  int    // -1: the whole batch
+	Row  int    // -1 for the whole batch
 	Text string
 }
 
@@ -41,7 +41,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: row %d: %s", p.File, p.Row, p.Text)
 }
 
-// maxProblems bounds the problems listed.
+// maxProblems limits the number of problems listed.
 const maxProblems = 100
 
 // Verify rechecks every batch in a run folder, using only its files and the tokenizer. It checks that the file is the
@@ -106,7 +106,7 @@ func (v *verifier) checkSteps() error {
 	return err
 }
 
-// unlisted finds batches that are missing from the index: a truncated index is sound line by line.
+// unlisted finds batches that are missing from the index, because each line of a truncated index is still valid.
 func (v *verifier) unlisted() error {
 	return filepath.WalkDir(v.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".safetensors" {

@@ -3,7 +3,7 @@ package kernels
 import "unsafe"
 
 const (
-	block = 128  // a tile function's number of entries is a multiple of this
+	block = 128  // the number of entries passed to a tile function is a multiple of this
 	tile  = 4096 // entries per call, about 2 us
 )
 

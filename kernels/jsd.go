@@ -9,7 +9,7 @@ import (
 )
 
 // JSD computes a generalised Jensen-Shannon divergence. It holds the fitted table and scratch memory, is safe for
-// concurrent use and is worth keeping: making one takes a millisecond.
+// concurrent use and is worth reusing, because creating one takes a millisecond.
 type JSD struct {
 	opt   Options
 	path  *tileSet
@@ -86,8 +86,8 @@ type Output struct {
 type Stats struct {
 	Loss      float64 // the reduced loss
 	Active    int     // rows that took part
-	NonFinite int     // rows without a softmax: loss NaN
-	Infinite  int     // rows of loss +Inf: support mismatch at beta 0 or 1
+	NonFinite int     // rows without a softmax, whose loss is NaN
+	Infinite  int     // rows with loss +Inf, from a support mismatch at beta 0 or 1
 	Clipped   int     // clipped entries or row losses
 	Exact     int     // rows computed on the float64 path, about a hundred times slower; see Slow
 	// MassClamped counts sparse rows whose teacher probabilities summed to slightly more than 1, with RestBucket.
@@ -340,8 +340,8 @@ func (r *run) do(n int) {
 	}
 }
 
-// take processes chunks of rows until none is left. It takes the next chunk before this one is done, so that its first
-// row can be prefetched; chunks are small, so that no worker finishes much later than the others.
+// take processes chunks of rows until none is left. It takes the next chunk before the current one is done, so that its
+// first row can be prefetched; chunks are small, so that no worker finishes much later than the others.
 func (r *run) take(w *worker) {
 	n := len(r.active)
 	chunk := max(1, min(16, n/(16*len(r.workers))))
@@ -362,7 +362,7 @@ func (r *run) take(w *worker) {
 	}
 }
 
-// collect writes row results, counts them and reduces the loss, in row order independently of the workers.
+// collect writes row results, counts them and reduces the loss, in row order, independently of the workers.
 func (r *run) collect(o *Options, weights []float32, out *Output, denom float64) (Stats, error) {
 	st := Stats{Active: len(r.active)}
 	var bad error

@@ -42,7 +42,7 @@ type LogProbBatch struct {
 	Targets  []int32 // [rows]; IgnoreIndex if not scored
 	Offsets  []int   // [sequences+1]
 	Upstream []float64
-	// Upstream[s] is d loss / d sequence s; nil means 1 each.
+	// Upstream[s] is d loss / d sequence s; nil means 1 for every sequence.
 }
 
 // LogProbOutput receives results; leave unwanted slices nil.

@@ -117,7 +117,7 @@ func (m *Matrix) row(r int) unsafe.Pointer {
 	return unsafe.Pointer(&m.U16[r*m.stride()])
 }
 
-// At returns the element of a row and a column.
+// At returns the element at row r and column c.
 func (m *Matrix) At(r, c int) float64 { return m.at(r, c) }
 
 // at decodes one element exactly.

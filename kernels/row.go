@@ -6,17 +6,18 @@ import (
 	"unsafe"
 )
 
-// worker holds one goroutine's scratch: nothing is allocated while rows are computed.
+// worker holds one goroutine's scratch memory, so that nothing is allocated while rows are computed.
 type worker struct {
 	a      tileArgs
 	path   *tileSet
 	padS   [block]float32 // a row's tail, padded with -Inf; half types use its first half
 	padT   [block]float32
-	padOut [block]float32                        // a gradient's tail
-	raw    []float32                             // a row's raw gradient where the caller's memory can't hold it
-	kept   [2][]float32                          // both sides' exponentials, on a 64-byte boundary
-	sums   [2][]float64                          // each tile's sum in the last first pass of each side, as in kept
-	tops   []float32                             // the largest in each of the student's tiles, if the path keeps it
+	padOut [block]float32 // a gradient's tail
+	raw    []float32      // a row's raw gradient where the caller's memory can't hold it
+	kept   [2][]float32   // both sides' exponentials, on a 64-byte boundary
+	sums   [2][]float64   // each tile's sum in the last first pass of each side, as in kept
+	// the largest exponential in each of the student's tiles, if the path keeps it
+	tops   []float32
 	row    row                                   // the current row, stored here so that it isn't allocated
 	heavy  []heavy                               // a gradient's entries that are computed in float64
 	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
@@ -137,8 +138,8 @@ type norm struct {
 // maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
 const maxNormaliser = 4096
 
-// normaliser does the first pass of a side, 0 for the student, with a tile of the path. With keep, the exponentials are
-// stored; call w.keep first.
+// normaliser runs the first pass over a side, 0 for the student, with one of the path's tile functions. With keep, the
+// exponentials are stored; call w.keep first.
 func (w *worker) normaliser(
 	side int, p unsafe.Pointer, d DType, n int, next unsafe.Pointer, sum tileFunc, keep bool,
 ) norm {

@@ -115,7 +115,7 @@ func chebyshev(f func(float64) float64, lo, hi float64, fit int, zero bool) (c p
 	return c
 }
 
-// monomials turns a sum of Chebyshev polynomials up to fit into one of powers.
+// monomials turns a sum of Chebyshev polynomials up to fit into a sum of powers.
 func monomials(c polynomial, fit int) (mono polynomial) {
 	var t0, t1 polynomial
 	t0[0], t1[1] = 1, 1
@@ -238,7 +238,7 @@ func (t *rateTable) plus(c float64, to []float32) {
 	}
 }
 
-// bend returns the D where both sides have the same share of the mixture, in log2 units.
+// bend returns the D at which both sides have the same share of the mixture, in log2 units.
 func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 
 // limitD is the largest |D| that counts, in log2 units: beyond it the smaller side has no weight.

@@ -91,7 +91,7 @@ func (c Config) Check(n int) error {
 type Chooser struct {
 	cfg    Config
 	rank   []int     // candidates by rank
-	score  []float64 // scores by rank, never increasing; negated for LowerIsBetter so that higher is better
+	score  []float64 // scores by rank, non-increasing; negated for LowerIsBetter so that higher is better
 	first  []int     // for each rank, the first rank that it can beat, or n
 	pairs  []Pair
 	why    []ledger.Reason
@@ -304,7 +304,7 @@ func (c *Chooser) widest(winners, losers int) {
 	}
 }
 
-// row is the rest of one chosen rank's pairs: the ones with a rejected rank below end.
+// row holds the remaining pairs of one chosen rank: the ones with a rejected rank below end.
 type row struct {
 	rank   int
 	margin float64 // of its widest

@@ -17,7 +17,7 @@ const (
 	TakesCandidates ledger.Reason = "takes_candidates"
 )
 
-// Reasons why two rollouts of a task don't make a pair.
+// Reasons why two rollouts of a task don't form a pair.
 const (
 	SingleRollout     ledger.Reason = "single_rollout"
 	SeveralBranches   ledger.Reason = "several_branches"

@@ -17,8 +17,8 @@ type Divergence struct {
 }
 
 // Diverge finds where two rollouts of a task diverge; a and b are the messages of each, in order. Tool call ids are
-// ignored, because every rollout draws new ones. The reason says why no pair is found: they diverge at a message from
-// the environment, so the model did nothing differently there; one continues where the other ends; or they share
+// ignored, because every rollout generates new ones. The reason says why no pair is found: they diverge at a message
+// from the environment, so the model did nothing differently there; one continues where the other ends; or they share
 // nothing.
 func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	for d.Shared < min(len(a), len(b)) && sameMessage(&a[d.Shared].Message, &b[d.Shared].Message) {

@@ -97,9 +97,9 @@ func isRepr(prompt string) bool {
 }
 
 // leaks removes candidates whose prompt gives the answer away: it ends with an assistant message, or its text ends with
-// the answer, or contains an answer too long to be there by chance. A prompt that other candidates answered differently
-// was recorded without an answer, so its ending is its own ("Answer with A or B"). And if the prompt contains every
-// candidate of the turn in full, the task is to choose among them.
+// the answer, or contains an answer too long to be there by chance. If other candidates answered the same prompt
+// differently, it was recorded without an answer, so its ending belongs to the task ("Answer with A or B"). And if the
+// prompt contains every candidate of the turn in full, the task is to choose among them.
 func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []int {
 	copied := 0
 	where := make([]place, len(turn))
@@ -111,7 +111,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	}
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
-			continue // true of almost all candidates, whose outputs need not be measured
+			continue // almost all candidates end here, so their outputs need not be measured
 		}
 		long := isLong(all[i].Output) && copied < len(turn)
 		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
@@ -204,8 +204,8 @@ var speaker = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // anchorBytes is the length of the part to search for first: package strings compares needles up to about this length
-// directly, and falls back to a rolling hash over every byte for longer ones. The part begins at a rare one of the
-// first bytes, because the search jumps from one occurrence of that byte to the next.
+// directly, and falls back to a rolling hash over every byte for longer ones. The part begins at a rare byte near the
+// start, because the search jumps from one occurrence of that byte to the next.
 const anchorBytes = 32
 
 // contains is like strings.Contains, but tuned for strings that usually do not occur.

@@ -30,7 +30,7 @@ type Example struct {
 	Graph      Graph
 	Tools      []chat.Tool
 	Candidates []Candidate // in source order
-	Steps      []Step      // raw steps, if the source was asked to keep them (compat)
+	Steps      []Step      // raw steps, if the source was asked to keep them (compat mode)
 
 	Reward   *float64 // score of the whole rollout; nil if unscored
 	Policy   string   // model that sampled it; empty if unknown
@@ -58,7 +58,7 @@ type Example struct {
 // History is a hash of a message and of everything that the model was given before it; see package internal/history.
 type History uint64
 
-// Graph holds an example's messages, each once, with its parent. A branch is a walk from the root to a leaf.
+// Graph holds each of an example's messages once, with its parent. A branch is a walk from the root to a leaf.
 type Graph struct{ Nodes []Node }
 
 // Node is a message in a graph.
@@ -72,7 +72,7 @@ type Node struct {
 	LogProbs     []float32 // one per token id of a sampled message; nil if unknown
 	FinishReason string    // "stop", "length", "tool_calls", ...; empty if unknown
 	Error        *bool     // on a tool result: the source's explicit error flag
-	Failure      *Failure  // the source's report of a failed call at this message, whose role may be any; nil if absent
+	Failure      *Failure  // the source's report of a failed call at this message, of any role; nil if absent
 }
 
 // Failure is a source's report of a failed call next to a message: a result, the turn that made the call, or a user's

@@ -197,7 +197,7 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 // parting is the point where two rollouts diverge, with the messages on each side of the pair.
 type parting struct {
 	chosen, rejected span
-	words            bool // their users word things differently, so the sides are single turns
+	words            bool // the rollouts' users word things differently, so each side is a single turn
 }
 
 // span is a range of a rollout's messages.

@@ -62,7 +62,7 @@ type turn struct {
 	candidates []int
 }
 
-// Build pairs the candidates per turn of each example.
+// Build pairs the candidates for each turn of each example.
 func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	s := b.scratch.Get().(*scratch)
 	defer b.scratch.Put(s)

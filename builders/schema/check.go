@@ -202,7 +202,7 @@ func label(ptr string) string {
 // plainWords matches words that need no quotes in a list.
 var plainWords = regexp.MustCompile(`^[\w./-]+(\s+[\w./-]+)*$`)
 
-// asList returns a string written where a list of strings is expected, such as a command, as a YAML list of its words.
+// asList converts a string found where a list of strings is expected, such as a command, to a YAML list of its words.
 // It returns "" for other values, and for words that need quotes.
 func (w *walker) asList(s *Spec, n *yaml.Node) string {
 	if s.Kind != List || s.Elem == nil || s.Elem.Kind != String || s.Elem.Secret || n.Kind != yaml.ScalarNode {
@@ -310,7 +310,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	return out, true
 }
 
-// fallback returns the value of an absent key: its default, or for an object the defaults of its fields.
+// fallback returns the value of an absent key: its default or, for an object, its fields' defaults.
 func (s *Spec) fallback() any {
 	if s.Default != nil || s.Kind != Object || s.Nullable {
 		return s.Default

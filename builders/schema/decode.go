@@ -41,7 +41,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	return v, append(fs, broken...)
 }
 
-// withoutKeys removes from a value the member that keys lead to.
+// withoutKeys returns v with the member at the path keys removed.
 func withoutKeys(v any, keys []string) any {
 	if len(keys) == 0 {
 		return v

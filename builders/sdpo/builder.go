@@ -140,7 +140,8 @@ type work struct {
 	group    *ttc.Group
 	at       int // of the example
 	siblings *siblings
-	seen     map[[2]int]bool // calls already seen in an earlier branch, by node and position in it
+	// calls already seen in an earlier branch, keyed by node and position in the node's message
+	seen     map[[2]int]bool
 	counted  map[[2]int]bool // the same, for calls that were counted
 	sites    int
 	records  int
@@ -377,8 +378,8 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	}, nil
 }
 
-// countOrphans drops a site for each result that belongs to no call and shows an error, and counts the other results
-// that belong to no call.
+// countOrphans handles the results that belong to no call. It drops a site for each one that shows an error, and counts
+// the others.
 func (w *work) countOrphans(t *trace) error {
 	for _, at := range t.orphans {
 		key := [2]int{t.nodes[at], -1}

@@ -59,7 +59,7 @@ func (t *trace) wordsOf(at int) map[string]bool {
 	return t.words[at]
 }
 
-// addWords adds the words of a text and of its identifiers.
+// addWords adds the words in text, their underscore-separated parts, and the singulars of both.
 func addWords(all map[string]bool, text string) {
 	for _, w := range nameWords(text) {
 		all[w] = true
@@ -80,7 +80,7 @@ func addMessage(all map[string]bool, m *chat.Message) {
 	}
 }
 
-// nameWords returns a text's words in lower case. A word consists of letters, digits and underscores. A number keeps
+// nameWords returns the words in text, lower-cased. A word consists of letters, digits and underscores. A number keeps
 // its decimal point but not the commas between its digits.
 func nameWords(text string) (all []string) {
 	var word []rune

@@ -21,11 +21,12 @@ import (
 // deed is a call that didn't fail.
 type deed struct {
 	*call
-	writes      bool
-	key, result int // numbers of texts: key identifies the tool and its canonical arguments, result the call's result
+	writes bool
+	// numbers from a texts map: key identifies the tool and its canonical arguments, result the call's result
+	key, result int
 }
 
-// texts assigns numbers to texts, starting at 1.
+// texts assigns numbers to strings, starting at 1.
 type texts map[string]int
 
 func (t texts) number(text string) int {
@@ -93,8 +94,8 @@ type value struct {
 type crowd struct {
 	rollouts int
 	best     int // lowest rank among the rollouts, if there are any
-	// The sum of their rewards and the digits that were lost in adding them, so that the order of the additions doesn't
-	// matter. It is scaled down so that it can't overflow.
+	// The compensated sum of their rewards: the sum and the digits lost in rounding, so that the order of the additions
+	// doesn't matter. It is scaled down so that it can't overflow.
 	sum, lost float64
 }
 
@@ -420,7 +421,7 @@ func (s *site) siblingHint(run int) hint {
 	return h
 }
 
-// knows reports whether each text and number in a tool's arguments appears in a message before the site, or in the
+// knows reports whether each string and number in a tool's arguments appears in a message before the site, or in the
 // tool's definition.
 func (s *site) knows(tool string, args json.Raw) bool {
 	var known []map[string]bool
@@ -441,7 +442,7 @@ func (s *site) knows(tool string, args json.Raw) bool {
 	})
 }
 
-// all reports whether a condition holds for each text and number in a value.
+// all reports whether a condition holds for each string and number in a value.
 func all(v json.Raw, is func(string) bool) bool {
 	switch v.Kind() {
 	case json.Object:

@@ -27,7 +27,7 @@ type siblings struct {
 // maxSiblings bounds the calls kept per prompt.
 const maxSiblings = 64
 
-// add adds the successful calls of a walk: calls of turns in which every call has a result and none failed.
+// add adds the successful calls on a walk: calls in turns where every call has a result and none failed.
 func (sb *siblings) add(t *trace) {
 	failed := t.failedTurns()
 	prompts := t.prompts()
@@ -56,7 +56,7 @@ func (t *trace) failedTurns() map[int]bool {
 }
 
 // hint returns a successful call made at the site's prompt: one to the same tool if possible, otherwise the first.
-// Rollouts share a prompt if the messages before the turn say the same; call ids are noise and are ignored.
+// Rollouts share a prompt if the messages before the turn have the same content; call ids are noise and are ignored.
 func (sb *siblings) hint(s *site) hint {
 	if s.target != builders.FailedTurn {
 		return hint{}

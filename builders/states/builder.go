@@ -39,7 +39,7 @@ var _ builders.Builder = (*Builder)(nil)
 // fields are the names available to a where expression.
 var fields = slices.Concat(where.TurnFields, where.ExampleFields, where.GroupFields)
 
-// atTurns is the only value of the setting at that doesn't need a finder.
+// atTurns is the only value of the `at` setting that doesn't need a finder.
 const atTurns = "turns"
 
 // New returns a builder, or an error that explains why its configuration is invalid.
@@ -107,7 +107,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// leave drops an example's turns that where excludes, with the excluding clause.
+// leave drops an example's turns that the where expression excludes, naming the excluding clause.
 func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Output) error {
 	for _, c := range b.where.Clauses {
 		if unmet[c.Text] == 0 {
@@ -122,7 +122,8 @@ func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Ou
 	return nil
 }
 
-// noState means that an example doesn't have a state at the requested points, or that where excludes all of them.
+// noState means that an example doesn't have a state at the requested points, or that the where expression excludes all
+// of them.
 const noState ledger.Reason = "no_state"
 
 // turns returns every k-th turn in the branches of an example.

@@ -123,7 +123,7 @@ func (d *Document) Written(n *yaml.Node) (string, bool) {
 // Rewritten reports whether Rewrite has replaced a scalar's text.
 func (d *Document) Rewritten(n *yaml.Node) bool { return d.origins[n].rewrote }
 
-// File returns the name of the text that a node comes from.
+// File returns the name of the source that a node comes from.
 func (d *Document) File(n *yaml.Node) string {
 	if s := d.origins[n].src; s != nil {
 		return s.Name

@@ -34,7 +34,7 @@ func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 	}
 }
 
-// MaxFindings limits the findings for one text or one block, because each shows its line and a line may be long.
+// MaxFindings limits the findings for one document or one block, because each shows its line and a line may be long.
 const MaxFindings = 500
 
 // More returns a finding saying that there are more findings than those shown.

@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Limits bound the cost of parsing a text. They are far above anything handwritten.
+// Limits bound the cost of parsing a document. They are far above anything handwritten.
 type Limits struct {
 	Bytes int // of the text
 	Depth int // of nested values
@@ -28,7 +28,7 @@ type Limits struct {
 // DefaultLimits are the limits for files.
 var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000, Text: 16 << 20}
 
-// Parse reads one YAML (or JSON) text. A non-nil document is usable, though possibly incomplete.
+// Parse reads one YAML (or JSON) document. A non-nil result is usable, though possibly incomplete.
 func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) {
 	src := &Source{Name: name}
 	whole := func(code, msg, fix string) (*Document, []finding.Finding) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// Source is a text that nodes come from: a file, or an override on the command line.
+// Source is text that nodes come from: a file, or an override on the command line.
 type Source struct {
 	Name  string
 	lines []string

@@ -275,7 +275,7 @@ func layer(w io.Writer, files []file) error {
 	return t.Close()
 }
 
-// header describes a file in a tar.
+// header returns the file's tar header.
 func (f *file) header() *tar.Header {
 	h := &tar.Header{
 		Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified,

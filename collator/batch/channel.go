@@ -204,7 +204,8 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	return out
 }
 
-// labelGrid returns a grid of the ids where trained and Ignored elsewhere. In the composer layout, it returns a mask.
+// labelGrid returns a grid that holds the ids of trained tokens, and Ignored elsewhere. In the composer layout, it
+// returns a mask.
 func (a *assembly) labelGrid(side int) tensors.Tensor {
 	if a.layout == Composer {
 		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0, 0)

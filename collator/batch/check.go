@@ -106,7 +106,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	return checkCounts(l, rows)
 }
 
-// differsAt returns the position at which data of equal length differ, or -1 if they are equal.
+// differsAt returns the first position at which two byte slices of equal length differ, or -1 if they are equal.
 func differsAt(got, want []byte) int {
 	if bytes.Equal(got, want) {
 		return -1
@@ -389,7 +389,7 @@ func (p *plane) rowIDs(i, start, n int, vocabulary int64) ([]int32, error) {
 	return ids, nil
 }
 
-// runs finds the trained runs in labels or in a mask, which are all positions that aren't off.
+// runs finds the trained runs in labels or in a mask. A position is trained if its value isn't off.
 func runs(labels []int64, off int64) (out []chat.Span) {
 	for i, v := range labels {
 		if v == off {

@@ -71,7 +71,7 @@ func writeParquet(
 	return rows, p.Close()
 }
 
-// tokenColumns returns a side's ids, and its labels, which are the ids where trained and Ignored elsewhere.
+// tokenColumns returns a side's ids and labels. A trained token's label is its id, and any other token's is Ignored.
 func (s *Side) tokenColumns() (ids, labels []int64) {
 	ids, labels = make([]int64, len(s.IDs)), make([]int64, len(s.IDs))
 	for i, id := range s.IDs {

@@ -63,7 +63,8 @@ func (s *Spool) Close() error {
 // BeginGroup begins a group of rows, which belong to the same task.
 func (s *Spool) BeginGroup() { s.groups++ }
 
-// Add adds a row, whose encoding must not be used again. Adding the same rows in the same order gives the same output.
+// Add adds a row, whose encoding must not be used again. Adding the same rows in the same order produces the same
+// output.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	data := r.data
 	if data == nil {
@@ -82,7 +83,7 @@ func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	return s.enter(c, split, r, at)
 }
 
-// enter adds the entry of the next row.
+// enter adds the entry for the next row.
 func (s *Spool) enter(c *Channel, split Split, r *Encoded, at int64) error {
 	e := entry{
 		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: r.Variant,
@@ -145,7 +146,7 @@ func (e *entry) total() (n int) {
 	return n
 }
 
-// mix hashes a row's number to its position in the order of an epoch (MurmurHash3's finaliser over each word).
+// mix hashes a row's number to its position in an epoch's order, with MurmurHash3's finaliser over each word.
 func mix(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

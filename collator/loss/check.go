@@ -401,7 +401,7 @@ func (c *checker) column(name string, rows int) ([]float64, error) {
 	return tensors.Floats(t)
 }
 
-// rows compares a per-row term, and returns how many differ.
+// rows compares a per-row term, and returns how many rows differ.
 func (c *checker) rows(name string, yours, ours []float64) (wrong int) {
 	c.report.Compared = append(c.report.Compared, name)
 	c.report.Entries += len(ours)

@@ -140,7 +140,7 @@ func matrix(t tensors.Tensor, rows, cols int) (kernels.Matrix, error) {
 		"F16", t.Name, t.DType)
 }
 
-// toCommonType converts two sides of different element types to float32, which holds either exactly.
+// toCommonType converts two sides of different element types to float32, which represents both exactly.
 func toCommonType(a, b *kernels.Matrix) {
 	if a.DType == b.DType {
 		return

@@ -29,7 +29,7 @@ var composerNames = map[string]string{
 func (d *Dump) readComposer(c *columns) error {
 	c.names = composerNames
 	type channel struct {
-		there, logits string // present if the file has the channel, and if its logits were dumped
+		there, logits string // there is present if the file has the channel, and logits if its logits were dumped
 		read          func()
 	}
 	channels := []channel{

@@ -14,10 +14,10 @@ type Options struct {
 	DPO        kernels.PreferenceOptions
 	GRPO       kernels.PolicyOptions
 	JSD        kernels.Options // this package sets Reduction, Denominator and Workers
-	// RolloutTemperature is the temperature at which old_logprobs were taken. The logits for grpo are divided by it. 0
-	// means 1.
+	// RolloutTemperature is the temperature at which old_logprobs were computed. The logits for grpo are divided by it.
+	// 0 means 1.
 	RolloutTemperature float64
-	// MaxTokens is the length by which the reduction PerConstant divides every row.
+	// MaxTokens is the length by which PerConstant reduction divides every row.
 	MaxTokens int
 	Workers   int
 }
@@ -52,12 +52,12 @@ type SDPO struct {
 	Student, Teacher kernels.Matrix
 	// The teacher's top log-probs, used instead of Teacher, with the rest of the vocabulary as one bucket.
 	TopK *kernels.SparseTeacher
-	// the temperature at which TopK was taken, which must also be the student's; servers use 1
+	// temperature at which TopK was computed; the student's must be the same; servers use 1
 	TopKTemperature float64
 	PairWeight      []float32 // [P] or nil
 }
 
-// Batch is the input of one call; nil channels are absent.
+// Batch is the input to one call; channels that are nil are absent.
 type Batch struct {
 	GRPO *GRPO
 	DPO  *DPO
@@ -145,7 +145,7 @@ type Metrics struct {
 	TokenLogprob float64 `json:"grpo_mean_logprob"`
 }
 
-// count adds the outcomes of a call's rows.
+// count adds the row counts from one kernel call.
 func (m *Metrics) count(st kernels.Stats) {
 	m.NonFinite += st.NonFinite
 	m.Rows += st.Active

@@ -7,9 +7,9 @@
 // whole step, a channel with nothing active is exactly 0 with a zero gradient, and missing reference log-probabilities
 // are an error, never zeros.
 //
-// Package kernels does the arithmetic on columns read from the batch files as plain slices. The reductions are: jsd is
-// sum(w l)/sum(w) over the step; dpo is the same over pairs (their mean if all weights are 1); grpo is by token,
-// sequence or constant.
+// Package kernels does the arithmetic on columns read from the batch files as plain slices. jsd is reduced as sum(w
+// l)/sum(w) over the step, and dpo likewise over pairs (their mean if all weights are 1); grpo is reduced per token,
+// per sequence or by a constant.
 //
 // ReadRows and ReadDump read their input from safetensors files, for `nat-go loss`.
 package loss

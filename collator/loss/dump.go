@@ -23,7 +23,7 @@ type Dump struct {
 
 // ReadDump reads one batch file and its logits. The batch has the columns of a batch file; the logits are the tensors
 //
-//	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty asks for them
+//	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty needs them
 //	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch lacks them
 //	sdpo  student_logits, teacher_logits, each [P,V] at the pair positions or [R,T,V] of the whole side; without
 //	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were

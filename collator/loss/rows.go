@@ -113,7 +113,7 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 		Normalize:   q.Normalize == "beta",
 		Workers:     q.Workers,
 	}
-	scale := 1.0                                        // factor from the sum to the kernel's reduction
+	scale := 1.0                                        // factor that turns the sum into the kernel's reduction
 	if !q.Sum && weight > 0 && !math.IsInf(weight, 1) { // Run refuses invalid weights
 		o.Reduction, o.Denominator = kernels.ReduceDenom, weight
 		scale = 1 / weight

@@ -9,7 +9,7 @@ const (
 	NotAfterUser      ledger.Reason = "not_after_user"
 )
 
-// Codes are the `nat-go explain` pages for these reasons.
+// Codes returns the `nat-go explain` pages for these reasons.
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(FormatCannotCarry, "write", "The row format cannot hold this record; other formats may be able to.", "Choose a format that can carry it (`nat-go formats`)."),

@@ -250,7 +250,7 @@ type Encoder struct {
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
 	escaped []escaped
-	byText  map[*byte]int32 // index in escaped, by the text's address
+	byText  map[*byte]int32 // index in escaped, by the string's address
 	arena   []byte
 	back    []byte // scratch space for reading a string back
 
@@ -266,11 +266,11 @@ func NewEncoder(f Format, o Options) *Encoder {
 	return e
 }
 
-// Begin forgets the texts of the last group. Call it before the first row of each group: texts are identified by their
-// address in memory.
+// Begin forgets the previous group's strings. Call it before the first row of each group, because strings are
+// identified by their memory address.
 func (e *Encoder) Begin() {
 	clear(e.byText)
-	clear(e.escaped) // otherwise a large group's texts would stay in memory until as many others replaced them
+	clear(e.escaped) // otherwise a large group's strings would stay in memory until as many others replaced them
 	e.escaped = e.escaped[:0]
 	e.arena = e.arena[:0]
 }
@@ -308,7 +308,7 @@ func (e *Encoder) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// Omitted describes what no row of the last record holds: how many of its messages follow its last turn, and, without
+// Omitted describes what the last record's rows lack: how many of its messages follow its last turn, and, without
 // duplicates, the names of message members that rows can't hold, such as refusal or tool_calls.index.
 func (e *Encoder) Omitted() (trimmed int, members []string) { return e.trimmed, e.omitted }
 

@@ -145,7 +145,7 @@ func (e *Encoder) inOrder(nodes []ttc.Node) error {
 	return nil
 }
 
-// msSwift reads a conversation back, returning calls to the turns that made them.
+// msSwift reads a conversation back, reattaching calls to the turns that made them.
 func (r *rowReader) msSwift() *Row {
 	var flags []bool
 	p := r.passage("messages", flagReader("loss", &flags, plainMessage))

@@ -16,12 +16,13 @@ type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
-	Completion       builders.Passage // of a Demonstration or a judged answer; the hint of a Distillation
-	WholePrompt      bool             // the prompt's assistant turns are trained too
-	// of a flagged Demonstration: whether each message is trained; the prompt's, then the completion's
+	// the completion of a Demonstration or a judged answer, or the hint of a Distillation
+	Completion  builders.Passage
+	WholePrompt bool // the prompt's assistant turns are trained too
+	// for a flagged Demonstration, whether each message is trained, with the prompt's messages first
 	Trained       []bool
 	MaskReasoning bool        // the reasoning of its trained turns is context
-	Label         *bool       // whether the completion is good; nil if the row doesn't judge
+	Label         *bool       // whether the completion is good; nil if the row lacks a label
 	Tools         []chat.Tool // tools the model could call
 	// Shape is the same in all rows of a file: the keys, and whether each holds text or messages.
 	Shape string

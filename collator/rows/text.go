@@ -37,8 +37,8 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// escaped is a string as JSON. Each string is examined once rather than once per row, because it occurs in many rows,
-// and examining the rows took a tenth of a run.
+// escaped is a JSON-encoded string. Strings recur in many rows, and examining the rows took a tenth of a run's time, so
+// each string is examined only once.
 type escaped struct {
 	json []byte
 	of   int  // length of the original text in bytes
@@ -90,7 +90,7 @@ const (
 	low
 )
 
-// half reports which half of a surrogate pair the escape at the start of a JSON text encodes.
+// half reports which half of a surrogate pair, if any, the escape at the start of b encodes.
 func half(b []byte) int {
 	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' || b[2]|0x20 != 'd' {
 		return neither

@@ -105,7 +105,7 @@ func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 
 // trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
 // begins and ends with an assistant turn. Passages are passed by pointer here and in curation, because reading a fresh
-// copy in larger units than it was written in stalls the processor.
+// copy with wider loads than it was written with stalls the processor.
 func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
@@ -143,7 +143,8 @@ func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, er
 	})
 }
 
-// appendTools appends the tools member, if there are tools. It is a separate column, which is passed to chat templates.
+// appendTools appends the tools member, if there are tools. They are a separate column, which is passed to chat
+// templates.
 func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	if len(tools) == 0 {
 		return dst

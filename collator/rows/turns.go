@@ -70,7 +70,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 // wholeTurns is cannotMask for a trainer that trains on all of a turn or none of it.
 func wholeTurns(*chat.Message) string { return "its trainer trains a turn as a whole" }
 
-// carry counts n lost turns of the record as carried.
+// carry moves n of the record's turns from lost to carried.
 func (e *Encoder) carry(n int) {
 	e.turns.Carried += int64(n)
 	e.turns.Lost -= int64(n)

@@ -16,7 +16,7 @@ import (
 // verl is the format of verl's RLHFDataset and MultiTurnSFTDataset (verl 0.9, verl/utils/dataset): Parquet with one
 // prompt per task, for which the trainer itself samples answers, and Parquet with conversations.
 //
-// A conversation without tools and calls is a column of {role, content}, which verl reads directly. Others are columns
+// A conversation without tools or calls is a column of {role, content}, which verl reads directly. Others are columns
 // of JSON: with typed columns, Parquet would give every tool definition and every call's arguments the keys of all the
 // others, with nulls in the gaps, and chat templates print the nulls. verl's own class fails on JSON columns;
 // natgo.verl parses them (data.custom_cls).
@@ -152,7 +152,7 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	if state {
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
-	e.lone = loneSurrogate(dst[start:]) // covers names too, but not the tools, whose escapes are themselves escaped
+	e.lone = loneSurrogate(dst[start:]) // checks names too, but not the tools, whose escapes are themselves escaped
 	return append(dst, "}}"...), nil
 }
 

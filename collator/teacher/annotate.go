@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Asked counts the outcomes of the teacher rows that a server was asked about.
+// Asked counts the outcomes for teacher rows that were sent to a server.
 type Asked struct {
 	Batches int                      `json:"batches"`
 	Rows    int                      `json:"rows"`                // teacher rows in requests
@@ -83,7 +83,7 @@ func columns(ctx context.Context, t asker, b *batchWork, rep *Asked) error {
 	return nil
 }
 
-// replace replaces tensors with tensors of the same name.
+// replace returns all, in which the tensors in with replace any of the same name.
 func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	out := slices.DeleteFunc(slices.Clone(all), func(t tensors.Tensor) bool {
 		return slices.ContainsFunc(with, func(w tensors.Tensor) bool { return w.Name == t.Name })

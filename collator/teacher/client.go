@@ -19,7 +19,7 @@ import (
 
 // Options configures a Client. Zero values mean the defaults in brackets.
 type Options struct {
-	// the teacher's name if there are several, whose answers are stored separately; otherwise empty
+	// the teacher's name if there are several, so that their answers are stored separately; otherwise empty
 	Name        string
 	Endpoint    string        // base URL of the server
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
@@ -30,7 +30,7 @@ type Options struct {
 	Timeout     time.Duration // per request [60s]
 	Tries       int           // attempts per request in total [5]
 	Backoff     time.Duration // delay before the second attempt; doubles, with jitter [500ms]
-	MaxAnswer   int64         // bytes in an answer, decompressed [64 MiB]
+	MaxAnswer   int64         // maximum decompressed size of an answer in bytes [64 MiB]
 	Store       string        // folder for answers; if empty, they are not stored
 	Vocabulary  Vocabulary    // meaning of the ids
 	// Settled is called for each sequence that is scored or given up on, from several goroutines at once; may be nil.
@@ -53,7 +53,7 @@ type Probe struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers is the maximum number of bytes of near-limit answers held at once, at any concurrency.
+	// largeAnswers limits the total bytes of near-limit answers held at once, at any concurrency.
 	largeAnswers = 128 << 20
 )
 
@@ -179,7 +179,7 @@ func missing(err error) bool {
 	return errors.As(err, &e) && (e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed)
 }
 
-// Score scores one sequence, from the store if it was scored before.
+// Score scores one sequence. If it was scored before, its scores come from the store.
 func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	if s.From < 0 || s.From >= len(s.IDs)-1 {
 		return nil, fmt.Errorf("teacher: cannot score from position %d of %d tokens: no token follows it", s.From,

@@ -27,7 +27,7 @@
 // is merely disturbed by more text would pass. A dropped site - an unusable answer, a hint without effect or with the
 // wrong one, too small a divergence - gets no weight (pair_weight is 0, and pair_base_weight has the original weights)
 // and is reported once, with the first reason. The rows stay, since other sites share them and the files are verified
-// as they were made.
+// in the form in which they were written.
 //
 // # Repeatable
 //

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// asker is one teacher or several, which score sequences.
+// asker scores sequences with one teacher or several.
 type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
@@ -154,8 +154,8 @@ func (m *Mixture) mix(s *Sequence, each []*Scores) *Scores {
 	return out
 }
 
-// position returns the weighted sum at position p, and its log-prob of the actual token, NaN if a teacher didn't report
-// that token.
+// position returns the weighted sum at position p, and its log-prob of the actual token, which is NaN if a teacher
+// didn't report that token.
 func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own float32) {
 	mass, stands, unknown := map[int32]float64{}, 0.0, false
 	for i, t := range each {

@@ -161,7 +161,8 @@ func (p *Pairs) check() error {
 	return nil
 }
 
-// Sequences returns the teacher rows, each from the first position a pair refers to. A row without pairs lacks IDs.
+// Sequences returns the teacher rows, each from the first position a pair refers to. For a row without pairs, the
+// Sequence lacks IDs.
 func (p *Pairs) Sequences() []Sequence {
 	out := make([]Sequence, len(p.Teacher))
 	for i, r := range p.TeacherRow {

@@ -316,14 +316,14 @@ func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error
 	return out, nil
 }
 
-// Limits on lists in an answer: although its bytes are limited, a list of two-byte elements takes twelve times as much
-// memory.
+// Limits on lists in an answer: although the answer's size is limited, a list of two-byte elements takes twelve times
+// that much memory.
 const (
 	maxPositions = 1 << 20
 	maxEntries   = 1 << 16
 )
 
-// collect makes a list of an array's elements.
+// collect returns an array's elements as a slice.
 func collect(array wire.Raw, maxLen int, what string) ([]wire.Raw, error) {
 	var out []wire.Raw
 	for e := range array.Elements() {
@@ -397,7 +397,7 @@ func appendEntry(dst []Entry, id int64, lp wire.Raw) ([]Entry, error) {
 
 func encode(v any) []byte {
 	b, err := json.Marshal(v)
-	if err != nil { // the maps hold only numbers and strings
+	if err != nil { // impossible, since the maps hold only numbers and strings
 		panic(err)
 	}
 	return b

@@ -9,10 +9,10 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Taught counts the outcomes of the rl rows that a teacher was asked about, and of their groups.
+// Taught counts the outcomes for rl rows that were sent to a teacher, and for their groups.
 type Taught struct {
 	Asked
-	Teachers []string `json:"teachers,omitempty"` // if there are several, in order
+	Teachers []string `json:"teachers,omitempty"` // names of the teachers, in order, if there are several
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
 	// tasks with a row that lacks teacher columns; all their rows are pushed without them
 	Without int `json:"groups_without,omitempty"`

@@ -23,7 +23,9 @@ type Entry struct {
 type Sequence struct {
 	IDs  []int32
 	From int // the first position whose prediction is needed, 0 <= From < len(IDs)-1
-	K    int // log-probs per position. 0 means as in the teacher's options; tokenOnly: only the actual token's
+	// number of log-probs per position; 0 means the number in the teacher's options, and tokenOnly only the actual
+	// token's
+	K int
 }
 
 // tokenOnly requests only the log-prob of the actual token at each position.

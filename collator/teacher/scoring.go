@@ -192,7 +192,7 @@ func (w *scoring) drop(site int64, err error) {
 	w.b.lose(site, reason, err.Error())
 }
 
-// score has parts scored and records their divergences.
+// score scores parts and records their divergences.
 func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error {
 	sequences, pairs := w.sequences(parts)
 	began := time.Now()
@@ -231,7 +231,7 @@ func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error
 	return nil
 }
 
-// sequences returns the student's rows at the parts' pairs, in order, then the teacher's.
+// sequences returns the student's sequences for the parts' pairs, in order, then the teacher's.
 func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 	for _, p := range parts {
 		pairs = append(pairs, p.pairs...)

@@ -16,7 +16,7 @@ import (
 // store keeps answers, one file each, under the hash of the request.
 type store struct {
 	dir    string
-	answer int64 // limit on the bytes of an answer
+	answer int64 // maximum size of an answer in bytes
 }
 
 // minStoredLimit is the minimum limit on a stored answer's size, even if the limit on answers is lower.

@@ -16,10 +16,10 @@ const baseWeight = batch.BaseWeight
 
 // Weighing configures where the full logits at the pair positions come from, and how they are used.
 type Weighing struct {
-	// Dumps is a folder with one file per batch, under the batch's name, that contains student_logits and
-	// teacher_logits [P, V].
+	// Dumps is a folder with one file per batch, named after the batch, that contains student_logits and teacher_logits
+	// [P, V].
 	Dumps    string
-	Scoring  *Scoring // a program that computes them, instead of Dumps
+	Scoring  *Scoring // a program that computes the logits, in place of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
 	Least    float64  // sites with a smaller mean divergence get weight 0; 0 means no limit
 	WrongWay bool     // sites whose hint moves the target the wrong way get weight 0
@@ -33,10 +33,11 @@ type Weighed struct {
 	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were dropped already
 	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were dropped already
 	Mean     float64 `json:"mean_jsd"`            // over sites
-	Change   float64 `json:"mean_change"`         // over sites: log p(target | hint) - log p(target), nats per token
-	Kernel   Kernel  `json:"kernel"`              // work of the JSD kernel
-	Scorer   *Scored `json:"scorer,omitempty"`    // the program's
-	Unscored int     `json:"unscored,omitempty"`  // sites without logits
+	// mean over sites of log p(target | hint) - log p(target), in nats per token
+	Change   float64 `json:"mean_change"`
+	Kernel   Kernel  `json:"kernel"`             // work of the JSD kernel
+	Scorer   *Scored `json:"scorer,omitempty"`   // the program's
+	Unscored int     `json:"unscored,omitempty"` // sites without logits
 }
 
 // weigher reads logits, a batch at a time. A missing dump is an error.

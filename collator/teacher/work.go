@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Work lists the steps for the batches in a folder. A site that a step drops has weight 0 from then on, and is reported
-// once, with the first reason.
+// Work lists the steps to run on the batches in a folder. A site that a step drops has weight 0 from then on, and is
+// reported once, with the first reason.
 type Work struct {
 	Client   *Client   // supplies the top-k columns, unless Mixture does; may be nil
 	Mixture  *Mixture  // used instead of the client
@@ -27,7 +27,7 @@ type Work struct {
 type Drop struct {
 	Reason ledger.Reason
 	Site   batch.Site
-	Row    *batch.Meta // of its student row
+	Row    *batch.Meta // metadata of the site's student row
 	Detail string      // the details, on one line
 }
 

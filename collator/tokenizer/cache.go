@@ -8,8 +8,7 @@ import (
 // DefaultCacheBytes bounds the memory of a tokenizer's cache of segments and their pieces.
 const DefaultCacheBytes = 64 << 20
 
-// segment is text between special tokens. continued reports whether something precedes the text, if that makes a
-// difference.
+// segment is text between special tokens. continued is set if something precedes the text and that makes a difference.
 type segment struct {
 	text      string
 	continued bool

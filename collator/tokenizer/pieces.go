@@ -102,7 +102,7 @@ func wordsOf(raw json.RawMessage) (digits int, known bool) {
 	return digits, known
 }
 
-// independent reports whether a word's ids and offsets depend on nothing but the word.
+// independent reports whether a word's ids and offsets depend only on the word.
 func independent(s *shape) bool {
 	var normalizer struct{ Type string }
 	if raw := s.parts["normalizer"]; !identity(raw) &&
@@ -186,7 +186,7 @@ var classOf = func() (of [256]class) {
 	return of
 }()
 
-// ends[a][b] reports whether every word ends between a byte of class a and one of class b.
+// ends[a][b] reports whether a word always ends between a byte of class a and one of class b.
 var ends = [classes][classes]bool{
 	letter:  {digit: true, mark: true, slash: true, blank: true, newline: true},
 	digit:   {letter: true, mark: true, slash: true, blank: true, newline: true},

@@ -158,8 +158,8 @@ func newSpecials(s *shape) *specials {
 	return sp
 }
 
-// effective merges tokens that are listed more than once as the library does: special if any entry is, matched before
-// or after normalising according to the first special entry, with the other flags taken from the last. once is false if
+// effective merges duplicate tokens the way the library does: special if any entry is, matched before or after
+// normalising according to the first special entry, with the other flags taken from the last. once is false if
 // non-special entries differ, which the library matches in more than one way.
 func effective(added []addedToken) (tokens []addedToken, once bool) {
 	place := map[string]int{}

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// depthOf returns the nesting depth of a JSON text, without parsing it.
+// depthOf returns a JSON value's nesting depth, without parsing it.
 func depthOf(raw json.RawMessage) int {
 	depth, deepest, inString := 0, 0, false
 	for i := 0; i < len(raw); i++ {
@@ -224,8 +224,8 @@ func (c *patternCheck) repeat(item *group) (wrong string) {
 	return ""
 }
 
-// quantifier reads "*", "+" or "{m,n}" at i. It returns whether the quantifier has no maximum, where it ends, and the
-// largest count that it names: 1 if it names none, -1 if one has more than four digits. A "{" that doesn't start a
+// quantifier reads "*", "+" or "{m,n}" at i. It reports whether the quantifier is unbounded, where it ends, and its
+// largest count, which is 1 if it lacks counts and -1 if a count has more than four digits. A "{" that doesn't start a
 // quantifier is a plain character.
 func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 	if pattern[i] != '{' {

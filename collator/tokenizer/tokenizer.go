@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// MaxTextBytes is the length of the longest text that Encode and EncodeRow accept.
+// MaxTextBytes is the maximum length in bytes of a text for Encode and EncodeRow.
 const MaxTextBytes = 64 << 20
 
 // Encoding holds the tokens of a text. Offsets[i] is the part of the text that token i covers, in bytes of UTF-8;
@@ -125,7 +125,7 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 	}
 	t.SetCacheBytes(DefaultCacheBytes)
 	t.texts = sync.OnceValue(func() *byteTexts { return newByteTexts(s) })
-	// Find out now, not at the first text, whether the library refuses the file.
+	// Find out now, rather than at the first text, whether the library refuses the file.
 	if _, err := t.engine(variant{specialsAsText: true}); err != nil {
 		return nil, err
 	}
@@ -294,7 +294,7 @@ func (t *Tokenizer) engine(v variant) (engine, error) {
 	return s.engine, s.err
 }
 
-// reduce maps variants that don't differ for this file onto one.
+// reduce maps variants that are equivalent for this file to a single one.
 func (t *Tokenizer) reduce(v variant) variant {
 	if !present(t.shape.parts["truncation"]) && !present(t.shape.parts["padding"]) {
 		v.batching = false

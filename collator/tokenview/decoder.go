@@ -22,7 +22,7 @@ func (d *decoder) token(id int32) (string, error) {
 	return text, err
 }
 
-// adds returns the text that the n tokens starting at i add.
+// adds returns the text that the n tokens starting at i contribute.
 type adds func(ids []int32, i, n int) (string, error)
 
 // textAlone decodes tokens by themselves. It suits tokenizers whose tokens are bytes, where a token adds the same text

@@ -36,11 +36,11 @@ type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Message  int    `json:"message"` // index in the record's messages; -1: none
+	Message  int    `json:"message"` // index in the record's messages, or -1 if none
 	Trained  bool   `json:"trained"`
 	Why      string `json:"why"`
 
-	// Bytes is the token's range in its side's text; nil if tokens don't divide the text.
+	// Bytes is the token's range in its side's text; nil if the tokens' texts don't make up that text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
 	LogProb *float32 `json:"log_prob,omitempty"` // log-prob when it was sampled, in nats, if known
 	// JSD is the divergence between the predictions of the token with and without a hint, in nats, if measured.
@@ -195,8 +195,8 @@ type Look struct {
 // maxFoldedLines is the number of lines shown for an untrained run of tokens that isn't printed in full.
 const maxFoldedLines = 4
 
-// Print writes a row as text: a new line each time the owner or the reason changes, trained text marked with >,
-// optionally in colour: trained text green, context, the template's text and tools dim, the rest yellow.
+// Print writes a row as text. It starts a new line each time the owner or the reason changes, and marks trained text
+// with >. In colour, trained text is green, context, the template's text and tools are dim, and the rest is yellow.
 func (v *Row) Print(w io.Writer, l Look) error {
 	m := &v.Meta
 	line := fmt.Sprintf("%s row %d: example %s, messages %v, ids %s, on_policy %s",

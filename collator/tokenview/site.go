@@ -36,7 +36,7 @@ type Part struct {
 	JSD []float32 `json:"jsd,omitempty"`
 }
 
-// The kinds of parts of a site.
+// Values of Part.What.
 const (
 	Context = "context"
 	Hint    = "hint"

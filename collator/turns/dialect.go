@@ -18,7 +18,7 @@ type dialect struct {
 	prompt string   // the generation prompt as configured; begins with header
 	fixed  bool     // whether every conversation ends with prompt, requested or not
 	others []string // other generation prompts, with thinking switched on or off
-	filler string   // text that the switch adds after the header, an empty think block; empty if unknown
+	filler string   // an empty think block that the switch adds after the header; empty if unknown
 	// for templates without a generation prompt, the ends of a question and of a result, after which a turn starts.
 	openers     []string
 	terminators []string // the texts that end a turn, longest first
@@ -363,7 +363,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 	d.addClosing(same)
 	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) &&
 		!slices.Contains(d.terminators, same[start:stop]) {
-		// The next header follows at once (Command R+): nothing ends the call, here or in the middle.
+		// The next header follows immediately (Command R+): nothing ends the call, here or in the middle.
 		d.next, d.stops.call = same[start:], d.stops.final
 		if d.stops.call == "" && len(d.terminators) > 0 {
 			d.stops.call = d.terminators[len(d.terminators)-1]
@@ -385,7 +385,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 	case longer && marked && strings.TrimSpace(rest[:start]) == "":
 		d.halt(rest[start:stop])
 		d.stops.call = rest[:stop]
-	case longer && len(all) > 0: // Apertus: the result follows at once
+	case longer && len(all) > 0: // Apertus: the result follows immediately
 		d.halt(all[len(all)-1])
 	case longer && marked:
 		d.halt(rest[start:stop])

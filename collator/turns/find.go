@@ -348,7 +348,7 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 
 // first returns where the text of message i starts after from or, for a message without text, where the next message's
 // text starts. Templates look up a result's function name in its call, possibly in a later call that reuses the id, so
-// a name by itself counts only if nothing else of the message is shown.
+// a name by itself counts only if nothing else from the message is shown.
 func (o *origins) first(i, from int) (at int, mine bool) {
 	at = -1
 	for k := o.after(from); k < len(o.spans); k++ {
@@ -435,7 +435,7 @@ func (o *origins) calls(t *Turn) bool {
 	return false
 }
 
-// arguments returns where the first call arguments in a message's spans from k on end, or -1 if these spans lack
+// arguments returns the end of the first call arguments in a message's spans starting at k, or -1 if these spans lack
 // arguments. A name by itself may belong to the result.
 func (o *origins) arguments(k, message int) int {
 	for ; k < len(o.spans) && o.spans[k].Message == message; k++ {

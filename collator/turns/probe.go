@@ -440,7 +440,7 @@ func (rep *Report) addFiller(text string) {
 	rep.Filler = append(rep.Filler, text)
 }
 
-// hints inserts one more message into a run with a failed call: before the call, or after its result.
+// hints inserts one more message into a conversation with a failed call, either before the call or after its result.
 func (p *probing) hints(rep *Report) {
 	base := []chat.Message{say("system", systemText), ask, thinking(call), result, thinking(answer)}
 	if p.fate(0, base...) == Refused {

@@ -34,7 +34,7 @@ func (r *Renderer) Stable(c *Conversation, res *template.Result, t *Turn) (bool,
 }
 
 // head returns the render of a conversation's first n messages, taken from the render of the whole conversation if that
-// has it. It is valid until the room's next render.
+// contains it. It is valid until the room's next render.
 func (r *Renderer) head(
 	room *template.Room, c *Conversation, res *template.Result, n int, open bool,
 ) (template.Head, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// steadiness records whether a template shows every turn of plain conversations as it was sampled, without and with
+// steadiness records whether a template shows every turn of simple conversations as it was sampled, without and with
 // calls.
 type steadiness struct{ texts, calls bool }
 
@@ -48,10 +48,10 @@ func (r *Renderer) allStable(ms []chat.Message, tools pyvalue.Value) bool {
 	return true
 }
 
-// Steady reports whether a conversation is of a plain kind for which the template is known to show every turn as it was
+// Steady reports whether a conversation is simple enough that the template is known to show every turn as it was
 // sampled. Its turns then don't need individual checks: the last one's prompt, which contains the whole history, covers
-// them all. Plain means no reasoning, one call per turn, a system message only at the start, and no angle bracket in
-// user or assistant text, because templates look for tags in texts.
+// them all. A simple conversation lacks reasoning, makes one call per turn, and has a system message only at the start
+// and no angle bracket in user or assistant text, because templates look for tags in texts.
 func (r *Renderer) Steady(c *Conversation) bool {
 	calls := false
 	for i := range c.Messages {

@@ -10,7 +10,7 @@ type Call struct {
 	ID    string // id of the answer; empty if unknown
 	Agent string // the agent of the session that made the call; empty for the main one
 	Model string
-	Time  int64 // time of the call in nanoseconds since 1970; 0 if unknown
+	Time  int64 // time of the call in Unix nanoseconds; 0 if unknown
 
 	After Walk  // the first messages of its context, which are already in the session
 	Input []Ref // the messages that follow them

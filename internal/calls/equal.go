@@ -13,8 +13,8 @@ import (
 )
 
 // sum returns the hash by which messages are considered equal, and b, which it uses as a buffer. The hash ignores
-// differences in recording: the spelling of a call's arguments, whether a message without text omits it or has an empty
-// one, whether a text is a string or a list of parts.
+// differences in recording: the spelling of a call's arguments, whether a message without text omits the field or
+// leaves it empty, whether a text is a string or a list of parts.
 func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 	b = b[:0]
 	field := func(text string) {

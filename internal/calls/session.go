@@ -115,7 +115,7 @@ func (s *Session) Give(messages int) { s.context += int64(messages) }
 // TooLarge reports whether calls were given more messages than MaxGiven.
 func (s *Session) TooLarge() bool { return s.context > s.MaxGiven }
 
-// Len returns how many calls were added.
+// Len returns the number of calls added.
 func (s *Session) Len() (n int) {
 	for _, g := range s.threads {
 		n += len(g.calls)
@@ -266,7 +266,7 @@ type Reason uint8
 // Reasons for not training a call.
 const (
 	Repeated  Reason = iota // the same answer to the same messages was recorded earlier
-	Copied                  // another session or place owns the answer
+	Copied                  // the answer is trained elsewhere, possibly in another session
 	Abandoned               // a retry: a later call continues from another answer to the same messages
 	Ambiguous               // several answers to the same messages, and no call continues from any of them
 )

@@ -1,6 +1,6 @@
 // Package extsort sorts more fixed-width entries than fit in memory.
 //
-// An entry is a row of bytes and its order is the order of its bytes, so a key is written big-endian, most significant
+// An entry is a row of bytes, and entries are sorted in byte order, so a key is written big-endian, most significant
 // field first, and a total order needs no comparison function. Data to be grouped by a hash, joined on an id or drawn
 // by a seeded key is represented by entries of a few dozen bytes that locate it: curation and grouping work on such an
 // index and never hold a map of all records.

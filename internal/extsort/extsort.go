@@ -16,7 +16,7 @@ const DefaultMemory = 32 << 20
 // at once.
 const minRead = 64 << 10
 
-// Sorter collects entries and returns them in the order of their bytes. It is not safe for concurrent use.
+// Sorter collects entries and returns them in byte order. It is not safe for concurrent use.
 type Sorter struct {
 	width  int
 	dir    string

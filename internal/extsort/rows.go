@@ -9,7 +9,7 @@ import (
 // maxInsertionRows is the maximum number of rows for which insertion sort beats counting.
 const maxInsertionRows = 20
 
-// sortRows sorts rows of width bytes by their bytes. All rows are equal before depth; scratch is at least as long as
+// sortRows sorts rows of width bytes in byte order. All rows are equal before depth; scratch is at least as long as
 // rows.
 func sortRows(rows, scratch []byte, width, depth int) {
 	depth, sorted := scan(rows, width, depth)

@@ -24,7 +24,7 @@ type Bytes struct {
 	Data        []byte
 }
 
-// JSON returns a body of one JSON value, in which <, > and & are not escaped.
+// JSON returns a body that holds one JSON value, in which <, > and & are not escaped.
 func JSON(v any) (Bytes, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -35,7 +35,7 @@ func JSON(v any) (Bytes, error) {
 	return Bytes{ContentType: "application/json", Data: bytes.TrimSuffix(b.Bytes(), []byte("\n"))}, nil
 }
 
-// Form returns a body in the encoding of a web form.
+// Form returns a URL-encoded form body.
 func Form(v url.Values) Bytes {
 	return Bytes{ContentType: "application/x-www-form-urlencoded", Data: []byte(v.Encode())}
 }
@@ -49,7 +49,7 @@ func (b Bytes) Size() int64 { return int64(len(b.Data)) }
 // Open returns a reader of the bytes.
 func (b Bytes) Open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Data)), nil }
 
-// File is a body that is part of a file.
+// File is a body that holds part of a file.
 type File struct {
 	Path        string
 	Offset      int64

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// maxAnswer is the default limit on the bytes of an answer.
+// maxAnswer is the default limit on an answer's size in bytes.
 const maxAnswer = 8 << 20
 
 // Options are the settings of a client.
@@ -29,10 +29,10 @@ type Options struct {
 	Base           string // "https://host/prefix"; requests' paths are appended
 	Token          string // bearer token; if empty, no Authorization header is sent
 	TLS            TLS
-	ConnectTimeout time.Duration // for a connection; 0 means ten seconds
+	ConnectTimeout time.Duration // dial timeout; 0 means ten seconds
 	// Time limit for a complete answer, counted from the last request byte that was accepted; 0 means a minute.
 	Timeout     time.Duration
-	Backoff     time.Duration // before the second attempt; doubles, with jitter; 0 means half a second
+	Backoff     time.Duration // delay before the second attempt; doubles, with jitter; 0 means half a second
 	MaxPause    time.Duration // longest pause between two attempts, even if the service asks for more; 0 means a minute
 	MaxAnswer   int64         // maximum bytes in an answer after decompression; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
@@ -86,8 +86,7 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Transport returns a transport with a time limit for opening a connection and a number of connections per host to keep
-// for later requests.
+// Transport returns a transport with a dial timeout and a limit on idle connections per host.
 func Transport(connect time.Duration, kept int) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -404,8 +403,8 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// pieces holds data whose length is unknown until all of it has been read. It is assembled only once, because a growing
-// buffer would leave as much garbage again for each concurrent answer.
+// pieces holds data whose length is unknown until all of it has been read. It is assembled only once, because growing a
+// buffer would double the garbage from each concurrent answer.
 type pieces struct {
 	in   io.Reader
 	list [][]byte

@@ -146,7 +146,7 @@ func readPayload(c *json.Cursor) (Step, error) {
 	return p.step()
 }
 
-// payload is the key of the object with the fields of payloadFields.
+// payload is the key of the object that holds the fields in payloadFields.
 const payload = "payload"
 
 type payloadFields struct {
@@ -330,8 +330,8 @@ func wantInts(at string, raw json.Raw, keys ...string) error {
 	return nil
 }
 
-// shortNumber is a number of digits up to which every integer is within the range of a float64; the largest one in
-// range has 309 digits.
+// shortNumber is a digit count up to which every integer is within the range of a float64; the largest one in range has
+// 309 digits.
 const shortNumber = 300
 
 // wantFloat checks that a value is a float, without parsing most numbers: a file has one or two numbers for every step.

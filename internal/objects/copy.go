@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// sumsName is the file in a copy that holds the hashes of the copy's files. It is written last.
+// sumsName is the name of the file in a copy that holds the hashes of the copy's files. It is written last.
 const sumsName = "copied.json"
 
 // Copy copies the named objects below a prefix to a folder in cache, and returns the folder. It skips objects that

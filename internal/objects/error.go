@@ -27,7 +27,7 @@ type Error struct {
 	Err  error // fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, errChanged, a context's error; else nil
 
 	final bool   // retrying is pointless
-	pause string // in seconds, as requested by the service
+	pause string // delay in seconds, as requested by the service
 }
 
 func (e *Error) Error() string {

@@ -54,7 +54,7 @@ type Storage struct {
 
 	mu       sync.Mutex
 	services map[string]service
-	honours  map[string]error // by bucket: nil if it refuses a second write with If-None-Match
+	honours  map[string]error // result for each bucket: nil if it refuses a second write with If-None-Match
 }
 
 // New returns the storage that an environment gives access to. It sends no request.

@@ -89,7 +89,7 @@ func Start(c Config) (*Process, error) {
 	// therefore keeps the thread and waits for the child.
 	goInThread(func() {
 		if c.Confined {
-			confine() // the thread and its children
+			confine() // confines the thread and its children
 		}
 		var err error
 		p.cmd, err = launch(p.cmd, c.With, p.mark)

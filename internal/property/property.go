@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Check checks a property on drawn values.
+// Check checks a property on randomly drawn values.
 func Check(t *testing.T, holds func(*rapid.T)) {
 	t.Helper()
 	if err := seed(); err != nil {
@@ -19,8 +19,8 @@ func Check(t *testing.T, holds func(*rapid.T)) {
 	rapid.Check(t, holds)
 }
 
-// seed sets rapid's seed, unless the command line has. A variable works for every package; packages that don't use
-// rapid would refuse its flag.
+// seed sets rapid's seed, unless the command line has. An environment variable works for every package, whereas
+// packages that don't use rapid would reject its flag.
 var seed = sync.OnceValue(func() error {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.seed" })

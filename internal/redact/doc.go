@@ -4,7 +4,7 @@
 // data set, in texts, reasoning, arguments and results alike, so that a value copied from a result into a call is still
 // a copy. A tag within a turn is not trained (see Tags): a model shouldn't learn to write it.
 //
-// Tokens of services and values that are named like secrets are found by internal/secret; the rules here find personal
+// Service tokens and values that are named like secrets are found by internal/secret; the rules here find personal
 // data, and values recognised by their surroundings or a checksum. README.md reports the detection rates.
 //
 // No value is kept after its example has been redacted: only hashes of values are.

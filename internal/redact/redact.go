@@ -18,7 +18,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Config is the setting `redact` of a source.
+// Config is a source's `redact` setting.
 type Config struct {
 	Enabled bool     `yaml:"enabled" default:"true" doc:"remove secrets and personal data from the sessions"`
 	Allow   []string `yaml:"allow" doc:"strings to keep, or patterns for them between slashes: [me@acme.org, /^10[.]/]"`

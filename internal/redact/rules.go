@@ -17,7 +17,7 @@ import (
 // rule recognises text to replace: the last submatch of its pattern.
 type rule struct {
 	class string
-	hints []string // one of these is in every matching text
+	hints []string // every matching text contains one of these
 	re    *regexp.Regexp
 	is    func(match, before string) bool // whether a match counts; if nil, it always counts
 	near  func(s string, at int) bool     // whether to look around a hint; if nil, always
@@ -70,7 +70,7 @@ func (r *rule) windows(s string) iter.Seq[[2]int] {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// between reports whether there are digits on both sides.
+// between reports whether there are digits on both sides of a position.
 func between(s string, at int) bool {
 	return at > 0 && at+1 < len(s) && isDigit(s[at-1]) && isDigit(s[at+1])
 }

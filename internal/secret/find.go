@@ -45,7 +45,7 @@ type hint struct {
 	finder int
 }
 
-// indexed is made when the first text is searched, because making it would slow down every start of the program.
+// indexed is built when the first text is searched, because building it would slow down every start of the program.
 var indexed = sync.OnceValue(func() *index {
 	x := &index{finders: shapes(), hints: map[uint32][]hint{}}
 	for _, t := range tokens() {

@@ -16,11 +16,12 @@ var (
 )
 
 const (
-	maxKeyBytes  = 16 << 10 // from the first line to the last: a key of 16,384 bits has 13 KiB
-	maxKeyHeader = 300      // between the first line and the base64: Proc-Type, DEK-Info
-	maxKeyGap    = 16       // between two lines of base64: a line break, or a program's quotes and plus sign
-	minKeyLine   = 40       // minimum bytes of a line that isn't the last
-	minLastLine  = 4
+	maxKeyBytes  = 16 << 10 // maximum bytes from the first line to the last; a 16,384-bit key takes 13 KiB
+	maxKeyHeader = 300      // maximum bytes between the first line and the base64 (Proc-Type, DEK-Info)
+	// maximum bytes between two lines of base64 (a line break, or a program's quotes and plus sign)
+	maxKeyGap   = 16
+	minKeyLine  = 40 // minimum bytes of a line that isn't the last
+	minLastLine = 4
 )
 
 // privateKeys returns the byte ranges [from, to) of private keys in PEM, in order and disjoint: complete ones, and keys

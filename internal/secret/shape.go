@@ -13,8 +13,9 @@ import (
 const secretWords = `token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|auth[_-]?key|credentials?`
 
 const (
-	words     = `(?:` + secretWords + `|(?:\b|[_-]|pg)pass|(?-i:[a-z0-9]Pass))`
-	flagWords = `(?:` + secretWords + `|pass)` // of a flag, after its dashes or another of its words
+	words = `(?:` + secretWords + `|(?:\b|[_-]|pg)pass|(?-i:[a-z0-9]Pass))`
+	// words that mark a flag as secret, after its dashes or another of its words
+	flagWords = `(?:` + secretWords + `|pass)`
 )
 
 // value matches one word of a command line or a file, quoted or not.
@@ -212,7 +213,7 @@ func random(v string, minBytes int) bool {
 			}
 		case unicode.IsLower(r):
 			lower++
-		case strings.ContainsRune("<>|(){}[]", r) || r == '$' && i == 0: // <|eot|>, f(x), ${...}, $x: code
+		case strings.ContainsRune("<>|(){}[]", r) || r == '$' && i == 0: // code, such as <|eot|>, f(x), ${...} or $x
 			return false
 		default:
 			others++

@@ -27,14 +27,14 @@ type Reader struct {
 	file    *parquet.File
 	in      io.ReaderAt
 	groups  []parquet.RowGroup // that are left
-	columns []*column          // of the current row group
-	rows    int64              // remaining rows in it
+	columns []*column          // columns of the current row group
+	rows    int64              // rows remaining in that group
 	skip    int64              // rows to skip in the next group
 	row     parquet.Row
 	number  int64
 	left    int64 // remaining bytes for rows
 	pages   inflater
-	schema  *parquet.Schema    // of the rows that are returned
+	schema  *parquet.Schema    // schema of the returned rows
 	convert parquet.Conversion // conversion to schema; nil if that is the file's
 }
 

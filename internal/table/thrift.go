@@ -15,7 +15,7 @@ const (
 	maxHeader   = 4*maxRow + 1<<20 // bytes of a page header, which may repeat the smallest and the largest value
 	maxSchema   = 4096             // columns and groups of columns
 	maxChunks   = 1 << 17          // columns of all row groups
-	maxElements = 1 << 20          // of all other lists
+	maxElements = 1 << 20          // elements of all other lists
 	maxDepth    = 32
 )
 

@@ -5,7 +5,7 @@
 // package has its own writer and reader because both are small and libraries don't have two properties that matter
 // here:
 //
-//   - The same arrays give the same bytes. Names are sorted, "__metadata__" comes first with sorted keys, nothing else
+//   - The same arrays produce the same bytes. Names are sorted, "__metadata__" comes first with sorted keys, nothing else
 //     is in the header, and it is padded with spaces to a multiple of 8, so that every array of 8-byte items starts
 //     aligned. Within the data, wide items come before narrow ones, as in the reference implementation, which keeps all
 //     of them aligned.

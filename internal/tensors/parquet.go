@@ -37,7 +37,7 @@ type ParquetWriter struct {
 	leaf    []int           // their positions in the file, which sorts columns by name
 	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns have none
 	row     parquet.Row
-	cells   [][]parquet.Value // of the current row, by position in the file
+	cells   [][]parquet.Value // the current row's cells, by position in the file
 	bytes   int               // approximate size of the open row group
 }
 

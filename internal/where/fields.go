@@ -15,7 +15,7 @@ type Subject struct {
 	Example *ttc.Example
 	Group   *ttc.Group
 	Record  builders.Record
-	Builder string // of the record, as the user named it
+	Builder string // name of the record's builder, as the user gave it
 	Turn    Turn
 
 	task rewards // of Group

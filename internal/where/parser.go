@@ -21,7 +21,7 @@ type node[S any] struct {
 	Field[S]
 	from, to int
 	constant *string   // value of a quoted string; else nil
-	fields   []string  // fields that an operand of `and` names
+	fields   []string  // fields named in an operand of `and`
 	operands []node[S] // of `and`
 }
 

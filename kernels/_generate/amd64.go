@@ -117,7 +117,7 @@ func (c *constants) mem(name string) Mem {
 	return c.sym.Offset(o)
 }
 
-// prefetch fetches n lines at each of ps, which it advances by step per line.
+// prefetch prefetches n cache lines at each of the pointers ps, which it advances by step after each line.
 func (g *generator) prefetch(n int, step Register, ps ...Register) {
 	for range n {
 		for _, p := range ps {
@@ -139,7 +139,7 @@ const (
 )
 
 // load loads len(v) vectors of entries, starting at entry e. Half types are widened. Without order, a pair of bfloat16
-// vectors may come as the even entries and the odd ones, which saves an instruction per vector and is enough where only
+// vectors may hold the even entries and the odd ones, which saves an instruction per vector and is enough where only
 // sums matter.
 func (g *generator) load(n lanes, d dtype, base, i Register, e int, v []VecPhysical, order bool) {
 	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + int(n)*k) * d.size} }
@@ -193,11 +193,11 @@ func (g *generator) loadPointers() pointers {
 func linesAhead(d dtype, second bool) int {
 	switch {
 	case second && d == f32:
-		return 3 // of 4 in 64 entries
+		return 3 // of the 4 cache lines in 64 entries
 	case second:
 		return 2 // of 2
 	case d == f32:
-		return 2 // of 8 in 128 entries
+		return 2 // of the 8 cache lines in 128 entries
 	}
 	return 1
 }

@@ -255,7 +255,7 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, su
 	add(E, sums[3])
 }
 
-// second256 is the second pass without gradient: two vectors interleaved, twice per step.
+// second256 is the second pass without a gradient: two vectors interleaved, twice per step.
 type second256 struct {
 	*generator
 	even bool
@@ -313,9 +313,9 @@ func (g *generator) jsd256(d dtype, even bool) {
 
 // prefetch256 fetches the next row in a second pass.
 func (g *generator) prefetch256(d dtype, p pointers) {
-	lines := 1 // of 1 in 32 entries
+	lines := 1 // of the 1 cache line in 32 entries
 	if d == f32 {
-		lines = 2 // of 2 in 32 entries: slightly more than the first pass leaves unfetched
+		lines = 2 // of the 2 cache lines in 32 entries: slightly more than the first pass leaves unfetched
 	}
 	g.prefetch(lines, p.step, p.pfs, p.pft)
 }
@@ -409,7 +409,7 @@ func (g *second256) lookup(r, j int, dst, tmp VecPhysical) {
 	g.lookup256(g.even, g.p.tab, r, g.teacher[j], g.sign[j], dst, tmp)
 }
 
-// lookup256 selects row r of a table for a vector: one permute, or one for either sign of D and a blend.
+// lookup256 selects row r of a table for a vector, with one permute, or with one for each sign of D and a blend.
 func (g *generator) lookup256(even bool, tab Register, r int, segment, sign, dst, tmp VecPhysical) {
 	if even {
 		g.VPERMPS(Mem{Base: tab, Disp: 32 * r}, segment, dst)

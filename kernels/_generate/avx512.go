@@ -134,8 +134,8 @@ func (g *generator) max512(d dtype) {
 	g.RET()
 }
 
-// second512 is the second pass without gradient: 64 entries a step, four vectors interleaved so that the scheduler sees
-// four chains.
+// second512 is the second pass without a gradient: 64 entries a step, four vectors interleaved so that the scheduler
+// sees four chains.
 type second512 struct {
 	*generator
 	d dtype

@@ -34,8 +34,8 @@ var (
 	dtypes = []dtype{f32, bf16, f16}
 )
 
-// kind names a second-pass tile: psi_1/2 or the general table, with or without gradient, and whether a forward pass uses
-// the exponentials that the first pass kept; a gradient always does.
+// kind names a second-pass tile: psi_1/2 or the general table, with or without a gradient, and whether a forward pass
+// uses the exponentials that the first pass kept; a gradient always does.
 type kind struct{ even, grad, kept bool }
 
 func (k kind) name() string {

@@ -138,8 +138,8 @@ func (g *generator) polynomial512(q sumGroup, e5, e4 VecPhysical) (st stream) {
 	return st
 }
 
-// geometric512 is the second pass of psi_1/2 without gradient over kept exponentials: |D| selects one of 16 segments by
-// the exponent and two fraction bits of 1+|D|, so a lookup is a single permute.
+// geometric512 is the second pass of psi_1/2, without a gradient, over kept exponentials: |D| selects one of 16
+// segments by the exponent and two fraction bits of 1+|D|, so a lookup is a single permute.
 type geometric512 struct {
 	*generator
 	d                           dtype

@@ -208,7 +208,7 @@ func checkCancellation(ctx context.Context, k *kit) error {
 	})
 }
 
-// checkVersionSkew plays a host with the next minor version: it announces that version, and its messages contain a
+// checkVersionSkew acts as a host with the next minor version: it announces that version, and its messages contain a
 // field that doesn't exist yet.
 func checkVersionSkew(ctx context.Context, k *kit) error {
 	return k.with(ctx, nil, func(p *host.Plugin) error {

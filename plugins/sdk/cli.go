@@ -93,7 +93,7 @@ func encode(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// pick returns the builder with the given name, or the only one.
+// pick returns the builder with the given name or, if name is empty, the only builder.
 func (p *Plugin) pick(name string) (Factory, error) {
 	if name == "" && len(p.Builders) == 1 {
 		return p.Builders[0], nil

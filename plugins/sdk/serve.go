@@ -43,7 +43,7 @@ func ServeArgs(p Plugin, args []string) {
 }
 
 // serveHost does what hashicorp/go-plugin's Serve does without linking the rest of it: it listens in the host's folder,
-// announces the address in the handshake, a line on standard output, and serves until the host shuts it down.
+// announces its address in the handshake (a line on standard output), and serves until the host shuts it down.
 func serveHost(p Plugin, stdout io.Writer) error {
 	versions := strings.Split(os.Getenv("PLUGIN_PROTOCOL_VERSIONS"), ",")
 	if v := strconv.Itoa(wire.ProtocolVersion); !slices.Contains(versions, v) {

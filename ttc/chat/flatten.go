@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// FlattenText turns content that is a list of text parts into a single text: the two are equivalent, and most consumers
-// of messages accept only text. Other content is unchanged.
+// FlattenText turns content that is a list of text parts into a single string: the two are equivalent, and most
+// consumers of messages accept only a string. Other content is unchanged.
 func (m *Message) FlattenText() {
 	if m.Form != Parts {
 		return

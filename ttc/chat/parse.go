@@ -69,7 +69,7 @@ func parseMessage(raw json.Raw) (Message, error) {
 	return m, nil
 }
 
-// roleText is like text, for a role; it doesn't copy the usual ones.
+// roleText is like text, but for roles: it doesn't copy the common ones.
 func roleText(v json.Raw) (string, error) {
 	for _, role := range []string{"user", "assistant", "tool", "system"} {
 		if v.Is(role) {

@@ -75,7 +75,7 @@ type Group struct {
 	Refused    *Refusal
 }
 
-// Refusal is a group that is too large.
+// Refusal describes a group that is too large.
 type Refusal struct {
 	First    *ttc.Example // its first member
 	Examples int64
@@ -159,7 +159,7 @@ func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	return x.alone()
 }
 
-// alone returns the key of the next example if that is a group of its own.
+// alone returns a key for the next example if it forms a group of its own.
 func (x *Index) alone() [keyWidth]byte {
 	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10)).Bytes()
 }

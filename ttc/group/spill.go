@@ -72,7 +72,7 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
 		return fmt.Errorf("cannot keep example %q for grouping: %w", ex.ID, err)
 	}
-	if len(s.plain) > maxSpillBlock/2 { // packed it may be slightly longer
+	if len(s.plain) > maxSpillBlock/2 { // it may be slightly longer once packed
 		return fmt.Errorf("example %q has %d bytes: too large to group", ex.ID, len(s.plain))
 	}
 	key := taskKey(ex)

@@ -51,7 +51,8 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
-// GoOn declares, before the first Next, that the input continues a stream of values, starting between two of them.
+// GoOn declares that the input continues a stream of values, starting between two of them at the given offset. It must
+// be called before the first Next.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }

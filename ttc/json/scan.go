@@ -26,7 +26,7 @@ type status uint8
 
 const (
 	complete   status = iota // the value ended
-	needMore                 // the bytes ran out inside the value
+	needMore                 // the bytes so far end inside the value
 	unexpected               // an illegal byte: scanner.msg says why
 )
 
@@ -272,7 +272,7 @@ func special(w uint64) uint64 {
 }
 
 // scanString continues inside a string from data[i]. It returns the position after the closing quote and true; the
-// position to continue from and false if the bytes ran out; or the illegal byte's position and a message.
+// position to continue from and false if the bytes run out; or the illegal byte's position and a message.
 func scanString(data []byte, i int) (int, bool, string) {
 	for {
 		for i+8 <= len(data) {
@@ -385,7 +385,7 @@ const (
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 
-// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false if the bytes ran out
+// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false if the bytes run out
 // before its end is certain; or the illegal byte's position and a message.
 func scanScalar(data []byte, i int, final bool) (int, bool, string) {
 	switch data[i] {

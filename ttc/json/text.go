@@ -43,7 +43,7 @@ func (r Raw) AppendText(dst []byte) []byte {
 	return appendUnescaped(dst, r[1:len(r)-1])
 }
 
-// Is reports whether r is a string with this text.
+// Is reports whether r is a string value equal to text.
 func (r Raw) Is(text string) bool {
 	if r.Kind() != String {
 		return false

@@ -39,7 +39,7 @@ func equal(a, b Value, depth int) (bool, error) {
 }
 
 // Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal only for NaN
-// (all NaNs in a JSON text are the same object).
+// (all NaNs in a JSON document are the same object).
 func Same(a, b Value) (bool, error) { return same(a, b, 0) }
 
 func same(a, b Value, depth int) (bool, error) {

@@ -74,7 +74,7 @@ func (d *Dict) Ref(key string) *Value {
 	return nil
 }
 
-// spelled finds a key by comparing its text with each key's.
+// spelled finds a string key by comparing its text with every key in the dict.
 func (d *Dict) spelled(key string) *Value {
 	for i := range d.keys {
 		if d.keys[i].IsText(key) {

@@ -153,7 +153,7 @@ func (v *Value) IsText(s string) bool {
 
 func (v *Value) text() string { return unsafe.String((*byte)(v.p), v.n) }
 
-// Int64 returns the value of an int or bool that fits, and whether it did.
+// Int64 returns the value of an int or bool, and whether it fits.
 func (v Value) Int64() (int64, bool) {
 	if v.kind != KindInt && v.kind != KindBool || v.isBig() {
 		return 0, false

@@ -1,14 +1,14 @@
 // Package evidence decides whether a tool call failed, based on its result.
 //
 // Evidence is weighed by its position and its share of the result, never by the tool's name. If the harness reports an
-// exit code, the code decides. A JSON object is an error if all of its members are ones that errors have; with other
-// members it is a record of something that was queried. In text, an error comes first or last. Logs, emails, manuals,
-// source code and lists of search results are about other errors, wherever the word occurs.
+// exit code, the code decides. A JSON object is an error if all of its members are typical of errors; with other
+// members it is a record returned by a query. In text, an error comes first or last. Logs, emails, manuals, source code
+// and search results describe other errors, wherever the word occurs.
 //
 // The work is bounded: only the first and last lines of a long text are examined, each up to a maximum length.
 //
-// A short text that no rule matches, or that reads like a refusal, is weighed by its words, with weights trained on
-// the labelled results.
+// A short text that no rule matches, or that reads like a refusal, is weighed by its words, with weights trained on the
+// labelled results.
 //
 // The package is large because programs and services report failure in many ways, each with its own rule. Each file
 // holds the rules for one subject.

@@ -52,7 +52,7 @@ func Named(name string) (Rule, bool) {
 // Call describes the call that a result answers.
 type Call struct {
 	Arguments json.Raw // an object, or nil
-	weights   weights  // for texts that no rule matches; if nil, the trained ones
+	weights   weights  // used for text that no rule matches; if nil, the trained weights
 }
 
 // Finding is the verdict on a call, based on its result. The zero value means that no rule matched.
@@ -73,7 +73,7 @@ func nearMiss(rule, quote, why string) Finding {
 	return Finding{Rule: rule, Quote: shortFirstLine(quote), Why: why}
 }
 
-// shortFirstLine returns the first line of a text, shortened.
+// shortFirstLine returns the first line of s, shortened.
 func shortFirstLine(s string) string {
 	const maxLen = 120
 	s = strings.TrimSpace(s)
@@ -152,7 +152,7 @@ func (c Call) value(v json.Raw, depth int) Finding {
 	return Finding{}
 }
 
-// value parses a text as JSON: an object, an array or a string.
+// value parses text as a JSON object, array or string.
 func value(text string) json.Raw {
 	if len(text) > maxJSON || !strings.ContainsRune(`{["`, rune(text[0])) {
 		return nil
@@ -274,7 +274,7 @@ func members(text string) json.Raw {
 // assigned matches a key followed by an equals sign, labels a key followed by a colon at the beginning of a line.
 var assigned, labels = pattern("assigned"), pattern("labels")
 
-// stripEscapes removes terminal escape sequences, and carriage returns before newlines, from a text.
+// stripEscapes removes terminal escape sequences from text, and carriage returns before newlines.
 func stripEscapes(text string) string {
 	if strings.IndexByte(text, 0x1b) < 0 && strings.IndexByte(text, '\r') < 0 {
 		return text

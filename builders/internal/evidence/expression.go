@@ -13,7 +13,7 @@ import (
 type expression struct {
 	*regexp.Regexp
 	alternatives []alternative
-	fold         bool // literals are in lower case, and are searched for in lower-cased texts
+	fold         bool // literals are lower-cased, and so is the text they are searched for in
 }
 
 // alternative is an expression reduced to one of its alternatives.
@@ -93,7 +93,7 @@ func (g group) cut(expr string) (out []string) {
 	return out
 }
 
-// literals returns strings of which every match contains at least one, or nil.
+// literals returns strings such that every match contains at least one of them, or nil.
 func (x *expression) literals(re *syntax.Regexp) (found []string) {
 	switch re.Op {
 	case syntax.OpLiteral:

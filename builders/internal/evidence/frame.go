@@ -15,7 +15,7 @@ var (
 	harborTail = pattern("harborTail")
 	timeLimit  = pattern("timeLimit")
 	frameLabel = pattern("frameLabel")
-	enclosed   = pattern("enclosed") // a result in the tags of a framework
+	enclosed   = pattern("enclosed") // a result wrapped in a framework's tags
 )
 
 // frameLines is the number of first and last lines that may hold a harness's frame; exit codes mentioned elsewhere are
@@ -246,7 +246,7 @@ var (
 	noTests     = pattern("noTests")
 )
 
-// report reports whether a text is a report from a test runner or checker.
+// report reports whether body is a report from a test runner or checker.
 func report(body string) bool {
 	found, unable := reported(body)
 	return found && unable == ""

@@ -10,7 +10,7 @@ var frameworks = pattern("frameworks")
 // unknownTool matches what frameworks say about a tool that doesn't exist.
 var unknownTool = pattern("unknownTool")
 
-// fixIt matches the ends of the retry prompts of agent frameworks, such as pydantic-ai and LangGraph.
+// fixIt matches the end of a retry prompt from an agent framework such as pydantic-ai or LangGraph.
 var fixIt = pattern("fixIt")
 
 // framework returns the line that a framework wrapped around an error.

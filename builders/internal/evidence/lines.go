@@ -5,7 +5,7 @@ import "strings"
 // maxLine is the number of bytes examined in each line.
 const maxLine = 400
 
-// firstLines returns the first non-blank lines of a text, without trailing space, each cut at maxLine. It returns one
+// firstLines returns the first non-blank lines of text, without trailing space, each cut at maxLine. It returns one
 // empty line if there are none.
 func firstLines(text string, limit int) []string {
 	var out []string
@@ -22,7 +22,7 @@ func firstLines(text string, limit int) []string {
 	return out
 }
 
-// lastLines returns the last non-blank lines of a text, in order, trimmed as in firstLines.
+// lastLines returns the last non-blank lines of text, in order, trimmed as in firstLines.
 func lastLines(text string, limit int) []string {
 	var out []string
 	for text != "" && len(out) < limit {

@@ -32,8 +32,8 @@ var trained = sync.OnceValue(func() weights {
 	return w
 })
 
-// sure is the minimum weight of a text that counts as a failure if no rule matches; an answer is a text so light that
-// it isn't one even if it reads like a refusal.
+// sure is the weight at which a text that no rule matches counts as a failure. A text whose weight is below answer
+// isn't a failure, even if it reads like a refusal.
 const sure, answer = 50, -125
 
 // weigh weighs a text that no rule matches, or that is read as a refusal.
@@ -65,7 +65,7 @@ func (w weights) of(fs map[string]float64) float64 {
 
 const given, number = "<given>", "<number>"
 
-// features returns the words, their stems, the pairs of words and the form of a text, and what the rules say of it. The
+// features returns the features of s: its words, their stems, the pairs of words, its form, and the rules' finding. The
 // longer the text, the less a word counts.
 func features(s string, c Call, f Finding) map[string]float64 {
 	words := c.wordsOf(s)

@@ -583,7 +583,7 @@ func (o *object) hasMore(known ...string) bool {
 
 func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
-// listed reports whether a value is a list of names or of positions with lines. Such a list describes errors in
+// listed reports whether a value is a list of names or of objects with a line number. Such a list describes errors in
 // something else, not the call's own failure.
 func listed(v json.Raw) bool {
 	if v.Kind() != json.Array {

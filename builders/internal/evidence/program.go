@@ -61,7 +61,7 @@ func (t *text) program() Finding {
 	if diagnostic(last) || unixLine().MatchString(strings.TrimSpace(last)) {
 		return failed("program_message", last)
 	}
-	// The program's complaint may be followed by lines that it adds.
+	// The program's complaint may be followed by other lines it prints.
 	for i := len(t.tail) - 1; i >= 0; i-- {
 		l := t.tail[i]
 		if diagnostic(l) {

@@ -26,7 +26,7 @@ var inOwnName = pattern("inOwnName")
 // lastLog matches the beginning of a log line at the level error, fatal or panic.
 var lastLog = pattern("lastLog")
 
-// stamp matches the time at the beginning of a line, as Go's package log and others write it.
+// stamp matches the time at the beginning of a line, as written by Go's log package and others.
 var stamp = pattern("stamp")
 
 // declines matches a first line saying that something is unavailable, required or not permitted; an explanation may

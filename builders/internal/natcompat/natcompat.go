@@ -50,7 +50,7 @@ type candidate struct {
 	prompt   *prompt
 	response string
 	score    float64
-	metadata json.Raw // an object; nil: {}
+	metadata json.Raw // an object; nil means {}
 }
 
 // prompt is what _extract_prompt returns: messages or text.
@@ -229,7 +229,7 @@ func str(raw json.Raw) (string, error) {
 
 // collect is _collect_candidates: the candidates per turn, keyed "<id>::<turn>", in order of first appearance.
 func (b *Builder) collect(ctx context.Context, g *ttc.Group, items []*item, m *metrics) ([][]candidate, error) {
-	// The steps of every item are validated when they are read, even for items that lose their place in the dict.
+	// The steps of every item are validated when they are read, even for items that are overwritten in the dict.
 	used := map[int]*item{}
 	for _, it := range items {
 		used[it.at] = it

@@ -252,7 +252,7 @@ func (s *sort) merge(a, b run) {
 	m.finish()
 }
 
-// take moves the next n elements of a side to their places.
+// take moves the next n elements of a side to their final positions.
 func (m *merging) take(from *side, n int) {
 	if from.n -= n; m.up {
 		m.all.move(m.dest, from.slice, from.at, n)

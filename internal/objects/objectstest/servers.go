@@ -93,7 +93,7 @@ var versity = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// free returns an address without a listener.
+// free returns an address on which nothing is listening.
 func free(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -163,7 +163,7 @@ func (s *Server) client(t testing.TB) *minio.Client {
 
 var transport = &http.Transport{DisableKeepAlives: true}
 
-// Put writes an object, without faults.
+// Put writes an object, bypassing any proxy.
 func (s *Server) Put(t testing.TB, key string, data []byte) {
 	t.Helper()
 	_, err := s.client(t).PutObject(context.Background(), Bucket, key, strings.NewReader(string(data)),
@@ -173,7 +173,7 @@ func (s *Server) Put(t testing.TB, key string, data []byte) {
 	}
 }
 
-// Get reads an object, without faults.
+// Get reads an object, bypassing any proxy.
 func (s *Server) Get(t testing.TB, key string) []byte {
 	t.Helper()
 	o, err := s.client(t).GetObject(context.Background(), Bucket, key, minio.GetObjectOptions{})

@@ -78,7 +78,7 @@ func (p Planter) characters(alphabet string, n int) string {
 	return string(b)
 }
 
-// withSum appends the CRC-32 of a text in six base-62 digits.
+// withSum appends a string's CRC-32 as six base-62 digits.
 func withSum(body string) string {
 	sum := crc32.ChecksumIEEE([]byte(body))
 	var end [6]byte
@@ -92,7 +92,7 @@ func withSum(body string) string {
 //go:embed kinds.yaml further.yaml
 var files embed.FS
 
-// Kinds are patterns of secrets in context, by name.
+// Kinds holds patterns for secrets in context, by name.
 var Kinds = patterns("kinds.yaml")
 
 // Further holds patterns of kinds that are rarer, or recognisable only by their surroundings.

@@ -69,7 +69,7 @@ func execError(path string, err error) error {
 }
 
 // privateCopy returns a checked copy of a file, along with the files it loads from the same folder, in a folder that
-// only the user can enter.
+// only the user can access.
 func privateCopy(path, sum string, beside map[string]string, runDir string) (string, error) {
 	key := sum
 	if len(beside) > 0 {

@@ -7,13 +7,13 @@ import (
 
 var epoch = time.Now()
 
-// monotonic returns the time since this program started, which doesn't change if the system's clock is set.
+// monotonic returns the time since this program started, which is unaffected by changes to the system clock.
 func monotonic() time.Duration { return time.Since(epoch) }
 
 // patience is the factor by which a plugin may exceed its timeout on a group for which it reports progress.
 const patience = 10
 
-// clock measures how long a plugin has been working on the current group. Signs of life postpone only one of two
+// clock measures how long a plugin has been working on the current group. Signs of life postpone only one of its two
 // deadlines.
 type clock struct {
 	mu    sync.Mutex

@@ -137,8 +137,8 @@ func TestFaults(t *testing.T) {
 		{"panics in Build", "panic", always, nil, failed, "panic: a bug in Build"},
 		{"returns an error", "error", always, nil, failed, "can't read this one"},
 		{"stops itself once", "stop", once, nil, nil, "it is sent SIGCONT"},
-		{"stops itself each time", "stop", always, nil, dropped, "no sign of life"},
-		{"hangs", "hang", always, nil, dropped, "no sign of life"},
+		{"stops itself each time", "stop", always, nil, dropped, "was unresponsive"},
+		{"hangs", "hang", always, nil, dropped, "was unresponsive"},
 		{
 			"hangs and reports progress",
 			"hang with progress",

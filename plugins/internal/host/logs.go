@@ -100,7 +100,7 @@ func (p *logPump) warn(message string) {
 	p.log.Warn().Msg(message)
 }
 
-// pacedReader paces output byte by byte, since it need not contain lines.
+// pacedReader paces output by its bytes rather than its lines, since it need not contain any.
 type pacedReader struct {
 	r    io.Reader
 	pump *logPump
@@ -185,7 +185,7 @@ func (p *logPump) line(line []byte, stream string) {
 	e.Msg(message)
 }
 
-// skip counts unread lines.
+// skip counts lines omitted from the log.
 func (p *logPump) skip(lines int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -304,7 +304,7 @@ func (w *syncWriter) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// split passes lines on, and keeps the last one if it is incomplete.
+// split passes on complete lines, and keeps the last one if it is incomplete.
 func (w *syncWriter) split(b []byte) {
 	w.buf = append(w.buf, b...)
 	rest := w.buf

@@ -165,7 +165,7 @@ type instance struct {
 	plugin *Plugin
 	gate   *gate
 
-	startMu chan struct{} // a token for the goroutine that starts an incarnation
+	startMu chan struct{} // holds a token while an incarnation is being started
 
 	mu   sync.Mutex
 	sup  supervisor
@@ -177,7 +177,7 @@ type instance struct {
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
-		defer func() { <-in.startMu }() // wait: takes back an entry
+		defer func() { <-in.startMu }() // wait: takes its own token back
 	case <-ctx.Done(): // another caller's start may take time
 		return nil, ctx.Err()
 	}

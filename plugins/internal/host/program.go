@@ -119,7 +119,8 @@ type endError struct {
 
 func (e *endError) Error() string { return e.text }
 
-// outside reports whether a failure may have an outside cause: a signal that ends any process can come from anywhere.
+// outside reports whether a failure may have an outside cause: a signal that is commonly used to end processes can come
+// from anywhere.
 func outside(err error) bool {
 	var e *endError
 	if !errors.As(err, &e) {
@@ -138,7 +139,7 @@ func (p *program) readStdout(r io.Reader) {
 			continue
 		}
 		first = false
-		// An invalid line is never passed to go-plugin, which reads 64 KiB of one and then stops reading.
+		// An invalid line is never passed to go-plugin, which stops reading after 64 KiB of one.
 		if bad := p.checkHandshake(string(line)); bad != nil {
 			p.fail(bad)
 		} else {

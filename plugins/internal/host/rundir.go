@@ -108,7 +108,7 @@ func (d *runDir) remove() {
 	}
 }
 
-// runBase returns a folder with a short path that only the user can enter.
+// runBase returns a folder with a short path that only the user can access.
 func runBase() (string, error) {
 	base := fmt.Sprintf("/tmp/nat-go-%d", os.Getuid())
 	if x := os.Getenv("XDG_RUNTIME_DIR"); x != "" && len(x) < 50 {

@@ -200,7 +200,7 @@ func (w *worker) attempt(
 	if !ours(err) {
 		err = inc.reason(err)
 	}
-	inc.fail(err) // a process that failed on one stream is not trusted with another
+	inc.fail(err) // the process already failed on one stream, so it isn't trusted with another
 	switch {
 	case errors.Is(err, errYielded):
 		return a.jobs, true, err
@@ -591,7 +591,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	return nil
 }
 
-// grant lets the plugin send another frame for one that was consumed, as soon as the consumer has room for it. A worker
+// grant lets the plugin send another frame for each one consumed, as soon as the consumer has room for it. A worker
 // that has exclusive use of the instance, or holds it while another goroutine wants it, does not wait for the consumer,
 // which may itself be waiting for the instance.
 func (a *attempt) grant() error {
@@ -677,7 +677,7 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	case quiet >= limit && answered && a.starved.Load():
 		return 0, fmt.Errorf("%w for %s, although everything sent has been answered: a plugin must grant a frame for each one it has consumed", errNoCredit, limit)
 	case quiet >= limit:
-		return 0, &deadlineError{fmt.Sprintf("it gave no sign of life for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
+		return 0, &deadlineError{fmt.Sprintf("it was unresponsive for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:
 		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but did not finish a group in that time "+
 			"(the limit is ten times plugins.%s.timeout)", patience*limit, name)}

@@ -10,11 +10,12 @@
 // there are. The blob lives for as long as any of its texts. Equal texts and equal prompts in a group are sent once;
 // preferences between candidates, the hot case, travel as columns of indices.
 //
-// Its Finding is the protocol's and differs from package finding's: it lacks a position in a file, which only the host
+// Finding is the protocol's own type. Unlike package finding's, it lacks a position in a file, which only the host
 // knows.
 //
 // Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a part
 // that repeats or is missing is an error that names the fault, never a panic.
 //
-// Examples have only one serialisation: files on disk that form groups (ExampleCodec) hold the protocol's own frames.
+// Examples have only one serialisation: the on-disk files used to form groups (ExampleCodec) also hold the protocol's
+// frames.
 package wire

@@ -279,7 +279,7 @@ type GroupReader struct {
 	prompts []ttc.Prompt
 }
 
-// Part processes a part and returns its group if the part ends it, or nil. It keeps the part's text.
+// Part processes a part. It returns the group if the part completes it, and nil otherwise. It keeps the part's text.
 func (r *GroupReader) Part(p *pb.GroupPart) (*ttc.Group, error) {
 	switch {
 	case p.Begin && r.group != nil:

@@ -374,8 +374,8 @@ const (
 	textBytes    = 20  // memory per text table entry
 )
 
-// Part processes a part of g's results and returns the results when they are complete, or nil. It keeps the part's
-// text. References are not checked.
+// Part processes a part of g's results. It returns the results once they are complete, and nil before that. It keeps
+// the part's text. References are not checked.
 func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if r.next == 0 {
 		r.number, r.results, r.elements = p.Group, r.begin(), 0
@@ -500,7 +500,7 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	}
 }
 
-// refer fills in r, an empty reference, to refer to a candidate.
+// refer makes r, an empty reference, refer to a candidate.
 func refer(r *builders.Ref, part builders.Part, example int, candidate uint32) {
 	r.Part, r.Example, r.Candidate = part, example, int(candidate)
 }

@@ -12,8 +12,8 @@ const maxGroupText = math.MaxUint32
 
 // FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the maximum that a
 // plugin may send in one message. Many frames exist at once - being filled, held by gRPC, granted ahead, decoded, on
-// both sides - so their size accounts for most of a run's memory: at 1.5 MiB host and plugin take 150 MiB together, at
-// 256 KiB 100, at the same speed.
+// both sides - so their size accounts for most of a run's memory: with 1.5 MiB frames, host and plugin together take
+// 150 MiB; with 256 KiB frames, they take 100 MiB and are just as fast.
 const (
 	FrameBytes      = 256 << 10
 	FrameLimitBytes = 8 << 20

@@ -54,8 +54,8 @@ func (f *frame) softened() *frame {
 	return &c
 }
 
-// variable locates a slot as seen from a function: hops is how many functions to go outwards, and slot is the index
-// there.
+// variable locates a slot as seen from a function: hops is the number of function levels to go outwards, and slot is
+// the index there.
 type variable struct{ hops, slot int }
 
 func (f *frame) variable(r ref) variable {

@@ -276,7 +276,7 @@ func (c *compiler) addition(n *binaryNode, f *frame) *addition {
 	return sum
 }
 
-// operands evaluates the expressions and reports whether all are texts that are not Markup.
+// operands evaluates the expressions and reports whether all of them are strings other than Markup.
 func (a *addition) operands(st *state, vals []val) ([]val, bool) {
 	plain := true
 	for i := range a.parts {
@@ -387,7 +387,7 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 		}
 		return func(st *state) val {
 			v := of(st)
-			var method method // called without becoming a value first
+			var method method // called directly, without first being turned into a value
 			switch v.Kind() {
 			case pyvalue.KindStr:
 				method = ofText

@@ -41,7 +41,7 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 // around fewer values; it doesn't help to prefetch the next message.
 type path struct {
 	slot   int
-	absent val // the variable's value while it is unset
+	absent val // the value to use if the variable is unset
 	names  []lookup
 }
 
@@ -92,7 +92,7 @@ type lookup struct {
 	value  val    // the name or index
 	index  int
 	item   bool // written in brackets: a dict's items take precedence over its methods
-	plain  bool // not a method of dicts, so on a dict it is a key or nothing
+	plain  bool // not the name of a dict method, so on a dict it can only be a key
 	absent val  // the result on a dict without the key; error messages about it depend only on the container's type
 }
 

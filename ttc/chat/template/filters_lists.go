@@ -77,7 +77,7 @@ func uniqueFilter(st *state, v val, a *args) val {
 	})
 }
 
-// sorted sorts items by keys, stably.
+// sorted sorts items stably by their keys.
 func (st *state) sorted(items, keys []val) []val {
 	order := make([]int, len(items))
 	for i := range order {

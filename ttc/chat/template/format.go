@@ -55,8 +55,8 @@ func formatMethod(st *state, self val, a *args) val {
 	})
 }
 
-// fill copies a format, in which a doubled mark means itself. For any other mark it calls convert with the mark and the
-// byte after it.
+// fill copies a format, in which a doubled mark yields a literal mark. For any other mark it calls convert with the
+// mark and the byte after it.
 func (st *state) fill(format val, marks string, convert func(b *builder, mark string)) val {
 	var b builder
 	s, p, at := format.Text(), provOf(format), 0
@@ -80,7 +80,7 @@ func (st *state) fill(format val, marks string, convert func(b *builder, mark st
 	return st.like(format, b.value())
 }
 
-// isLone reports whether a format may leave the value unused, because Python treats it as a mapping.
+// isLone reports whether a format may leave the value unused because Python treats the value as a mapping.
 func isLone(with val) bool {
 	switch with.Kind() {
 	case pyvalue.KindDict, pyvalue.KindList:

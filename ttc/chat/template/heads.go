@@ -9,10 +9,10 @@ import (
 
 // A conversation is rendered together with its heads, its first n messages: when the loop over the messages has
 // processed n of them, the rest of the template is run as if the conversation ended there, and its output is then
-// undone. The result equals a separate render of the head, because a template can change nothing but variables, which
-// are restored, and because it has seen none of the later messages by then: fork.find refuses templates that use the
-// list of messages for anything but reading messages by index, and state.sees records those reads. If only the last
-// message's iteration of the loop has looked at a later message (loop.last), that iteration is repeated, too.
+// undone. The result equals a separate render of the head, for two reasons. A template can change only variables, which
+// are restored. And by then it hasn't seen any of the later messages: fork.find refuses templates that use the list of
+// messages for anything but reading messages by index, and state.sees records those reads. If only the last message's
+// iteration of the loop has looked at a later message (loop.last), that iteration is repeated, too.
 
 // Head is the text of a conversation's head: Common is the whole conversation's text up to a point, and Rest is the
 // remainder of the head's text.
@@ -38,7 +38,8 @@ type heads struct {
 	found    []tailed // heads of n messages: without a generation prompt at 2n, with one at 2n+1
 
 	lists []listed // the template's lists of messages
-	// index of the last message read other than as the loop's item; -1 if none was; len(messages) if the end was
+	// index of the last message read other than as the loop's item; -1 if none was; len(messages) if a read depended on
+	// where the list ends
 	seen  int
 	slots []val // saved variables
 

@@ -98,9 +98,9 @@ func originOf(v val, src *Source) val {
 // them.
 var reasoningKeys = []string{"reasoning_content", "thinking", "reasoning"}
 
-// AliasReasoning prepares a message as transformers does before rendering: a message with reasoning under any of its
-// keys also gets it as `thinking`, first, unless it already has that key, and as `reasoning_content`. Doing it twice
-// changes nothing.
+// AliasReasoning prepares a message as transformers does before rendering: a message with reasoning under any of these
+// keys also gets it as `thinking`, placed first, unless it already has that key, and as `reasoning_content`. The
+// function is idempotent.
 func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 	d := message.Dict()
 	if d == nil {

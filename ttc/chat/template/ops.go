@@ -57,7 +57,7 @@ func (st *state) joinItems(a, b val) []val {
 	return append(append(st.made.vals.take(len(x) + len(y))[:0], x...), y...)
 }
 
-// join2 is a + b for two texts. If only one is Markup, the other is escaped and the result is Markup.
+// join2 is a + b for two strings. If only one is Markup, the other is escaped and the result is Markup.
 func (st *state) join2(a, b val) val {
 	am, bm := isMarkup(a), isMarkup(b)
 	if am != bm {
@@ -107,7 +107,7 @@ func (st *state) repeat(seq, times val) (val, bool) {
 	return missing, false
 }
 
-// writeRepeated writes a text n times.
+// writeRepeated writes a string n times.
 func (st *state) writeRepeated(b *builder, v val, n int) {
 	s, p := v.Text(), provOf(v)
 	if p == nil || len(p.spans) == 0 {

@@ -10,8 +10,8 @@ const (
 	maxChain = 2000
 )
 
-// parser turns tokens into nodes: jinja2's grammar, with the extensions that transformers switches on (loop controls
-// and generation blocks).
+// parser turns tokens into nodes: jinja2's grammar, with the extensions that transformers enables (loop controls and
+// generation blocks).
 type parser struct {
 	tokens []token
 	i      int

@@ -141,7 +141,7 @@ type provBuilder struct {
 	escapes bool
 }
 
-// add records that the next n bytes come from src, starting at byte off; a nil src is the template.
+// add records that the next n bytes come from src, starting at byte off; a nil src means the template.
 func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	start := b.n
 	b.n += n
@@ -164,7 +164,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 		}
 	}
 	b.spans = append(b.spans, Span{})
-	// assigned field by field: a whole Span would be assembled elsewhere first, and copying it would stall
+	// assigned field by field: a whole Span would be built in a temporary first, and copying that would stall
 	s := &b.spans[len(b.spans)-1]
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
@@ -214,8 +214,8 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 	})
 }
 
-// eachEscape walks a quoted text, calling f for each plain run and for each escape or quote, where out bytes encode in
-// bytes of the text.
+// eachEscape walks a quoted string, calling f for each plain run and for each escape or quote, where out is the number
+// of its bytes and in the number of text bytes they encode.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
 	run := 1
@@ -260,8 +260,8 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of the collected spans. It returns nil if none were collected, in which case all of the text is
-// the template's.
+// prov returns a copy of the collected spans. It returns nil if none were collected, in which case all of the text
+// comes from the template.
 func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:
@@ -284,7 +284,7 @@ func newSingle(s Span, escapes bool) *prov {
 	return &one.prov
 }
 
-// builder assembles a text with its provenance.
+// builder assembles a string along with its provenance.
 type builder struct {
 	b []byte
 	p provBuilder

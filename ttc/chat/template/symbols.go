@@ -170,7 +170,7 @@ func (s *symbols) scanNode(n node) {
 	case *nameNode:
 		switch n.use {
 		case useLoad:
-			if _, ok := s.find(n.name); !ok && n.name == "self" { // jinja2's own, which contains the template's blocks
+			if _, ok := s.find(n.name); !ok && n.name == "self" { // jinja2's self, which holds the template's blocks
 				throwAt(n.at(), unsupportedError, "the variable self is not supported in chat templates")
 			}
 			s.load(n.name)

@@ -57,7 +57,7 @@ func isSequence(v val) bool {
 		case *rangeObject:
 			return true
 		case *undefined:
-			// Undefined has both a length and, by name, __getitem__.
+			// Undefined supports len() and defines __getitem__.
 			return true
 		}
 	}

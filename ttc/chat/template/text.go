@@ -30,8 +30,8 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	return st.cut(v, i, j)
 }
 
-// stripped returns the byte range of a text that remains after removing the characters that in accepts from its ends;
-// plain is set if they are white space.
+// stripped returns the byte range of s that remains after the characters accepted by in are removed from its ends;
+// plain is set if those characters are white space.
 func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
 	i, j = 0, len(s)
@@ -72,7 +72,7 @@ func eachRune(s string, f func(at int, r rune, size int)) {
 	}
 }
 
-// mapRunes rewrites a text character by character.
+// mapRunes rewrites a string character by character.
 func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val {
 	s, p := v.Text(), provOf(v)
 	st.spend(len(s))
@@ -304,7 +304,7 @@ func (st *state) splitSpace(v val, limit int) []val {
 	return out
 }
 
-// splitLines returns the lines of a text, each with its line break.
+// splitLines returns the lines of a string, each with its line break.
 func (st *state) splitLines(v val) []val {
 	v = markEscapes(v)
 	s := v.Text()

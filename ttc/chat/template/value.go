@@ -78,7 +78,7 @@ func reprOf(v val) string {
 	const maxBytes = 200
 	if s := v.Text(); len(s) > maxBytes {
 		v = pyvalue.Str(strings.ToValidUTF8(s[:maxBytes], ""))
-		s, _ := pyvalue.Repr(v) // v is a text, so Repr can't fail
+		s, _ := pyvalue.Repr(v) // v is a str, so Repr can't fail
 		return s + "..."
 	}
 	if parts := maxBytes; !isSmall(v, &parts) {
@@ -419,7 +419,7 @@ func (st *state) iterate(v val) (iterator, bool) {
 }
 
 func (st *state) runes(v val) iterator {
-	s, p, i := v.Text(), plainProv(provOf(v)), 0 // the characters of a Markup are plain texts
+	s, p, i := v.Text(), plainProv(provOf(v)), 0 // the characters of a Markup are plain strings
 	whole := str(s, p)
 	return iterator{draw: func() (val, bool) {
 		if i >= len(s) {
@@ -463,7 +463,7 @@ func (st *state) list(v val) []val {
 	}
 }
 
-// valueSize is the number of bytes by which a list element counts towards the limit.
+// valueSize is the number of bytes that a list element counts towards the limit.
 const valueSize = 48
 
 // index is operator.index(v): the value of an int or bool, clamped to the range of an int; anything else throws

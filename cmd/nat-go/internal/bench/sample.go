@@ -41,7 +41,7 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 	err := cmd.Wait()
 	u := Usage{Wall: time.Since(began)}
 	close(stop)
-	u.Peak = <-peak // wait: watch ends with stop
+	u.Peak = <-peak // wait: watch returns once stop is closed
 	if err != nil {
 		return u, fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, text.Bytes())
 	}

@@ -98,7 +98,7 @@ func rowFormats() (all []rowFormat) {
 	return all
 }
 
-// formatsScreen collects the text printed by the command formats.
+// formatsScreen collects the text printed by the formats command.
 type formatsScreen struct {
 	text  strings.Builder
 	width int

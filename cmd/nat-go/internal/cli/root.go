@@ -34,8 +34,8 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		return exit.Environment
 	}
 	tuneCollector()
-	// Without this, SIGPIPE would end the program in the middle of its work if a reader such as head exits early. Child
-	// processes still get the default handling.
+	// Without this, SIGPIPE would end the program in the middle of its work if a reader such as head exited early.
+	// Child processes still get the default handling.
 	pipes := make(chan os.Signal, 1)
 	signal.Notify(pipes, syscall.SIGPIPE)
 	defer signal.Stop(pipes)
@@ -79,7 +79,7 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	return exit.Usage
 }
 
-// indent indents all lines of a text except the first, so that none of them can be mistaken for a message from nat-go,
+// indent indents all lines of text except the first, so that none of them can be mistaken for a message from nat-go,
 // and masks secrets.
 func indent(text string) string {
 	return strings.ReplaceAll(strings.TrimRight(secret.Shape(text), "\n"), "\n", "\n  ")

@@ -62,7 +62,7 @@ func (c *localPlan) withOriginalPath(err error) error {
 	return c.remote.RewriteError(c.dir, err)
 }
 
-// restoreSummary does the same for the texts in a summary.
+// restoreSummary does the same for the strings in a summary.
 func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return

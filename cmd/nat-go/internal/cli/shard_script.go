@@ -138,9 +138,9 @@ func programPath(name string) (string, error) {
 	return own, nil
 }
 
-// command completes the command for an engine, which writes the files returned by the function files. Before calling
-// files, the command stores the values of the common flags in needs and, unless program is nil, the path of nat-go on
-// the nodes in program. interpreter is the program that runs the first file.
+// command completes the command for an engine. When run, it stores the values of the common flags in needs and, unless
+// program is nil, the path of nat-go on the nodes in program. It then calls files and writes the files returned.
+// interpreter is the program that runs the first file.
 func (s *script) command(
 	cmd *cobra.Command, interpreter string, needs *engines.Needs, program *string,
 	files func(engines.Run) ([]engines.File, error),

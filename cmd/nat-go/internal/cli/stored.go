@@ -137,7 +137,7 @@ func (c *storedCopies) remove() {
 	}
 }
 
-// restoreNames replaces the paths of copies in a text with the names of the originals.
+// restoreNames replaces the paths of copies in text with the names of the originals.
 func (c *storedCopies) restoreNames(text []byte) []byte {
 	for i := 0; i < len(c.names); i += 2 {
 		text = bytes.ReplaceAll(text, []byte(c.names[i]), []byte(c.names[i+1]))

@@ -32,7 +32,7 @@ func Parse(name string) (Mode, error) {
 // RawInput reports whether sources keep ids and steps exactly as they are in the input, without checking them.
 func (m Mode) RawInput() bool { return m == NAT }
 
-// Source returns the source type that a run reads when asked is the requested type. NAT reads only its own output.
+// Source returns the source type that a run reads, given the requested type. NAT reads only its own output.
 func (m Mode) Source(asked string) string {
 	if m == NAT {
 		return readers.NATType

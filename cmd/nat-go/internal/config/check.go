@@ -44,7 +44,7 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	}
 })
 
-// evalSpec returns the spec of section eval, which accepts unknown keys because the rest of the section is NAT's.
+// evalSpec returns the spec of the eval section, which accepts unknown keys because the rest of the section is NAT's.
 func evalSpec() *schema.Spec {
 	s := schema.MustOf(Eval{})
 	s.Open = true
@@ -185,7 +185,7 @@ var likelySections = map[string]string{
 	"extends": "base", "inherit": "base", "include": "base",
 }
 
-// entries calls each for the entries in a section of named entries. It reports a section or entry that isn't a mapping.
+// entries calls each for every entry in a section of named entries. It reports a section or entry that isn't a mapping.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
 	at := node

@@ -179,7 +179,7 @@ func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	return false
 }
 
-// replaceReferences replaces the matches of a pattern in a text. It returns false if the text becomes longer than
+// replaceReferences replaces the matches of a pattern in text. It returns false if the result would be longer than
 // maxLen.
 func replaceReferences(
 	pattern *regexp.Regexp, text string, maxLen int, value func(ref, name, fallback string) string,

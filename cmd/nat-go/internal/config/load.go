@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether no more findings are kept, in which case it isn't worth building any more.
+// full reports whether the findings have reached their limit, so that building more would be pointless.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -156,7 +156,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// inherit parses a text and merges it over its base, which is merged over its own base. above lists the files that led
+// inherit parses text and merges it over its base, which is merged over its own base. above lists the files that led
 // here.
 func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Document {
 	doc, fs := yamldoc.Parse(name, text, yamldoc.DefaultLimits)

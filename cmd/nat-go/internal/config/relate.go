@@ -75,9 +75,9 @@ func (l *loader) notEnabled(c *Config) {
 	}
 }
 
-// incomplete reports missing parts of enabled fine-tuning. NAT requires all three names. Here, without a
-// trainer_adapter the data set is written as files, and without a section trainers the defaults of NAT's only trainer
-// apply.
+// incomplete reports missing parts of enabled fine-tuning. NAT requires all three names. Here, a missing
+// trainer_adapter means that the data set is written as files, and a missing trainers section means the defaults of
+// NAT's only trainer.
 func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")

@@ -109,7 +109,7 @@ func (l *loader) withoutSecrets(found []finding.Finding) []finding.Finding {
 	return found
 }
 
-// variables returns the values of those variables in a text that are named like secrets.
+// variables returns the values of the variables that written references, if their names suggest secrets.
 func (l *loader) variables(written string) (values []string) {
 	for _, m := range reference.FindAllStringSubmatch(written, -1) {
 		if held, set := l.opt.Getenv(m[1]); set && secret.Named(m[1]) && !secret.Plain(held) {

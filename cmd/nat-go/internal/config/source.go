@@ -8,9 +8,9 @@ import (
 )
 
 // Source returns the merged configuration of our sections, for the copy in the run folder: bases and overrides are
-// merged, variables remain references, and file:// texts are included. It doesn't contain secrets: a secret in the file
-// is replaced by a reference to a variable, from which `resume` reads it. Comments at the top of the copy name these
-// variables.
+// merged, variables remain references, and the contents of file:// paths are included. It doesn't contain secrets: a
+// secret in the file is replaced by a reference to a variable, from which `resume` reads it. Comments at the top of the
+// copy name these variables.
 func (c *Config) Source() ([]byte, error) {
 	s := sourceWriter{c: c}
 	root := &yaml.Node{Kind: yaml.MappingNode}
@@ -58,7 +58,7 @@ func (s *sourceWriter) copy(from scalar) *yaml.Node {
 				out.Style = 0
 			}
 		}
-		if strings.Contains(out.Value, "\n") { // the library writes some block texts in a form it can't read back
+		if strings.Contains(out.Value, "\n") { // the library writes some block scalars in a form it can't read back
 			out.Style = yaml.DoubleQuotedStyle
 		}
 		return out

@@ -21,8 +21,8 @@ func (c *Config) Values() iter.Seq2[[]string, string] {
 
 // idle lists our paths that don't affect a data set's bytes: where it is, how fast it is built, where it is sent, and
 // files that are identified by their content instead. plugins.*.timeout, memory and output are not among them: a
-// builder that exceeds one of them drops its group. A server's timeout is idle: a resumed run requests answers again
-// that did not arrive in time. A * matches one step; a path includes the paths below it.
+// builder that exceeds one of them drops its group. A server's timeout is idle: a resumed run repeats the requests that
+// timed out. A * matches one step; a path includes the paths below it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
 	"finetuning.trainer_adapter",

@@ -82,7 +82,7 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	return contexts[1:], of
 }
 
-// without returns the first n contexts of turns that aren't silent, and their changes.
+// without returns the contexts of the first n turns that aren't silent, and their changes.
 func without(
 	silent []int, contexts []ttc.History, changes []builders.Change, n int,
 ) (of []ttc.History, its []builders.Change) {
@@ -134,7 +134,8 @@ var changedBy = map[string]string{
 	"format":    "the format can't hold the tools, earlier messages, reasoning or names",
 }
 
-// ContextsInWords describes how many turns are trained, how many of them in a changed context, and what changed it.
+// ContextsInWords describes how many turns are trained, how many of those have a changed context, and the causes of the
+// changes.
 func ContextsInWords(c *runfolder.Contexts) string {
 	var changed []string
 	n := int64(0)

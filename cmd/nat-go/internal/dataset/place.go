@@ -224,7 +224,7 @@ func eachLine(path string, limits Limits, f func(n int64, line []byte) error) er
 	return eachLineFrom(path, limits, 0, f)
 }
 
-// eachLineFrom is like eachLine, but starts at the line with number from.
+// eachLineFrom is like eachLine, but starts at line number from.
 func eachLineFrom(path string, limits Limits, from int64, f func(n int64, line []byte) error) error {
 	err := readLines(path, limits, from, f)
 	if errors.Is(err, errEnough) {

@@ -15,14 +15,14 @@ import (
 )
 
 // readerChunk is the number of bytes of JSON that Hugging Face datasets reads at a time. The first chunk determines the
-// columns, and each chunk determines whether its texts are read as timestamps.
+// columns, and each chunk determines whether its strings are read as timestamps.
 const readerChunk = 10 << 20
 
 // maxColumns is the maximum number of columns distinguished in a file: tool call arguments may have any keys.
 const maxColumns = 4096
 
 // reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file, whose columns it must
-// guess: texts become timestamps, late keys cause a failure, and missing keys are filled with null.
+// guess: strings become timestamps, late keys cause a failure, and missing keys are filled with null.
 type reading struct {
 	nulls   bool // the trainer treats null as a missing key
 	row     column
@@ -40,9 +40,9 @@ type column struct {
 	objects int64              // number of values that are objects
 	here    int64              // for a key, the number of objects that contain it
 	late    int64              // number, from 1, of the row with its first value, unless that is in the first chunk
-	dates   int64              // number of texts in this chunk that are dates
-	texts   bool               // whether this chunk contains texts that aren't dates
-	turned  int64              // number of dates in the chunks whose texts are all dates
+	dates   int64              // number of strings in this chunk that are dates
+	texts   bool               // whether this chunk contains strings that aren't dates
+	turned  int64              // number of dates in the chunks whose strings are all dates
 	varied  bool               // whether its objects have different keys within the first chunk
 }
 
@@ -135,8 +135,8 @@ func (r *reading) key(col *column, key json.Raw) *column {
 	return in
 }
 
-// endChunk counts the dates of columns whose texts in the chunk are all dates. After the first chunk, it also notes the
-// columns whose objects have different keys.
+// endChunk counts the dates in columns whose strings in the chunk are all dates. After the first chunk, it also notes
+// the columns whose objects have different keys.
 func (r *reading) endChunk() {
 	r.row.each("", func(_ string, c *column) {
 		if !c.texts {
@@ -257,7 +257,7 @@ var date = regexp.MustCompile(`^\d{4}-\d\d-\d\d(?:[T ]` + clock + `(?::[0-5]\d)?
 
 const clock = `(?:[01]\d|2[0-3])(?::[0-5]\d)?`
 
-// isDate reports whether the reader parses a text as a timestamp.
+// isDate reports whether the reader parses a string as a timestamp.
 func isDate(raw json.Raw) bool {
 	text := bytes.Trim(raw, `"`)
 	if len(text) < 10 || len(text) > 25 || text[4] != '-' || !date.Match(text) {

@@ -29,7 +29,7 @@ type alternative struct {
 	empty []byte
 }
 
-// The first refused records are tried with other formats. There are few distinct reasons, because quoted texts and
+// The first refused records are tried with other formats. There are few distinct reasons, because quoted strings and
 // numbers are removed from them.
 const (
 	triedRefusals = 200

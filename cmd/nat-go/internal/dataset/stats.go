@@ -362,7 +362,7 @@ func opening(p builders.Passage) builders.Passage {
 	return p
 }
 
-// length counts the characters of texts, reasoning, and the names and arguments of calls.
+// length counts the characters in text, reasoning, and the names and arguments of calls.
 func length(p builders.Passage) (n int64) {
 	if p.IsText() {
 		return int64(utf8.RuneCountInString(p.Text))

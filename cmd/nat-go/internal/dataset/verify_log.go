@@ -219,8 +219,8 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the line at which group stopped, if it did. Such a line matches none of the kept records from that point
-// in the log.
+// rest reports the line at which group stopped, if it did. Such a line matches none of the kept records at or after
+// that point in the log.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

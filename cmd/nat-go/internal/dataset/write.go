@@ -239,7 +239,7 @@ type formatWriter struct {
 type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
-	Trimmed int64 `json:"trimmed"` // messages after the last turns of records, which were omitted
+	Trimmed int64 `json:"trimmed"` // omitted messages that follow a record's last turn
 	// Omitted counts records by the parts that their rows can't hold.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 	// Contents says what the kept records of each kind contain. It is set only if the data set has tables.

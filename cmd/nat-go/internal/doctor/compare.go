@@ -128,7 +128,7 @@ func (d *differences) add(row int, tokens []token) (same bool) {
 	return same
 }
 
-// spell fills in the texts of tokens.
+// spell fills in the tokens' text.
 func spell(tokens []token, tok *tokenizer.Tokenizer) {
 	for i := range tokens {
 		if id := tokens[i].ID; id >= 0 {

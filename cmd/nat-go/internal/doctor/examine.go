@@ -209,8 +209,8 @@ func (r *Request) interpreter() string {
 	return "python3"
 }
 
-// absolute makes a path valid from other folders as well. It keeps a bare name that isn't a file, so that it can be
-// found on PATH.
+// absolute makes a path valid in any working directory. It keeps a bare name that isn't a file, so that it can be found
+// on PATH.
 func absolute(path string) string {
 	if !strings.ContainsRune(path, filepath.Separator) {
 		if _, err := os.Stat(path); err != nil {

@@ -227,8 +227,8 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// compareTemplates compares how the templates render the rows' conversations and a few of our own and, if the texts are
-// equal, which ids the folders' tokenizers produce.
+// compareTemplates compares how the templates render the rows' conversations and a few of our own and, if the rendered
+// text is the same, the ids that the folders' tokenizers produce.
 func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {
@@ -333,7 +333,7 @@ func probes() (out []*turns.Conversation) {
 	return out
 }
 
-// checkStops checks that the server stops at a token with which turns are trained to end, and that the model has an
+// checkStops checks that the server stops at a token that turns are trained to end with, and that the model has an
 // embedding for each id.
 func (s *Serving) checkStops(ours, theirs *folder) error {
 	type config struct {

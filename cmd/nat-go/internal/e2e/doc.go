@@ -2,5 +2,5 @@
 // user would; none of them links it. The program is built once, together with a third-party plugin, and NATGO_E2E names
 // the folder that contains both. If the variable isn't set, each package builds its own.
 //
-// The packages scripts and pages are part of `make test`, all others are part of `make verify`.
+// Packages scripts and pages are part of `make test`; all others are part of `make verify`.
 package e2e

@@ -46,10 +46,10 @@ func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 	return n
 }
 
-// shell behaves like an interactive shell: variables and the current folder persist from one command to the next.
+// shell behaves like an interactive shell: variables and the working directory persist from one command to the next.
 type shell struct {
 	dir  string
-	past string // earlier commands that change the shell's state: assignments and changes of folder
+	past string // earlier commands that change the shell's state: assignments and directory changes
 }
 
 var keeps = regexp.MustCompile(`^(\w+=|cd )`)

@@ -59,7 +59,7 @@ func tags(info *debug.BuildInfo) []string {
 	return nil
 }
 
-// made is the folder with the programs built by the function programs.
+// made is the folder with the programs built by the programs function.
 var made string
 
 var programs = sync.OnceValues(func() (string, error) {

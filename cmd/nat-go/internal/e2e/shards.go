@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// NewShardBed returns a bed with inputs that are hard to cut: ids that repeat across any cut, lines without an id,
-// lines that aren't entries, an array and a compressed file among files of lines.
+// NewShardBed returns a bed with inputs that are hard to split: ids that repeat on both sides of any cut, lines without
+// an id, lines that aren't entries, and an array and a compressed file among the files of lines.
 func NewShardBed(t *testing.T, examples int) *Bed {
 	t.Helper()
 	if testing.Short() {

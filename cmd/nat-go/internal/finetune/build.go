@@ -57,7 +57,7 @@ type recording struct {
 	frame    *recordlog.Builder // frame for the group being logged
 	where    runFilter          // selects the records that are used
 	marked   marked
-	at       cursor        // position in the inputs up to which they are in the log
+	at       cursor        // position up to which the inputs are in the log
 	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
 	scratch  []curate.Entry
 }

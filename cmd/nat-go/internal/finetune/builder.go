@@ -50,10 +50,10 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame and closes its account for the group: every candidate - or, if
-// the examples have none or the builder works on whole examples, every example - is used in at least one record or
-// dropped once, with a reason. index is the builder's index. first is the index, in the frame's group, of the first
-// example in res.Group.
+// log puts a builder's results into the group's frame and closes its account for the group. Every candidate must be
+// used in at least one record or dropped once, with a reason. If the examples don't have candidates, or the builder
+// works on whole examples, the same holds for every example. index is the builder's index. first is the index, in the
+// frame's group, of the first example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	refuseDrops(res)
 	b.limit(res)
@@ -200,7 +200,7 @@ func (b *builder) limit(res *result) {
 	}
 }
 
-// maxDropCount is the largest allowed count for a drop, so that the books never overflow.
+// maxDropCount is the largest count allowed for a drop. It keeps the sums in the books from overflowing.
 const maxDropCount = 1 << 40
 
 // dropCandidates closes the account for candidates if the builder's output for a group doesn't mention any. If an

@@ -15,8 +15,8 @@ import (
 )
 
 // liveSource returns inputs that a source produces by running an agent, if --endpoint or the entry under sources
-// requires that; otherwise nil. The source's output goes to the run folder, one file in the workflow_output.json format
-// per collection run, and is then read like any other input.
+// requires that; otherwise nil. The source's output goes to the run folder, one file per collection run in the
+// workflow_output.json format, and is then read like any other input.
 func (x *finder) liveSource() (in *inputs, err error) {
 	p, block := x.plan, x.block
 	if p.Endpoint != "" {

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// curation is the stage that keeps records or drops them.
+// curation is the stage that decides which records to keep.
 type curation struct {
 	plan       *plan
 	out        *report

@@ -89,7 +89,7 @@ func shardsHave(n, all int) string {
 	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
 }
 
-// seen returns the combined statistics of what all shards have read.
+// seen returns the combined read statistics for all shards.
 func (d *divided) seen() (all source.Stats) {
 	for _, done := range d.done[shards.Build] {
 		all.Add(&done.Seen)

@@ -19,7 +19,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group sent to the builders, preceded by the source's drops; or only drops; or the end of a collection run.
+// item is a group sent to the builders, preceded by the source's drops; drops without a group; or the end of a
+// collection run.
 type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // its examples as separate groups, for builders with that unit

@@ -124,8 +124,8 @@ func (it *item) receiveResults(ctx context.Context, from []*builder, unit builde
 	return results, nil
 }
 
-// append makes a group's frame from the source's drops and the builders' results, and adds it to the log, the index and
-// the books.
+// append builds a group's frame from the source's drops and the builders' results, and adds it to the log, the index
+// and the books.
 func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*result) error {
 	f := b.frame
 	f.Begin(g)
@@ -212,7 +212,7 @@ func rebase(r builders.Record, first int) {
 	}
 }
 
-// logError wraps an error of the record log. Unless the error has an exit code, it gets Failed if the log is full, and
+// logError wraps an error from the record log. An error without an exit code gets Failed if the log is full, and
 // Environment otherwise, because a retry may succeed.
 func logError(what string, err error) error {
 	code := exit.Environment

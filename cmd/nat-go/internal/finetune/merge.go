@@ -60,7 +60,7 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, clearKilled(p.folder)
 }
 
-// discard removes a failed run's folder, if the run had created it.
+// discard removes a failed run's folder if the run created it.
 func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
 	if !sum.NotStarted {
 		if gone := os.RemoveAll(string(p.folder)); gone != nil {
@@ -71,7 +71,7 @@ func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
 	return sum, err
 }
 
-// openParts opens the runs. It returns an error if one is named twice or if their settings differ.
+// openParts opens the runs. It returns an error if one is listed twice or if their settings differ.
 func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*part, error) {
 	var parts []*part
 	for _, f := range folders {
@@ -104,7 +104,7 @@ func sameFolder(a, b runfolder.Folder) bool {
 	return errA == nil && errB == nil && os.SameFile(x, y)
 }
 
-// openPart opens a run to be joined. It returns an error if the run isn't complete, failed, or was changed.
+// openPart opens a run to be joined. It returns an error if the run is incomplete, has failed, or has been changed.
 func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 	p := &part{folder: runfolder.Folder(filepath.Clean(string(f)))}
 	var err error
@@ -338,7 +338,7 @@ func sameContent(a, b source.Input) bool {
 	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
 }
 
-// hold adds the validation side that is kept to the index. It returns an error if the run doesn't have one.
+// hold adds keep's validation side to the index. It returns an error if that run doesn't have one.
 func (b *recording) hold(ctx context.Context, keep *part) error {
 	place := &dataset.Place{Run: keep.folder}
 	d, err := place.Decisions()

@@ -72,7 +72,7 @@ func (r *run) listDrops(context.Context) error {
 	return nil
 }
 
-// unitFile is the unit for an input's whole files. The books count only the files that are not read.
+// unitFile is the unit for whole input files. The books count only the files that are not read.
 const unitFile = "file"
 
 // start starts the plugin processes.

@@ -37,7 +37,7 @@ func (p *plan) publishTo(dir string, env Env) error {
 }
 
 // publish sends a complete run to object storage, if its output belongs there. It then removes the run's folder on this
-// machine, unless the run has a job that hasn't completed, because commands follow the job from that folder.
+// machine, unless the run has a job that hasn't completed, because the commands that follow the job need that folder.
 func (r *report) publish(ctx context.Context, p *plan) error {
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A reader reads at most this many bytes of an input ahead, because queued examples take memory. The higher limit
+// A reader reads ahead in an input by at most this many bytes, because queued examples take memory. The higher limit
 // applies while the builders start, and is about as much as can be read in that time. The lower limit applies later,
 // and is enough to keep the builders busy.
 const (
@@ -28,9 +28,9 @@ type reader struct {
 	most   atomic.Int64  // limit on ahead; a larger example is queued on its own
 	taken  chan struct{} // signals that something was consumed
 	cancel context.CancelFunc
-	done   chan struct{} // closed when reading has ended; the fields below may be read then
+	done   chan struct{} // closed when reading has ended; only then may the fields below be read
 	seen   source.Stats
-	unmet  int64 // examples that dataset.where drops
+	unmet  int64 // number of examples that dataset.where drops
 	inputs []source.Input
 }
 
@@ -38,7 +38,7 @@ type reader struct {
 type reading struct {
 	example *ttc.Example // nil if dataset.where drops it
 	at      source.Cursor
-	drops   []ledger.Drop // the source's drops before it
+	drops   []ledger.Drop // the source's drops that precede it
 	err     error
 	bytes   int64 // size in the input
 }

@@ -84,7 +84,7 @@ type Env struct {
 	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
 	// Runs is the folder in which runs for object storage are made; empty means in the user's cache.
 	Runs        string
-	CommitBytes int64 // number of uncommitted bytes of the record log that causes a commit; 0 means the default
+	CommitBytes int64 // number of uncommitted bytes in the record log that triggers a commit; 0 means the default
 }
 
 // hide removes secrets from text that is shown or written.

@@ -54,7 +54,7 @@ func open(ctx context.Context, req Request, env Env) (*plan, error) {
 	return newPlan(ctx, req, env)
 }
 
-// predict makes the run in a temporary folder, to get the counts that the real run would have.
+// predict executes the run in a temporary folder, to get the counts that the real run would have.
 func predict(ctx context.Context, req Request, env Env) (*Summary, error) {
 	dir, err := os.MkdirTemp("", "nat-go-plan-")
 	if err != nil {
@@ -243,8 +243,8 @@ func (r *verdict) explain(err error, locked bool) error {
 	return err
 }
 
-// unlessEnded calls work, which reads files to set up a run, and abandons it when ctx ends, because reading a pipe may
-// block. At that point nothing in the data set has been written, and the process ends.
+// unlessEnded calls work, which reads files to set up a run, and abandons it when ctx is done, because reading a pipe
+// may block. At that point no part of the data set has been written, and the process exits.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

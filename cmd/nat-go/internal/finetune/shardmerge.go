@@ -20,7 +20,7 @@ import (
 type merging struct {
 	*divided
 	run    runfolder.Folder  // folder of the merged run
-	ranges []recordlog.Range // ranges of the merged log, one for each shard that writes, if writing is left to them
+	ranges []recordlog.Range // ranges of the merged log, one per writing shard, if writing is left to the shards
 	leave  bool              // only divide the rows; the shards will write them
 	cut    *shards.Cut       // how an earlier merge divided the rows; nil means that none has
 	shares []*share          // with cut: what each shard has written

@@ -96,7 +96,8 @@ func (m *merging) divide(g *recordlog.Group, bytes int64) {
 	}
 }
 
-// allRanges returns the ranges of the merged log, after divide was called for all groups. The last ones may be empty.
+// allRanges returns the ranges of the merged log, once divide has been called for all groups. The last ones may be
+// empty.
 func (m *merging) allRanges(c recordlog.Commit) []recordlog.Range {
 	for len(m.ranges) < len(m.plan.Shards) {
 		m.ranges = append(m.ranges, recordlog.Range{Offset: c.Bytes, First: c.Records})

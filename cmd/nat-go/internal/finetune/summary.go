@@ -57,7 +57,7 @@ func statusStyle(status string) string {
 	return "33"
 }
 
-// WriteSummary prints the status of a run, its inputs, records, files and drops, the warnings, and the next command.
+// WriteSummary prints a run's status, inputs, records, files, drops and warnings, and the next command.
 func WriteSummary(w io.Writer, s *Summary, look Look) error {
 	var b strings.Builder
 	c := s.Counts
@@ -131,7 +131,7 @@ func writeLabels(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeKinds prints the number of hints of each kind, if any are hindsight.
+// writeKinds prints the number of hints of each kind, if any are hindsight hints.
 func writeKinds(b *strings.Builder, s *Summary, look Look) {
 	kinds := map[string]int64{}
 	for name, n := range s.Sites {

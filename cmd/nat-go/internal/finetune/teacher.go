@@ -23,13 +23,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// vocabularyProbes lists texts whose ids differ between vocabularies: words, spaces, numbers, code, other scripts.
+// vocabularyProbes lists strings whose token ids differ between vocabularies: words, spaces, numbers, code, other
+// scripts.
 var vocabularyProbes = []string{
 	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}",
 	"Größenordnung, наука, 知識, 🦊",
 }
 
-// probes returns vocabularyProbes with their ids in the tokenizer.
+// probes returns vocabularyProbes with the ids that the tokenizer assigns.
 func probes(tok *tokenizer.Tokenizer) (out []teacher.ScorerProbe, err error) {
 	for _, text := range vocabularyProbes {
 		enc, err := tok.Encode(text, tokenizer.Options{})
@@ -82,9 +83,9 @@ func newTeacher(
 	})
 }
 
-// checkTokenizer returns an error unless a server that can't tokenise has the same tokenizer as the run, which was
-// loaded from own. It compares their names or, if the server's tokenizer is a folder on this machine, their sizes and
-// the ids of some texts.
+// checkTokenizer returns an error if the tokenizer of a server that can't tokenise differs from the run's, which was
+// loaded from own. It compares the tokenizers' names or, if the server's tokenizer is a folder on this machine, their
+// sizes and the ids of some texts.
 func checkTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"

@@ -27,8 +27,8 @@ type Carried struct {
 // maxTried is the maximum number of a builder's records that are tried with each format.
 const maxTried = 200
 
-// formats returns an empty count for each format to try. These are the formats whose rows are lines, because their
-// table counterparts carry the same records, and whose records don't share rows.
+// formats returns an empty count for each format to try. It skips table formats, which carry the same records as their
+// line counterparts, and formats whose records share rows.
 func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
@@ -78,7 +78,7 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 const maxTextRatio = 3
 
 // best returns the preferred format, or another one of preferredFormats that carries more turns or pairs and isn't too
-// costly. If the preferred format can't carry anything, any format is accepted at any cost.
+// costly. If the preferred format can't carry anything, any format is accepted, regardless of its cost.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -189,8 +189,8 @@ func (y *Yield) Offer(c *Carried) string {
 	return ""
 }
 
-// Instead returns the format that carries the most, or nil if that isn't more than c carries. Among equals, it prefers
-// one that many trainers read.
+// Instead returns the format that carries the most, or nil if that isn't more than c carries. In a tie, it prefers one
+// that many trainers can read.
 func (y *Yield) Instead(c *Carried) (other *Carried) {
 	for _, o := range y.Formats {
 		better := other == nil || o.carries() > other.carries() ||

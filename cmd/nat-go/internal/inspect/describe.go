@@ -95,7 +95,7 @@ func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err er
 	return views, c.Lock.Check(name, p)
 }
 
-// Text prints one line per builder, and one per failed plugin to the second writer.
+// Text prints one line per builder to w, and one per failed plugin to failed.
 func (l *List) Text(w, failed io.Writer) error {
 	t := &columns.Table{}
 	for _, b := range l.Builders {

@@ -160,7 +160,7 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// instead returns a fix that follows or with formats for the kinds of records, or suggests token batches.
+// instead returns a fix that suggests formats for the kinds of records, prefixed with or, or else token batches.
 func instead(or string, kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

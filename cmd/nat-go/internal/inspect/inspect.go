@@ -82,7 +82,7 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 // inputs also hold files in other formats.
 const maxNamed = 3
 
-// sampleHeads is the maximum number of files examined if all of those have the same format.
+// sampleHeads is the maximum number of files examined if they all have the same format.
 const sampleHeads = 500
 
 // byFormat groups files by how they are read, ordered by their first files. If there are many, it first examines some

@@ -74,16 +74,17 @@ type Report struct {
 	Lower    bool              `json:"lower_is_better,omitempty"`
 	Whole    bool              `json:"whole"` // all of the input was read
 	readers.Survey
-	Step     string           `json:"step,omitempty"` // the step name of most candidates
-	Names    map[string]int64 `json:"step_names,omitempty"`
-	Dropped  map[string]int64 `json:"dropped,omitempty"` // number of parts dropped by the source, by reason
-	Details  []string         `json:"dropped_details,omitempty"`
-	Unused   map[string]int64 `json:"unused,omitempty"` // meaningful keys that aren't read, by name
-	Stored   *Stored          `json:"stored,omitempty"` // for sources that read stored sessions
-	Sample   int64            `json:"sample_bytes,omitempty"`
-	Cut      int64            `json:"sampled_files,omitempty"`  // files of which only a sample was read
-	Tried    int              `json:"tried_examples,omitempty"` // examples that builders were tried on, if not all
-	Builders []Yield          `json:"builders"`
+	Step    string           `json:"step,omitempty"` // the step name of most candidates
+	Names   map[string]int64 `json:"step_names,omitempty"`
+	Dropped map[string]int64 `json:"dropped,omitempty"` // number of parts dropped by the source, by reason
+	Details []string         `json:"dropped_details,omitempty"`
+	Unused  map[string]int64 `json:"unused,omitempty"` // meaningful keys that aren't read, by name
+	Stored  *Stored          `json:"stored,omitempty"` // for sources that read stored sessions
+	Sample  int64            `json:"sample_bytes,omitempty"`
+	Cut     int64            `json:"sampled_files,omitempty"` // files of which only a sample was read
+	// number of examples that builders were tried on, if not all
+	Tried    int     `json:"tried_examples,omitempty"`
+	Builders []Yield `json:"builders"`
 
 	// Sizes describes the conversations' lengths in tokens, estimated from their texts. It is nil if no conversations
 	// were read.
@@ -196,7 +197,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	return r, nil
 }
 
-// folders returns the folders that contain the inputs, then the working directory.
+// folders returns the folders that contain the inputs, followed by the working directory.
 func folders(paths []string) (all []string) {
 	for _, p := range paths {
 		dir := p

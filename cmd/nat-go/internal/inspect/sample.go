@@ -13,7 +13,7 @@ import (
 // quick.
 var sampled = extent{100, 1 << 20}
 
-// maxSampled is the maximum number of an input's files in a sample.
+// maxSampled is the maximum number of files from one input in a sample.
 const maxSampled = 16
 
 // Sample holds the examples that a configured source reads from the beginning of each sampled file.

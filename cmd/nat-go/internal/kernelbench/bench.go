@@ -21,7 +21,7 @@ type Options struct {
 	MiB     int           // size in MiB of each side's logits, for the measurements from memory
 	Threads []int         // numbers of threads to measure with
 	Rounds  int           // interleaved rounds; the median is reported
-	Budget  time.Duration // measuring time after which rounds end early; compilation doesn't count
+	Budget  time.Duration // limit on measuring time, excluding compilation; once it is reached, the rounds end early
 	JSON    bool          // print one JSON object instead of a table
 	Torch   string        // a Python interpreter with torch.compile to compare with; empty means none
 }

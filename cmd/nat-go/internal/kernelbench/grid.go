@@ -131,7 +131,7 @@ type Point struct {
 // gridPoint is a point that is being measured.
 type gridPoint struct {
 	Point
-	times, torch [2][]float64 // of forward and gradient, microseconds per row
+	times, torch [2][]float64 // for forward and gradient, in microseconds per row
 }
 
 // measureGrid times every point, and torch on the same arrays, in rounds.

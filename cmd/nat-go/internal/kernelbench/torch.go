@@ -86,5 +86,5 @@ func (t *torch) ask(format string, args ...any) (string, error) {
 
 func (t *torch) stop() {
 	_ = t.in.Close()
-	_ = t.cmd.Wait() // wait: its input has ended, and it is killed when the context ends
+	_ = t.cmd.Wait() // wait: its input has ended, and it is killed when the context is done
 }

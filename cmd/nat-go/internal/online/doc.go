@@ -9,6 +9,6 @@
 // that fails is answered with an Error, after which the next request is read. Only invalid settings and the end of the
 // input end the process.
 //
-// Traces are read, built into records and collated by the same parts as in a run, with the same settings and, except
-// for batch_tokens, the same defaults.
+// Traces are read, built into records and collated by the same code as in a run, with the same settings and, except for
+// batch_tokens, the same defaults.
 package online

@@ -80,7 +80,7 @@ func newIndex(limit int) *Index { return &Index{OneIn: 1, limit: limit, slots: m
 // Grams returns the number of runs of words in the index.
 func (x *Index) Grams() int { return x.grams }
 
-// Add adds a text of a benchmark.
+// Add adds a benchmark text.
 func (x *Index) Add(text string, at Place) {
 	words := scan(text)
 	for found := words.next(); len(found) > 0; found = words.next() {
@@ -169,7 +169,7 @@ func (x *Index) bits(gram uint64) (word, bits uint64) {
 	return gram >> 14 & uint64(len(x.filter)-1), 1<<(gram>>8&63) | 1<<(gram>>46&63) | 1<<(gram>>58)
 }
 
-// Example begins the next example to be counted, given its task.
+// Example starts counting a new example, which belongs to the given task.
 func (x *Index) Example(task uint64) {
 	x.examples++
 	x.task = uint32(task) | 1

@@ -13,7 +13,7 @@
 // Text rows and statistics are made from the log and the decisions of package curate. Verification compares the rows
 // with both.
 //
-// The encoding differs from the plugin protocol's (package wire), because the log's bytes are hashed, so they must be
-// canonical, which protobuf doesn't guarantee, and because a text that many records share is stored once for the whole
-// group.
+// The encoding differs from the plugin protocol's (package wire) for two reasons. The log's bytes are hashed, so they
+// must be canonical, which protobuf doesn't guarantee. Also, a text that many records share is stored once for the
+// whole group.
 package recordlog

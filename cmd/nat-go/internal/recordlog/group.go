@@ -62,7 +62,7 @@ type Builder struct {
 	byText  map[string]int32
 	prompts [][]int32 // text index + 1, by example and candidate; 0 means not seen yet
 	outputs [][]int32
-	scratch codec // its buf has the encoded texts, one after another
+	scratch codec // its buf holds the encoded texts, concatenated
 	tracer  tracer
 }
 

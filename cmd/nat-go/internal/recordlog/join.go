@@ -20,7 +20,7 @@ import (
 // Join joins complete logs into one log, equal to the log of a single run over all their groups.
 type Join struct {
 	log *Writer
-	out io.Writer // to the log and its hash
+	out io.Writer // writes to the log and its hash
 }
 
 // NewJoin starts the log in dir. It replaces an earlier log, which must not have a commit: see Reset.

@@ -209,7 +209,7 @@ func ReadCommit(dir string) (Commit, error) {
 	return c, nil
 }
 
-// Uncommitted returns how many bytes were appended since the last commit.
+// Uncommitted returns how many bytes have been appended since the last commit.
 func (w *Writer) Uncommitted() int64 { return w.state.Bytes - w.synced }
 
 // Append adds a group, and sets g.First. The error wraps ErrFull if the log can't hold the group.
@@ -333,7 +333,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns the maximum memory that the next group takes, or 0 if there isn't one or its length is invalid.
+// ahead returns the most memory that the next group can take, or 0 if there isn't one or its length is invalid.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"iter"
 )
 
-// Range is a contiguous sequence of groups of a log.
+// Range is a contiguous sequence of groups in a log.
 type Range struct {
 	Offset int64  `json:"offset"` // offset of the first group's frame in the log
 	Bytes  int64  `json:"bytes"`

@@ -273,7 +273,7 @@ func (t *tracer) otherIDs(nodes []ttc.Node, tools []chat.Tool) map[int]ttc.Histo
 	return out
 }
 
-// recordedHash returns the recorded hash of a message of a graph.
+// recordedHash returns the recorded hash of a message in an example's graph.
 func (t *tracer) recordedHash(ex, node int) ttc.History {
 	if r := t.group.Examples[ex].Recorded; r != nil {
 		return r[node]

@@ -20,7 +20,7 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 
-	temp string // path until the file is renamed into place; empty means that it has been
+	temp string // temporary path until the file is renamed into place; empty once it has been
 }
 
 // Until returns f with the temporary path that the file has until it is renamed into place.

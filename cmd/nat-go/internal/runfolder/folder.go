@@ -78,7 +78,7 @@ func (f Folder) BuilderMetrics(run string) string {
 	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
 }
 
-// FinalMetrics returns NAT's file about the end of a job. It is written if a process waited for the job.
+// FinalMetrics returns the file in which NAT records how a job ended. It is written if a process waited for the job.
 func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
@@ -92,7 +92,7 @@ func (f Folder) Rel(path string) string {
 	return filepath.ToSlash(rel)
 }
 
-// Has reports whether there is a file or folder at a path.
+// Has reports whether a file or folder exists at a path.
 func Has(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -150,7 +150,7 @@ func unlisted(root string) error {
 		root)
 }
 
-// maxBytes is the maximum size of a file that is decoded as a whole. A large run's manifest has a few hundred
+// maxBytes is the maximum size of a file that is decoded as a whole. A large run's manifest takes a few hundred
 // kilobytes.
 const maxBytes = 64 << 20
 

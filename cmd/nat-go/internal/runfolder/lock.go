@@ -207,7 +207,7 @@ func (l *Lock) isLinked() bool {
 	return err == nil && os.SameFile(held, now)
 }
 
-// Check returns an error if the run folder was removed or replaced since it was locked.
+// Check returns an error if the run folder has been removed or replaced since it was locked.
 func (l *Lock) Check() error {
 	if l.isLinked() {
 		return nil

@@ -65,7 +65,7 @@ type Fidelity struct {
 // Contamination counts the records' overlaps with the files specified in dataset.contamination.
 type Contamination struct {
 	Runs     int    `json:"word_runs"` // number of runs of 13 words, and of shorter texts, in the files
-	OneIn    uint64 `json:"one_in"`    // one in this many word runs was searched for
+	OneIn    uint64 `json:"one_in"`    // sampling rate: one word run out of this many was searched for
 	Common   int    `json:"common"`    // word runs that are ignored because many examples contain them
 	Checked  uint64 `json:"checked"`   // records
 	Records  int64  `json:"records"`   // that overlap
@@ -141,7 +141,7 @@ type Written struct {
 	// number of omitted messages after a record's last turn, which are never trained
 	Trimmed int64 `json:"trimmed,omitempty"`
 
-	// Omitted counts records by those of their parts that rows can't represent, such as a message's refusal.
+	// Omitted counts records by the parts that rows can't represent, such as a message's refusal.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 
 	Contexts *Contexts     `json:"contexts,omitempty"` // contexts of the turns that the format's rows train

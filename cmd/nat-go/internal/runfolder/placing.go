@@ -14,7 +14,7 @@ import (
 // of them is renamed. So a killed command's renames can be completed, and the run isn't left half changed.
 type Placing struct {
 	Files []pendingFile `json:"files"`
-	// the formats' obsolete files, which are to be removed; relative to the run folder
+	// paths of the formats' obsolete files to remove, relative to the run folder
 	Gone     []string    `json:"gone,omitempty"`
 	Manifest pendingFile `json:"manifest"`
 	XXH3     string      `json:"xxh3"` // of the manifest

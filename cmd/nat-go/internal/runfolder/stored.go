@@ -49,7 +49,7 @@ func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 }
 
 // Publish sends a complete run folder. It sends the files that the manifest names and job.json, if there is one. It
-// sends the manifest last, which must not already exist with different content.
+// sends the manifest last. The manifest must not already exist with different content.
 func (s Stored) Publish(ctx context.Context, f Folder) error {
 	m, err := f.ReadManifest()
 	if err != nil {
@@ -83,7 +83,7 @@ func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i 
 	for i := range n {
 		g.Go(func() error { return do(ctx, i) })
 	}
-	return g.Wait() // wait: each request ends with ctx, or when it stalls
+	return g.Wait() // wait: each request ends when ctx is done or it stalls
 }
 
 // Send uploads the file at path under a name.

@@ -21,9 +21,9 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file with the place of each group in a shard's log for stage Group, so that the groups of all shards can
-// be put into the order of a single run. It is next to the log, synced before each of the log's commits, and truncated
-// with the log.
+// Order is the file that records the place of each group in a shard's log for stage Group. With it, the groups of all
+// shards can be put into the order of a single run. It is next to the log, synced before each of the log's commits, and
+// truncated with the log.
 type Order struct {
 	file *os.File
 	buf  []byte

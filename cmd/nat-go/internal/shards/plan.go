@@ -149,7 +149,7 @@ func (f Folder) Write(p *Plan) (err error) {
 	return durable.WriteFile(f.Plan(), append(text, '\n'))
 }
 
-// Read reads the plan. It returns an error if the plan was changed since it was written.
+// Read reads the plan. It returns an error if the plan has been changed since it was written.
 func (f Folder) Read() (*Plan, error) {
 	if objects.Is(string(f)) {
 		return nil, exit.Usagef("%s: this command only reads plans on a disk; run, status and merge read them in "+

@@ -34,7 +34,7 @@ func (f Folder) Remote() *Remote {
 // holds part of its content in memory.
 const maxTransfers = 8
 
-// stored returns the name in object storage of a file in a copy.
+// stored returns the object storage name of a file in a copy.
 func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
 
 // Free returns an error if a plan already exists, or if the storage can't prevent two plans from being written
@@ -55,8 +55,8 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
 }
 
-// sendAll uploads the files at paths, followed by the manifest that lists them. File i is stored under the name that
-// belongs to path as[i] in the copy.
+// sendAll uploads the files at paths, followed by the manifest that lists them. File i is stored under the name derived
+// from as[i], a path in the copy.
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
 	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
 		return r.Send(ctx, paths[i], dir.stored(as[i]))
@@ -117,7 +117,7 @@ func (r *Remote) fetchFile(ctx context.Context, dir Folder, path string, maxByte
 	return r.Get(ctx, dir.stored(path), path, maxBytes, nil)
 }
 
-// fetchDone downloads a shard's manifest. It returns false if it doesn't exist.
+// fetchDone downloads a shard's manifest. It returns false if the manifest doesn't exist.
 func (r *Remote) fetchDone(ctx context.Context, dir Folder, stage Stage, shard int) (bool, error) {
 	path := donePath(dir.Shard(stage, shard))
 	err := r.fetchFile(ctx, dir, path, maxDoneBytes)

@@ -9,7 +9,7 @@ import (
 )
 
 // Adapter hands data sets to a trainer. Its methods may repeat a request a few times, but leave longer retries to
-// package jobs. Errors are of type *Error if the adapter knows whether a retry helps.
+// package jobs. Errors are of type *Error if the adapter knows whether a retry would help.
 type Adapter interface {
 	// Check verifies, as far as the adapter can, that the trainer is reachable, accepts the credentials, and has
 	// everything that the job needs. If configured to, Check creates missing prerequisites. It doesn't submit anything.
@@ -91,7 +91,7 @@ func (e Env) Report(p Progress) {
 	}
 }
 
-// Progress is the progress of a part of Submit.
+// Progress describes the progress of one part of Submit.
 type Progress struct {
 	What  string // "upload training/training_file.jsonl"
 	Done  int64

@@ -25,7 +25,8 @@ import (
 type Export struct {
 	Where string // a filter in the language of dataset.where
 	Limit int    // maximum number of records, starting with the first match; 0 means all
-	Bytes int64  // maximum size of the data, compressed and in base64, except the lists of records and token rows
+	// maximum size of the data, compressed and base64-encoded, excluding the lists of records and token rows
+	Bytes int64
 }
 
 // ExportBytes is the usual value of Export.Bytes. A browser opens a file of that size without delay.
@@ -348,7 +349,7 @@ func (x *exporter) write(text []byte) (int, error) {
 	return len(x.index.Members) - 1, err
 }
 
-// pack returns the JSON of a response, compressed with gzip, in base64.
+// pack returns a response's JSON, gzip-compressed and base64-encoded.
 func pack(a any) ([]byte, error) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

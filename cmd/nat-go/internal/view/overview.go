@@ -309,7 +309,7 @@ func (r *Run) addMarks(o *overview) {
 	}
 }
 
-// distribution describes a number whose distribution a histogram shows.
+// distribution describes a numeric field that is shown as a histogram.
 type distribution struct {
 	name, key string
 	whole     bool
@@ -437,7 +437,8 @@ func (t *table) groupSpreads() iter.Seq[float64] {
 	}
 }
 
-// balances returns the division of all records, then of each builder's and each kind's. It returns nil before curation.
+// balances returns the balance of all records, followed by the balances of each builder's and each kind's records. It
+// returns nil before curation.
 func (r *Run) balances() []balance {
 	if r.undecided() {
 		return nil

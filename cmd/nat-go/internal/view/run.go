@@ -235,7 +235,7 @@ var sorts = map[string]func(e *entry) uint32{
 // unscoredKey is the key of records without a score, which sort last in either order.
 const unscoredKey = math.MaxUint32
 
-// ordered converts a score to a key with the same order.
+// ordered converts a score to a key that sorts in the same order.
 func ordered(score float32) uint32 {
 	b := math.Float32bits(score)
 	switch {

@@ -62,7 +62,7 @@ const maxBuilders = 255
 // that a file claims to contain.
 const reserved = 1 << 22
 
-// readTable makes the table of a log. progress is called with the number of bytes read so far.
+// readTable builds a log's table. progress is called with the number of bytes read so far.
 func readTable(log string, progress func(bytes int64)) (*table, error) {
 	c, err := recordlog.ReadCommit(log)
 	if err != nil {
@@ -223,7 +223,7 @@ func (t *table) group(ordinal uint64) (first uint64, offset int64) {
 
 const (
 	tableMagic = "nat-go view table 4"
-	// cachedFrom is the minimum size of a log whose table is cached, because making it takes noticeably long.
+	// cachedFrom is the minimum size of a log whose table is cached, because building it is noticeably slow.
 	cachedFrom = 64 << 20
 )
 

@@ -34,7 +34,7 @@ type Options struct {
 	Command      []string      // the program and its arguments
 	Memory       int64         // bytes of memory shared with it [64 MiB]
 	Timeout      time.Duration // per answer [5m]
-	StartTimeout time.Duration // for loading its model [10m]
+	StartTimeout time.Duration // limit on the time to load its model [10m]
 	Probes       []Probe       // texts whose ids it must report
 	Assume       bool          // trust a program that doesn't report the probes
 }
@@ -96,7 +96,7 @@ func New(o Options) (*Scorer, error) {
 // Close ends the program and releases the memory.
 func (s *Scorer) Close() { s.stop() }
 
-// Starts returns how often the program was started.
+// Starts returns how many times the program was started.
 func (s *Scorer) Starts() int { return s.starts }
 
 // Requests returns how many requests were made.

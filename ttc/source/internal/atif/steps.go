@@ -163,7 +163,7 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	t.s.Add(c)
 }
 
-// tokens reads the ids that the model wrote, and the log-probs if there is one for each id.
+// tokens reads the ids that the model generated, and their log-probs if there is one for each id.
 func tokens(c *calls.Call, metrics json.Raw) {
 	list, _ := metrics.Get("completion_token_ids")
 	if c.TokenIDs = exchange.TokenIDs(list); c.TokenIDs == nil {

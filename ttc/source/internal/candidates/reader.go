@@ -53,7 +53,7 @@ func NewReader(keys Keys) *Reader {
 type named struct {
 	key   string
 	field func(*fields) *json.Raw
-	path  bool // the key may lead into objects, as source.At follows it
+	path  bool // the key may be a path into objects, which source.At follows
 }
 
 // Begin starts an example.

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// rebuild sets a call's messages from its chain of parents, and its tools from a logged request or a snapshot.
+// rebuild sets a call's messages from its parent chain, and its tools from a logged request or a snapshot.
 func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.Gaps |= ttc.RebuiltHistory
 	var system calls.Walk
@@ -58,7 +58,7 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 // place identifies a group of answers: the answers of one agent in one file.
 type place struct{ agent, path string }
 
-// walk returns a line's chain of parents, first to last, without the line itself. If the line from is in the chain, the
+// walk returns a line's parent chain, first to last, without the line itself. If the line from is in the chain, the
 // result starts just after it. The walk stops at a cycle. whole reports whether it reached from or, if from is nil, a
 // line whose parent is missing.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {

@@ -28,7 +28,7 @@ func recognize(h *source.Head) source.Reading {
 	return session.Marked(isLine, "sessionId", "uuid")(h)
 }
 
-// isOthers reports whether a line is from Qwen Code, whose lines have the same keys, with messages in Google's form.
+// isOthers reports whether a line is from Qwen Code, whose lines have the same keys, with messages in Google's format.
 func isOthers(line json.Raw) bool {
 	message, _ := line.Get("message")
 	_, parts := message.Get("parts")

@@ -2,8 +2,8 @@
 //
 // The model's input is taken from the logged requests, if the session has them (api-request lines, since about version
 // 2.1.300): they name every message of a request. Older sessions only have the conversation; for them, the input is
-// reconstructed from the chain of parents, and the calls are marked accordingly (rebuilt_history). The chain alone is
-// not enough: each block of an answer is a separate line, and the results of parallel calls are attached to different
+// reconstructed from the parent chain, and the calls are marked accordingly (rebuilt_history). The chain alone is not
+// enough: each block of an answer is a separate line, and the results of parallel calls are attached to different
 // blocks, so the lines of an answer are merged by its id, and results are joined to their calls.
 //
 // Each agent in a session has its own examples. A sub-agent's lines are in a separate file, which is joined to its

@@ -64,7 +64,7 @@ func newBlock(index int64, raw json.Raw) block {
 	return b
 }
 
-// record is a line of the chain of parents.
+// record is a line in the parent chain.
 type record struct {
 	uuid, parent, agent string
 	place               int
@@ -396,7 +396,7 @@ func (t *transcript) systemLine(l *line) {
 	}
 }
 
-// callOutside counts a call that the session mentions but that didn't leave anything to train on.
+// callOutside counts a call that the session mentions but that left nothing to train on.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	t.tally.S.Calls++
 	t.tally.Drop(ledger.Drop{

@@ -26,7 +26,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// sessionID returns the id of a stored session, or "" for a message of a task.
+// sessionID returns the id of a stored session, or "" for a task's message.
 func sessionID(entry json.Raw) string {
 	if list, _ := entry.Get("messages"); list.Kind() != json.Array || session.Text(entry, "agent") == "" {
 		return ""

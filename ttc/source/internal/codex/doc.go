@@ -5,5 +5,5 @@
 // that isn't the model's. A fork names the position in its parent's file at which it begins, so it needs the parent's
 // file; the answers before the fork belong to the parent, and are context in the fork.
 //
-// Reasoning is stored encrypted, and tool definitions are mostly not stored at all. The calls say so.
+// Reasoning is stored encrypted, and tool definitions usually aren't stored at all. The calls are marked accordingly.
 package codex

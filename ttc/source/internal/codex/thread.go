@@ -37,7 +37,7 @@ type thread struct {
 
 // entry is a message in the history.
 type entry struct {
-	sequence int64 // 0 means not said
+	sequence int64 // 0 if unknown
 	message  calls.Message
 	turn     *turn // an answer; nil if message is not an answer
 	known    bool  // ref is set to the session's message

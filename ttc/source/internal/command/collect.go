@@ -30,8 +30,9 @@ const (
 // output.
 var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
 
-// collect runs the program as often as the config says, each time in dir/run<k>, and returns the outputs in order.
-// Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, if it isn't nil, to live.
+// collect runs the program as many times as the config specifies, each time in dir/run<k>, and returns the outputs in
+// order. Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, if it isn't nil, to
+// live.
 func collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
 	var paths []string
 	for run := range cfg.Runs {

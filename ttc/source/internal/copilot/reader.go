@@ -50,7 +50,7 @@ type conversation struct {
 	said    []calls.Ref
 	walk    calls.Walk
 	walked  int            // number of messages from said in walk; negative if walk must be rebuilt
-	before  map[string]int // by event, the number of messages in said before it
+	before  map[string]int // number of messages in said before each event
 	answer  chat.Message   // the beginning of an answer that spans several events
 	made    []string       // the calls of the last answer
 	results map[string]calls.Message

@@ -232,7 +232,7 @@ func keysNear(h *source.Head, cols source.Columns, key string) string {
 // maxPaths is the maximum number of paths listed in messages.
 const maxPaths = 20
 
-// quickEntries is the number of entries of another file that are examined before its whole head is.
+// quickEntries is the number of another file's entries to examine before examining its whole head.
 const quickEntries = 8
 
 // Confirmed reports whether the first few entries of another file are read in the same way. Even if they aren't, its

@@ -33,7 +33,7 @@ var (
 // likeness holds the possible meanings of an input's keys, based on their names and values.
 type likeness struct {
 	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
-	doubt [][]string  // lists of a possible meaning, followed by the keys of which only one can have it
+	doubt [][]string  // lists that each hold a possible meaning, followed by the keys of which only one can have it
 }
 
 // likely finds the keys that may have the wanted meanings. A key whose meaning is in doubt is not among them.

@@ -72,7 +72,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	return found
 }
 
-// references are names for answers that others are compared with.
+// references lists the key names of answers that others are compared with.
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
 // fits reports whether a column may have the meaning, judging by its name and values: a prompt isn't looked for within
@@ -183,7 +183,7 @@ func named(o json.Raw, keys ...string) string {
 	return ""
 }
 
-// listWithin returns the path, in jq's notation, to the first list of several objects within an object.
+// listWithin returns the path, in jq's notation, to the first list of several objects nested within an object.
 func listWithin(v json.Raw, path string, depth int) string {
 	for key, value := range v.Members() {
 		name, _ := key.Text()

@@ -71,7 +71,7 @@ type Config struct {
 	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: send none"`
 
-	// Backoff is the pause before a question is repeated; it doubles, up to 30 seconds. 0 means one second.
+	// Backoff is the pause before a question is retried; it doubles, up to 30 seconds. 0 means one second.
 	Backoff time.Duration `yaml:"-"`
 }
 

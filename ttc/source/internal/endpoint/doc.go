@@ -2,19 +2,19 @@
 // serve` and keeps the steps that are streamed back.
 //
 // Collecting and reading are separate. Every answer is stored as received, under a hash of its question, as soon as it
-// is complete; an interrupted collection continues with the unanswered questions. Once all answers are there, they are
+// is complete; an interrupted collection continues with the unanswered questions. Once all the answers are in, they are
 // written in the form of workflow_output.json, as `nat eval --endpoint` does, and package nat reads that. So a
 // collected run is read, resumed and judged like any other, and the same answers produce the same bytes.
 //
 // Behaviour of a real `nat serve` 1.9.0 that NAT's own client gets wrong or hides, and how it is handled:
 //
 //   - The workflow is posted to <base>/generate/full; NAT's help shows an address that ends in /generate, and a wrong
-//     one gives 404 for every question and a data set without steps. Here both spellings work, and 404 ends the
+//     one returns 404 for every question and a data set without steps. Here both spellings work, and 404 ends the
 //     collection.
 //   - {"input_message": ...} fits only workflows whose parameter has that name; else every question gets 422. Here that
 //     ends the collection, and the error names the key to set.
 //   - A workflow that raises an exception answers HTTP 200 and one bare line of JSON, which NAT's client ignores. Here
 //     the example is marked as interrupted and counted.
-//   - A connection that ends early leaves an answer without its end. It is asked again.
+//   - A connection that ends early leaves an answer without its end. The question is asked again.
 //   - A score of NaN arrives as null, so that candidate stays unscored (a local run keeps NaN).
 package endpoint

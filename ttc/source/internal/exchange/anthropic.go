@@ -130,7 +130,7 @@ func toolResult(b json.Raw) calls.Message {
 	return calls.Message{Message: m, Error: &failed}
 }
 
-// FromBlocks builds a message from blocks. If they are all text, its content is a single text.
+// FromBlocks builds a message from blocks. If they are all text, its content is a single string.
 func FromBlocks(role string, blocks []json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text}
 	var texts []string

@@ -24,7 +24,7 @@ func Role(role string) string {
 	return role
 }
 
-// Content builds a message from a string or a list of parts; parts that are all text become a single text.
+// Content builds a message from a string or a list of parts; parts that are all text become a single string.
 func Content(role string, content json.Raw) chat.Message {
 	m := chat.Message{Role: role, Form: chat.Text}
 	if text, ok := content.Text(); ok {

@@ -22,7 +22,7 @@ func Qwen() source.Factory {
 	}.Factory()
 }
 
-// isLine reports whether an object is a line of a session that holds a message.
+// isLine reports whether an object is a session line that holds a message.
 func isLine(line json.Raw) bool {
 	parts := session.Value(session.Value(line, "message"), "parts")
 	return session.Text(line, "sessionId") != "" && session.Text(line, "type") != "" && parts.Kind() == json.Array

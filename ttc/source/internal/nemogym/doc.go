@@ -1,5 +1,5 @@
-// Package nemogym reads the rollouts of NeMo Gym: a request in the form of the Responses API, and a response that holds
-// the items of all turns, with tool results between them.
+// Package nemogym reads the rollouts of NeMo Gym: a request in the Responses API's format, and a response that holds
+// the items from all turns, with tool results between them.
 //
 // Each run of items written by the model is a call; it was given the request and all items before it. If the items
 // carry the engine's ids and log-probs, so do the calls. The reasoning summary is the reasoning itself, as servers of

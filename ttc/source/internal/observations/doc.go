@@ -11,5 +11,5 @@
 // other runs.
 //
 // The platforms' exports are read as documented. They can't be created without an account, so unlike other sources,
-// these were never tested on a recorded export.
+// these have never been tested on a recorded export.
 package observations

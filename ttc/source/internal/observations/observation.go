@@ -24,7 +24,7 @@ type observation struct {
 	scores           []score
 }
 
-// score is a judgement of a session.
+// score is one score given to a session.
 type score struct {
 	name  string
 	value float64
@@ -152,7 +152,7 @@ func text(raw json.Raw, keys ...string) string {
 	return ""
 }
 
-// timeOf parses a time in RFC 3339, or one without a zone, as databases write UTC.
+// timeOf parses a time in RFC 3339 format, or one without a zone, which is how databases write UTC.
 func timeOf(raw json.Raw, keys ...string) int64 {
 	s := text(raw, keys...)
 	if t, err := time.Parse("2006-01-02 15:04:05", s); err == nil {

@@ -3,7 +3,7 @@
 // tree; events from versions 0.x are actions and observations, with the model's response next to the action.
 //
 // The program changes some results before it sends them. Command results, errors and rejections are changed here in the
-// same way as by versions 1.58.2 and 0.62.0. Additions from the workspace that versions 0.x make to a question aren't
-// stored as text, and are counted. A response in which the model wrote its calls as text is stored with the calls that
-// were parsed from it.
+// same way as by versions 1.58.2 and 0.62.0. The workspace information that versions 0.x add to a question isn't stored
+// as text; such additions are counted. A response in which the model wrote its calls as text is stored with the calls
+// that were parsed from it.
 package openhands

@@ -188,7 +188,7 @@ func blocks(object json.Raw, key string) []json.Raw {
 	return exchange.Blocks(session.Value(object, key))
 }
 
-// said returns the model's output: its text under a key, its reasoning, and the calls of events.
+// said returns the model's output: its text under a key, its reasoning, and the calls in the given events.
 func said(object json.Raw, key string, made []event) chat.Message {
 	m := exchange.FromBlocks("assistant", blocks(object, key))
 	m.Reasoning = session.Text(object, "reasoning_content")
@@ -288,7 +288,7 @@ func (r *reader) condense(e event, how json.Raw, before *session.Given) *session
 	first, ranged := session.Value(how, "forgotten_events_start_id").Int64()
 	last, _ := session.Value(how, "forgotten_events_end_id").Int64()
 	links := before.Links()
-	r.s.Give(len(links)) // the remaining events are linked again
+	r.s.Give(len(links)) // the remaining events are relinked
 	links = slices.DeleteFunc(links, func(g *session.Given) bool {
 		n, err := strconv.ParseInt(g.Entry, 10, 64)
 		return forgotten[g.Entry] || ranged && err == nil && n >= first && n <= last

@@ -124,7 +124,7 @@ func numberedMessage(n *node) chat.Message {
 	m := chat.Message{Role: exchange.Role(n.text("role")), Form: chat.Text, ToolCallID: n.text("tool_call_id")}
 	m.Role = cmp.Or(m.Role, "assistant")
 	m.Text = n.text("content")
-	// the parts are stored as a single text
+	// the parts are stored as a single string
 	if strings.HasPrefix(m.Text, `[{"type":`) || strings.HasPrefix(m.Text, `[{"type" :`) {
 		if parts, err := json.Parse([]byte(m.Text), json.Limits{}); err == nil && m.Role != "tool" {
 			m.Form, m.Text, m.Parts = chat.Parts, "", contentParts(parts)

@@ -118,7 +118,7 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 	for _, p := range parts {
 		switch typ := session.Text(p, "type"); typ {
 		case "text":
-			if text := partText(p); text != "" { // streams have an empty text before calls
+			if text := partText(p); text != "" { // streams contain an empty text part before calls
 				content = append(content, text)
 				m.Parts = append(m.Parts, exchange.TextPart(text))
 			}

@@ -20,7 +20,7 @@ import (
 
 var zstdMagic = []byte{0x28, 0xB5, 0x2F, 0xFD}
 
-// resourceTag is the tag that an export request begins with: its first field, of bytes.
+// resourceTag is the tag that an export request begins with: its first field, with wire type bytes.
 const resourceTag = 1<<3 | byte(protowire.BytesType)
 
 // framed reports whether a file consists of requests that are each preceded by their length in four bytes, as written

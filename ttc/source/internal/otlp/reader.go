@@ -226,7 +226,7 @@ func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	}
 }
 
-// sessionKeys are the attributes that name a session, the most telling first.
+// sessionKeys are the attributes that name a session, in order of preference.
 var sessionKeys = [...]string{
 	"gen_ai.conversation.id", "session.id", "traceloop.association.properties.session_id",
 	"ai.telemetry.metadata.sessionId",

@@ -151,7 +151,7 @@ func textOf(v json.Raw) string {
 // maxDepth is the maximum depth to which values are followed.
 const maxDepth = 100
 
-// appendPlain appends a value as plain JSON: {"stringValue": "x"} is "x".
+// appendPlain appends a value as plain JSON: {"stringValue": "x"} becomes "x".
 func appendPlain(b []byte, v json.Raw, depth int) json.Raw {
 	if depth > maxDepth {
 		return append(b, "null"...)

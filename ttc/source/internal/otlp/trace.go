@@ -397,7 +397,7 @@ func modelCallOf(s *span) (e modelCall) {
 		out := &e.outputs[i]
 		out.finish = cmp.Or(out.finish, e.finish)
 		switch out.finish {
-		case "tool_call", "tool-calls": // OpenLLMetry's and the AI SDK's words for it
+		case "tool_call", "tool-calls": // OpenLLMetry's and the AI SDK's names for it
 			out.finish = "tool_calls"
 		case "content-filter":
 			out.finish = "content_filter"

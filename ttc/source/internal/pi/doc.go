@@ -4,5 +4,5 @@
 // the messages on the path from the root to it. A compaction replaces the messages before the first one it keeps with a
 // summary.
 //
-// The system prompt and the tools are not stored, and arguments are stored as values. The calls say so.
+// The system prompt and the tools are not stored, and arguments are stored as values. The calls are marked accordingly.
 package pi

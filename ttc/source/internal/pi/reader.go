@@ -91,7 +91,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *session.Give
 		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
 		if typ == "compaction" {
 			all := before.Links()
-			s.Give(len(all)) // the kept messages are linked again
+			s.Give(len(all)) // the kept messages are relinked
 			context := (*session.Given)(nil).Then(id, s.Message(m))
 			first, kept := session.Text(entry, "firstKeptEntryId"), false
 			for _, g := range all {
@@ -114,7 +114,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *session.Give
 func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before *session.Given) *session.Given {
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
-	if stop == "error" || stop == "aborted" { // such an answer is not sent again
+	if stop == "error" || stop == "aborted" { // such an answer is not resent to the model
 		r.tally.S.Calls++
 		r.tally.Drop(ledger.Drop{
 			Unit: "call", Reason: session.FailedCall, Detail: stop, Example: s.ID, Index: -1, File: part.Path,

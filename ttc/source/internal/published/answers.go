@@ -48,7 +48,7 @@ func stateless(f Rewriter) func() Rewriter { return func() Rewriter { return f }
 
 var answers = []Answers{
 	{
-		"oasst", "the entries are messages of trees, as in OASST: answers to one message are compared by rank",
+		"oasst", "the entries are messages in conversation trees, as in OASST: answers to one message are compared by rank",
 		isOASST, newOASST,
 	},
 	{

@@ -176,7 +176,7 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 		texts, err := textsOf(value(content, "parts"))
 		text := strings.Join(texts, "\n")
 		switch {
-		// An empty text, such as the system message that every conversation begins with.
+		// Empty text, such as the system message that every conversation begins with.
 		case kind == "text" && err == nil && text == "":
 		case kind != "text" || err != nil || role != "user" && role != "assistant" && role != "system":
 			hidden++

@@ -116,7 +116,7 @@ func lmEval(e json.Raw) (string, []Line, error) {
 	return id, lines, nil
 }
 
-// lmEvalMetrics returns the names of the metrics that a sample may have, the most telling first.
+// lmEvalMetrics returns the names of the metrics that a sample may have, in order of preference.
 func lmEvalMetrics(e json.Raw) (names []string) {
 	for name := range value(e, "metrics").Elements() {
 		if text, ok := name.Text(); ok {

@@ -6,7 +6,7 @@
 // body), or is a payload of LiteLLM or a step of smolagents. It is one call, with exactly the messages it was given:
 // nothing is reconstructed, except for requests that refer to the previous response instead of repeating its messages.
 //
-// Which calls belong together is decided by the log (session_id, conversation_id, thread_id, trace_id; the session that
+// The log decides which calls belong together (session_id, conversation_id, thread_id, trace_id; the session that
 // Claude Code puts into a request). If it doesn't say, calls that begin with the same system prompt and the same
 // messages up to the user's first form a session.
 package requestlog

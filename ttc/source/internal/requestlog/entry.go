@@ -145,7 +145,7 @@ func (e *entry) session() string {
 	return ""
 }
 
-// opening returns the same name for all calls that begin alike.
+// opening returns the same name for all calls that begin the same way.
 func (e *entry) opening() string {
 	h := xxh3.New()
 	for _, key := range []string{"system", "instructions"} {

@@ -62,7 +62,7 @@ func hashed(id string) string {
 
 // session returns the id of the session for a key, which is determined by the response that begins its chain. It links
 // the whole chain directly to the key at its end, so that no chain is followed twice. Responses that name each other in
-// a circle are one session.
+// a cycle form one session.
 func (r *reader) session(key string) string {
 	chain := map[string]bool{key: true}
 	for next, ok := r.links.Get(key); ok && !chain[next]; next, ok = r.links.Get(next) {

@@ -117,7 +117,7 @@ func last(g *ttc.Graph) int {
 			break
 		}
 	}
-	for i := leaf + 1; i < len(g.Nodes); i++ { // results that were never answered follow
+	for i := leaf + 1; i < len(g.Nodes); i++ { // results that were never answered may follow
 		if g.Nodes[i].Parent == leaf && g.Nodes[i].Message.Role != "assistant" {
 			leaf = i
 		}
@@ -193,7 +193,7 @@ func arguments(c chat.ToolCall) string {
 	return strings.Join(texts, "\n")
 }
 
-// line returns the line of a text in which a match begins, shortened.
+// line returns the line of text in which a match begins, shortened.
 func line(text string, from, to int) string {
 	const most = 160
 	begin := strings.LastIndexByte(text[:from], '\n') + 1

@@ -1,8 +1,8 @@
 // Package session holds the code that readers of stored sessions share: finding their files, and turning the sessions
 // they read into a source.
 //
-// Everything the user names - files, patterns, folders with all their content - is one input, and its sessions come in
-// the order of their ids, so their arrangement in files doesn't matter. One session is in memory at a time.
+// Everything the user names - files, patterns, folders with all their content - is one input, and its sessions are
+// ordered by id, so how they are arranged in files doesn't matter. One session is in memory at a time.
 //
 // Every model call is counted, as the unit "call": it is either trained on in one example or dropped with a reason.
 package session

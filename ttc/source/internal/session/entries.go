@@ -16,10 +16,9 @@ import (
 // Entries describes a format in which each entry - a line, an element of a list, a row of a table - belongs to one
 // session.
 type Entries struct {
-	// ID returns the session that an entry belongs to; ok is false if it is not an entry of the format.
+	// ID returns the session that an entry belongs to; ok is false if the entry is not in this format.
 	ID func(entry json.Raw) (id string, ok bool)
-	// Others is the name under which entries that are not of the format are counted; if empty, they are counted by
-	// type.
+	// Others is the name under which entries in other formats are counted; if empty, they are counted by type.
 	Others string
 	// Within returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
 	Within   func(entry json.Raw) []json.Raw
@@ -112,8 +111,8 @@ func (e Entries) nameOf(entry json.Raw) string {
 	return "entries without a type"
 }
 
-// ReadEntries calls each with every object of a file of lines, or of a document that spans several lines, until each
-// returns false. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
+// ReadEntries calls each with every object in a file of JSON lines, or in a document that spans several lines, until
+// each returns false. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {

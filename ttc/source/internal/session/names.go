@@ -31,7 +31,7 @@ func (n *Names) Set(key, name string) {
 	if n.byKey == nil {
 		n.byKey = map[string]string{}
 	}
-	// key and name may be parts of long lines, which would be kept
+	// key and name may be parts of long lines, which would otherwise be kept in memory
 	key, name = strings.Clone(key), strings.Clone(ID(name))
 	old, ok := n.byKey[key]
 	n.taken += int64(len(name) - len(old))
@@ -41,8 +41,8 @@ func (n *Names) Set(key, name string) {
 	n.byKey[key] = name
 }
 
-// Least stores a name under a key unless the existing one sorts before it, so that it doesn't matter in which order
-// names are stored.
+// Least stores a name under a key unless the existing one sorts before it, so that the order in which names are stored
+// doesn't matter.
 func (n *Names) Least(key, name string) {
 	if old, ok := n.byKey[key]; !ok || ID(name) < old {
 		n.Set(key, name)

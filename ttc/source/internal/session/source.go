@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Reader reads sessions, in the order of their ids.
+// Reader reads sessions, ordered by id.
 type Reader interface {
 	// Next returns the next session; after the last it returns io.EOF.
 	Next(ctx context.Context) (*calls.Session, error)

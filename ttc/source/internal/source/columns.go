@@ -283,7 +283,7 @@ func CommonName(key string) string {
 	return strings.NewReplacer(" ", "_", "-", "_").Replace(strings.ToLower(strings.TrimSpace(key)))
 }
 
-// Set sets a setting of the source.
+// Set sets one of the source's settings.
 func (r *Reading) Set(setting, value string) {
 	if r.Settings == nil {
 		r.Settings = map[string]string{}

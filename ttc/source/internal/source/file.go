@@ -29,7 +29,7 @@ type Input struct {
 	Path    string    `json:"path"` // as named by the user
 	Size    int64     `json:"size"` // bytes on disk
 	ModTime time.Time `json:"mod_time"`
-	ETag    string    `json:"etag,omitempty"` // for an object: its storage's identifier of the content
+	ETag    string    `json:"etag,omitempty"` // for an object: the content identifier that its storage assigned
 	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over its entries, once it has been read to the end
 }
 
@@ -326,7 +326,7 @@ func open(ctx context.Context, file *File) (*File, error) {
 	return file.orClosed(err)
 }
 
-// orClosed returns the file, or closes it if there is an error.
+// orClosed returns the file or, if err is not nil, closes it and returns the error.
 func (file *File) orClosed(err error) (*File, error) {
 	if err != nil {
 		file.Close()

@@ -11,7 +11,8 @@ import (
 )
 
 // Keeper copies the kept parts of an example out of the reader's buffer, into blocks of memory that belong to the
-// example: texts and raw values side by side, equal prompts once, names that recur throughout the input once.
+// example: texts and raw values are stored side by side; equal prompts, and names that recur throughout the input, are
+// stored only once.
 type Keeper struct {
 	block   []byte
 	kept    int // bytes of this example
@@ -22,8 +23,8 @@ type Keeper struct {
 	names   map[string]string
 }
 
-// Reset starts an example. Its first block has about the size that the previous example needed: the examples of an
-// input are alike.
+// Reset starts an example. Its first block has about the size that the previous example needed, because an input's
+// examples tend to be alike.
 func (k *Keeper) Reset() {
 	if k.names == nil {
 		k.prompts, k.names = map[xxh3.Uint128]ttc.Prompt{}, map[string]string{}

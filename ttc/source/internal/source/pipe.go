@@ -25,7 +25,7 @@ type pipe struct {
 	mu   sync.Mutex
 	in   io.Reader
 	kept *spool.File
-	err  error // error of reading the pipe; io.EOF at its end
+	err  error // error from reading the pipe; io.EOF at its end
 }
 
 // openPipe opens standard input or a pipe from its beginning. It returns nil if path is neither.

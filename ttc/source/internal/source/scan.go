@@ -72,8 +72,8 @@ type noted struct {
 	names   []notedName
 }
 
-// notedEntry is an entry of the input, or several that form one example. Its rows and lines are counted from the
-// beginning of the block.
+// notedEntry is an input entry, or several that form one example. Its rows and lines are counted from the beginning of
+// the block.
 type notedEntry struct {
 	from    Cursor
 	after   Cursor // position after it, if it is an example

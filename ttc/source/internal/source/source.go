@@ -45,7 +45,7 @@ type Options struct {
 }
 
 // Part is a part of an input, between two cursors that a source returned. It is read without the part before it, and
-// yields the same as reading the whole input would.
+// yields the same examples as reading the whole input would.
 type Part struct {
 	From Cursor `json:"from"` // zero means the beginning of the input
 	To   Cursor `json:"to"`   // zero means its end
@@ -326,7 +326,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Add adds the counts of another source, read before or after.
+// Add adds the counts of another source, which was read before or after this one.
 func (s *Stats) Add(o *Stats) {
 	s.Entries += o.Entries
 	s.Examples += o.Examples

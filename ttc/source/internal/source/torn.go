@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// tornBytes is the number of bytes of a file examined for a torn first line; a torn last line may be longer.
+// tornBytes is the number of bytes at the start of a file that are examined for a torn first line; a torn last line may
+// be longer.
 const (
 	tornBytes = 64 << 10
 	tornEnd   = 16 << 20

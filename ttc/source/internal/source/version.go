@@ -21,7 +21,7 @@ const (
 	maxVersionLen = 60
 )
 
-// Wrote counts a version that wrote a part of an input, and records whether it is newer than the tested ones.
+// Wrote counts a version that wrote part of an input, and records whether it is newer than the tested ones.
 func (t *Tally) Wrote(v Version) {
 	if v.Number == "" {
 		return
@@ -54,7 +54,7 @@ func printable(name string) string {
 	return name
 }
 
-// numbers returns the numbers in a version, in order: 1, 1 and 0 of "1.1b0".
+// numbers returns the numbers in a version, in order: 1, 1 and 0 for "1.1b0".
 func numbers(version string) (out []int) {
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, err := strconv.Atoi(digits)

@@ -54,7 +54,7 @@ func headed(b []byte) bool {
 type csvReader struct {
 	in    *guard
 	rows  *csv.Reader
-	names [][]byte // keys as JSON, with their colon
+	names [][]byte // keys as JSON, each with its colon
 	n     int      // records read
 	buf   []byte   // lines generated but not yet read
 	line  []byte   // memory of buf
@@ -94,7 +94,7 @@ func CSV(in io.Reader) io.Reader {
 	return r
 }
 
-// separators are the separators that a file may have.
+// separators lists the characters that may separate a file's columns.
 const separators = ",\t;|"
 
 // separator returns the separator that occurs most often in the first line.

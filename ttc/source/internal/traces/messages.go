@@ -30,7 +30,7 @@ func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 }
 
 // parseMessages reads messages, including ShareGPT's, or the JSON text of a list of messages. Content that is all text
-// becomes a single text.
+// becomes a single string.
 func parseMessages(raw json.Raw) ([]chat.Message, error) {
 	if text, ok := raw.Text(); ok {
 		inner, err := json.Parse([]byte(text), source.InTexts)
@@ -111,7 +111,7 @@ func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 	return append(out, '}')
 }
 
-// hasBlocks reports whether a message uses blocks as in Anthropic's API for data that the chat API has members for.
+// hasBlocks reports whether a message uses Anthropic-style blocks for data that has its own members in the chat API.
 func hasBlocks(m chat.Message) bool {
 	return slices.ContainsFunc(m.Parts, func(p chat.Part) bool {
 		return p.Type == "tool_use" || p.Type == "tool_result" || p.Type == "thinking"
@@ -347,7 +347,7 @@ type extraReader struct {
 	failed error
 }
 
-// leave reports something in the message as unread.
+// leave reports part of the message as unread.
 func (r *extraReader) leave(what string) { r.unread = append(r.unread, r.node.Message.Role+": "+what) }
 
 // take reads a member, and reports whether it is known.
@@ -526,7 +526,7 @@ func logProbs(raw json.Raw, failed error) ([]float32, error) {
 	return out, nil
 }
 
-// Keys, next to an entry's messages, of its answers' token ids and log-probs.
+// Keys for the answers' token ids and log-probs, next to an entry's messages.
 var (
 	idsBeside      = []string{"completion_token_ids", "response_token_ids", "output_token_ids", "completion_ids"}
 	logProbsBeside = []string{"completion_logprobs", "response_logprobs", "output_logprobs", "logprobs"}

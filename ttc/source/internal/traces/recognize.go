@@ -265,7 +265,7 @@ func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choic
 // conversations reports whether the entries are lists of messages.
 func conversations(h *source.Head) bool {
 	for _, e := range h.Entries {
-		if e.Kind() != json.Array || !isSpoken(e) || texts(e) { // texts may be the cells of a row
+		if e.Kind() != json.Array || !isSpoken(e) || texts(e) { // the strings may be the cells of a row
 			return false
 		}
 	}
@@ -286,7 +286,7 @@ func speaks(h *source.Head, key string) bool {
 	return false
 }
 
-// isSpoken reports whether a list begins with a message, or consists of strings said in turn.
+// isSpoken reports whether a list begins with a message, or consists of strings spoken in turn.
 func isSpoken(list json.Raw) bool {
 	for m := range list.Elements() {
 		return m.Kind() == json.Object && (speaker(m) != "" || isItem(m) || isPydantic(m)) || texts(list)
@@ -354,7 +354,7 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 	return true
 }
 
-// recognizeDemonstrations recognises entries that consist of a prompt and an answer, or of a single text containing a
+// recognizeDemonstrations recognises entries that consist of a prompt and an answer, or of a single string containing a
 // conversation.
 func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
@@ -423,7 +423,7 @@ func keyOf(c source.Choice) string {
 	return c.Key
 }
 
-// recognizeTexts recognises entries that consist of a single text containing a conversation.
+// recognizeTexts recognises entries that consist of a single string containing a conversation.
 func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
 	if !text.Text() || !h.Texts(text.Key, transcript.Is) {
 		return r
@@ -492,7 +492,7 @@ func areStandard(messages json.Raw) bool {
 	return true
 }
 
-// alternating converts strings said in turn by the user and the assistant to messages.
+// alternating converts strings spoken in turn by the user and the assistant to messages.
 func alternating(raw json.Raw) json.Raw {
 	out := []byte{'['}
 	roles, n := [2]string{"user", "assistant"}, 0

@@ -21,7 +21,7 @@ func taggedCalls(role, text string) (said string, calls []byte) {
 	return said, []byte("[" + strings.Join(inner, ",") + "]")
 }
 
-// taggedResults reads a text that consists of results between Hermes' tags. It returns one message per result,
+// taggedResults reads a string that consists of results between Hermes' tags. It returns one message per result,
 // separated by commas.
 func taggedResults(role, text string) (out []byte) {
 	said, results := between(text, "tool_response")

@@ -170,7 +170,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	return ex, nil
 }
 
-// addRest adds the other data of an entry next to its conversation.
+// addRest adds the data that an entry holds next to its conversation.
 func (s *Source) addRest(raw json.Raw, ex *ttc.Example) {
 	s.addCandidates(ex)
 	s.addPairs(raw, ex)
@@ -217,8 +217,8 @@ func (s *Source) addCandidates(ex *ttc.Example) {
 	}
 }
 
-// meaningful lists keys of an entry that have a meaning but are not read under these names; telling lists such keys of
-// a message.
+// meaningful lists keys of an entry that have a meaning but are not read under these names; telling lists such keys for
+// messages.
 var (
 	meaningful = []string{
 		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "preferences",

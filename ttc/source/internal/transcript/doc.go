@@ -1,3 +1,3 @@
-// Package transcript splits conversations that are written as a single text, with each message preceded by its
+// Package transcript splits conversations that are written as a single string, with each message preceded by its
 // speaker's name, as in Anthropic's HH-RLHF ("Human: ... Assistant: ...") and similar fine-tuning data sets.
 package transcript

@@ -54,8 +54,8 @@ func TestClockSet(t *testing.T) {
 		code int
 		says string
 	}{
-		{"stop", -24 * time.Hour, 1, "no sign of life"},
-		{"hang", -24 * time.Hour, 1, "no sign of life"},
+		{"stop", -24 * time.Hour, 1, "was unresponsive"},
+		{"hang", -24 * time.Hour, 1, "was unresponsive"},
 		{"slow with progress", 24 * time.Hour, 0, "completed"},
 		{"slow with progress", -24 * time.Hour, 0, "completed"},
 	} {

@@ -71,8 +71,8 @@ func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.WriteFile)
 }
 
-// saveUnsynced is like save, but doesn't wait for the disk. The record survives the end of the process, but perhaps not
-// a crash of the machine, which is enough for a single group.
+// saveUnsynced is like save, but doesn't wait for the disk. The record survives if the process dies, but may be lost if
+// the machine crashes. That is acceptable for a single group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
 	return a.note(data, l, durable.Note)
 }

@@ -16,9 +16,9 @@ const lowest = -9999
 // noLogProb is Atropos's log-prob for masked positions.
 const noLogProb = 1.0
 
-// Group is a scored group, ScoredData in Atropos. Lists are by sequence, then by token, unshifted: Masks[i][t] is
-// Tokens[i][t] if that token is trained, else -100, and all other entries at t refer to the token at t, given the
-// preceding tokens.
+// Group is a scored group, ScoredData in Atropos. Lists are indexed by sequence, then by token, and are unshifted:
+// Masks[i][t] is Tokens[i][t] if that token is trained, else -100, and all other entries at t refer to the token at t,
+// given the preceding tokens.
 type Group struct {
 	Tokens            [][]int64      `json:"tokens"`
 	Masks             [][]int64      `json:"masks"`

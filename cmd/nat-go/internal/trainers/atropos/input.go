@@ -115,7 +115,7 @@ func trainBatches(dir string) (map[string][]trainBatch, error) {
 // batch is an open safetensors file.
 type batch struct {
 	*tensors.File
-	err error // from reading the tensors
+	err error // error from reading the tensors
 }
 
 func readBatch(dir, file string, read func(*batch) error) error {

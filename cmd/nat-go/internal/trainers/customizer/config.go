@@ -95,7 +95,7 @@ type dpo struct {
 	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"gradient clipping; services since 1.5"`
 }
 
-// lora holds the settings of training with low-rank adapters.
+// lora holds the settings for training with low-rank adapters.
 type lora struct {
 	AdapterDim     *int     `yaml:"adapter_dim" json:"adapter_dim,omitempty" validate:"omitempty,min=1" doc:"rank"`
 	Alpha          *int     `yaml:"alpha" json:"alpha,omitempty" validate:"omitempty,min=1" doc:"alpha"`

@@ -177,7 +177,8 @@ func deploymentState(s string) trainers.State {
 	}
 }
 
-// getDeployment gets one deployment. Some services respond with a list even here, which it searches for the name.
+// getDeployment gets one deployment. Some services respond with a list even here; getDeployment then searches it for
+// the name.
 func (a *Adapter) getDeployment(ctx context.Context, name string) (deployment, bool, error) {
 	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of deployment "+name, http.MethodGet,
 		a.deploymentPath(name), nil, http.StatusNotFound))

@@ -5,11 +5,11 @@
 // libraries, as recorded, except where NAT is wrong:
 //
 //   - Each submission gets its own data set, <dataset_name>-<key>, unless dataset_version is "reuse". NAT gives every
-//     run the same name, so that a second run overwrites the files that a first job is still reading. If the response
+//     data set the same name, so a second run overwrites files that an earlier job is still reading. If the response
 //     to "create the job" is lost, the submission's job is found by this name.
 //   - The request that creates a job is not repeated if the response is lost. NAT's client repeats it and makes two jobs.
-//   - Failures are reported, such as a refused token, a data set that could not be registered, or a missing output
-//     model when deployment was requested. NAT continues, and reports success at the end.
+//   - Failures such as a rejected token, a data set that could not be registered, or a missing output model when
+//     deployment was requested are reported. NAT continues, and reports success at the end.
 //   - 409 means "exists" and is not retried.
 //   - With an empty token no Authorization header is sent; every host can have its own token.
 //   - training_type sft accepts demonstration rows and sends no dpo block; preference rows are refused. lora can

@@ -363,7 +363,7 @@ func commitLFS(f file, oid string) httpclient.Body {
 	return httpclient.Bytes{ContentType: ndjson, Data: append(append(commitHeader(f), line.Data...), '\n')}
 }
 
-// inline is a commit that contains its file, encoded in base64. The file is streamed.
+// inline is a commit that contains its file, base64-encoded. The file is streamed.
 type inline struct {
 	file     file
 	head     []byte
@@ -397,7 +397,7 @@ func (c *inline) Open() (io.ReadCloser, error) {
 	go func() {
 		enc := base64.NewEncoder(base64.StdEncoding, out)
 		_, err := io.Copy(enc, content)
-		out.CloseWithError(errors.Join(err, enc.Close(), content.Close())) // nil means the end
+		out.CloseWithError(errors.Join(err, enc.Close(), content.Close())) // a nil error means EOF
 	}()
 	return struct {
 		io.Reader

@@ -121,7 +121,7 @@ func (c *Config) expand(s string, vars map[string]string) (string, error) {
 	return out, errors.Join(errs...)
 }
 
-// command returns the command line of a run.
+// command returns the command line for a run.
 func (c *Config) command(vars map[string]string) ([]string, error) {
 	out := make([]string, len(c.Command))
 	var errs []error
@@ -146,7 +146,7 @@ func (c *Config) secrets() *secret.Values {
 	return v
 }
 
-// environ returns the environment of a run, sorted.
+// environ returns the environment for a run, sorted.
 func (c *Config) environ(vars map[string]string, lookup func(string) (string, bool)) ([]string, error) {
 	env := map[string]string{}
 	var missing []string

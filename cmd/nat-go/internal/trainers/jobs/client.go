@@ -23,7 +23,7 @@ import (
 type Client struct {
 	Dir     runfolder.Folder
 	Type    string // `_type` of the adapter
-	Name    string // its name in the config
+	Name    string // the adapter's name in the config
 	Adapter trainers.Adapter
 	Limits  trainers.Limits
 	Log     zerolog.Logger
@@ -33,7 +33,7 @@ type Client struct {
 	Output func([]byte)
 
 	locked  bool // Submit holds the run folder's lock
-	unsaved bool // the journal is outdated
+	unsaved bool // the journal is out of date
 }
 
 // Update describes the progress of a job.

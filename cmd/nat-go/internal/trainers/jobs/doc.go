@@ -10,6 +10,6 @@
 //
 // Waiting is a state machine without a clock or a connection (machine.go). Its input is a status or an error, and its
 // output the next action. Its rules are that neither an error nor progress is a verdict on the job; that failed
-// requests lead to back-off and, after a number in a row, to an error that says the job may still be running; and that
-// rejected credentials end the wait at once.
+// requests lead to backoff and, after a number of them in a row, to an error that says the job may still be running;
+// and that rejected credentials end the wait at once.
 package jobs

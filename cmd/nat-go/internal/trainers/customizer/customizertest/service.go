@@ -90,7 +90,7 @@ func (s *Service) Count(line string) (n int) {
 	return n
 }
 
-// File returns a file of a repository ("ns/name"), or nil.
+// File returns the content of a file in a repository ("ns/name"), or nil.
 func (s *Service) File(repo, path string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
