@@ -290,7 +290,8 @@ func parseInfo(dec *json.Decoder, name string) (Info, error) {
 	n, ok := volume(entry.Shape)
 	start, end := entry.Offsets[0], entry.Offsets[1]
 	if !ok || start < 0 || end < start || end-start != int64(n)*int64(size) {
-		return Info{}, fmt.Errorf("data_offsets %v do not match %s of shape %v", entry.Offsets, entry.DType, entry.Shape)
+		return Info{}, fmt.Errorf("data_offsets %v do not match %s of shape %v",
+			entry.Offsets, entry.DType, entry.Shape)
 	}
 	return Info{name, entry.DType, entry.Shape, start, end}, nil
 }

@@ -62,7 +62,8 @@ straddling tokens are out.`,
 	cmd.Flags().StringVar(&path, "tokenizer", "", "Hugging Face folder or tokenizer.json")
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the name of one of the tokenizer's; default: the tokenizer's own")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
-	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "time that strftime_now shows; the clock is never read")
+	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime,
+		"time that strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&rows, "token-rows", false, "show token rows instead of the plain render")
 	cmd.Flags().BoolVar(&full, "full", false, "print long texts in full in the output for people")
 	_ = cmd.MarkFlagRequired("tokenizer")

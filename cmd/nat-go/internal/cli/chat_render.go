@@ -44,7 +44,8 @@ transformers' aliases of reasoning; --as-traces parses arguments that are text a
 	}
 	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
-	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime, "time that strftime_now shows; the clock is never read")
+	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime,
+		"time that strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&normalise, "as-traces", false, "prepare messages as runs prepare traces")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd

@@ -129,7 +129,8 @@ func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f.Float64Var(&o.GRPO.KL, "kl", 0, "grpo: weight of the k3 penalty to ref_logprobs")
 	f.StringVar(&o.reduction, "reduction", "token", "grpo: token, sequence, or constant, which divides rows by --max-tokens")
 	f.IntVar(&o.MaxTokens, "max-tokens", 0, "grpo: length that the constant reduction divides by")
-	f.Float64Var(&o.RolloutTemperature, "rollout-temperature", 1, "grpo: the temperature at which old_logprobs were computed")
+	f.Float64Var(&o.RolloutTemperature, "rollout-temperature", 1,
+		"grpo: the temperature at which old_logprobs were computed")
 }
 
 func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {

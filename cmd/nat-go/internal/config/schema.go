@@ -19,7 +19,7 @@ func JSONSchema(types Types, draft schema.Draft) []byte {
 		"sources":             g.section("where examples come from", types.Sources, false),
 		"trajectory_builders": g.section("builders of records, by name", types.Builders, true),
 		"trainers":            g.section("trainers, by name", types.Trainers, false),
-		"trainer_adapters":    g.section("adapters that hand the data set to a trainer, by name", types.Adapters, false),
+		"trainer_adapters":    g.section("adapters that hand data sets to a trainer, by name", types.Adapters, false),
 		"plugins": object{
 			"type": "object", "description": "programs that serve builders, by name",
 			"additionalProperties": g.withReferences(pluginSpec().SchemaMap()),

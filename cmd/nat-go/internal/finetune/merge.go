@@ -87,7 +87,8 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 		parts = append(parts, p)
 		if differ := parts[0].settings().Changed(p.settings()); len(differ) > 0 {
 			return nil, exit.Failedf("%s can't be merged with %s: they differ in %s. A data set is always made with a single set "+
-				"of settings: rerun one of them with the other's settings", p.folder, parts[0].folder, strings.Join(differ, ", "))
+				"of settings: rerun one of them with the other's settings",
+				p.folder, parts[0].folder, strings.Join(differ, ", "))
 		}
 	}
 	if t := parts[0].plan.config.Collator.Teacher; t != nil && t.Dumps != "" {

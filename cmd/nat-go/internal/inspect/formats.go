@@ -91,8 +91,8 @@ func (k *check) formats() {
 			message := fmt.Sprintf("%s is written without formats, and which records %s makes is known only to the run",
 				strings.Join(DefaultFormats(c), ", "), b.Type)
 			if len(names) == 0 {
-				k.place(finding.Note, config.CodeCarries, message, "name a format for other records than preferences and "+
-					"demonstrations: verl holds rollouts, nemo_gym states, privileged hints", "dataset", "formats")
+				k.place(finding.Note, config.CodeCarries, message, "name a format for other records than "+
+					"preferences and demonstrations: verl holds rollouts, nemo_gym states, privileged hints", "dataset", "formats")
 			}
 			return
 		}

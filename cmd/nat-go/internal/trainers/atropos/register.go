@@ -107,8 +107,8 @@ func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	if err := a.get(ctx, "ask the run-api for its trainer's progress", "/status", nil, &s); err != nil {
 		return life{}, err
 	}
-	reply, err := a.api.Do(ctx, trainers.Ask("ask the run-api for its trainer's identity", http.MethodGet, "/wandb_info", nil,
-		http.StatusNotFound))
+	reply, err := a.api.Do(ctx, trainers.Ask("ask the run-api for its trainer's identity",
+		http.MethodGet, "/wandb_info", nil, http.StatusNotFound))
 	if err != nil {
 		return life{}, err
 	}

@@ -7,7 +7,8 @@
 //   - Each submission gets its own data set, <dataset_name>-<key>, unless dataset_version is "reuse". NAT gives every
 //     data set the same name, so a second run overwrites files that an earlier job is still reading. If the response
 //     to "create the job" is lost, the submission's job is found by this name.
-//   - The request that creates a job is not repeated if the response is lost. NAT's client repeats it and makes two jobs.
+//   - The request that creates a job is not repeated if the response is lost. NAT's client repeats it, which makes
+//     two jobs.
 //   - Failures such as a rejected token, a data set that could not be registered, or a missing output model when
 //     deployment was requested are reported. NAT continues, and reports success at the end.
 //   - 409 means "exists" and is not retried.
@@ -15,7 +16,8 @@
 //   - training_type sft accepts demonstration rows and sends no dpo block; preference rows are refused. lora can
 //     include its rank.
 //   - Progress may be null, and doesn't show whether the job has ended. NAT's wait fails with a TypeError if it is
-//     null, and so does every wait that reaches the limit on failed status requests. Here, that limit has its own error.
+//     null, and so does every wait that reaches the limit on failed status requests. Here, that limit has its own
+//     error.
 //   - A field of an unexpected type counts as missing if a job can be followed without it.
 //   - The deployment is polled by its name, not looked for on the first page of a list; canceled ends the wait; names
 //     don't contain "_", which Kubernetes does not allow.
