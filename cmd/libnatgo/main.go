@@ -39,6 +39,8 @@ func main() {}
 // natgo_jsd computes the losses and gradients for a call. It returns 0, or 1 with a message. It may be called from
 // several threads at once, but not in a process forked after the library was loaded, because Go's other threads don't
 // exist there.
+//
+//export natgo_jsd
 func natgo_jsd(c *C.natgo_call) C.int {
 	if err := jsd(c); err != nil {
 		message := unsafe.Slice((*byte)(unsafe.Pointer(c.message)), int(c.room))
