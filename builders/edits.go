@@ -42,8 +42,8 @@ func (r *Resolved) Gaps() []string {
 	return append(r.Origin.Gaps.Names(), r.Record.Header().Edits.Names()...)
 }
 
-// Turns reports for each message whether it is trained under the policy; TrainFlagged reads flags. A message that the
-// model didn't sample is never trained.
+// Turns reports, for each message, whether it is trained on under the policy; only TrainFlagged uses flags. A message
+// that the model didn't sample is never trained on.
 func (t Train) Turns(nodes []ttc.Node, flags []bool) []bool {
 	out := make([]bool, len(nodes))
 	last := -1

@@ -12,7 +12,7 @@ import (
 // Resolved is a record with every reference replaced by its target, and with its origin. It is self-contained:
 // curating, writing and collating records needs nothing else.
 type Resolved struct {
-	Record Record  // with empty Content fields; the passages below hold the content
+	Record Record  // with empty Content fields; the passages below hold the content instead
 	Origin *Origin // shared by the records of one example
 
 	Prompt, Chosen, Rejected Passage // of a Preference
@@ -83,7 +83,7 @@ type Passage struct {
 // IsText reports whether the passage is text rather than messages. An empty list of messages has non-nil Nodes.
 func (p Passage) IsText() bool { return p.Nodes == nil }
 
-// Resolve returns the passage that c refers to in g. The error says which part of the reference doesn't exist in the
+// Resolve returns the passage that c refers to in g. The error names the part of the reference doesn't exist in the
 // group.
 func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	switch c.Ref.Part {
@@ -172,7 +172,7 @@ func ResolveRecord(g *ttc.Group, rec Record) (r *Resolved, err error) {
 	return r, err
 }
 
-// chain turns a prompt's messages into context nodes, because nothing says who sampled them.
+// chain turns a prompt's messages into context nodes, because it is unknown who sampled them.
 func chain(ms []chat.Message) []ttc.Node {
 	return ttc.Chain(ms, ttc.No).Nodes
 }

@@ -24,7 +24,7 @@ type Item struct {
 	Split  batch.Split
 	Hash   string // identifies the record's content; appears in the batch's line
 	// Dropped reports whether curation dropped the record. A rollout's reward and teacher_top_k still count for its
-	// task; the rest of it is unused.
+	// task; the rest of the rollout is unused.
 	Dropped bool
 	Index   int // the caller's number for the item in its group, later passed to KeptGroup.Decide
 }

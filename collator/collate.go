@@ -22,7 +22,7 @@ type Result struct {
 	Apart    int // sdpo rows that don't match a row in any step file, if each row of a step file is an example
 }
 
-// Stats contains counts over the rows as they were made.
+// Stats contains counts taken from the rows as they were made.
 type Stats struct {
 	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
 	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
@@ -58,7 +58,7 @@ func (c *Collator) Collate(
 	return cut.Write(ctx, dir)
 }
 
-// spec specifies how to make batches. sum holds the reward statistics used to score rows.
+// spec returns the specification for making batches. sum holds the reward statistics used to score rows.
 func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,

@@ -26,8 +26,8 @@ const (
 	PerTurn            // one trained turn, with the model input that precedes it
 )
 
-// Weight selects the unit that has weight 1 in the loss, regardless of how many rows a template turns it into. It is
-// multiplied by a demonstration's own weight.
+// Weight selects the unit that has weight 1 in the loss, regardless of how many rows a template turns it into. That
+// weight is multiplied by a demonstration's own weight.
 type Weight uint8
 
 // The units that have weight 1.
@@ -94,7 +94,7 @@ type Collator struct {
 	passesArgs  bool // the template prints argument strings unchanged
 }
 
-// For returns the collator for another model to be trained.
+// For returns a copy of the collator for another model to be trained.
 func (c *Collator) For(policy string) *Collator {
 	other := *c
 	other.cfg.Policy = policy

@@ -110,8 +110,8 @@ func (w *worker) toolList(tools []chat.Tool) (pyvalue.Value, error) {
 // length.
 const shortIDLength = 9
 
-// shortID returns an id with shortIDLength characters, which are the beginning of the original's SHA-256, so that a
-// call and its result still match. An id that already has that length is returned unchanged.
+// shortID returns an id of shortIDLength characters, taken from the beginning of the original's SHA-256, so that a call
+// and its result still match. An id that already has that length is returned unchanged.
 func shortID(id string) string {
 	if len(id) == shortIDLength {
 		return id
@@ -211,7 +211,7 @@ func nodesOf(p builders.Passage, role string, sampled ttc.Sampled) []ttc.Node {
 	return []ttc.Node{{Parent: -1, Sampled: sampled, Message: chat.Message{Role: role, Form: chat.Text, Text: p.Text}}}
 }
 
-// policyOf returns whether the model to be trained sampled a node: same, other or unknown.
+// policyOf returns "same", "other" or "unknown", depending on whether the model to be trained sampled a node.
 func (c *Collator) policyOf(policy, fallback string) string {
 	policy = cmp.Or(policy, fallback)
 	switch {
@@ -223,7 +223,8 @@ func (c *Collator) policyOf(policy, fallback string) string {
 	return "other"
 }
 
-// onPolicy returns whether the model to be trained sampled all trained nodes: same, other or unknown.
+// onPolicy returns "same", "other" or "unknown", depending on whether the model to be trained sampled all trained
+// nodes.
 func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
 	all := ""
 	for i := range nodes {

@@ -14,10 +14,10 @@ type fitter func(w *worker, m *material, v *view) (*madeSide, *cause)
 type block struct{ from, to int }
 
 // blocks lists the parts that may be cut out of a conversation, in cutting order. System messages at its start, the
-// first and the last user question, and the last step are kept. Whole rounds in the middle - a question and everything
-// that follows it - are cut first. Next are steps - an assistant message and the results of its calls - in the first
-// round except its last step, and then those in the last round. A call is thus never separated from its result, and
-// roles alternate as before.
+// first and the last user question, and the last step are kept. Whole rounds in the middle (a question and everything
+// up to the next question) are cut first. Next come the steps (an assistant message and the results of its calls) in
+// the first round except its last step, and then the steps in the last round except its last step. A call is thus never
+// separated from its result, and roles alternate as before.
 func blocks(nodes []ttc.Node) (out []block) {
 	at := 0
 	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {

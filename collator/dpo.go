@@ -97,7 +97,7 @@ func (c *continuation) check() *cause {
 
 func (c *continuation) trained() []bool { return builders.TrainAll.Turns(c.nodes, nil) }
 
-// bothPolicies returns whether the model to be trained sampled both sides: same, other or unknown.
+// bothPolicies returns "same", "other" or "unknown", depending on whether the model to be trained sampled both sides.
 func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	var both [2]string
 	for k := range sides {
@@ -114,7 +114,7 @@ func (w *worker) bothPolicies(it *Item, sides [2]continuation) string {
 	return "unknown"
 }
 
-// pair makes both sides of a preference over the same prompt's tokens, and returns the number of prompt tokens.
+// pair makes both sides of a preference from the same prompt tokens, and returns the number of prompt tokens.
 func (w *worker) pair(
 	it *Item, prompt []ttc.Node, sides [2]continuation,
 ) (pair [2]*madeSide, length int, refusal *cause) {
@@ -315,8 +315,8 @@ func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "the template does not write anything that ends the turn of message %d", message)
 }
 
-// promptIDs returns the tokens of the prompt including its generation prompt. If cut is set, it returns only the tokens
-// of the start that the prompt shares with cut.
+// promptIDs returns the tokens of the prompt, including its generation prompt. If cut is set, it returns only the
+// tokens of the beginning that the prompt has in common with cut.
 func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil

@@ -113,7 +113,7 @@ func (c *Collator) unpack(g KeptGroup) ([]prepared, error) {
 	return items, nil
 }
 
-// Cut holds batches that are cut but not yet written.
+// Cut holds batches that have been cut but not yet written.
 type Cut struct {
 	collator *Collator
 	spool    *batch.Spool
@@ -195,8 +195,8 @@ func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 	return res, err
 }
 
-// Divide divides the batches among n processes, each of which calls WriteKept with its part and with scores. The result
-// lacks counts and steps, which are derived from the output of those processes.
+// Divide divides the batches among n processes, each of which calls WriteKept with its part and the scores. The result
+// lacks counts and steps, which are derived from the output of the processes.
 func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err

@@ -252,7 +252,7 @@ type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
 	sites    []batch.RowSite
-	students []meaning // for each teacher in the composer layout: the student's row up to the teacher's target
+	students []meaning // in the composer layout, the student's row up to each teacher's target
 	size     int       // token count of the longest teacher, with room for an omitted hint or a longer contrast
 }
 
@@ -327,9 +327,9 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 		splices = append(splices, *s)
 	}
 	if len(splices) == 0 {
-		return nil, 0, refusal // a reason exists because every trained turn is the target of some site
+		return nil, 0, refusal // refusal is set, because every trained turn is some site's target
 	}
-	if !slices.Equal(kept, m.trained) { // make the student again, without training the turns that lack a teacher
+	if !slices.Equal(kept, m.trained) { // rebuild the student without training the turns that lack a teacher
 		fewer := *m
 		fewer.trained = kept
 		return sp.row(w, &fewer, v)
@@ -510,13 +510,13 @@ func (s *side) upTo(site *batch.RowSite) meaning {
 
 // teacherText returns the text of a teacher's tokens and the hash of its trained text, assembled from the texts of the
 // student and the hints. It returns false if either is unknown. Decoding every teacher would cost more than everything
-// else.
+// else combined.
 func teacherText(s *batch.Side, student *side, group []splice) (text, target string, ok bool) {
 	var b strings.Builder
 	from, by, tokens := 0, 0, 0
 	h := sha256.New()
 	run := 0
-	// piece adds the student's tokens up to a position, and marks the trained ones.
+	// piece appends the student's text up to a token and hashes the trained runs in it.
 	piece := func(to int) bool {
 		end, ok := student.cut(to)
 		if !ok {
@@ -547,8 +547,8 @@ func teacherText(s *batch.Side, student *side, group []splice) (text, target str
 	return b.String(), hex.EncodeToString(h.Sum(nil)), true
 }
 
-// teacherOwners returns the student's owners with hints in between; tokens that are trained for other sites are not in
-// this teacher's loss.
+// teacherOwners returns the student's owners with the hints inserted; tokens trained for other sites aren't in this
+// teacher's loss.
 func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Owners {
 	by, next := 0, 0
 	at := 0

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
 
-// forwarded measures the work of a model's forward passes as the number of tokens and the number of attention pairs: a
-// token and a token that it attends to, itself included.
+// forwarded measures the work of a model's forward passes as the number of tokens and of attention pairs. A pair is a
+// token and a token that it attends to, possibly itself.
 type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`

@@ -594,13 +594,13 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	return out
 }
 
-// ownerCursor finds the owners of one token after another.
+// ownerCursor finds the owners of tokens in sequence.
 type ownerCursor struct {
 	*sideBuilder
 	runs  []chat.Span // trained tokens
 	spans []template.Span
 
-	turn, span, run, given int // index of the first of each that has not ended
+	turn, span, run, given int // index of the first one of each that hasn't ended
 }
 
 // owner returns the owner of token i.
@@ -651,8 +651,8 @@ func (c *ownerCursor) owner(i int) (o batch.Owner) {
 	return o
 }
 
-// same returns a byte range and next: tokens after i and before next that start in the range have the same owner as
-// token i, whose owner was the last one found.
+// same returns a byte range and next: tokens after i and before next that start in the range share token i's owner,
+// which must be the last one found.
 func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	if len(c.sampled) > 0 {
 		return bytes, 0

@@ -54,7 +54,7 @@ const (
 	modeSystem = "system"
 	modeUser   = "user"
 	modeAppend = "append" // appended to the preceding message, a tool result or a user message
-	modeLine   = "line"   // like append, then a line break, so that the hint doesn't merge with what follows it
+	modeLine   = "line"   // like append, followed by a line break so that the hint doesn't merge with the text after it
 	// Placed in front of the preceding message's text, because a hint after it might merge with the text that follows.
 	modePrepend = "prepend"
 	// Like prepend, with a space in between, which may be the first byte of a token that the row already has there.
@@ -167,7 +167,7 @@ func (g *givenContext) firstAfter(q, limit int) int {
 }
 
 // hinted is the model's input before a turn, with a hint inserted as one piece at byte lo of the given text or,
-// equivalently, at any position up to hi (like an "a" inserted into "ab"). The wanted position is byte at.
+// equivalently, at any position up to hi (like an "a" inserted into "ab"). The preferred position is byte at.
 type hinted struct {
 	template.Result
 	lo, at, hi int
@@ -175,7 +175,7 @@ type hinted struct {
 	limit      int    // only text of this message or a later one may follow the hint
 }
 
-// places iterates over the positions where the piece contains the whole hint, starting at the wanted one.
+// places iterates over the positions where the piece contains the whole hint, starting at the preferred one.
 func (h *hinted) places(given *givenContext) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, r := range [][2]int{{h.at, h.hi + 1}, {h.lo, h.at}} {
@@ -219,8 +219,8 @@ func (w *worker) spliceAs(
 	return first, nil
 }
 
-// contrast returns the tokens of a wrong hint, the task's next hint that has the same source but different text, fits,
-// and doesn't contain the target. It returns nil if none does.
+// contrast returns the tokens of a hint that is wrong for the site: the task's next hint that has the same source but
+// different text, fits, and doesn't contain the target. It returns nil if none qualifies.
 func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func(string) []int32) []int32 {
 	own := slices.Index(w.sites, site)
 	for _, x := range slices.Concat(w.sites[own+1:], w.sites[:own]) {
@@ -288,8 +288,8 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace explains why a row lacks a token boundary where the text before ends: a token straddles the position (the two
-// line breaks around an empty tool result are one token), or the row was encoded differently.
+// noPlace explains why a row lacks a token boundary at the end of before: either a token straddles the position (the
+// two line breaks around an empty tool result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
 		if at, ok := student.cut(i); !ok || at > len(before) {
@@ -393,8 +393,8 @@ func (w *worker) renderHinted(
 	return h, ""
 }
 
-// placeInText returns where a message's text begins or ends in a render. It returns -1 for empty text, whose position
-// can be seen only in the render with the hint.
+// placeInText returns the position where a message's text begins or ends in a render. It returns -1 for empty text,
+// whose position can be found only in the render with the hint.
 func placeInText(given *givenContext, message int, start bool) (at int) {
 	at = -1
 	for _, s := range given.Spans {

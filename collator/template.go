@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// DefaultTemplateTime is the default result of strftime_now. The machine's clock is never read, because the rows would
+// DefaultTemplateTime is the default result of strftime_now. The machine's clock is never read, because rows would then
 // depend on it.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 
@@ -26,8 +26,9 @@ func ParseTemplateTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("invalid time %q: expected one like %s", s, DefaultTemplateTime)
 }
 
-// TemplateText returns a chat template's source: from the file called name, or else the tokenizer's template of that
-// name; with an empty name, the tokenizer's default, or PlainTemplate if the tokenizer lacks templates.
+// TemplateText returns the source of a chat template, from the file called name or else from the tokenizer's template
+// of that name. If name is empty, it returns the tokenizer's default, or PlainTemplate if the tokenizer lacks
+// templates.
 func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	if name != "" {
 		info, err := os.Stat(name)
@@ -57,7 +58,7 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 }
 
 // PlainTemplate replaces the chat template of a tokenizer that lacks one. Callers report its use with PlainAdvice,
-// because a model that was trained with a template of its own learns a different format from it.
+// because a model trained with its own template would learn a different format.
 const PlainTemplate = `{%- for m in messages -%}
 {%- if not loop.first %}{{ '\n' }}{% endif -%}
 {{- m.content or '' -}}

@@ -120,7 +120,7 @@ func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// lost returns the turns of a row that should be trained but are not.
+// lost returns the reasons why turns of a row that should be trained are not.
 func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
@@ -222,7 +222,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 	for i := range v.turns {
 		t := &v.turns[i]
 		if m.trained[t.Message] && len(m.nodes[t.Message].TokenIDs) == 0 && v.r.Unended(m.conv, t) {
-			out = append(out, t.Message) // a row of its own gives the turn its stop token
+			out = append(out, t.Message) // the turn gets its stop token in a separate row
 			if w.cfg.Rows == Auto {
 				return out
 			}
@@ -327,7 +327,7 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	return given, nil
 }
 
-// append appends a stretch of another view, and returns one of that view's turns at its new position.
+// append appends a section of another view, and returns one of that view's turns at its new position.
 func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 	shift := len(v.res.Text) - start
 	v.res.Text += from.res.Text[start:end]

@@ -106,7 +106,8 @@ func (v *verifier) checkSteps() error {
 	return err
 }
 
-// unlisted finds batches that are missing from the index, because each line of a truncated index is still valid.
+// unlisted finds batches that are missing from the index. Every line of a truncated index is still valid, so other
+// checks miss them.
 func (v *verifier) unlisted() error {
 	return filepath.WalkDir(v.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".safetensors" {

@@ -148,12 +148,12 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	return true
 }
 
-// maxExactEntries is the maximum length of a row that is summed in float64, which takes a few microseconds: errors of
-// float32 don't average out over so few.
+// maxExactEntries is the maximum length of a row that is summed in float64, which takes a few microseconds: float32
+// errors don't average out over so few entries.
 const maxExactEntries = 512
 
-// split computes the log-probabilities of the bucket's ids, which are skipped, into lp. With keep, the exponentials of
-// the rest are kept. It fails if the row lacks a softmax.
+// split computes the log-probabilities of the bucket's ids into lp, and skips these ids otherwise. With keep, it keeps
+// the exponentials of the rest. It fails if the row lacks a softmax.
 func (w *worker) split(
 	m *Matrix, row int, tau float64, next unsafe.Pointer, keep bool, lp []float64, s *split,
 ) bool {

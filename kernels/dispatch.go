@@ -54,8 +54,9 @@ type tileSet struct {
 	gradH   float64 // 0 means the table's own
 }
 
-// call is where a goroutine inside the kernels can be preempted: its prologue checks the stack bound, which a loop over
-// assembly calls never does. If it were inlined, a garbage collection would have to wait for a whole batch.
+// call is the point at which a goroutine inside the kernels can be preempted: its prologue checks the stack bound,
+// which a loop over assembly calls never does. If it were inlined, a garbage collection would have to wait for a whole
+// batch.
 //
 //go:noinline
 func call(f tileFunc, a *tileArgs) { f(a) }

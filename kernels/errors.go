@@ -15,7 +15,7 @@ const (
 	CodeDenominator    Code = "denom"           // a reduction or its denominator
 	CodeAlias          Code = "alias"           // a gradient that overlaps an input
 	CodeIDs            Code = "ids"             // ids of a sparse teacher
-	CodeOffsets        Code = "offsets"         // where rows or sequences begin
+	CodeOffsets        Code = "offsets"         // the start offsets of rows or sequences
 	CodeLogProb        Code = "logp"            // a value that can't be a log-probability
 	CodeMass           Code = "mass"            // log-probabilities whose total mass exceeds 1
 	CodeK              Code = "k"               // the size of a top-k support

@@ -19,7 +19,7 @@ type heavy struct {
 	clipped bool
 }
 
-// heavyShare is the minimum probability at which an entry is heavy initially.
+// heavyShare is the minimum probability at which an entry is initially considered heavy.
 const heavyShare = 1.0 / 16
 
 // remainder summarises a row's entries that aren't heavy: the sum of the student's kept exponentials, the largest of
@@ -115,7 +115,7 @@ type light struct {
 	pivot      float64 // the multiple of q that the raw gradients don't include
 }
 
-// lightPass does the second pass. It fails if a tile diverges.
+// lightPass runs the second pass. It fails if a tile diverges.
 func (r *row) lightPass(rest remainder) (l light, ok bool) {
 	p := &r.p
 	if p.kind == klPass {
@@ -182,7 +182,7 @@ func (r *row) isRough(share, lights, loss float64) bool {
 	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*share*math.Abs(lights)) <= 1e-6*loss)
 }
 
-// gradient does the second and third passes, and repeats them until it has found all entries that are too heavy for
+// gradient runs the second and third passes, and repeats them until it has found all entries that are too heavy for
 // float32's accuracy. It returns false if the row needs the float64 path.
 func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	w, o := r.w, &r.j.opt
@@ -196,7 +196,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		for i := range w.heavy {
 			tmp.add(&w.heavy[i])
 		}
-		// Under the root of isRough, 4 is a margin of 2 for the entries' own share of the errors.
+		// Under the square root in isRough, 4 is a margin of 2 for the entries' own share of the errors.
 		if r.isRough(min(1, 4*max(rest.sum/r.zs.total, rest.teacher/r.zt.total)), l.loss, tmp.loss) {
 			r.choose(entryPass)
 			continue

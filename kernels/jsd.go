@@ -46,11 +46,11 @@ func NewJSD(o Options) (*JSD, error) {
 	return j, nil
 }
 
-// nearEnd is how close to 0 or 1 beta may come before the bend of psi, at log2(1/beta), leaves the table.
+// nearEnd is the distance of beta from 0 or 1 below which the bend of psi, at log2(1/beta), leaves the table.
 const nearEnd = 1e-4
 
-// steepEnd is how close to 0 or 1 beta may come before the bend of psi is in a wide segment of the signed table,
-// where rate is off by more than 2e-6 of itself: gradients are then left to the portable tiles.
+// steepEnd is the distance of beta from 0 or 1 below which the bend of psi is in a wide segment of the signed table,
+// where rate has a relative error of more than 2e-6: gradients are then left to the portable tiles.
 const steepEnd = 0.004
 
 // Path returns the name of the path in use.
@@ -340,8 +340,8 @@ func (r *run) do(n int) {
 	}
 }
 
-// take processes chunks of rows until none is left. It takes the next chunk before the current one is done, so that its
-// first row can be prefetched; chunks are small, so that no worker finishes much later than the others.
+// take processes chunks of rows until none are left. It takes the next chunk before the current one is done, so that
+// its first row can be prefetched; chunks are small, so that no worker finishes much later than the others.
 func (r *run) take(w *worker) {
 	n := len(r.active)
 	chunk := max(1, min(16, n/(16*len(r.workers))))

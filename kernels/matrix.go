@@ -30,7 +30,7 @@ func (d DType) String() string {
 	return "unknown"
 }
 
-// Size returns the number of bytes of one element.
+// Size returns the size of an element in bytes.
 func (d DType) Size() int {
 	if d == Float32 {
 		return 4
@@ -109,7 +109,7 @@ func (m *Matrix) check(side string) error {
 	return nil
 }
 
-// row points at the first element of row r.
+// row returns a pointer to the first element of row r.
 func (m *Matrix) row(r int) unsafe.Pointer {
 	if m.DType == Float32 {
 		return unsafe.Pointer(&m.F32[r*m.stride()])

@@ -20,7 +20,7 @@ const (
 	ClipBregman
 )
 
-// ParseClip reads none, token, element or element_bregman.
+// ParseClip parses none, token, element or element_bregman.
 func ParseClip(s string) (Clip, error) {
 	switch s {
 	case "", "none":
@@ -54,11 +54,11 @@ const (
 	// RestBucket treats the rest as one more bucket on both sides. The loss is a lower bound of the full divergence.
 	RestBucket Rest = iota
 	// RestRenormalise drops the rest and scales both sides to 1 on the support. The loss isn't a bound, and is 0 for a
-	// support of one.
+	// support of a single entry.
 	RestRenormalise
 )
 
-// ParseRest reads bucket or renormalise.
+// ParseRest parses bucket or renormalise.
 func ParseRest(s string) (Rest, error) {
 	switch s {
 	case "", "bucket":

@@ -12,7 +12,7 @@ const (
 	PerConstant                        // sum(w l) / Denominator, which must be given
 )
 
-// ParsePolicyReduction reads token, sequence or constant.
+// ParsePolicyReduction parses token, sequence or constant.
 func ParsePolicyReduction(s string) (PolicyReduction, error) {
 	switch s {
 	case "", "token":
@@ -27,7 +27,7 @@ func ParsePolicyReduction(s string) (PolicyReduction, error) {
 
 // PolicyOptions of PolicyLoss.
 type PolicyOptions struct {
-	ClipLow, ClipHigh float64 // the ratio is clipped to [1-ClipLow, 1+ClipHigh]; 0 and 0 turn clipping off
+	ClipLow, ClipHigh float64 // the ratio is clipped to [1-ClipLow, 1+ClipHigh]; if both are 0, clipping is off
 	KL                float64 // weight of the KL penalty towards Reference, with the k3 estimator; 0 means none
 	Reduction         PolicyReduction
 	// Denominator replaces this batch's own sum of weights as the divisor, for a step made of several batches; 0 means

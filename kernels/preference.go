@@ -12,7 +12,7 @@ const (
 	Hinge                         // max(0, 1 - beta m), gradient 0 at the kink
 )
 
-// ParsePreference reads sigmoid, ipo or hinge.
+// ParsePreference parses sigmoid, ipo or hinge.
 func ParsePreference(s string) (PreferenceKind, error) {
 	switch s {
 	case "", "sigmoid":

@@ -15,7 +15,7 @@ type worker struct {
 	padOut [block]float32 // a gradient's tail
 	raw    []float32      // a row's raw gradient where the caller's memory can't hold it
 	kept   [2][]float32   // both sides' exponentials, on a 64-byte boundary
-	sums   [2][]float64   // each tile's sum in the last first pass of each side, as in kept
+	sums   [2][]float64   // each tile's sum in each side's most recent first pass, as in kept
 	// the largest exponential in each of the student's tiles, if the path keeps it
 	tops   []float32
 	row    row                                   // the current row, stored here so that it isn't allocated
@@ -177,7 +177,7 @@ func (w *worker) normaliser(
 	return f.norm()
 }
 
-// without returns n entries, the first of which is the row's entry i, with the skipped entries masked.
+// without returns the n entries of a row starting at entry i, with the skipped ones masked.
 func (w *worker) without(p unsafe.Pointer, d DType, i, n int) unsafe.Pointer {
 	at, _ := slices.BinarySearch(w.skips, int32(i))
 	if at == len(w.skips) || int(w.skips[at]) >= i+n {
@@ -278,7 +278,7 @@ func (a *tileArgs) norm(ref, scaled float32, total float64) norm {
 // which one row may be the other plus a constant.
 const maxSumDifference = 0.125
 
-// reference chooses what to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
+// reference chooses the values to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
 // nearly equal rows need; large or different normalisers are subtracted first, so that k*x - L does not round.
 func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
@@ -403,15 +403,15 @@ func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
 // maxLoss is the largest loss that is computed in float32.
 const maxLoss = 1e4
 
-// forward does the second pass. ok is false if float32 can't represent the row.
+// forward runs the second pass. ok is false if float32 can't represent the row.
 func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
 	sums, ok := r.secondPass(clips)
 	loss = sums.loss * math.Ln2 * r.p.fix
 	return loss, sums.clipped, ok && loss < maxLoss
 }
 
-// firstPasses does both sides' first passes. A gradient needs the exponentials, in order; a forward pass uses them
-// where it can: not at the ends of beta, where a weight too small for float32 may matter.
+// firstPasses runs both sides' first passes. A gradient needs the exponentials, in order; a forward pass uses them
+// where it can, which excludes the ends of beta, where a weight too small for float32 may matter.
 func (j *JSD) firstPasses(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (zs, zt norm) {
@@ -526,8 +526,8 @@ func (j *JSD) plan(w *worker, zs, zt norm, d DType, kind passKind) plan {
 	if p.teacherWeighs {
 		a.teacher = 1<<32 - 1
 	}
-	// Exponentials that are kept are not yet divided by a normaliser. For other passes nls and nlt are rounded, so the
-	// sums are scaled to compensate, by the geometric mean of both sides' errors.
+	// Kept exponentials are not yet divided by a normaliser. For other passes nls and nlt are rounded, so the sums are
+	// scaled to compensate, by the geometric mean of both sides' errors.
 	p.fix = 1
 	switch {
 	case p.kept: // a ratePass uses neither fix nor ratio
@@ -555,7 +555,7 @@ const steep = 1 << 64
 // diverges reports whether the tile just processed has an entry of KL(p||q) whose log-odds exceed steep, or are
 // infinite, and whose weight is a float64 above 0. p is either the teacher or the student.
 func (w *worker) diverges(d DType, teacherWeighs bool) bool {
-	const faintest = -1080 // log2 of less than the smallest float64
+	const faintest = -1080 // log2 of a value below the smallest float64
 	a := &w.a
 	k := a.dk
 	p, q, rp, np := a.s, a.t, a.rs, a.nls
@@ -685,7 +685,7 @@ type secondSums struct {
 	clipped    int
 }
 
-// raw returns a row's raw gradient, starting at the tile of entry i. A padded tail has memory of its own.
+// raw returns a row's raw gradient, starting at the tile of entry i. A padded tail has its own memory.
 func (r *row) raw(i int) []float32 {
 	if full := r.n &^ (block - 1); i < full {
 		return r.out[i:full]
@@ -728,7 +728,7 @@ func (r *row) secondPass(wantG bool) (sums secondSums, ok bool) {
 	return sums, true
 }
 
-// streamFrom is the row length starting at which gradients without a raw gradient bypass the caches when written.
+// streamFrom is the minimum row length at which gradients without a raw gradient bypass the caches when written.
 const streamFrom = 16384
 
 // setFactors sets the factors of a third pass. Rounding gk changes all entries alike.

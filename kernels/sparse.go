@@ -55,7 +55,8 @@ type SparseBatch struct {
 	Upstream *float64  // multiplies the gradient, for a loss that is part of another; nil means 1
 }
 
-// massTolerance is how far a row's log mass may exceed 0 through rounding of float32 or bfloat16 log-probabilities.
+// massTolerance is the largest amount by which a row's log mass may exceed 0 due to rounding of float32 or bfloat16
+// log-probabilities.
 const massTolerance = 1e-3
 
 func (b *SparseBatch) check(rest Rest) error {

@@ -43,7 +43,7 @@ func psiSlope(d2, beta float64) float64 {
 	return l - g
 }
 
-// fitPiece fits psi on [lo,hi] by a polynomial of degree deg: it interpolates the slope at Chebyshev nodes and
+// fitPiece fits a polynomial of degree deg to psi on [lo,hi]: it interpolates the slope at Chebyshev nodes and
 // integrates. A segment that touches 0 is expanded about 0 with the first two coefficients exactly 0, since slope(D) =
 // D h(D).
 func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
@@ -54,7 +54,7 @@ func fitPiece(f, slope func(float64) float64, lo, hi float64, deg int) piece {
 	return p.integral(f(p.centre))
 }
 
-// interpolate fits f on [lo,hi] at Chebyshev nodes by a polynomial of degree deg. If zero is set, it expands f about 0,
+// interpolate fits a polynomial of degree deg to f on [lo,hi] at Chebyshev nodes. If zero is set, it expands f about 0,
 // with the first coefficient exactly 0.
 func interpolate(f func(float64) float64, lo, hi float64, deg int, zero bool) piece {
 	fit, first := deg, 0
@@ -147,7 +147,7 @@ func rate(d2, beta float64) float64 {
 	return g / math.Ln2
 }
 
-// fitRate fits rate on [lo,hi] by a polynomial of degree deg. It is exactly 0 at 0.
+// fitRate fits a polynomial of degree deg to rate on [lo,hi]. It is exactly 0 at 0.
 func fitRate(f func(float64) float64, lo, hi float64, deg int) piece {
 	return interpolate(f, lo, hi, deg, lo == 0 || hi == 0)
 }
@@ -167,7 +167,7 @@ func growing(beta float64, positive bool) (psi, rate bool) {
 	return beta == 1, beta == 1
 }
 
-// flatPiece extends a table of f beyond its range: constant, or linear where f grows.
+// flatPiece extends a table of f beyond its range, as a constant or, where f grows, linearly.
 func flatPiece(f func(float64) float64, at float64, linear bool) piece {
 	p := piece{centre: at}
 	p.c[0] = f(at)
@@ -184,8 +184,8 @@ type table struct {
 	// symmetric is true for beta 1/2, where psi is even.
 	symmetric     bool
 	pieces, rates [segments]piece
-	// rows, for assembly: rows[0] the centres, rows[1+i] the coefficients of degree i, each indexed by segment&31.
-	// 64-byte alignment comes from alignedRows.
+	// rows is for assembly: rows[0] holds the centres, rows[1+i] the coefficients of degree i, each indexed by
+	// segment&31. alignedRows aligns it to 64 bytes.
 	rows *[degree + 2][segments]float32
 	// packed holds the same values by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
 	packed *[segments][20]float32
@@ -250,8 +250,8 @@ type evenTable struct {
 	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
 	// value.
 	geometric *[geometricDegree + 2][16]float32
-	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] the centres in units
-	// of D2/4, narrow[1+i] degree i, followed by the degrees of rate.
+	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] holds the centres in
+	// units of D2/4, narrow[1+i] degree i, followed by the degrees of rate.
 	narrow *[2*(narrowDegree+1) + 1][8]float32
 }
 

@@ -19,7 +19,7 @@ type Strategy string
 const (
 	Exhaustive  Strategy = "exhaustive"    // every pair
 	BestVsWorst Strategy = "best_vs_worst" // the best against the worst
-	Adjacent    Strategy = "adjacent"      // each against the first with the next lower score
+	Adjacent    Strategy = "adjacent"      // each against the first candidate with the next lower score
 	BestVsRest  Strategy = "best_vs_rest"  // the best against every other
 	Threshold   Strategy = "threshold"     // each at or above the threshold against each below it
 	RandomK     Strategy = "random_k"      // K pairs, drawn by a hash of the seed and the keys
@@ -329,7 +329,7 @@ func (h *rowHeap) Pop() any {
 	return x
 }
 
-// draw appends the K pairs whose hash of seed and keys is smallest.
+// draw appends the K pairs with the smallest hashes of seed and keys.
 func (c *Chooser) draw(keys []uint64) {
 	c.drawn = c.drawn[:0]
 	n := len(c.score)

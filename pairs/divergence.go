@@ -10,7 +10,7 @@ import (
 
 // Divergence is the point where two rollouts diverge, and the model's next action in each of them.
 type Divergence struct {
-	Shared int // number of messages both begin with: the prompt
+	Shared int // number of leading messages that they share, the prompt
 	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
 	// results that were never answered - can't be trained.
 	EndA, EndB int
@@ -64,7 +64,7 @@ func end(nodes []*ttc.Node) int {
 	return 0
 }
 
-// Setup returns the number of messages before the first one the model wrote: the rollout's initial prompt.
+// Setup returns the number of messages before the first one the model wrote, which form the rollout's initial prompt.
 func Setup(nodes []*ttc.Node) int {
 	if i := slices.IndexFunc(nodes, written); i >= 0 {
 		return i
@@ -97,10 +97,10 @@ func System(nodes []*ttc.Node) (out []*ttc.Node) {
 	return out
 }
 
-// DivergeAtAction finds the turns in which two rollouts first act differently: before that, both made the same calls
-// and read the same results. Text in between is not compared, since each user words things differently. The reason says
-// why none are found: the same calls had different results, or a rollout lacks another action. Without any action, the
-// two can't be compared.
+// DivergeAtAction finds the turns in which two rollouts first act differently, having made the same calls and read the
+// same results until then. Text in between is not compared, since each user words things differently. If there are no
+// such turns, the reason says why: the same calls had different results, or one rollout takes no further action.
+// Rollouts without any action can't be compared.
 func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 	for why = DifferentSetup; ; why = OneGoesOn {
 		turnA, turnB = nextAction(a, turnA), nextAction(b, turnB)

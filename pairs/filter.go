@@ -34,7 +34,7 @@ type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
 }
 
-// Filter divides a turn's candidates into groups to compare and unusable ones; turn holds their indices into all. The
+// Filter divides a turn's candidates, whose indices into all are in turn, into groups to compare and unusable ones. The
 // checks run in this order: failed_scorer, non_finite_score, empty_response, repr_prompt, answer_in_prompt,
 // different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
@@ -111,7 +111,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	}
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
-			continue // almost all candidates end here, so their outputs need not be measured
+			continue // almost all candidates take this branch, so their outputs need not be measured
 		}
 		long := isLong(all[i].Output) && copied < len(turn)
 		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {
@@ -198,14 +198,15 @@ func findText(text, output string) place {
 	return atEnd
 }
 
-// speaker matches how a transcript announces, on its own line or before the text, that the model speaks next.
+// speaker matches the end of a transcript that announces the model's turn, on its own line or as a label before the
+// text.
 var speaker = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?i)(^|[\n\r|>])[ \t<|\[*#]*(assistant|ai|bot|model|gpt)[ \t>|\]*]*:?[ \t]*[\n\r]*$`)
 })
 
-// anchorBytes is the length of the part to search for first: package strings compares needles up to about this length
-// directly, and falls back to a rolling hash over every byte for longer ones. The part begins at a rare byte near the
-// start, because the search jumps from one occurrence of that byte to the next.
+// anchorBytes is the length of the substring to search for first: package strings compares needles up to about this
+// length directly, and falls back to a rolling hash over every byte for longer ones. The substring begins at a rare
+// byte near the start, because the search jumps from one occurrence of that byte to the next.
 const anchorBytes = 32
 
 // contains is like strings.Contains, but tuned for strings that usually do not occur.
@@ -230,8 +231,8 @@ func contains(text, output string) bool {
 	return strings.Contains(text, output)
 }
 
-// rarity holds how rare each byte is in prose: letters by their frequency in English. In other scripts, most bytes of a
-// text may be outside ASCII.
+// rarity holds how rare each byte is in prose. Letters are ranked by their frequency in English; text in other scripts
+// may consist mostly of non-ASCII bytes.
 var rarity = func() (r [256]byte) {
 	const letters = " etaoinsrhldcumfpgwybvkxjqz"
 	for b := range r {
@@ -261,7 +262,7 @@ func rarest(s string) int {
 	return at
 }
 
-// wordBytes is the minimum length of an output that doesn't match the end of a word by accident: "a" is not an answer
+// wordBytes is the length from which an output is unlikely to match the end of a word by accident: "a" is not an answer
 // in "pick a banana".
 const wordBytes = 8
 
@@ -325,7 +326,7 @@ func SamePrompt(a, b *ttc.Prompt) bool {
 
 // eachTextOnce removes candidates whose output already occurred in their group.
 func (f *Filtered) eachTextOnce(all []ttc.Candidate, group []int) []int {
-	if len(group) <= 32 { // the usual handful needs no map
+	if len(group) <= 32 { // small groups are common and need no map
 		kept := group[:0]
 	next:
 		for _, i := range group {

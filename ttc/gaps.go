@@ -43,8 +43,8 @@ func (g Gaps) Names() []string {
 // Lowering returns the gaps that make a trace partial. Arguments with a different spelling are still the same call.
 func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 
-// Proofs is a set of statements about a trace that were confirmed by checking them against the model's own tokenizer
-// and template.
+// Proofs is a set of statements about a trace that were confirmed by checks against the model's own tokenizer and
+// template.
 type Proofs uint8
 
 // The proofs. At most two fit in the record log.

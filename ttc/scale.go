@@ -28,8 +28,8 @@ func (s *Scale) merge(o Scale) {
 }
 
 // Worst returns the score that means failure: 0 if every score is 0 or 1, otherwise the lowest score. If lower is set,
-// a lower score is better, and failure is 1 or the highest score. It returns false if no score is known, or if every
-// score has the same value, other than 0 or 1.
+// lower scores are better, and failure is 1 or the highest score. It returns false if no score is known, or if all
+// scores have the same value, other than 0 or 1.
 func (s Scale) Worst(lower bool) (score float64, ok bool) {
 	low, high := s.Low, s.High
 	if !s.Graded {

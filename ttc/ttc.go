@@ -32,16 +32,16 @@ type Example struct {
 	Candidates []Candidate // in source order
 	Steps      []Step      // raw steps, if the source was asked to keep them (compat mode)
 
-	Reward   *float64 // score of the whole rollout; nil if unscored
+	Reward   *float64 // score of the whole rollout; nil if it wasn't scored
 	Policy   string   // model that sampled it; empty if unknown
 	Fidelity Fidelity
-	Gaps     Gaps   // why the fidelity is not higher, as far as the source knows
+	Gaps     Gaps   // reasons that the fidelity is not higher, as far as the source knows
 	Proofs   Proofs // the proofs that hold for every trained message
 	Sampling *Sampling
 	RawID    json.Raw // the id as written; nil without one
 
-	// Recorded identifies each message in the graph and its context as they were before anything in the example was
-	// redacted; nil if nothing was.
+	// Recorded identifies each message in the graph, along with its context, as it was before redaction; nil if nothing
+	// in the example was redacted.
 	Recorded []History
 
 	Interrupted bool // the source says that the workflow raised an exception here
@@ -75,8 +75,8 @@ type Node struct {
 	Failure      *Failure  // the source's report of a failed call at this message, of any role; nil if absent
 }
 
-// Failure is a source's report of a failed call next to a message: a result, the turn that made the call, or a user's
-// report.
+// Failure is a source's report of a failed call, attached to a message: a result, the turn that made the call, or a
+// user's report.
 type Failure struct {
 	Kind string   // kind of error, in the source's terms; may be empty
 	Meta json.Raw // additional text from the source; nil if absent

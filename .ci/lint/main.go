@@ -1,4 +1,4 @@
-// Command lint runs a check on this tree that no golangci-lint linter covers. Run it with `go vet -vettool`.
+// Command lint checks this tree for a problem that no golangci-lint linter detects. Run it with `go vet -vettool`.
 package main
 
 import (

@@ -52,7 +52,7 @@ func follow(cmd *exec.Cmd, total int) int {
 	return 0
 }
 
-// event is a line of `go test -json`.
+// event is one line of `go test -json` output.
 type event struct {
 	Action, Package, Test, Output, ImportPath string
 

@@ -149,7 +149,7 @@ func (s *screen) ofPackage(p *pkg, e event) bool {
 	return true
 }
 
-// explain prints why a package failed other than through a failing test: a test that hung, a panic, an exit.
+// explain prints why a package failed for a reason other than a failing test, such as a hung test, a panic or an exit.
 func (s *screen) explain(p *pkg, e event) {
 	said := strings.Join(p.output, "")
 	for _, t := range p.tests {
@@ -174,7 +174,7 @@ func (s *screen) explain(p *pkg, e event) {
 	fmt.Fprint(s.out, indented(p.output))
 }
 
-// stack returns the dump's goroutines that are running one of the tests, at most three.
+// stack returns at most three goroutines from the dump that are running one of the tests.
 func stack(dump string, tests []*test) string {
 	var found []string
 	for _, g := range strings.Split(dump, "\n\n") {
@@ -189,7 +189,7 @@ func stack(dump string, tests []*test) string {
 	return strings.Join(found[:min(3, len(found))], "\n")
 }
 
-// indented returns the output's lines, indented, without those that only say that a test is running or has failed.
+// indented returns the output's lines, indented, omitting lines that only say that a test is running or has failed.
 func indented(output []string) string {
 	var out strings.Builder
 	for line := range strings.Lines(strings.Join(output, "")) {

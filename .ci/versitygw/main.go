@@ -1,5 +1,6 @@
 // Command versitygw serves a folder over the S3 protocol on the loopback interface, for tests: versitygw FOLDER
-// ADDRESS. Its credentials are AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. It exits when its standard input is closed.
+// ADDRESS. It takes its credentials from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. It exits when its standard input
+// is closed.
 package main
 
 import (

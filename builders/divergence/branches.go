@@ -41,7 +41,7 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Outpu
 	return nil
 }
 
-// fork builds the pairs at a fork. It returns how many it built and, if any was refused, the reason.
+// fork builds the pairs at a fork. It returns the number built and, if any pair was refused, the reason.
 func (b *Builder) fork(
 	e int, ex *ttc.Example, f pairs.Fork, out builders.Output,
 ) (n int, why ledger.Reason, err error) {

@@ -78,8 +78,8 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// groupComparable groups the rollouts that have the same tools and begin with the same messages. It groups the rest,
-// whose users word things differently, by tools and system prompt.
+// groupComparable groups the rollouts that have the same tools and begin with the same messages. The rest, whose users
+// phrase things differently, are grouped by tools and system prompt.
 func groupComparable(fit []*rollout) (sets [][]*rollout) {
 	var rest []*rollout
 	for _, set := range setups(fit, begins, pairs.SameSetup) {
@@ -120,7 +120,7 @@ func sameTools(a, b []chat.Tool) bool {
 	return slices.EqualFunc(a, b, func(x, y chat.Tool) bool { return x.Name == y.Name && bytes.Equal(x.Raw, y.Raw) })
 }
 
-// choose pairs comparable rollouts. If the set contains only one, it drops that rollout for singleReason.
+// choose pairs comparable rollouts. If the set contains only one, it drops that rollout with singleReason.
 func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reason, out builders.Output) error {
 	if len(set) == 1 {
 		return out.Drop(builders.NewDrop(set[0].ex, "example", singleReason))

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/pairs"
 )
 
-// Config is `trajectory_builders.<name>` with `_type: divergence_traj_builder`.
+// Config is the `trajectory_builders.<name>` section with `_type: divergence_traj_builder`.
 type Config struct {
 	Compare        string   `yaml:"compare" default:"rollouts" validate:"oneof=rollouts branches" doc:"rollouts: a task's scored rollouts. branches: the branch that a session continued against the ones it abandoned; of the settings below, only max_length_ratio applies then"`
 	Strategy       string   `yaml:"strategy" default:"best_vs_worst" validate:"oneof=best_vs_worst adjacent best_vs_rest pass_fail exhaustive" doc:"which of a task's rollouts to compare"`

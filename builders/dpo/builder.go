@@ -331,7 +331,7 @@ func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) le
 	return d
 }
 
-// brief returns s, shortened to 80 bytes and an ellipsis if it is longer.
+// brief returns s, truncated to 80 bytes plus an ellipsis if it is longer.
 func brief(s string) string {
 	const most = 80
 	if len(s) <= most {

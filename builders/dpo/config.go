@@ -2,7 +2,8 @@ package dpo
 
 import "github.com/nat-go/nat-go/pairs"
 
-// Config is `trajectory_builders.<name>` with `_type: dpo_traj_builder`. The first seven settings are NAT's.
+// Config is the `trajectory_builders.<name>` section with `_type: dpo_traj_builder`. The first seven settings are
+// NAT's.
 type Config struct {
 	Reward          *Reward  `yaml:"reward" doc:"NAT's evaluator for the whole workflow; not read, because pairs come from the candidates' own scores"`
 	StepName        string   `yaml:"ttc_step_name" default:"dpo_candidate_move" aka:"custom_step_name,step_name" doc:"name of the TTC_END steps whose candidates are paired"`

@@ -52,7 +52,7 @@ func (f Finding) Place() string {
 
 func (f Finding) inFile() bool { return f.File != "" && f.File != CommandLine }
 
-// String returns the finding in one line.
+// String returns the finding as a single line.
 func (f Finding) String() string {
 	s := fmt.Sprintf("%s: %s %s: %s", f.Place(), f.Severity, f.Code, f.Message)
 	if f.Fix != "" {

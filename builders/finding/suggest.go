@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Nearest returns the candidate closest to the given text, or "" if none is close enough: at most a third of the longer
-// word may differ, counted in insertions, deletions, replacements and swaps of neighbours. Case, spaces, dashes and
+// Nearest returns the candidate closest to the given text, or "" if none is close enough. At most a third of the longer
+// word may differ, counting insertions, deletions, replacements and transpositions. Case, spaces, dashes and
 // underscores are ignored.
 func Nearest(written string, candidates []string) string {
 	const maxLen = 64

@@ -1,6 +1,6 @@
 package grpo
 
-// Config is `trajectory_builders.<name>` with `_type: grpo_traj_builder`.
+// Config is the `trajectory_builders.<name>` section with `_type: grpo_traj_builder`.
 type Config struct {
 	MinRollouts int  `yaml:"min_rollouts" default:"1" validate:"gte=1" doc:"tasks with fewer scored rollouts are dropped"`
 	NeedSpread  bool `yaml:"drop_equal_rewards" doc:"drop tasks whose rewards are all equal, because their advantages are zero"`

@@ -23,11 +23,11 @@ import (
 type Options struct {
 	Pointer string           // the block's own pointer, prefixed to the pointers of its findings
 	At      *yaml.Node       // the key that names the block, where missing keys are reported; if nil, the block itself
-	Unknown finding.Severity // severity of keys the spec doesn't define; empty means Error
+	Unknown finding.Severity // severity of keys that the spec doesn't define; empty means Error
 	Skip    []string         // keys of the block that the spec doesn't check, such as "_type"
 }
 
-// Check reports everything that is wrong with a block.
+// Check reports all problems with a block.
 func (s *Spec) Check(doc *yamldoc.Document, node *yaml.Node, opt Options) []finding.Finding {
 	_, fs := s.Value(doc, node, opt)
 	return fs
@@ -96,7 +96,8 @@ func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, 
 	return s.decode(doc, node, reflect.New(s.typ), opt)
 }
 
-// walk makes the checks that need only the nodes: keys, types and, if the spec comes from a JSON Schema, its keywords.
+// walk performs the checks that need only the nodes: keys, types and, if the spec comes from a JSON Schema, its
+// keywords.
 func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
 	w.unknown = cmp.Or(w.unknown, finding.Error)
@@ -118,7 +119,7 @@ type walker struct {
 	findings []finding.Finding
 }
 
-// maxSteps bounds a check: a plugin's schema may nest unions so that their choices multiply.
+// maxSteps bounds a check, because a plugin's schema may nest unions so that their choices multiply.
 const maxSteps = 300_000
 
 func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {

@@ -36,7 +36,7 @@ func formers(list []string) (out []Former, err error) {
 	return out, nil
 }
 
-// Formerly returns the field that has replaced the setting with the given name; nil if none has.
+// Formerly returns the field that has replaced the setting with the given name, or nil if none has.
 func (s *Spec) Formerly(key string) *Field {
 	for i := range s.Fields {
 		for _, was := range s.Fields[i].Former {

@@ -311,7 +311,7 @@ func (r *schemaReader) kindOf(m map[string]any, depth int) (*Spec, error) {
 	return s, r.typed(s, types[0], m, depth)
 }
 
-// manyTypes reads {"type": ["string", "integer"]} as a union.
+// manyTypes reads a schema with {"type": ["string", "integer"]} as a union.
 func (r *schemaReader) manyTypes(m map[string]any, types []string, null bool, depth int) (*Spec, error) {
 	u := &Spec{Kind: Union, Nullable: null}
 	for _, t := range types {

@@ -303,7 +303,7 @@ func (s *Spec) outOfRange(ptr, shown string) finding.Finding {
 	}
 }
 
-// rangeText writes a range: "at least 1", "above 0 and at most 1".
+// rangeText describes a range, as in "at least 1" or "above 0 and at most 1".
 func (s *Spec) rangeText() string {
 	var parts []string
 	if s.Min != nil {

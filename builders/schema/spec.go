@@ -109,7 +109,7 @@ func Of(v any) (*Spec, error) {
 	return s, nil
 }
 
-// specs caches specs by type: a file may have a hundred thousand components of the same type.
+// specs caches specs by type, because a file may have a hundred thousand components of the same type.
 var specs sync.Map
 
 // MustOf is like Of, for structs that are part of the program; it panics on an error.

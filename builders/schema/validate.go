@@ -116,7 +116,7 @@ func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	return false
 }
 
-// specAt returns the spec of the value that keys lead to; nil if they lead nowhere.
+// specAt returns the spec of the value that keys lead to, or nil if they lead nowhere.
 func (s *Spec) specAt(keys []string) *Spec {
 	for _, k := range keys {
 		switch {
@@ -162,8 +162,8 @@ func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	return n, key
 }
 
-// failed describes the requirement of a failed rule and the fix. base is the struct's pointer, value the node that
-// broke the rule, or nil if there is none.
+// failed describes the requirement of a failed rule and the fix. base is the struct's pointer; value is the node that
+// broke the rule, or nil.
 func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {
@@ -277,7 +277,7 @@ func (s *Spec) otherKeys(e validator.FieldError) string {
 
 // path splits the validator's Config.items[0].name into items, 0, name. Map keys appear in brackets unescaped.
 func path(namespace string) (keys []string) {
-	_, rest, _ := strings.Cut(namespace, ".") // the struct's own name
+	_, rest, _ := strings.Cut(namespace, ".") // name of the struct itself
 	for rest != "" {
 		if in, ok := strings.CutPrefix(rest, "["); ok {
 			end := len(in)

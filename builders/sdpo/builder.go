@@ -112,7 +112,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				sb.add(t)
 			}
 		}
-		if !b.siblings && !b.cfg.finds(divergence) { // the traces need not all be held at once
+		if !b.siblings && !b.cfg.finds(divergence) { // the traces don't all need to be held at once
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
 			}
@@ -378,8 +378,8 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	}, nil
 }
 
-// countOrphans handles the results that belong to no call. It drops a site for each one that shows an error, and counts
-// the others.
+// countOrphans handles results that don't belong to a call. It drops a site for each one that shows an error, and
+// counts the others.
 func (w *work) countOrphans(t *trace) error {
 	for _, at := range t.orphans {
 		key := [2]int{t.nodes[at], -1}

@@ -55,7 +55,7 @@ type question struct {
 	Tools     []string `json:"tools,omitempty"`
 	Task      string   `json:"task"` // the first user message
 
-	// The source's annotations of the error; "" and {} if there are none.
+	// The source's annotations of the error; "" and {} if absent.
 	ErrorKind string   `json:"error_kind"`
 	ErrorMeta json.Raw `json:"error_meta"`
 }

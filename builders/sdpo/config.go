@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Config is `trajectory_builders.<name>` with `_type: sdpo_traj_builder`.
+// Config is the `trajectory_builders.<name>` section with `_type: sdpo_traj_builder`.
 type Config struct {
 	Target   string   `yaml:"target" default:"failed_turn" validate:"oneof=failed_turn next_turn both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
 	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites per example beyond this number are dropped, last ones first"`
@@ -81,7 +81,7 @@ const (
 	divergence  = "divergence" // a kind of site, also the class and rule of its sites
 )
 
-// The kinds of record that a site is turned into.
+// The kinds of record that a site can yield.
 const (
 	emitDistillation   = "distillation"
 	emitRepairPairs    = "repair_pairs"
@@ -188,7 +188,7 @@ func patterns(setting string, list []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// pattern compiles the pattern in a setting; an empty one is nil.
+// pattern compiles the pattern in a setting; it returns nil if the pattern is empty.
 func pattern(setting, p string) (*regexp.Regexp, error) {
 	if p == "" {
 		return nil, nil

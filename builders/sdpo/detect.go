@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// sourceFlag is the rule for a statement that a source makes about a result outside the result's content.
+// sourceFlag is the rule for a source's statement about a result, made outside the result's content.
 const sourceFlag = "source_flag"
 
 // detector finds the results of failed calls.
@@ -220,7 +220,7 @@ type content struct {
 	parsed bool
 }
 
-// maxJSON is the size of the largest result that is parsed.
+// maxJSON is the maximum size of a result that is parsed.
 const maxJSON = 4 << 20
 
 func (c *content) whole() json.Raw {

@@ -81,7 +81,7 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 	return hint{}, why, detail
 }
 
-// maxError is the maximum number of bytes of an error's text in a hint.
+// maxError is the maximum length in bytes of an error's text in a hint.
 const maxError = 8 << 10
 
 func (s *site) errorText() string {
@@ -157,10 +157,10 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 	return hint{}, nil
 }
 
-// variables returns the names that a rule's text can use: tool, arguments (an object, or text if they are not one),
-// error, class, error_kind and error_meta (the source's annotations of the error: tool_error and error_meta next to the
-// message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (the faults of the
-// call itself).
+// variables returns the names that a rule's text can use: tool, arguments (an object, or text if they can't be parsed
+// as one), error, class, error_kind and error_meta (the source's annotations of the error: tool_error and error_meta
+// next to the message), schema (of the arguments, or none), tools (the definitions), tool_names, and problems (the
+// faults of the call itself).
 func (s *site) variables(failed string) (template.Input, error) {
 	tools, err := template.ToolList(s.example.Tools)
 	if err != nil {

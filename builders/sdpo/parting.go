@@ -140,7 +140,7 @@ type state struct {
 
 // reading is a read that rollouts performed at a state.
 type reading struct {
-	got   map[int][]int // rollouts by result, as positions in the lineup
+	got   map[int][]int // positions of the rollouts in the lineup, by result
 	times int
 	made  bits // the same rollouts as a set; nil if there are few
 }
@@ -279,10 +279,10 @@ func (c *comparison) leave(key int) crowd {
 	return after
 }
 
-// part finds where each of a task's rollouts diverges from the better ones. A rollout that got a different result for
-// the same read was never in the same state. A read that others didn't perform doesn't count as a difference, since
-// rollouts for the same task rarely perform the same reads. The best rollouts, and rollouts with the same writes as a
-// better one, don't diverge.
+// part finds the point where each of a task's rollouts diverges from the better ones. A rollout that got a different
+// result for the same read was never in the same state. A read that others didn't perform doesn't count as a
+// difference, since rollouts for the same task rarely perform the same reads. The best rollouts, and rollouts with the
+// same writes as a better one, don't diverge.
 func part(all []*course) {
 	l := newLineup(all)
 	begin, rest := &state{to: len(all)}, make(bits, len(all)/64+1)
@@ -399,7 +399,7 @@ func (c *course) asFailure(p parting) *failure {
 }
 
 // siblingHint describes the action that the best rollout took in the same state. It includes the arguments only if each
-// of their values appears in a message before the site or in the tool's definition, and none repeats a run of the
+// of their values appears in a message before the site or in the tool's definition, and if none repeats a run of the
 // target's words. Otherwise it includes the tool's name and schema.
 func (s *site) siblingHint(run int) hint {
 	h := hint{source: sourceSuccess, kind: builders.Hindsight}

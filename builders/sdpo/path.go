@@ -16,7 +16,7 @@ type path []step
 
 type step struct {
 	key   string
-	index int // index in an array, used if array is set; a negative one counts from the end
+	index int // index in an array, used if array is set; a negative index counts from the end
 	array bool
 }
 

@@ -89,7 +89,7 @@ func (t *trace) corrected(f *failure) int {
 	return -1
 }
 
-// metadata describes where a repair comes from.
+// metadata describes the origin of a repair.
 func (t *trace) metadata(f *failure, good int) json.Raw {
 	m := json.AppendString([]byte(`{"off_policy": true, "class": `), f.class)
 	m = json.AppendString(append(m, `, "tool": `...), f.made.Name)

@@ -42,7 +42,7 @@ type failure struct {
 	repeated  bool // the previous call was the same and failed the same way
 }
 
-// nearMiss is a result that reads like a failure but isn't one by the rules.
+// nearMiss is a result that reads like a failure but isn't one under the rules.
 type nearMiss struct {
 	call
 	finding
@@ -204,7 +204,7 @@ var regrets = lazy(`(?i)\b(?:sorry|apologi[sz]e|apologies|unfortunately|seems? (
 	`the .{1,40} failed)|did(?:n't| not) work|failed|an error|let me (?:try|fix|correct)|try again|my mistake)\b`)
 
 // supports reports whether the agent's next turn treats a result as a failure by apologising or calling the same tool
-// again. That settles a question that a rule left open, but is not evidence on its own.
+// again. Such a turn settles a case that a rule left open, but is not evidence on its own.
 func (t *trace) supports(c call, result int) bool {
 	next := t.nextTurn(result)
 	if next < 0 {
@@ -219,7 +219,7 @@ func (t *trace) supports(c call, result int) bool {
 	return slices.ContainsFunc(m.ToolCalls, func(again chat.ToolCall) bool { return again.Name == c.made.Name })
 }
 
-// same reports whether two failures are repetitions of the same one.
+// same reports whether one failure repeats another.
 func same(a, b *failure) bool {
 	return a.class == b.class && a.text == b.text && a.made.Name == b.made.Name &&
 		strings.TrimSpace(a.made.Arguments) == strings.TrimSpace(b.made.Arguments)

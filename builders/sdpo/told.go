@@ -20,7 +20,7 @@ var toldKinds = map[string]string{
 		"missingargument missingarguments missingparameter wrongarguments typeerror",
 }
 
-// class returns the fault named by the source's kind of error, or an empty string if it names none.
+// class returns the fault named by the source's kind of error, or "" if none is named.
 func (e *told) class() string {
 	plain := strings.Map(func(r rune) rune {
 		switch {
@@ -84,7 +84,7 @@ func (s *site) parameters() json.Raw {
 	return nil
 }
 
-// maxSchemaHint is the size in bytes of the longest schema that is quoted in a hint.
+// maxSchemaHint is the maximum size in bytes of a schema that is quoted in a hint.
 const maxSchemaHint = 1500
 
 // toldHint returns the hint that the tool list or schema provides for the kind of error reported by the source.

@@ -157,8 +157,8 @@ func circular(e *jsonschema.ValidationError) bool {
 	return is || slices.ContainsFunc(e.Causes, circular)
 }
 
-// moderate reports whether all numbers are of a size that exact arithmetic can handle: 1e999999999 takes eleven bytes
-// as text and a gigabyte as a fraction.
+// moderate reports whether all numbers have a size that exact arithmetic can handle: 1e999999999 takes eleven bytes as
+// text and a gigabyte as a fraction.
 func moderate(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Number:
@@ -242,7 +242,8 @@ type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("not loaded: %s", url) }
 
-// regexpOf compiles a schema's pattern. A pattern that Go can't compile (with look-ahead) accepts everything.
+// regexpOf compiles a schema's pattern. A pattern that Go can't compile, such as one with look-ahead, accepts
+// everything.
 func regexpOf(p string) (jsonschema.Regexp, error) {
 	if re, err := regexp.Compile(p); err == nil {
 		return re, nil

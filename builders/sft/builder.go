@@ -169,7 +169,7 @@ func Remarks(counters map[string]int64) []string {
 		"set min_score to the lowest score to imitate, or select: all if the score doesn't matter", ledger.Quantity(n, "answer"))}
 }
 
-// judge sets why for every choice that can't be taken.
+// judge sets why for every choice that can't be chosen.
 func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 	scored := slices.ContainsFunc(cs, func(c choice) bool { return c.scored })
 	worst, fails := scale.Worst(b.cfg.lower())
@@ -318,8 +318,8 @@ func spanTo(example, last int) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: last}}
 }
 
-// flags marks the turns of a branch to be trained: the ones that the loss policy selects and that no earlier branch
-// trains.
+// flags marks the turns of a branch to be trained: the ones selected by the loss policy and not trained in an earlier
+// branch.
 func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	flags := make([]bool, len(nodes))
 	last := -1

@@ -12,7 +12,7 @@ const (
 	removeFailed  FailedCalls = "remove"  // failed calls are cut out, together with their results
 )
 
-// Config is `trajectory_builders.<name>` with `_type: sft_traj_builder`.
+// Config is the `trajectory_builders.<name>` section with `_type: sft_traj_builder`.
 type Config struct {
 	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, to imitate; default: the best if some are scored, otherwise all. Those with the lowest score in the input are imitated only with all or a min_score"`
 	N         int      `yaml:"n" default:"4" validate:"gte=1" doc:"select best: maximum number per task or turn; only those that share the best score are taken, and identical ones only once"`
@@ -48,7 +48,7 @@ func (c *Config) reaches(score float64) bool {
 
 func (c *Config) lower() bool { return c.Direction == "lower" }
 
-// better reports whether a score is better than another.
+// better reports whether one score is better than another.
 func (c *Config) better(score, other float64) bool {
 	if c.lower() {
 		return score < other

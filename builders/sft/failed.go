@@ -47,7 +47,7 @@ func failures(g *ttc.Graph, walk []int) map[int]failure {
 	return out
 }
 
-// callOf returns the call that a result answers: by its id, or else by its position.
+// callOf returns the call that a result answers, matched by id or else by position.
 func callOf(m, result *chat.Message, next int) int {
 	if result.ToolCallID != "" {
 		for i := range m.ToolCalls {

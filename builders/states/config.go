@@ -2,7 +2,7 @@ package states
 
 import "github.com/nat-go/nat-go/builders/sdpo"
 
-// Config is `trajectory_builders.<name>` with `_type: states_traj_builder`.
+// Config is the `trajectory_builders.<name>` section with `_type: states_traj_builder`.
 type Config struct {
 	At     []string    `yaml:"at" default:"[failed_calls, divergence]" validate:"min=1,dive,oneof=failed_calls divergence turns" doc:"where to take a state: at failed calls, where a scored rollout diverges from better ones for the same task, or at the model's turns"`
 	Every  int         `yaml:"every" default:"1" validate:"gte=1" doc:"with at: turns, take every turn whose number, counted from 0, is a multiple of this"`

@@ -2,6 +2,6 @@
 // positions.
 //
 // yaml.v3 records a node's line and column, but not its file once files inherit from each other, nor the value before a
-// variable replaced it, nor which parts of a line are secret. A Document does. Aliases and merge keys are resolved at
-// parse time, within limits, so that callers walk a plain tree.
+// variable replaced it, nor which parts of a line are secret. A Document records all of these. Aliases and merge keys
+// are resolved at parse time, within limits, so that callers walk a plain tree.
 package yamldoc

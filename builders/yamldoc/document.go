@@ -26,7 +26,7 @@ type origin struct {
 	rewrote bool
 }
 
-// Merge overlays over onto d, recursively: where both have a mapping they are merged, otherwise over's value wins.
+// Merge overlays over onto d, recursively. Where both have a mapping, the two are merged; otherwise, over's value wins.
 func (d *Document) Merge(over *Document) {
 	for n, o := range over.origins {
 		d.origins[n] = o
@@ -207,7 +207,7 @@ func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 		return 0, 0
 	}
 	written, _ := d.Written(n)
-	// the greatest length that the scalar can have, however it is escaped
+	// maximum length of the scalar, however it is escaped
 	most := len(`\u0000`)*utf8.RuneCountInString(written) + 64
 	for line = n.Line; line <= len(src.lines); line++ {
 		text := src.line(line)

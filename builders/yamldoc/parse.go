@@ -212,8 +212,8 @@ func isForbidden(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\n\r\u0085", r) || r == 0xfffe || r == 0xffff
 }
 
-// lookAhead is the number of bytes that the library's scanner reads past an offending character, measured with one at
-// the start of a text.
+// lookAhead is the number of bytes that the library's scanner reads past an offending character, measured with such a
+// character at the start of a text.
 var lookAhead = sync.OnceValue(func() int {
 	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that can't start anything
 	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {

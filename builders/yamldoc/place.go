@@ -85,7 +85,7 @@ func (s *Source) place(f finding.Finding, line, col, end int) finding.Finding {
 	return f
 }
 
-// span returns the columns of a scalar's first line; for other nodes, of their first character.
+// span returns the columns of a scalar's first line or, for any other node, of its first character.
 func (s *Source) span(n *yaml.Node, o origin) (from, to int) {
 	from = n.Column
 	if n.Kind != yaml.ScalarNode || n.Line < 1 || n.Line > len(s.lines) {

@@ -45,7 +45,7 @@ type file struct {
 	open    bool // a folder that every user can write to
 }
 
-// modified is the modification time of every packaged file, the earliest that a zip can express.
+// modified is the modification time of every packaged file, the earliest that a zip file can represent.
 var modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func run(args []string, stdout io.Writer) error {
@@ -141,8 +141,8 @@ const library = "libnatgo.so"
 // thirdParty is the name of the file with third-party licences.
 const thirdParty = "THIRD-PARTY-LICENSES"
 
-// version returns the binary's version in Python's notation: 1.2.3 for v1.2.3, and for a commit between releases, which
-// Go calls v1.2.4-0.20261122163342-5ca03b2abcde, 1.2.4.dev20261122163342+5ca03b2abcde.
+// version returns the binary's version in Python's notation: 1.2.3 for v1.2.3, and 1.2.4.dev20261122163342+5ca03b2abcde
+// for a commit between releases that Go calls v1.2.4-0.20261122163342-5ca03b2abcde.
 func (b *build) version() string {
 	v, local, _ := strings.Cut(strings.TrimPrefix(b.info.Main.Version, "v"), "+")
 	base, rest, pre := strings.Cut(v, "-")

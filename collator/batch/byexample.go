@@ -55,7 +55,7 @@ func (h hints) take(rollout *Row) *Row {
 	return found
 }
 
-// combine gives each rollout its teacher. A rollout without an sdpo row is its own teacher.
+// combine gives each rollout its teacher. A rollout without an sdpo row serves as its own teacher.
 func (h hints) combine(rollouts []*Row) []*Row {
 	out := make([]*Row, len(rollouts))
 	for i, r := range rollouts {

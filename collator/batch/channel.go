@@ -30,8 +30,8 @@ var (
 
 var channels = []*Channel{SFT, DPO, RL, SDPO}
 
-// examples describes the rows of a step file with a row for each example. A row is a rollout as in RL, along with the
-// rollout as its own teacher with all hints. Batches never belong to this channel.
+// examples describes the rows of a step file with a row for each example. A row combines a rollout, as in RL, with the
+// same rollout plus all hints as its teacher. Batches never belong to this channel.
 var examples = &Channel{Name: "examples", Sides: SDPO.Sides, columns: exampleColumns, variant: rlVariant}
 
 // Lookup finds a channel by name.

@@ -17,10 +17,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Read reads a batch back into rows, and checks the file and its line against each other. The rows, reassembled, must
-// reproduce the file's tensors, so every mask, position, pad, label and count is right. Only columns that are added or
-// changed after a batch is made are checked separately. dir is the folder of the index. The error describes the first
-// fault.
+// Read reads a batch back into rows, and checks the file and its line against each other. The reassembled rows must
+// reproduce the file's tensors, which shows that every mask, position, pad, label and count is right. Only columns that
+// are added or changed after a batch is made are checked separately. dir is the folder of the index. The error
+// describes the first fault.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
 	if c == nil {
@@ -137,7 +137,7 @@ func checkAdded(c *Channel, l *Line, rows []*Row, added map[string]tensors.Tenso
 	return nil
 }
 
-// checkCounts compares the totals of the batch's line with its rows.
+// checkCounts compares the totals in the batch's line with its rows.
 func checkCounts(l *Line, rows []*Row) error {
 	tokens, active := int64(0), int64(0)
 	for _, r := range rows {
@@ -350,7 +350,7 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row finds where a row begins and how many tokens it has. Packed rows follow each other, and after is the end of the
+// row finds where a row begins and how many tokens it has. Packed rows follow one another, and after is the end of the
 // previous row.
 func (p *plane) row(i, after, rows int) (start, n int, err error) {
 	start = after

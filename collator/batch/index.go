@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// IndexName is the file that lists the batches, under batches/. It is written after them, so without it the folder is
-// incomplete. StepsName, in the same folder, lists the step files, and is written after those.
+// IndexName is the file under batches/ that lists the batches. It is written after them, so a folder without it is
+// incomplete. StepsName, in the same folder, lists the step files, and is written after them.
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
@@ -29,7 +29,7 @@ type Line struct {
 	Rows    int   `json:"rows"`
 	Tokens  int64 `json:"tokens"`   // on all sides, without padding
 	NActive int64 `json:"n_active"` // tokens in the loss
-	// Distinct is the number of tokens, with tokens that have the same prefix in the batch counted once. It is 0 for
+	// Distinct is the number of tokens, counting tokens that have the same prefix in the batch only once. It is 0 for
 	// rows with several sequences.
 	Distinct  int64    `json:"distinct,omitempty"`
 	PadID     int64    `json:"pad_id"`
@@ -130,7 +130,7 @@ func ReadIndex(path string) ([]Line, error) {
 	return lines, err
 }
 
-// maxLineBytes bounds a line in an index, which takes a few hundred bytes per row in its batch.
+// maxLineBytes bounds the size of a line in an index, which takes a few hundred bytes per row in its batch.
 const maxLineBytes = 32 << 20
 
 // EachLine calls f with each line of an index, in order.

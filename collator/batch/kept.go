@@ -113,7 +113,7 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 	return nil
 }
 
-// jobHead begins a batch in a part. It is followed by the places of the batch's rows.
+// jobHead is the header of a batch in a part. It is followed by the places of the batch's rows.
 type jobHead struct {
 	Channel uint8
 	Split   Split
@@ -121,7 +121,7 @@ type jobHead struct {
 	Rows    uint32
 }
 
-// maxBatchRows limits the number of rows that a part may claim a batch to have.
+// maxBatchRows limits the number of rows that a part may claim for a batch.
 const maxBatchRows = 1 << 24
 
 // readJob reads the next batch of a part, or returns io.EOF.

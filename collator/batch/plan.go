@@ -11,7 +11,7 @@ import (
 // padding, but rows of equal length would share batches in every epoch.
 const windowBatches = 64
 
-// windowRows bounds a window of tiny rows.
+// windowRows limits the number of tiny rows in a window.
 const windowRows = 1 << 14
 
 // planned is a batch of rows from one channel, split and variant.

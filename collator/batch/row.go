@@ -51,7 +51,7 @@ type Row struct {
 	Meta   Meta
 }
 
-// Meta describes a row apart from its tokens. It is written to its batch's line as an item of row_info.
+// Meta holds the data about a row other than its tokens. It is written to its batch's line as an item of row_info.
 type Meta struct {
 	Record   string `json:"record"`         // hash of the record
 	Ordinal  int64  `json:"ordinal"`        // position of the record among those collated, starting at 0
@@ -59,7 +59,7 @@ type Meta struct {
 	Run      int    `json:"run"`            // collection run of the example
 	Example  string `json:"example"`        // id of the example
 	Turn     string `json:"turn,omitempty"` // turn id within the example
-	Messages []int  `json:"messages"`       // the trained messages, as indices into the record's
+	Messages []int  `json:"messages"`       // indices of the trained messages in the record
 	IDs      string `json:"ids"`            // "sampled": as given by the source; "rendered": made from text
 	OnPolicy string `json:"on_policy"`      // same, other, unknown
 	Fidelity string `json:"fidelity"`       // the row's grade: ids+logprobs, ids, text, partial
@@ -83,7 +83,7 @@ type Meta struct {
 	Sampling *Sampling `json:"sampling,omitempty"` // how ids were sampled, if the source reports it
 }
 
-// Sampling describes how a rollout was sampled. If LogProbs is processed, a trainer must divide its logits by the
+// Sampling describes how a rollout was sampled. If LogProbs is "processed", a trainer must divide its logits by the
 // temperature to reproduce the log-probs.
 type Sampling struct {
 	Temperature float64 `json:"temperature"`
@@ -248,8 +248,8 @@ func (e *Encoded) Append(dst []byte) []byte {
 // Free releases the memory of a row that will not be spooled. The row must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
 
-// rowHead is the width of the part of a row that is known only once all earlier rows are. This part consists of its
-// record's ordinal and its task.
+// rowHead is the width of the part of a row that isn't known until all earlier rows are known. This part consists of
+// its record's ordinal and its task.
 const rowHead = 8 + 8
 
 // number sets the ordinal and the task in an encoding.

@@ -100,7 +100,7 @@ func sitesOf(rows []*Row) []Site {
 	return out
 }
 
-// sitePairs makes the pair table; in the composer layout, a mask over the positions of the teacher's logits.
+// sitePairs makes the pair table or, in the composer layout, a mask over the positions of the teacher's logits.
 func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	if a.layout == Composer {
 		dst = append(dst, a.lossMask())

@@ -25,7 +25,7 @@ func (s Split) String() string {
 	return "train"
 }
 
-// Spool keeps rows on disk, with one entry per row that is sorted on disk. It is not safe for concurrent use.
+// Spool keeps rows on disk, with one entry per row. The entries are sorted on disk. It is not safe for concurrent use.
 type Spool struct {
 	file    *spool.File
 	rows    int64
@@ -146,7 +146,8 @@ func (e *entry) total() (n int) {
 	return n
 }
 
-// mix hashes a row's number to its position in an epoch's order, with MurmurHash3's finaliser over each word.
+// mix hashes words, such as a seed, an epoch and a row's number, into a key whose order is random, with MurmurHash3's
+// finaliser over each word.
 func mix(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

@@ -20,8 +20,8 @@ import (
 
 // A step file combines all channels in a step, as the reference composite trainer's collator returns them. It contains
 // the rows of an rl batch, followed by the rows of an sdpo batch, padded to the same width, and the pairs of a dpo
-// batch next to them. It is assembled solely from batches in the composer layout, where the sides of an sdpo batch must
-// have equal widths, so that it can be reassembled and compared.
+// batch next to them. It is assembled solely from batches in the composer layout,
+// so that it can be reassembled and compared. The sides of an sdpo batch must also have equal widths.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
@@ -71,10 +71,10 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 	return steps
 }
 
-// WriteSteps writes the step files for the batches in dir, and finally their list. With byExample, a row is an example,
-// and batches in the rl and sdpo channels have to be in the order of the examples. WriteSteps returns the number of
-// steps, and the number of sdpo rows that don't match a row in any step because the rollout was cut elsewhere or lacks
-// a row.
+// WriteSteps writes the step files for the batches in dir, then the file that lists them. With byExample, a row is an
+// example, and batches in the rl and sdpo channels must be in the order of the examples. WriteSteps returns the number
+// of steps, and the number of sdpo rows that don't match a row in any step because the rollout was cut elsewhere or
+// lacks a row.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {
@@ -110,7 +110,7 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 type StepProblem struct{ File, Text string }
 
 // CheckSteps remakes every step from the batches in dir and compares it with its file. listed contains the files in the
-// list. Without a list, nothing is checked.
+// list. If there isn't a list, nothing is checked.
 func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
 	path := filepath.Join(dir, StepsName)
 	f, err := durable.Open(path)

@@ -78,7 +78,7 @@ type Spec struct {
 	Form        Form
 	ByExample   bool    // in the file written by Assembled.Write, each row is an example
 	PadID       int64   // value of input_ids past the end of a row
-	VocabSize   int64   // ids are smaller than this
+	VocabSize   int64   // all ids are smaller than this
 	Tokenizer   string  // fingerprint
 	Template    string  // fingerprint
 	Reference   string  // fingerprint of the source of the rows' reference log-probs; empty without reference log-probs
@@ -94,7 +94,7 @@ type Count struct {
 	Rows    int64 `json:"rows"`
 	Tokens  int64 `json:"tokens"` // without padding
 	Active  int64 `json:"n_active"`
-	// Distinct sums the batches' tokens without repeated prefixes.
+	// Distinct is the sum of the batches' tokens, not counting repeated prefixes.
 	Distinct int64 `json:"distinct,omitempty"`
 }
 

@@ -370,7 +370,7 @@ func (c *checker) fits(g *grid, terms []float64) bool {
 	return n > 0
 }
 
-// factor returns the number by which all of our terms would have to be multiplied to equal the script's.
+// factor returns the factor by which our terms must be scaled to equal the script's.
 func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 	for i, o := range ours {
 		if math.Abs(o) > c.tol {

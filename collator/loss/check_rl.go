@@ -30,7 +30,7 @@ func (c *checker) checkRL(g *GRPO) error {
 	return nil
 }
 
-// policy turns each token's log-prob into its part of the objective, before weighting.
+// policy computes each trained token's contribution to the objective from its log-prob, before weighting.
 func (c *checker) policy(g *GRPO, trained []bool, lp []float64) ([]float64, error) {
 	o := c.o.GRPO
 	o.Reduction, o.Denominator = kernels.PerToken, 1

@@ -36,8 +36,8 @@ func (c *columns) find(name string) (*tensors.File, string, bool) {
 	return nil, "", false
 }
 
-// take reads a tensor with the given number of dimensions. It returns false if none of the files has it, or after an
-// error.
+// take reads a tensor with the given number of dimensions. It returns false if none of the files has it or an error has
+// occurred.
 func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	if t, ok := c.made[name]; ok {
 		return t, c.err == nil
@@ -46,7 +46,7 @@ func (c *columns) take(name string, dims int) (t tensors.Tensor, ok bool) {
 	if c.err != nil || !ok {
 		return t, false
 	}
-	if info, _ := f.Lookup(own); len(info.Shape) != dims { // checked before the tensor is read
+	if info, _ := f.Lookup(own); len(info.Shape) != dims { // check before reading the tensor
 		c.err = fmt.Errorf("invalid tensor %s: got shape %v, expected %d dimensions", own, info.Shape, dims)
 		return t, false
 	}
@@ -108,7 +108,7 @@ func (c *columns) floats(name string, dims int) []float32 {
 	return v
 }
 
-// logits reads [rows, V] logits, or [R, T, V] ones as R*T rows.
+// logits reads logits of shape [rows, V], or of shape [R, T, V] as R*T rows.
 func (c *columns) logits(name string, dims int) kernels.Matrix {
 	t := c.need(name, dims)
 	if c.err != nil {
@@ -123,7 +123,7 @@ func (c *columns) logits(name string, dims int) kernels.Matrix {
 	return m
 }
 
-// matrix views a tensor's items as logits.
+// matrix returns a tensor's items as a matrix of logits.
 func matrix(t tensors.Tensor, rows, cols int) (kernels.Matrix, error) {
 	switch t.DType {
 	case tensors.Float32:

@@ -34,7 +34,7 @@ type GRPO struct {
 	Tokens
 	ResponseMask []int64   // [R,T], 0/1
 	OldLogprobs  []float32 // [R,T], for the token at t; nil means the policy's own, which makes every ratio 1
-	RefLogprobs  []float32 // [R,T], only with a KL weight
+	RefLogprobs  []float32 // [R,T], used only with a KL weight
 	Advantage    []float32 // [R]
 	RowWeight    []float32 // [R] or nil
 }
@@ -68,7 +68,7 @@ type Batch struct {
 // the whole. Add up the Steps of all micro-batches and pass the sum to each call. A zero Step means that the batch is
 // the whole step.
 type Step struct {
-	GRPO float64 // sum of weights: over tokens, over non-empty sequences, or times MaxTokens
+	GRPO float64 // sum of row weights, each times its token count, 1 if non-empty, or MaxTokens
 	DPO  float64 // sum of the pairs' weights
 	SDPO float64 // sum of pair weights
 }
@@ -179,7 +179,7 @@ func composite(b Batch, o Options, step Step, grads *Gradients) (Metrics, error)
 	return m, nil
 }
 
-// weigh sets the total, and the weights with which it was computed.
+// weigh sets the total loss and records the weights used to compute it.
 func (m *Metrics) weigh(o Options) {
 	m.AlphaSDPO, m.BetaReplay = o.AlphaSDPO, o.BetaReplay
 	m.Loss = m.GRPO + o.AlphaSDPO*m.SDPO + o.BetaReplay*m.DPO
@@ -287,7 +287,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	return err
 }
 
-// sound checks that the columns are present and match each other.
+// sound checks that the columns are present and consistent.
 func (g *GRPO) sound(o Options) error {
 	columns := map[string]int{"response_mask": len(g.ResponseMask)}
 	if g.OldLogprobs != nil {
@@ -395,7 +395,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	return gradient(lp, rejected, grads.Rejected)
 }
 
-// sound checks that the columns are present and match each other.
+// sound checks that the columns are present and consistent.
 func (d *DPO) sound() error {
 	n := d.Chosen.R
 	switch {

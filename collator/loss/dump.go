@@ -254,8 +254,8 @@ func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, 
 	return total, all, nil
 }
 
-// add combines the metrics of a micro-batch: losses and counts are summed, the rest are means over the counted tokens
-// or pairs.
+// add merges the metrics of a micro-batch into m. It sums losses and counts and averages the rest over the counted
+// tokens or pairs.
 func (m *Metrics) add(x Metrics) {
 	mean := func(a *float64, b float64, n, k int) {
 		if n+k > 0 {
@@ -318,8 +318,8 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	return out
 }
 
-// spread adds the pairs' gradients at their positions to whole, which holds the gradients of entire rows. If whole is
-// nil or belongs to other logits, spread starts from zeros.
+// spread adds the pairs' gradients at their positions to whole, the gradients of entire rows. If whole is nil or the
+// student's logits aren't shared with rl, it starts from zeros.
 func (d *Dump) spread(student, whole []float32) []float32 {
 	v := d.SDPO.Student.Cols
 	if !d.shared || whole == nil {

@@ -23,7 +23,7 @@ type RowsRequest struct {
 	Normalize        string // none or beta
 	TopK             int    // if above 0, only the student's k most probable entries in a row are compared individually
 	Rest             string // with TopK, how the other entries are treated: bucket or renormalise
-	// if above 0, how many leading columns are vocabulary; required if the sides differ in width
+	// if above 0, number of leading columns that are vocabulary; required if the sides differ in width
 	Vocab   int
 	Sum     bool // the gradient belongs to sum(w*loss), not to sum(w*loss)/sum(w)
 	Workers int
@@ -95,7 +95,7 @@ type RowsTotals struct {
 	Findings  []string `json:"findings,omitempty"`
 }
 
-// Rows evaluates the request. If a total is not finite, a finding says why.
+// Rows evaluates the request. If a total is not finite, a finding explains why.
 func Rows(q RowsRequest) (*RowsResult, error) {
 	clip, err := kernels.ParseClip(q.Clip)
 	if err != nil {

@@ -12,10 +12,11 @@ import (
 )
 
 // atropos is Atropos's scored group (ScoredData in atroposlib 0.4), which holds a task's rollouts as token ids. The
-// mask holds the id if the model sampled it, else -100; log-probs are 1 where masked. Nothing is shifted.
+// mask holds a token's id if the model sampled it and -100 otherwise; masked tokens have a log-prob of 1. Nothing is
+// shifted.
 //
-// This format needs no tokenizer: a rollout qualifies only if all its messages carry ids. For other rollouts, the rl
-// token channel makes groups, which the trainer adapter also pushes.
+// This format needs no tokenizer: a rollout qualifies only if all its messages carry ids. Groups of other rollouts come
+// from the rl token channel, and the trainer adapter pushes them too.
 var atropos = Format{
 	Name:     "atropos",
 	Service:  true,
@@ -96,7 +97,7 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 	return append(dst, '}'), nil
 }
 
-// tokens checks that every token of a rollout is known, and returns whether the log-probs of its sampled tokens are
+// tokens checks that every token of a rollout is known, and reports whether the log-probs of its sampled tokens are
 // known too.
 func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err error) {
 	logProbs = true

@@ -109,8 +109,7 @@ func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) ([]byte, erro
 	return e.text(dst, last.Text)
 }
 
-// textOnly refuses messages that have tool calls or whose content is not text, unless rows are written as NAT writes
-// them.
+// textOnly refuses messages with tool calls or non-text content, unless Options.NAT is set.
 func (e *Encoder) textOnly(m *chat.Message) error {
 	switch {
 	case e.opts.NAT:

@@ -149,7 +149,8 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 	return row
 }
 
-// flagReader returns a check that reads from key whether a message is trained, and appends the result to trained.
+// flagReader returns a check that reads the key that says whether a message is trained, and appends the value to
+// trained.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall

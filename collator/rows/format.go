@@ -39,11 +39,11 @@ type Options struct {
 	TextPrompt TextPrompt `json:"prompt_as"`
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
-	// LastTurn writes messages rows for a trainer that is set to train only the last turn: one row for each turn.
-	// Otherwise the trainer trains all of them.
+	// LastTurn writes one messages row per turn, for trainers that are set to train only the last turn. Otherwise the
+	// trainer trains all of them.
 	LastTurn bool `json:"last_turn,omitempty"`
 	// Stretch puts all turns up to the next context-only turn, and the messages between them, into the completion of a
-	// trl row, for trainers that mask everything but the assistant's text. Otherwise each turn has a row of its own.
+	// single trl row, for trainers that mask everything but the assistant's text. Otherwise each turn gets its own row.
 	Stretch bool `json:"stretch,omitempty"`
 	// JSONColumns says how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
@@ -139,7 +139,7 @@ func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 // by encoding the record again.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
-// LostTurns returns the reason a turn has no row although the format carries its record.
+// LostTurns returns the reason why a turn may lack a row even though the format carries its record.
 func (f Format) LostTurns() ledger.Reason { return cmp.Or(f.lost, AfterContextTurn) }
 
 // Partly reports whether a record's rows hold only part of the model's input because the format can't hold the rest
@@ -174,11 +174,11 @@ func Formats() []Format {
 	return all
 }
 
-// TableSuffix ends the name of a JSON lines format that is written as a table.
+// TableSuffix is the suffix of the name of a JSON lines format that is written as a table.
 const TableSuffix = ".parquet"
 
 // Table returns a JSON lines format as a Parquet table, which declares the type of every column; ok is false if the
-// format already is a table. A reader of JSON lines has to guess the types from the first rows.
+// format is already a table. A reader of JSON lines has to guess the types from the first rows.
 func (f Format) Table() (table Format, ok bool) {
 	if f.Declared() {
 		return Format{}, false
@@ -256,7 +256,7 @@ type Encoder struct {
 
 	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; empty if it can
 	several       bool                       // a side of a pair may have several messages
-	textArguments bool                       // tool call arguments are a string as sampled; otherwise an object
+	textArguments bool                       // write tool call arguments as the sampled string, not as an object
 }
 
 // NewEncoder returns an encoder for a format.
@@ -308,8 +308,8 @@ func (e *Encoder) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// Omitted describes what the last record's rows lack: how many of its messages follow its last turn, and, without
-// duplicates, the names of message members that rows can't hold, such as refusal or tool_calls.index.
+// Omitted returns the number of messages after the last record's last turn, which its rows lack, and the distinct names
+// of message members that rows can't hold, such as refusal or tool_calls.index.
 func (e *Encoder) Omitted() (trimmed int, members []string) { return e.trimmed, e.omitted }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

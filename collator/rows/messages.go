@@ -59,14 +59,14 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return m
 }
 
-// shown applies asText, and notes the message members that rows can't hold.
+// shown applies asText and records the message members that rows can't hold.
 func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	e.omit("", m.Extra)
 	for i := range m.ToolCalls {
 		e.omit("tool_calls.", m.ToolCalls[i].Extra)
 	}
 	for _, p := range m.Parts {
-		if p.Type != "text" || !json.Valid(p.Raw) { // a plugin's part may be anything
+		if p.Type != "text" || !json.Valid(p.Raw) { // a plugin's part may be invalid JSON
 			continue
 		}
 		for key, value := range p.Raw.Members() {
@@ -78,7 +78,7 @@ func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// omit notes the names of members whose value isn't null or an empty string, list or object.
+// omit records the names of members whose value isn't null or an empty string, list or object.
 func (e *Encoder) omit(of string, members []chat.Member) {
 	for _, x := range members {
 		empty := x.Value.Kind() == json.Null || len(bytes.Trim(x.Value, "\"[]{} \t\r\n")) == 0

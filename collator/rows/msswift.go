@@ -126,7 +126,7 @@ func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]b
 	return dst, nil
 }
 
-// inOrder refuses results that are not in the order of the calls before them.
+// inOrder refuses tool results that aren't in the same order as the preceding calls.
 func (e *Encoder) inOrder(nodes []ttc.Node) error {
 	var calls []chat.ToolCall
 	for i := range nodes {

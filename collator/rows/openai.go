@@ -63,7 +63,7 @@ func (r *rowReader) openAI() *Row {
 	return row
 }
 
-// openAIMessage accepts the API's messages: calls whose arguments are a string, no reasoning.
+// openAIMessage accepts the messages that the API allows: call arguments are strings, and reasoning is absent.
 func openAIMessage(m *chat.Message) string {
 	for i := range m.ToolCalls {
 		if m.ToolCalls[i].AsObject {

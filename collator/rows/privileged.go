@@ -36,7 +36,7 @@ var privileged = Format{
 	},
 }
 
-// privilegedRows writes a row for each site whose turn answers a user.
+// privilegedRows writes a row for each site whose turn follows a user message.
 func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, err error) {
 	d, ok := r.Record.(*builders.Distillation)
 	if !ok {

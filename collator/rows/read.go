@@ -24,7 +24,7 @@ type Row struct {
 	MaskReasoning bool        // the reasoning of its trained turns is context
 	Label         *bool       // whether the completion is good; nil if the row lacks a label
 	Tools         []chat.Tool // tools the model could call
-	// Shape is the same in all rows of a file: the keys, and whether each holds text or messages.
+	// Shape lists the keys and whether each holds text or messages. It is the same in all rows of a file.
 	Shape string
 }
 
@@ -147,7 +147,7 @@ func (r *rowReader) text(key string) builders.Passage {
 // answer reads text or a single assistant message.
 func (r *rowReader) answer(key string) builders.Passage { return r.answerOf(key, fullMessage) }
 
-// turns reads text, or messages of which the first and last are the assistant's.
+// turns reads text, or messages that begin and end with an assistant message.
 func (r *rowReader) turns(key string) builders.Passage {
 	p := r.passage(key, fullMessage)
 	n := len(p.Nodes)

@@ -216,7 +216,7 @@ func is[T format.LogicalTypeValue](n parquet.Node) bool {
 	return ok
 }
 
-// elementOf returns a list's element: a list repeats a group "list", which contains "element".
+// elementOf returns a list's element node. A list repeats a group "list", which contains "element".
 func elementOf(list parquet.Node) parquet.Node { return list.Fields()[0].Fields()[0] }
 
 // EachTableRow calls f for each row of a Parquet file, starting at row number from, with the row as one line of JSON.
@@ -286,7 +286,7 @@ func isList(n parquet.Node) bool {
 	return len(in) == 1 && in[0].Name() == "element"
 }
 
-// fromCell converts the library's value of a column, without nulls, to a value for encoding/json.
+// fromCell converts the library's value for a column to one that encoding/json can encode, omitting nulls.
 func fromCell(n parquet.Node, v any) any {
 	switch v := v.(type) {
 	case map[string]any:

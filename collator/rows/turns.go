@@ -11,7 +11,7 @@ import (
 // Turns counts the trained turns of demonstrations, or the sites of distillations, that a format carries or loses.
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
-	Lost     int64 `json:"lost,omitempty"`     // trained turns of the record without a row
+	Lost     int64 `json:"lost,omitempty"`     // the record's trained turns that lack a row
 	Repeated int64 `json:"repeated,omitempty"` // row bytes that repeat content from another row of the record
 }
 
@@ -24,8 +24,8 @@ func (t *Turns) Add(o Turns) {
 // a refusal, all trained turns count as lost.
 func (e *Encoder) Turns() Turns { return e.turns }
 
-// Silent returns, in ascending order, the last record's trained turns that are nothing but masked reasoning. No row
-// trains them.
+// Silent returns the indices, in ascending order, of the last record's trained turns that consist only of masked
+// reasoning. No row trains them.
 func (e *Encoder) Silent() []int { return e.silent }
 
 // demonstrated returns a demonstration's messages up to its last trained turn, after which nothing is trained, and

@@ -33,7 +33,8 @@ type Options struct {
 	MaxAnswer   int64         // maximum decompressed size of an answer in bytes [64 MiB]
 	Store       string        // folder for answers; if empty, they are not stored
 	Vocabulary  Vocabulary    // meaning of the ids
-	// Settled is called for each sequence that is scored or given up on, from several goroutines at once; may be nil.
+	// Settled is called for each sequence that is scored or given up on, possibly from several goroutines at once. It
+	// may be nil.
 	Settled func()
 }
 
@@ -53,7 +54,7 @@ type Probe struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers limits the total bytes of near-limit answers held at once, at any concurrency.
+	// largeAnswers limits the total size in bytes of near-limit answers held at once, regardless of concurrency.
 	largeAnswers = 128 << 20
 )
 
@@ -153,8 +154,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads a server's ids for a text that has want ids here. It stops reading a few ids past want, which is enough
-// to show a mismatch.
+// tokens reads a server's ids for a text that we encode as want ids. It stops reading a few ids past want, which is
+// enough to show a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {
@@ -212,8 +213,8 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	return scores, c.store.put(key, s, scores)
 }
 
-// ScoreAll scores sequences concurrently, and equal ones only once. Results are in order. It returns an error only if
-// further requests are pointless or the context is done.
+// ScoreAll scores sequences concurrently, and identical ones only once. Results are in order. It returns an error only
+// if further requests are pointless or the context is done.
 func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error) {
 	results := make([]Result, len(all))
 	first := map[string]int{}

@@ -56,7 +56,7 @@ type divergences struct {
 }
 
 // run computes and records the divergences of rows of logits, where row i belongs to pair pairs[i]. bad is the first
-// row without a softmax, in which case nothing is recorded; otherwise -1.
+// row without a softmax, or -1; if there is one, nothing is recorded.
 func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher kernels.Matrix) (bad int, err error) {
 	n := len(pairs)
 	for _, list := range []*[]float64{&k.loss, &k.student, &k.teacher} {

@@ -31,10 +31,10 @@ type Probed struct {
 // Measure configures how hints are measured.
 type Measure struct {
 	Least    float64 // nats per token by which a hint must beat the neutral one
-	LeastJSD float64 // sites whose divergence is certainly lower get weight 0; 0 means no limit
+	LeastJSD float64 // sites whose divergence is known to be lower get weight 0; 0 means no limit
 }
 
-// Measured counts the outcomes of the hints that were measured.
+// Measured counts the outcomes of measuring hints.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
 	// sites that also have a neutral hint, for which the template must have room
@@ -43,8 +43,8 @@ type Measured struct {
 	// Mean bounds on the divergence of the measured sites, derived from the best k tokens.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
-	Below int     `json:"below,omitempty"` // sites whose divergence is certainly below LeastJSD, whether or not they were dropped already
-	Open  int     `json:"open,omitempty"`  // undecided sites: LeastJSD is inside the bracket
+	Below int     `json:"below,omitempty"` // sites known to have a divergence below LeastJSD, even if already dropped
+	Open  int     `json:"open,omitempty"`  // undecided sites, whose bracket contains LeastJSD
 
 	sum [3]float64 // sums for Mean, Lower, Upper
 	n   int
@@ -53,12 +53,12 @@ type Measured struct {
 // Effect is a hint's effect on the target tokens: the mean over them of log p(y | hint) - log p(y).
 type Effect struct {
 	Hint    float64
-	Control float64 // for the neutral hint; 0 without one
+	Control float64 // effect of the neutral hint; 0 without one
 
 	Lower, Upper float64 // mean bounds on the divergence over the targets
 }
 
-// Net is the hint's effect beyond the neutral hint's.
+// Net returns the hint's effect minus the neutral hint's.
 func (e Effect) Net() float64 { return e.Hint - e.Control }
 
 // Judge returns the reason for dropping a site, or an empty string if the hint moves its targets in the right direction
@@ -82,7 +82,7 @@ type Outcome struct {
 }
 
 // Effects measures hints by scoring two or three sequences per site. If a sequence could not be scored, its site's
-// outcome has the reason; other sites are judged with minNet nats per token.
+// outcome gives the reason; other sites are judged against minNet, in nats per token.
 func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([]Outcome, error) {
 	out := make([]Outcome, len(sites))
 	type part struct{ site, shift, kind int }
@@ -166,7 +166,7 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 }
 
 // measure measures the hints of a batch's remaining sites, and drops the sites that can't be measured or that judge
-// finds a reason to drop.
+// rejects.
 func (c *Client) measure(ctx context.Context, b *batchWork, m *Measure, rep *Measured) error {
 	probed, err := b.probes()
 	if err != nil {
@@ -216,7 +216,7 @@ func (m *Measured) enter(p *Probed, o *Outcome) {
 	m.Mean, m.Lower, m.Upper = m.sum[0]/n, m.sum[1]/n, m.sum[2]/n
 }
 
-// judge returns the reason for dropping a site, or an empty one if it is kept, and the details.
+// judge returns the reason for dropping a site, which is empty if the site is kept, and the details.
 func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail string) {
 	if o.Err != nil {
 		return o.Reason, o.Err.Error()

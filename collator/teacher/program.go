@@ -14,5 +14,5 @@ type ScorerProbe = scorer.Probe
 // ScorerSequence is a sequence for a Scorer to score.
 type ScorerSequence = scorer.Sequence
 
-// NewScorer checks the options. It starts nothing: the first request starts the program.
+// NewScorer checks the options. It doesn't start the program; the first request does.
 func NewScorer(o ScorerOptions) (*Scorer, error) { return scorer.New(o) }

@@ -16,7 +16,7 @@ type protocol struct {
 	path string
 	// ask builds the body of a request.
 	ask func(o *Options, s Sequence) any
-	// answer reads the predictions at positions s.From and later from an answer.
+	// answer parses an answer's predictions at positions s.From and later.
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
 	// tokenize is the path at which the server tokenises texts; empty if it can't.
 	tokenize string

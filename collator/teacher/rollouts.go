@@ -16,7 +16,7 @@ type Taught struct {
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
 	// tasks with a row that lacks teacher columns; all their rows are pushed without them
 	Without int `json:"groups_without,omitempty"`
-	Excused int `json:"excused,omitempty"` // rows whose group wanted no teacher
+	Excused int `json:"excused,omitempty"` // rows whose group disables the teacher
 }
 
 // rollouts adds teacher columns to rl batches.
@@ -58,7 +58,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	for i := range ask {
 		k = max(k, 1, ask[i].entries(w.teacher.topK()))
 	}
-	if len(ask) == 0 { // no row wants a teacher: the columns exist and are empty
+	if len(ask) == 0 { // if no rows need a teacher, the columns exist but are empty
 		k = 1
 	}
 	ids, logps := make([]int64, len(g.rows)*g.width*k), make([]float32, len(g.rows)*g.width*k)

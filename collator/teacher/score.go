@@ -10,7 +10,7 @@ import (
 // floor replaces a log-prob of -inf, as in vLLM.
 const floor = -9999
 
-// maxAboveOne is the maximum by which a log-prob may exceed 0 through rounding.
+// maxAboveOne is the largest amount by which a log-prob may exceed 0 due to rounding.
 const maxAboveOne = 1e-3
 
 // Entry is a token and its log-prob.
@@ -23,7 +23,7 @@ type Entry struct {
 type Sequence struct {
 	IDs  []int32
 	From int // the first position whose prediction is needed, 0 <= From < len(IDs)-1
-	// number of log-probs per position; 0 means the number in the teacher's options, and tokenOnly only the actual
+	// number of log-probs per position; 0 selects the number in the teacher's options, and tokenOnly just the actual
 	// token's
 	K int
 }
@@ -31,7 +31,7 @@ type Sequence struct {
 // tokenOnly requests only the log-prob of the actual token at each position.
 const tokenOnly = -1
 
-// entries returns how many of the most probable tokens to ask for, given k in the options.
+// entries returns the number of most probable tokens to request; k is the number in the options.
 func (s *Sequence) entries(k int) int {
 	switch {
 	case s.K == 0:

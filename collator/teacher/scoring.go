@@ -258,7 +258,7 @@ func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequenc
 	return all
 }
 
-// scoringVersion is part of every key: change it with the layout.
+// scoringVersion is part of every key. Change it whenever the layout changes.
 const scoringVersion = "scored logits 1"
 
 // key returns the hash of everything that a batch's answers depend on.

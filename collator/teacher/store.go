@@ -22,7 +22,7 @@ type store struct {
 // minStoredLimit is the minimum limit on a stored answer's size, even if the limit on answers is lower.
 const minStoredLimit = 256 << 20
 
-// storeVersion is part of every key: change it with the layout.
+// storeVersion is part of every key. Change it whenever the layout changes.
 const storeVersion = "teacher answers 1"
 
 // key returns the hash of everything an answer depends on.

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// baseWeight is the column with a batch's original pair weights, once Work has set others.
+// baseWeight is the column that keeps a batch's original pair weights after Work has set others.
 const baseWeight = batch.BaseWeight
 
 // Weighing configures where the full logits at the pair positions come from, and how they are used.
@@ -30,7 +30,7 @@ type Weighing struct {
 type Weighed struct {
 	Batches  int     `json:"batches"`
 	Sites    int     `json:"sites"`               // with logits
-	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were dropped already
+	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were already dropped
 	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were dropped already
 	Mean     float64 `json:"mean_jsd"`            // over sites
 	// mean over sites of log p(target | hint) - log p(target), in nats per token

@@ -176,7 +176,7 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*batchWork, error) {
 	return b, nil
 }
 
-// lose drops a site, unless it is dropped already.
+// lose drops a site, unless it has already been dropped.
 func (b *batchWork) lose(site int64, reason ledger.Reason, detail string) {
 	if _, ok := b.out[site]; !ok {
 		b.out[site] = dropCause{reason, detail}

@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// byteTexts holds the text of each id in a byte-level vocabulary, the bytes that its token's characters encode.
+// byteTexts holds the text of each id in a byte-level vocabulary, that is, the bytes that its token's characters
+// encode.
 type byteTexts struct {
 	all []byte
 	end []int32 // end of each id's text in all; it begins where the previous text ends
@@ -43,7 +44,7 @@ func newByteTexts(s *shape) *byteTexts {
 		start := len(texts.all)
 		for _, r := range token {
 			b, known := byteOf[r]
-			if !known { // a token with a character that encodes no byte is its own text
+			if !known { // a token with a character that doesn't encode a byte is its own text
 				texts.all = append(texts.all[:start], token...)
 				break
 			}

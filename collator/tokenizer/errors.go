@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrUnavailable means that this build lacks a tokenizer library. A command that needs one ends with exit status 3.
+// ErrUnavailable means that this build lacks a tokenizer library. A command that needs one exits with status 3.
 var ErrUnavailable = errors.New("cannot tokenize: this build of nat-go lacks the tokenizer library; run `make " +
 	"lib`, then build with `make build` (or with -tags tokenizers)")
 

@@ -305,7 +305,7 @@ func readLimited(path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// pathError returns the reason for a *fs.PathError without its path. It returns other errors unchanged.
+// pathError returns the underlying error of an *fs.PathError, without the path. It returns other errors unchanged.
 func pathError(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err

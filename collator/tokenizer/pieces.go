@@ -35,8 +35,8 @@ var wordPatterns = map[string]int{
 
 const (
 	maxPieceBytes  = 128       // longer pieces are not cached
-	maxPiecesBytes = 256 << 10 // longer segments are encoded whole, because a list of their pieces takes memory
-	maxPlainTokens = 256       // added tokens that are not special
+	maxPiecesBytes = 256 << 10 // longer segments are encoded whole, because a list of pieces takes too much memory
+	maxPlainTokens = 256       // maximum number of added tokens that are not special
 )
 
 // newPieces returns nil for a tokenizer that can't, or is not known to, encode piece by piece.
@@ -159,7 +159,7 @@ type class uint8
 const (
 	// outside ASCII, a control character, or an apostrophe: words end next to one only before a blank
 	other  class = iota
-	letter       // ASCII, as are all below
+	letter       // ASCII, like all classes below
 	digit        //
 	mark         // punctuation or a symbol
 	slash        // some expressions accept it after line breaks
@@ -251,7 +251,7 @@ func (l *pieceList) cut(text string, from, to, digits int) {
 	}
 }
 
-// endsBeforeBlank reports whether a text ends in a character outside ASCII that is surely not white space.
+// endsBeforeBlank reports whether a text ends in a non-ASCII character that can't be white space.
 func endsBeforeBlank(text string) bool {
 	r, _ := utf8.DecodeLastRuneInString(text)
 	return r >= 0xC0 && r < 0x1000 || r >= 0x3041 && r < 0xD800 || r >= 0x1F000

@@ -365,7 +365,7 @@ type variant struct {
 	nul            bool // the escapes in nul.go encode NUL
 }
 
-// write serialises the file for a variant. Dropout is off in all of them, because ids must not depend on chance.
+// write serialises the file for a variant. Dropout is off in all variants, because ids must be deterministic.
 func (s *shape) write(v variant) ([]byte, error) {
 	parts := maps.Clone(s.parts)
 	if !v.batching {

@@ -57,7 +57,7 @@ type found struct {
 	token *addedToken
 }
 
-// find appends the added tokens that it finds in text, with base added to their positions.
+// find appends the added tokens in text to out, with base added to their positions.
 func (f *finder) find(out []found, text string, base int, may func(start, end int, t *addedToken) bool) []found {
 	done := 0 // end of the last token taken
 	for i := 0; i < len(text); {
@@ -97,8 +97,8 @@ func startsWithWord(s string) bool {
 	return n > 0 && isWord(r)
 }
 
-// isWord is \w of Rust's regex: Alphabetic, Mark, Decimal_Number,
-// Connector_Punctuation, Join_Control.
+// isWord reports whether r matches \w in Rust's regex: Alphabetic, Mark, Decimal_Number, Connector_Punctuation,
+// Join_Control.
 func isWord(r rune) bool {
 	return unicode.IsLetter(r) ||
 		unicode.In(r, unicode.M, unicode.Nd, unicode.Nl, unicode.Pc, unicode.Other_Alphabetic, unicode.Join_Control)
@@ -191,7 +191,7 @@ func trimmed(content string) bool {
 	return unicode.IsSpace(first) || unicode.IsSpace(last) || first == 'Ġ' || last == 'Ġ'
 }
 
-// identity reports whether a normalizer changes nothing: it is absent or an empty sequence.
+// identity reports whether a normalizer is absent or an empty sequence, and so changes nothing.
 func identity(raw json.RawMessage) bool {
 	var step struct {
 		Type        string

@@ -18,7 +18,7 @@ type Encoding struct {
 	Offsets []chat.Span // [n]
 }
 
-// Reset empties e and keeps its memory.
+// Reset empties e but keeps its allocated memory.
 func (e *Encoding) Reset() { e.IDs, e.Offsets = e.IDs[:0], e.Offsets[:0] }
 
 // Options determine how Encode treats special tokens.

@@ -40,8 +40,8 @@ func (p *printer) words(indent, line string) {
 	}
 }
 
-// tokens writes the texts of tokens after a head, separated by |, wrapped between tokens. Unless whole or Full is set,
-// lines in the middle of a long run are omitted and counted.
+// tokens writes a head and then the texts of tokens, separated by | and wrapped between tokens. Unless whole or Full is
+// set, lines in the middle of a long run are omitted and counted.
 func (p *printer) tokens(head string, texts []string, colour string, whole bool) {
 	lines := wrapTokens(texts, p.Width-columns.Width(head))
 	if n := len(lines); !whole && !p.Full && n > maxFoldedLines+1 {

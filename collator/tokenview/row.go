@@ -103,7 +103,7 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	return v, v.measured(filepath.Join(dir, "batches"), found, first)
 }
 
-// madeWith refuses to print a batch's ids with a different tokenizer, because they would mean different texts.
+// madeWith returns an error if a batch was made with a different tokenizer, whose ids would mean different texts.
 func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 	if l.Tokenizer != tok.Fingerprint() {
 		return fmt.Errorf("%s was made with tokenizer %s, not with %s", l.File, l.Tokenizer, tok.Fingerprint())
@@ -225,7 +225,7 @@ func (s *Side) Print(w io.Writer, l Look) error {
 	return out.err
 }
 
-// taught summarises a teacher's answer about a rollout, or says why it is missing. It returns "" if no teacher was
+// taught summarises a teacher's answer about a rollout, or explains why it is missing. It returns "" if no teacher was
 // asked.
 func taught(s *batch.Scored) (said string) {
 	switch {

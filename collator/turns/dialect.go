@@ -19,10 +19,11 @@ type dialect struct {
 	fixed  bool     // whether every conversation ends with prompt, requested or not
 	others []string // other generation prompts, with thinking switched on or off
 	filler string   // an empty think block that the switch adds after the header; empty if unknown
-	// for templates without a generation prompt, the ends of a question and of a result, after which a turn starts.
+	// for templates without a generation prompt, the texts that end a question or a result and after which a turn
+	// starts.
 	openers     []string
 	terminators []string // the texts that end a turn, longest first
-	halts       []string // terminators at which sampling stops; the others may be within a turn
+	halts       []string // terminators at which sampling stops; the others may occur within a turn
 	next        string   // the text after a call that the template does not terminate; empty if it terminates calls
 	stops       stops
 	// for templates without a terminator, the texts that the template writes after every turn, longest first.
@@ -132,7 +133,7 @@ func (p prober) wantsRawArguments() bool {
 		takes(true, func(text string) bool { return strings.Contains(text, call.ToolCalls[0].Arguments) })
 }
 
-// with returns the prober with other template variables.
+// with returns a prober with other template variables.
 func (p prober) with(vars *pyvalue.Dict) prober {
 	p.Renderer = &Renderer{tmpl: p.tmpl, vars: vars, now: p.now, limits: p.limits, marks: p.marks}
 	return p
@@ -404,8 +405,8 @@ func (d *dialect) addClosing(s string) {
 	slices.SortFunc(d.closings, func(a, b string) int { return len(b) - len(a) })
 }
 
-// learnHalts keeps only terminators that are not within a turn with a thought and an answer, or with nothing but a
-// call: a model for which they ended the turn could not write such turns.
+// learnHalts keeps only terminators that don't occur within a turn with a thought and an answer, or with just a call. A
+// model that stopped at them could not write such turns.
 func (d *dialect) learnHalts(p prober) {
 	halts := d.halts
 	d.halts = nil

@@ -18,7 +18,7 @@ type Turn struct {
 	// Start and End extend from the end of the generation prompt to the end of the terminator.
 	Start, End int
 	Body       int         // start of the terminator; End if the turn lacks one
-	Filler     []chat.Span // byte ranges of the turn that no model wrote
+	Filler     []chat.Span // byte ranges of the turn that the model didn't write
 	Thinking   bool        // the generation prompt before it is the configured one
 }
 
@@ -109,7 +109,7 @@ func (o *origins) after(at int) int {
 	return sort.Search(len(o.spans), func(i int) bool { return o.spans[i].End > at })
 }
 
-// own reports whether bytes [from, to) are all the template's own.
+// own reports whether bytes [from, to) all come from the template itself.
 func (o *origins) own(from, to int) bool {
 	i := o.after(from)
 	return i == len(o.spans) || o.spans[i].Start >= to
@@ -134,7 +134,7 @@ func (o *origins) find(s string, from, limit int) int {
 	return -1
 }
 
-// Template lists the stretches of a render that are the template's own: special-token text is a special token only
+// Template lists the ranges of a render that come from the template itself. Special-token text is a special token only
 // there.
 func Template(res *template.Result) []chat.Span {
 	var out []chat.Span
@@ -206,8 +206,8 @@ func (r *Renderer) follows(d *dialect, c *Conversation, o *origins, t *Turn, i, 
 	return err == nil && (d.bare(o, t, i, from, given.Text) || r.cuts && r.shared(d, c, o, t, i, from, &given))
 }
 
-// promptAt returns where the generation prompt begins in a render of a conversation's first n messages that ends with
-// one.
+// promptAt returns the position of the generation prompt in a render of a conversation's first n messages that ends
+// with one.
 func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) int {
 	if d.fixed {
 		return max(0, len(given)-len(d.prompt))
@@ -236,7 +236,7 @@ func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, f
 	return true
 }
 
-// closed treats as filler the end of a thought that was never opened in the turn.
+// closed treats the end of a thought that was never opened in the turn as filler.
 func (o *origins) closed(t *Turn) {
 	at := t.Start
 	for _, f := range t.Filler {
@@ -247,7 +247,7 @@ func (o *origins) closed(t *Turn) {
 	}
 }
 
-// whole moves to lost the turns that show only part of their message's content or arguments.
+// whole moves turns that show only part of their message's content or arguments to lost.
 func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 	whole := turns[:0:0]
 	for i := range turns {

@@ -27,7 +27,7 @@ type Report struct {
 	Template string `json:"template"` // "sha256:..." of its source
 
 	GenerationPrompt string `json:"generation_prompt"`
-	// a conversation that ends in the prompt is a prefix of the same one with the turn
+	// a conversation that ends in the prompt is a prefix of the same conversation with the turn added
 	PromptIsPrefix         bool `json:"generation_prompt_is_prefix"`
 	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 
@@ -41,10 +41,10 @@ type Report struct {
 	Arguments    string `json:"arguments"`
 	RawArguments string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
 
-	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> turns are shown as sampled
+	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> whether shown as sampled
 	RewritesHistory  bool            `json:"rewrites_history"`
 	Reasoning        Reasoning       `json:"reasoning"`
-	Filler           []string        `json:"filler"` // text that the template inserts into turns, written by no model
+	Filler           []string        `json:"filler"` // text in turns that comes from the template, not from a model
 
 	Terminators map[string]string `json:"terminators"` // kind of turn -> its terminator
 	NoThink     *Switch           `json:"no_think,omitempty"`
@@ -61,7 +61,7 @@ type Trim struct {
 // Reasoning says where hidden reasoning is shown.
 type Reasoning struct {
 	Last    bool `json:"last"`    // in the last turn
-	History bool `json:"history"` // whether it is shown in turns before the last question
+	History bool `json:"history"` // in turns before the last question
 }
 
 // Switch is a variable that turns thinking off.
@@ -114,7 +114,7 @@ type probing struct {
 	until time.Time
 }
 
-// maxProbe is the time limit for a template: models' templates take milliseconds.
+// maxProbe is the time limit for probing a template. Models' templates take milliseconds.
 const maxProbe = 20 * time.Second
 
 var errSlow = fmt.Errorf("cannot probe the template within %v: does a value or loop in it grow without bound?", maxProbe)
@@ -343,7 +343,8 @@ func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 	return Kept
 }
 
-// rawArguments returns how arguments that are not a JSON object are rendered: the only honest rendering is verbatim.
+// rawArguments returns how the template renders arguments that are not a JSON object. Only a verbatim rendering is
+// faithful.
 func (p *probing) rawArguments() string {
 	broken := `{"k": "` + argText // arguments that a model cut off or got wrong
 	_, res, err := p.render(false, ask, calls(broken, 1), result)

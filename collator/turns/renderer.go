@@ -189,7 +189,7 @@ func (r *Renderer) RenderIn(room *template.Room, c *Conversation) (template.Resu
 	return r.tmpl.RenderIn(room, r.input(c))
 }
 
-// RenderTurns is like Render, for a result that is passed to Stable for most of its turns.
+// RenderTurns is like Render, for results that will be passed to Stable for most of their turns.
 func (r *Renderer) RenderTurns(c *Conversation) (template.Result, error) {
 	return r.tmpl.RenderHeads(r.input(c))
 }

@@ -14,7 +14,7 @@ import (
 	"os"
 )
 
-// question is a line of standard input: the greeting, which has a hello, or a request.
+// question is a line of standard input: the greeting, which has a hello field, or a request.
 type question struct {
 	Hello     string     `json:"hello"`
 	Memory    int64      `json:"memory"`

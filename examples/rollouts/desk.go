@@ -26,7 +26,7 @@ type order struct {
 	Days   int    `json:"days"`
 }
 
-// desk is the environment of one rollout, and its conversation.
+// desk holds the environment and the conversation of one rollout.
 type desk struct {
 	task     *task
 	name     string

@@ -98,7 +98,7 @@ type trace struct {
 	Tools    []json.RawMessage `json:"tools"`
 }
 
-// rollout runs the agent on a task. Its reward is 1 if the user has the book in the end.
+// rollout runs the agent on a task. Its reward is 1 if the user ends up with the book.
 func rollout(t *task, trial int) trace {
 	d := &desk{task: t, name: fmt.Sprintf("%s-%d", t.id, trial)}
 	d.say("system", policy)

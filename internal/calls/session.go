@@ -17,7 +17,7 @@ import (
 type Session struct {
 	ID     string
 	Task   string   // shared by all trials of one problem; if empty, the session is its own task
-	Trial  string   // which of the trials
+	Trial  string   // identifies the trial
 	Reward *float64 // for the main agent's work; nil if absent
 
 	// MaxGiven limits the total number of messages in all calls' contexts. Each call counts its whole context.
@@ -130,7 +130,7 @@ func (s *Session) graph(c *Call) *graph {
 		g = &graph{tools: c.Tools, children: map[edge]int32{}, walked: map[Walk]int32{}}
 		s.threads[key] = g
 	} else if !sameSlice(c.Tools, g.tools) && slices.CompareFunc(c.Tools, g.tools, compareTools) < 0 {
-		g.tools = c.Tools // of several spellings, the first in byte order is kept
+		g.tools = c.Tools // if spellings differ, the first in byte order is kept
 	}
 	return g
 }

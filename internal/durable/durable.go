@@ -71,7 +71,7 @@ func Lock(f *os.File, how int) error {
 	}
 }
 
-// sameFile reports whether the file still has its name.
+// sameFile reports whether the file's name still refers to it.
 func sameFile(f *os.File) bool {
 	a, err := f.Stat()
 	if err != nil {
@@ -99,8 +99,8 @@ func (f *File) Prepare() error {
 	return err
 }
 
-// CommitUnsynced is Commit without waiting for the disk: the file survives the process, but not necessarily the
-// machine.
+// CommitUnsynced is Commit without waiting for the disk: the file survives a crash of the process, but not necessarily
+// of the machine.
 func (f *File) CommitUnsynced() error { return f.rename(false) }
 
 // Temporary returns the path that the file has until it is committed; see Adopt.
@@ -124,7 +124,7 @@ func Adopt(temp, path string) error {
 // Chmod sets the permissions that the file will have.
 func (f *File) Chmod(mode os.FileMode) error { return f.file.Chmod(mode) }
 
-// rename gives the file its name. Unless synced, it survives the process but not necessarily the machine.
+// rename gives the file its name. Unless synced, it survives a crash of the process but not necessarily of the machine.
 func (f *File) rename(sync bool) error {
 	err := f.Flush()
 	if err == nil && f.path != "" && sync && !f.safe {
@@ -207,7 +207,7 @@ func WriteFile(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).Commit)
 }
 
-// WriteMember is WriteFile for one of many files in a folder: the caller calls SyncDir when all are written.
+// WriteMember is WriteFile for one of many files in a folder: the caller must call SyncDir once all are written.
 func WriteMember(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), func(f *File) error { return f.rename(true) })
 }

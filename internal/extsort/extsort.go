@@ -20,7 +20,7 @@ const minRead = 64 << 10
 type Sorter struct {
 	width  int
 	dir    string
-	limit  int // maximum bytes of rows in memory before they are written
+	limit  int // maximum size of the rows in memory, in bytes, before they are spilled
 	rows   []byte
 	spare  []byte // scratch space for sorting, then read buffers for merging
 	count  int64
@@ -31,8 +31,8 @@ type Sorter struct {
 	err  error
 }
 
-// run is a sorted range of the file. Runs of one level are merged into one of the next, so that the number read at once
-// stays bounded.
+// run is a sorted range of the file. Runs on one level are merged into a single run on the next, so that the number
+// read at once stays bounded.
 type run struct {
 	off, len int64
 	level    int
@@ -77,7 +77,7 @@ func (s *Sorter) Add(entry []byte) error {
 	return nil
 }
 
-// Expect makes room for n more entries at once, within the budget. It is a hint.
+// Expect reserves memory for n more entries, within the budget. It is only a hint.
 func (s *Sorter) Expect(n uint64) {
 	if want := min(n, uint64(s.limit/s.width))*uint64(s.width) + uint64(len(s.rows)); want > uint64(cap(s.rows)) {
 		s.grow(int(want))
@@ -190,7 +190,7 @@ func (s *Sorter) fanIn() int { return max(2, min(s.limit/minRead, 256)) }
 func (s *Sorter) compact(tail []run) error {
 	merged := run{off: s.file.Size(), level: tail[0].level + 1}
 	m := newMerge(s, tail, nil)
-	out := s.rows[:0:cap(s.rows)] // empty after a spill: the merge's output buffer
+	out := s.rows[:0:cap(s.rows)] // empty after a spill, so it can serve as the merge's output buffer
 	for {
 		row, err := m.next()
 		if err != nil {
@@ -243,7 +243,7 @@ func newMerge(s *Sorter, runs []run, memory []byte) *merge {
 	room := max(1, len(s.spare)/s.width/max(1, len(runs))) * s.width
 	for i, r := range runs {
 		buf := s.spare[min(i*room, len(s.spare)):min((i+1)*room, len(s.spare))]
-		if len(buf) < s.width { // more runs than scratch rows: only if the budget is absurdly small
+		if len(buf) < s.width { // more runs than scratch rows, which happens only if the budget is absurdly small
 			buf = make([]byte, s.width)
 		}
 		m.cursors = append(m.cursors, &cursor{file: s.file, off: r.off, end: r.off + r.len, buf: buf})

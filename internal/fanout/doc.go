@@ -1,2 +1,2 @@
-// Package fanout works on items concurrently and returns the results in the order of the items.
+// Package fanout processes items concurrently and returns the results in the order of the items.
 package fanout

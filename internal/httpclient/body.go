@@ -46,7 +46,7 @@ func (b Bytes) Type() string { return b.ContentType }
 // Size returns the number of bytes.
 func (b Bytes) Size() int64 { return int64(len(b.Data)) }
 
-// Open returns a reader of the bytes.
+// Open returns a reader for the bytes.
 func (b Bytes) Open() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Data)), nil }
 
 // File is a body that holds part of a file.
@@ -64,7 +64,7 @@ func (f File) Type() string { return f.ContentType }
 // Size returns the number of bytes.
 func (f File) Size() int64 { return f.Length }
 
-// Open returns a reader of the part.
+// Open returns a reader for the part.
 func (f File) Open() (io.ReadCloser, error) {
 	file, err := durable.Open(f.Path)
 	if err != nil {

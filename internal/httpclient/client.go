@@ -34,7 +34,7 @@ type Options struct {
 	Timeout     time.Duration
 	Backoff     time.Duration // delay before the second attempt; doubles, with jitter; 0 means half a second
 	MaxPause    time.Duration // longest pause between two attempts, even if the service asks for more; 0 means a minute
-	MaxAnswer   int64         // maximum bytes in an answer after decompression; 0 means maxAnswer
+	MaxAnswer   int64         // maximum size of a decompressed answer, in bytes; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
 	Secrets     []string      // never shown in errors, like Token and Base's secrets
 
@@ -52,7 +52,7 @@ type Client struct {
 	large   chan struct{}
 }
 
-// New makes a client. It sends no request.
+// New makes a client. It doesn't send any requests.
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.Base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
@@ -114,10 +114,10 @@ type Request struct {
 
 	Anonymous bool  // send no bearer token, even if there is one; may be redirected to another host
 	Tries     int   // attempts in total; 0 means one
-	Harmless  bool  // idempotent: doing it twice is the same as once
+	Harmless  bool  // idempotent: doing it twice has the same effect as once
 	OK        []int // statuses besides 2xx that are not errors
-	// Check returns an error for a useless answer with a good status; a Harmless request may be repeated after one. It
-	// may be nil.
+	// Check returns an error for an unusable answer with a successful status, after which a Harmless request may be
+	// repeated. It may be nil.
 	Check func(*Reply) error
 }
 
@@ -411,7 +411,7 @@ type pieces struct {
 	n    int64
 }
 
-// read reads until it has limit bytes in total, or to the end.
+// read reads until it has limit bytes in total or reaches the end.
 func (p *pieces) read(limit int64) error {
 	for p.n < limit {
 		piece := make([]byte, 0, min(limit-p.n, max(4<<10, min(p.n, 1<<20))))

@@ -23,7 +23,7 @@ type Fault uint8
 
 // The faults.
 const (
-	Refused     Fault = iota // the service understood and refused: a retry gives the same answer
+	Refused     Fault = iota // the service understood and refused: a retry would give the same answer
 	Denied                   // credentials
 	Unavailable              // unreachable, overloaded, broken answer: a retry can help
 	Local                    // a file, a certificate, an address in the config, this machine

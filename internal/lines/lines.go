@@ -22,7 +22,7 @@ func (e *TooLong) Error() string {
 	return fmt.Sprintf("the line is longer than %d bytes", e.Limit)
 }
 
-// bufferBytes is the number of bytes read at once if r is not buffered already.
+// bufferBytes is the number of bytes read at once if r is not already buffered.
 const bufferBytes = 64 << 10
 
 // Read yields the lines of r without their newlines, including a last line without one. A line is valid until the next.

@@ -62,7 +62,7 @@ func (e *statusError) Error() string {
 // maxMessage is the maximum length of a service's message in an error.
 const maxMessage = 300
 
-// explain converts an error into one for users, without secrets.
+// explain converts an error into a user-facing one without secrets.
 func explain(ctx context.Context, p, doing string, err error, hidden *secret.Values) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
@@ -139,7 +139,7 @@ func certain(err error) bool {
 		errors.As(err, &dns) && dns.IsNotFound || strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
-// clean prepares text from elsewhere for display.
+// clean prepares external text for display.
 func clean(text string, hidden *secret.Values) string {
 	text = terminal.Line(secret.Shape(hidden.Redact(text)))
 	if len(text) > maxMessage {

@@ -92,7 +92,7 @@ func (f *File) Read(p []byte) (int, error) {
 			err = nil
 		}
 		if n > 0 || len(p) == 0 {
-			f.cut = err // report it at the next read
+			f.cut = err // report it on the next read
 			return n, nil
 		}
 		if err == nil {
@@ -105,7 +105,7 @@ func (f *File) Read(p []byte) (int, error) {
 	}
 }
 
-// read reads from the open body, or opens the next.
+// read reads from the open body, or opens the next one.
 func (f *File) read(p []byte) (n int, err error) {
 	if err, f.cut = f.cut, nil; err != nil {
 		return 0, err
@@ -151,7 +151,7 @@ const (
 	maxBlocks = 64
 )
 
-// ReadAt reads at an offset. It keeps the most recently used blocks, because a table's columns are read alternately.
+// ReadAt reads at an offset. It keeps the most recently used blocks, because reads alternate between a table's columns.
 func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

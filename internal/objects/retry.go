@@ -17,7 +17,7 @@ const (
 	maxTries     = 10
 	firstPause   = 200 * time.Millisecond // doubles
 	maxPause     = 20 * time.Second
-	stallTimeout = time.Minute // with no progress for this long, the request is abandoned and repeated
+	stallTimeout = time.Minute // a request without progress for this long is abandoned and retried
 	minProgress  = 64 << 10    // minimum number of bytes that counts as progress
 )
 

@@ -25,7 +25,7 @@ type s3 struct {
 	client *minio.Core
 }
 
-// s3 opens a service; it sends no request.
+// s3 opens a service without sending a request.
 func (s *Storage) s3(kind string) (service, error) {
 	endpoint, region, prefix := "https://s3.amazonaws.com", first(s.getenv, "AWS_REGION", "AWS_DEFAULT_REGION"), "AWS"
 	switch kind {

@@ -38,7 +38,7 @@ type Info struct {
 	ETag    string    // identifies its content; empty if unknown
 }
 
-// same reports whether two answers are about the same state of an object.
+// same reports whether two answers describe the same state of an object.
 func (i Info) same(other Info) bool {
 	return i.Size == other.Size && i.ETag == other.ETag && (i.ETag != "" || i.ModTime.Equal(other.ModTime))
 }
@@ -57,7 +57,7 @@ type Storage struct {
 	honours  map[string]error // result for each bucket: nil if it refuses a second write with If-None-Match
 }
 
-// New returns the storage that an environment gives access to. It sends no request.
+// New returns the storage that an environment gives access to. It doesn't send any requests.
 func New(getenv func(string) string) *Storage {
 	s := &Storage{
 		getenv: getenv, pause: firstPause, silence: stallTimeout, hidden: secret.NewValues(Secrets(getenv)...),

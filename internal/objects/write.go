@@ -75,7 +75,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 			})
 		}
 		if err != nil {
-			_ = s.once(context.WithoutCancel(ctx), up.abort) // if this fails, the storage's rules clean up
+			_ = s.once(context.WithoutCancel(ctx), up.abort) // if this fails, cleanup is left to the storage's rules
 			return err
 		}
 		left -= n
@@ -164,7 +164,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 			Help: "Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk",
 		}
 	default:
-		return err // the next attempt may get another answer
+		return err // the next attempt may get a different answer
 	}
 	s.mu.Lock()
 	s.honours[at.scheme+at.bucket] = err

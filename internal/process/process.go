@@ -49,7 +49,7 @@ type Process struct {
 	pid      int
 	mark     string
 	started  uint64
-	survives bool // after it ends on its own, its other processes may continue
+	survives bool // after it ends on its own, its other processes may keep running
 
 	mu     sync.Mutex
 	reaped bool
@@ -233,11 +233,12 @@ func (p *Process) PID() int { return p.pid }
 // Mark returns the mark that identifies the program's processes.
 func (p *Process) Mark() string { return p.mark }
 
-// Done is closed when the program has ended, with everything it started unless it may survive, and its output has
-// been read.
+// Done returns a channel that is closed when the program has ended, with everything it started unless it may survive,
+// and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Over is closed when the program itself has ended; its children may still be running, and there may be unread output.
+// Over returns a channel that is closed when the program itself has ended; its children may still be running, and there
+// may be unread output.
 func (p *Process) Over() <-chan struct{} { return p.over }
 
 // Err returns how the program ended: the reason it was killed, if it was; otherwise nil or an *exec.ExitError. It waits

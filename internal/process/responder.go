@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/lines"
 )
 
-// maxStderr is the maximum number of bytes of a responder's standard error that are kept.
+// maxStderr is the maximum number of bytes kept of a responder's standard error.
 const maxStderr = 2000
 
 // Responder is a program that answers each line it reads with one line. It is not trusted: an answer has a size limit

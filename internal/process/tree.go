@@ -65,7 +65,7 @@ func (t *Tree) members() (pids []int, sure bool) {
 		if has {
 			in[e.pid] = true
 		}
-		sure = sure && (!hidden || e.group == 0) // kernel threads are in no group
+		sure = sure && (!hidden || e.group == 0) // kernel threads don't belong to a group
 	}
 	// A session id is only known to be ours while its first process exists and carries our mark.
 	if t.Session > 0 && (t.ours || in[t.Session] || !marksSeen) {
@@ -103,8 +103,8 @@ const endTimeout = 2 * time.Second
 // Kill kills the whole tree and returns the processes that don't end.
 func (t *Tree) Kill() []int { return t.kill(context.Background(), endTimeout) }
 
-// Stop asks the whole tree to end, kills the remaining processes after a time, and returns the ones that don't end even
-// then.
+// Stop asks the whole tree to end, kills the remaining processes after a time, and returns the ones that still don't
+// end.
 func (t *Tree) Stop(ctx context.Context, patience time.Duration) (left []int) {
 	t.signal(syscall.SIGTERM)
 	t.signal(syscall.SIGCONT) // a stopped process can't handle signals

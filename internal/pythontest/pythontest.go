@@ -47,8 +47,8 @@ func Required(what string) bool {
 	return slices.Contains(strings.Split(os.Getenv("NATGO_REQUIRE"), ","), what)
 }
 
-// Version returns a Python of a version such as 3.10: one on PATH, or one installed by pyenv. Without one the test is
-// skipped or, if NATGO_REQUIRE names pythons, fails.
+// Version returns a Python of the given version, such as 3.10, from PATH or from pyenv. Without one the test is skipped
+// or, if NATGO_REQUIRE names pythons, fails.
 func Version(t testing.TB, version string) string {
 	t.Helper()
 	Long(t, "nothing was tried with Python "+version)
@@ -70,7 +70,7 @@ func Version(t testing.TB, version string) string {
 
 // Torch returns a Python with torch, safetensors and numpy. If NATGO_REQUIRE names torch and only safetensors is
 // missing, as with Debian's python3-torch, it sets up a virtual environment for it in the user's cache. torch itself is
-// not downloaded: the package index's wheel for Linux brings gigabytes of CUDA.
+// not downloaded, because the package index's wheel for Linux pulls in gigabytes of CUDA.
 func Torch(t testing.TB) string {
 	t.Helper()
 	return found(t, torch, "no python3 with torch, safetensors and numpy; NATGO_REQUIRE=torch makes that a failure")

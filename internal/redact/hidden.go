@@ -12,8 +12,8 @@ import (
 // invisible lists characters that aren't displayed: zero-width spaces and joiners, and the soft hyphen.
 var invisible = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "", "\u00ad", "")
 
-// visible returns s without its invisible characters, and the position in s of each byte that it returns. The positions
-// are nil if s doesn't contain such characters.
+// visible returns s without its invisible characters, and the position in s of each returned byte. The positions are
+// nil if s doesn't contain such characters.
 func visible(s string) (shown string, at []int) {
 	if !strings.ContainsAny(s, "\u200b\u200c\u200d\u2060\ufeff\u00ad") {
 		return s, nil
@@ -37,8 +37,8 @@ var percent = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`%(?:0[AD]|[2-6][0-9A-Fa-f]|7[0-9A-Ea-e])`)
 })
 
-// unescapedAddress returns s without its percent-encoding, and the position in s of each byte that it returns. The
-// positions are nil if s isn't percent-encoded. A + is a space as in forms, unless spaces are written as %20.
+// unescapedAddress returns s without its percent-encoding, and the position in s of each returned byte. The positions
+// are nil if s isn't percent-encoded. A + counts as a space, as in forms, unless spaces are written as %20.
 func unescapedAddress(s string) (plain string, at []int) {
 	if strings.IndexByte(s, '%') < 0 {
 		return s, nil
@@ -66,9 +66,9 @@ func unescapedAddress(s string) (plain string, at []int) {
 }
 
 const (
-	minEncoded = 24      // minimum bytes of base64 to decode: fewer can't contain a recognisable secret
-	maxEncoded = 1 << 20 // maximum bytes of base64 to decode: more is a file
-	minWrapped = 60      // minimum bytes of a line of base64 that continues in the next one
+	minEncoded = 24      // minimum length in bytes of base64 to decode; less can't contain a recognisable secret
+	maxEncoded = 1 << 20 // maximum length in bytes of base64 to decode; more is a file
+	minWrapped = 60      // minimum length in bytes of a line of base64 that continues on the next one
 )
 
 // encoded finds base64 that contains text with a finding in it. It decodes once: images and text encoded twice are

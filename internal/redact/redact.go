@@ -33,7 +33,7 @@ type Redactor struct {
 	counts   map[string]int64
 	clean    map[xxh3.Uint128]struct{} // texts without findings: prompts and tools recur in every session
 	known    map[string]bool           // secrets of this example that are recognisable only from their context
-	tools    []chat.Tool               // the tools examined last, which examples share
+	tools    []chat.Tool               // the last tools examined, which examples share
 	redacted []chat.Tool
 	hasher   history.Hasher
 	decoding bool // the text being searched was decoded from base64
@@ -218,7 +218,7 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 }
 
 // redactNamed redacts the value of a key that is named like a secret, if Text finds something in the value or it may be
-// a secret: it isn't allowed, has at least eight bytes and a digit, and isn't a reference.
+// a secret: it isn't on the allow list, has at least eight bytes and a digit, and isn't a reference.
 func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
@@ -318,7 +318,8 @@ func (r *Redactor) find(s string) []found {
 	return append(out, r.encoded(s)...)
 }
 
-// places finds the ranges to replace in s. whole is the original text, in which they have the same offsets.
+// places finds the ranges to replace in s. whole is s itself or, if s was unescaped, the original text, in which the
+// ranges have the same offsets.
 func (r *Redactor) places(s, whole string) (out []found) {
 	written := Tags(whole)
 	add := func(class string, from, to int) {

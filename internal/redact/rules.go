@@ -259,8 +259,8 @@ func isEmail(match, before string) bool {
 	return !notDomains[last]
 }
 
-// notDomains lists suffixes that may follow an @ and a dot but aren't domains: the endings of files (logo@2x.png) and
-// of systemd's units, and reserved names.
+// notDomains lists suffixes that may follow an @ and a dot but aren't domains: file extensions (logo@2x.png), the
+// suffixes of systemd units, and reserved names.
 var notDomains = map[string]bool{
 	"png": true, "jpg": true, "jpeg": true, "gif": true, "svg": true,
 	"webp": true, "js": true, "ts": true, "css": true, "json": true,

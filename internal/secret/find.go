@@ -21,10 +21,10 @@ type finder struct {
 const (
 	windowBefore = 128
 	windowAfter  = 512
-	maxRunBytes  = 16 << 10 // maximum bytes of a token, or of a line
+	maxRunBytes  = 16 << 10 // maximum size of a token or line, in bytes
 )
 
-// around returns the window around a hint. It cuts only very long words in two.
+// around returns the window around a hint. It splits only very long words.
 func around(s string, at, end int) [2]int {
 	from, to := max(0, at-windowBefore), min(len(s), end+windowAfter)
 	for minStart := max(0, from-windowBefore); from > minStart && inRun(s[from-1]); {
@@ -36,7 +36,7 @@ func around(s string, at, end int) [2]int {
 // index finds the hints of all finders in one pass over a text, by their first three bytes.
 type index struct {
 	finders []finder
-	filter  [1 << 10]uint64 // by hash of three bytes: whether a hint may begin with them
+	filter  [1 << 10]uint64 // a bit for each hash of three bytes; set if a hint may begin with them
 	hints   map[uint32][]hint
 }
 
@@ -73,7 +73,7 @@ var folded = func() (table [256]byte) {
 	return table
 }()
 
-// hashed returns 16 bits that depend on all of a key's 24.
+// hashed returns 16 bits that depend on all 24 bits of a key.
 func hashed(key uint32) uint32 { return key * 2654435761 >> 16 }
 
 // searched is a window with the finder to apply to it.

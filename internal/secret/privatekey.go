@@ -16,11 +16,11 @@ var (
 )
 
 const (
-	maxKeyBytes  = 16 << 10 // maximum bytes from the first line to the last; a 16,384-bit key takes 13 KiB
-	maxKeyHeader = 300      // maximum bytes between the first line and the base64 (Proc-Type, DEK-Info)
-	// maximum bytes between two lines of base64 (a line break, or a program's quotes and plus sign)
+	maxKeyBytes  = 16 << 10 // maximum size from the first line to the last, in bytes; a 16,384-bit key takes 13 KiB
+	maxKeyHeader = 300      // maximum number of bytes between the first line and the base64 (Proc-Type, DEK-Info)
+	// maximum number of bytes between two lines of base64 (a line break, or a program's quotes and plus sign)
 	maxKeyGap   = 16
-	minKeyLine  = 40 // minimum bytes of a line that isn't the last
+	minKeyLine  = 40 // minimum length of any line but the last, in bytes
 	minLastLine = 4
 )
 

@@ -129,7 +129,7 @@ func wholeLine(window func(s string, at, end int) ([2]int, bool)) func(s string,
 	}
 }
 
-// settingHints are words in lower case, one of which is in every text that names a secret.
+// settingHints are lower-case words; every text that names a secret contains at least one of them.
 var settingHints = []string{"token", "secret", "pass", "pwd", "key", "credential", "pat=", "bearer "}
 
 func hinted(lower string, hints []string) bool {
@@ -319,7 +319,7 @@ var assigned = compiled(`\b(?:[A-Z][A-Z0-9]*_)*(?:TOKEN|SECRET|PASSWORD|PASSWD|P
 // bearerToken matches a token, of any characters, after the word that names its scheme.
 var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 
-// minBearerToken is the minimum number of bytes for a word after "Bearer" to be a token.
+// minBearerToken is the minimum length in bytes at which a word after "Bearer" counts as a token.
 const minBearerToken = 6
 
 // plainly returns the range of the value in a match of an expression that ends with value, and whether the value may be
@@ -331,7 +331,7 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 		!ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
 }
 
-// keyed matches a configuration line: `token: value`, also among other settings on a line.
+// keyed matches a setting in a configuration line, such as `token: value`, even among other settings.
 var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
 // SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and disjoint.

@@ -150,7 +150,7 @@ func Entropy(s string) float64 {
 	return bits
 }
 
-// IsExample reports whether s is an example of a key, as in manuals: it contains a run of x, zeros, stars, dots or
+// IsExample reports whether s is an example key, as found in manuals: it contains a run of x, zeros, stars, dots or
 // underscores, or words that indicate an example.
 func IsExample(s string) bool {
 	lower := strings.ToLower(s)

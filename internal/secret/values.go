@@ -18,9 +18,9 @@ import (
 const Mask = "***"
 
 const (
-	minValue = 4  // minimum bytes of a value: shorter ones occur in other words
-	minLine  = 12 // minimum bytes for a line of a multi-line value to be masked on its own
-	minCut   = 4  // minimum bytes of a value that are recognised at the edge of a cut text
+	minValue = 4  // minimum length of a value in bytes; shorter ones occur in other words
+	minLine  = 12 // minimum length in bytes at which a line of a multi-line value is masked on its own
+	minCut   = 4  // minimum number of a value's bytes recognised at the edge of a cut text
 )
 
 // Values are secrets whose values are known, including their quoted, escaped or encoded forms. The zero value holds

@@ -61,7 +61,7 @@ func ReadAfter(f source.Factory, resume *source.Cursor, inputs []source.Input, p
 	}
 }
 
-// Sampled returns a source that reads this many bytes of each file, up to the end of the current entry.
+// Sampled returns a source that reads the given number of bytes of each file, up to the end of the current entry.
 func Sampled(f source.Factory, bytes int64) source.Factory {
 	open := f.OpenAll
 	f.OpenAll = func(ctx context.Context, config any, paths []string, opt source.Options) (source.Source, error) {

@@ -13,10 +13,10 @@ import (
 
 // Limits on the memory for a file. For each column, a dictionary and a page are held at once.
 const (
-	maxFooter  = 32 << 20  // bytes of the file's metadata
+	maxFooter  = 32 << 20  // size of the file's metadata, in bytes
 	maxColumns = 1024      // that hold values
-	maxHeld    = 96 << 20  // bytes of one dictionary and one page of every column
-	maxRow     = 32 << 20  // bytes of a row's strings and other byte arrays
+	maxHeld    = 96 << 20  // size of one dictionary and one page of every column, in bytes
+	maxRow     = 32 << 20  // size of a row's strings and other byte arrays, in bytes
 	maxValues  = 1 << 19   // of a row
 	maxGrown   = 256 << 20 // bytes allowed for the rows of any file
 	maxGrowth  = 10_000    // additional bytes allowed for the rows, per byte of the file

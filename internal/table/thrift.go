@@ -12,7 +12,7 @@ import (
 
 // Limits on the metadata of a file or page: bytes, list elements, nested structures.
 const (
-	maxHeader   = 4*maxRow + 1<<20 // bytes of a page header, which may repeat the smallest and the largest value
+	maxHeader   = 4*maxRow + 1<<20 // size in bytes of a page header, which may repeat the smallest and largest values
 	maxSchema   = 4096             // columns and groups of columns
 	maxChunks   = 1 << 17          // columns of all row groups
 	maxElements = 1 << 20          // elements of all other lists
@@ -30,8 +30,8 @@ var (
 )
 
 // walker reads a structure in Thrift's compact encoding without decoding it, and refuses one that would take too much
-// memory: the library allocates room for as many elements and bytes as a structure claims to have, and follows any
-// nesting.
+// memory: the library allocates room for as many elements and bytes as a structure claims to have, and follows nesting
+// to any depth.
 type walker struct {
 	in                       *bufio.Reader
 	limit, left              int64 // bytes
@@ -80,7 +80,7 @@ func (w *walker) fields(depth int, within place) error {
 			at[0] = within[1]
 		}
 		if typ == thrift.TRUE || typ == thrift.FALSE {
-			continue // a field's type contains a boolean's value
+			continue // the type of a boolean field encodes its value
 		}
 		if err := w.value(typ, depth, at); err != nil {
 			return err

@@ -195,7 +195,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	return &File{Header: *header, r: r, data: 8 + int64(length)}, nil
 }
 
-// OpenFile opens the safetensors file at path, which must be a regular one: see Open. Close it once its tensors are
+// OpenFile opens the safetensors file at path, which must be a regular file; see Open. Close it once its tensors are
 // read.
 func OpenFile(path string) (*File, error) {
 	f, err := durable.Open(path)
@@ -223,7 +223,7 @@ func (f *File) Close() error {
 	return f.close()
 }
 
-// parseHeader reads a header for a file with that many bytes of data.
+// parseHeader parses the header of a file with the given number of bytes of data.
 func parseHeader(raw []byte, data int64) (*Header, error) {
 	if len(raw) == 0 || raw[0] != '{' || !utf8.Valid(raw) {
 		return nil, fmt.Errorf("not a JSON object")
@@ -380,7 +380,7 @@ func alignedBytes(n int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]
 }
 
-// Items returns a tensor's items. Its type must be T's own: I64 for int64 and so on.
+// Items returns a tensor's items. The tensor's type must match T: I64 for int64 and so on.
 func Items[T number](t Tensor) ([]T, error) {
 	want := Of[T]("", nil, 0).DType
 	if t.DType != want {

@@ -42,7 +42,7 @@ func Output(printed []byte) string {
 	return b.String()
 }
 
-// plain returns how many bytes at the beginning of s are printable ASCII, spaces, tabs and line feeds.
+// plain returns the length of the prefix of s that consists of printable ASCII, spaces, tabs and line feeds.
 func plain[T string | []byte](s T) int {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {

@@ -13,8 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// mark precedes each of our control sequences. It differs from process to process, so text from elsewhere can't contain
-// it.
+// mark precedes each of our control sequences. It differs from process to process, so external text can't contain it.
 var mark = sync.OnceValue(func() string { return "\x1b" + rand.Text() })
 
 // Style applies a style, such as "31;1", to text on a terminal. It takes effect if the text is written through a
@@ -96,7 +95,7 @@ func Is(w io.Writer) bool {
 	return err == nil
 }
 
-// Width returns how many columns the terminal behind w has, or 0 if it is not a terminal.
+// Width returns the number of columns of the terminal behind w, or 0 if it is not a terminal.
 func Width(w io.Writer) int {
 	if t, ok := w.(*Writer); ok {
 		w = t.raw
@@ -162,7 +161,7 @@ func appendStyled(dst, text []byte) []byte {
 	}
 }
 
-// incomplete returns how many bytes at the end of text begin a character or a style without completing it.
+// incomplete returns the length of the incomplete character or style, if any, at the end of text.
 func incomplete(text []byte) int {
 	m := []byte(mark())
 	if at := bytes.LastIndexByte(text, '\x1b'); at >= 0 {

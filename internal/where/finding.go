@@ -2,8 +2,8 @@ package where
 
 import "github.com/nat-go/nat-go/builders/finding"
 
-// Finding returns the error as a finding on the setting `where`. Its line and columns refer to the setting's text, and
-// its snippet is that line.
+// Finding returns the error as a finding about the `where` setting. Its line and columns refer to the setting's text,
+// and its snippet is that line.
 func (e *Error) Finding() finding.Finding {
 	f := finding.Finding{
 		Pointer: "/where", Line: e.Line, Column: e.From, EndColumn: e.To, Snippet: e.Text,

@@ -15,7 +15,7 @@ type lexer struct {
 	token token
 }
 
-// token is a word, a number, an operator, a quoted string, or the end.
+// token is a word, a number, an operator, a quoted string, or the end of the filter.
 type token struct {
 	from, to int // in runes
 	text     string

@@ -74,7 +74,7 @@ func (p *parser[S]) and() node[S] {
 	return left
 }
 
-// both parses an operator and its right side.
+// both parses an operator and its right operand.
 func (p *parser[S]) both(l node[S], right func() node[S], join func(a, b func(S) bool) func(S) bool) node[S] {
 	p.next()
 	r := right()
@@ -202,7 +202,7 @@ func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	return out
 }
 
-// in parses `in` and the list after it, for the value before it.
+// in parses `in` and the list that follows it; l is the value before it.
 func (p *parser[S]) in(l node[S]) node[S] {
 	out := node[S]{from: l.from}
 	if p.next(); !p.token.is("[") {

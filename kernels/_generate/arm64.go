@@ -108,7 +108,7 @@ func (n *neon) ld4(v, lane, r int) {
 		"ld4 {v%d.s-v%d.s}[%d], [x%d]", v, v+3, lane, r)
 }
 
-// broadcast loads a float32 of the argument into every lane.
+// broadcast loads a float32 field of the argument into every lane.
 func (n *neon) broadcast(v int, field string) {
 	n.line("ADD $%d, R0, R9", n.offset(field))
 	n.line("VLD1R (R9), [V%d.S4]", v)
@@ -371,8 +371,8 @@ func (n *neon) jsdPolynomial(first, top int) (p int) {
 	return p
 }
 
-// jsdGradient turns psi and rate into the entry, which it clips, and the raw gradient, which it stores, and adds both
-// to their sums.
+// jsdGradient computes from psi and rate the entry, which it clips, and the raw gradient, which it stores, and adds
+// each to its sum.
 func (n *neon) jsdGradient(psi, rate int) {
 	n.line("VLD1.P 16(R10), [V27.S4]")
 	n.line("VLD1.P 16(R12), [V28.S4]")

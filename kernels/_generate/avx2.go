@@ -198,7 +198,8 @@ func (g *generator) kl256(d dtype, gradient string) {
 	g.RET()
 }
 
-// klVectors256 adds the terms of two vectors to the sums, and stores what the gradient needs where R12 and R13 point.
+// klVectors256 adds the terms of two vectors to the sums, and stores the values needed for the gradient at the
+// addresses in R12 and R13.
 func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, sums []VecPhysical) {
 	ks, kt := R12, R13
 	S, T, E, P, f, tmp, other := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10], Y10, Y11
@@ -373,7 +374,7 @@ func (g *second256) evenSegment() {
 }
 
 // segment is like evenSegment, but for the general table, which has 8 segments on each side of 0. It leaves D in odds,
-// limited only to what float32 can multiply.
+// clamped only to values that float32 can multiply.
 func (g *second256) segment() {
 	for j, d := range g.odds {
 		size := g.teacher[j]

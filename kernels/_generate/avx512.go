@@ -282,7 +282,7 @@ func (g *second512) segment() {
 	}
 }
 
-// row loads a row of the table, lookup selects a vector's segments from it.
+// row loads a row of the table; lookup selects a vector's segments from it.
 func (g *second512) row(r int) {
 	g.VMOVAPS(Mem{Base: g.p.tab, Disp: r * 128}, g.lo)
 	g.VMOVAPS(Mem{Base: g.p.tab, Disp: r*128 + 64}, g.hi)

@@ -13,8 +13,8 @@ type grad256 struct {
 	d      dtype
 	p      pointers
 	ks, kt Register
-	// Two vectors each. odds is the argument within the segment, then the student's probability; student becomes
-	// max(D, 0), which is subtracted twice from rate_1/2; segment has the sign of D on top, then is the larger
+	// Two vectors each. odds is the argument within the segment, then the student's probability; student becomes max(D,
+	// 0), which is subtracted twice from rate_1/2; segment has the sign of D in its top bit, then is the larger
 	// probability.
 	odds, student, segment, psi, rate []VecPhysical
 	tmp, late                         VecPhysical // scratch
@@ -61,7 +61,7 @@ func (g *generator) grad256(d dtype, even bool) {
 	g.RET()
 }
 
-// logOdds loads both sides, starting at an entry, and leaves D in odds, limited to what float32 can multiply.
+// logOdds loads both sides, starting at an entry, and leaves D in odds, clamped to values that float32 can multiply.
 func (g *grad256) logOdds(entry int) {
 	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.odds, true)
 	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, true)

@@ -49,7 +49,7 @@ func (g *generator) grad512(d dtype) {
 	g.RET()
 }
 
-// logOdds loads both sides and leaves D in odds, limited to what float32 can multiply.
+// logOdds loads both sides and leaves D in odds, clamped to values that float32 can multiply.
 func (g *grad512) logOdds() {
 	g.load(wide, g.d, g.p.t, g.p.i, 0, g.odds, true)
 	g.load(wide, g.d, g.p.s, g.p.i, 0, g.student, true)
@@ -102,7 +102,7 @@ func (g *grad512) place() {
 	}
 }
 
-// row loads a row of the table, lookup selects a vector's segments from it.
+// row loads a row of the table; lookup selects a vector's segments from it.
 func (g *grad512) row(r int) {
 	g.VMOVAPS(Mem{Base: g.p.tab, Disp: r * 128}, g.lo)
 	g.VMOVAPS(Mem{Base: g.p.tab, Disp: r*128 + 64}, g.hi)

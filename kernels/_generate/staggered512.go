@@ -227,7 +227,7 @@ func (g *geometric512) polynomial(q oddsGroup) (st stream) {
 }
 
 // entries multiplies psi by the larger side's probability, which is relative to the teacher's normaliser, and adds the
-// products: four vectors first, then in float64. With many equal terms, rounding against a large sum always goes the
+// products: four vectors first, then in float64. With many equal terms, rounding against a large sum always errs the
 // same way.
 func (g *geometric512) entries(q oddsGroup, entry int) (st stream) {
 	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }

@@ -52,8 +52,8 @@ func (k *kit) checkTaken(rs []host.Result) error {
 	return first
 }
 
-// checkNotDropped returns an error if results contain a drop that has this reason, which only the host sets, and whose
-// detail contains this text.
+// checkNotDropped returns an error if any result contains a drop with this reason, which only the host sets, and with a
+// detail that contains this text.
 func (k *kit) checkNotDropped(ctx context.Context, reason ledger.Reason, detail string) error {
 	return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
 		for _, r := range rs {

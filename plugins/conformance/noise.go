@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/host"
 )
 
-// noise returns the plugin's output while it builds the sample groups.
+// noise captures the plugin's output while it builds the sample groups.
 func (k *kit) noise(ctx context.Context) (*countingWriter, error) {
 	log := &countingWriter{}
 	err := k.logged(ctx, nil, log, func(p *host.Plugin) error {

@@ -147,8 +147,8 @@ func checkSigterm(_ context.Context, k *kit) error {
 	return nil
 }
 
-// checkParentDeath starts the plugin from a shell and kills the shell. On Linux our host has the kernel end the plugin;
-// other systems can't, and other hosts may not.
+// checkParentDeath starts the plugin from a shell and kills the shell. On Linux, our host has the kernel kill the
+// plugin; other systems can't do that, and other hosts may not.
 func checkParentDeath(_ context.Context, k *kit) error {
 	p, err := k.start(`"$0" "$@" & wait`)
 	if err != nil {

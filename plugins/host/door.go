@@ -18,7 +18,7 @@ type BuilderInfo = host.BuilderInfo
 // Finding is a plugin's finding about a builder's config; Pointer is a JSON pointer into it.
 type Finding = host.Finding
 
-// Count is a builder's increment of one of its own counters.
+// Count is an increment to one of a builder's own counters.
 type Count = wire.Count
 
 // Plugin is a running plugin: Spec.Instances processes of one program. It is safe for concurrent use.

@@ -1,5 +1,5 @@
-// Package sdk makes a program a plugin of nat-go: Serve answers the builder protocol with builders.Builder values, so
-// that an author writes a builder, a config struct and a ten-line main, and needs no gRPC.
+// Package sdk turns a program into a plugin of nat-go: Serve answers the builder protocol with builders.Builder values,
+// so that an author writes a builder, a config struct and a ten-line main, and needs no gRPC.
 //
 //	func main() {
 //		sdk.Serve(sdk.Plugin{
@@ -18,18 +18,18 @@
 // The tags of the config struct (package builders/schema) fully describe the config: its defaults, the host's findings
 // with line and column, the JSON Schema and the documentation all come from them.
 //
-// Started by nat-go, the program serves its builders the way hashicorp/go-plugin expects, without linking that library.
-// Started by hand, it is a command line: describe, schema, try FILE (which has nat-go run it), and --debug, which waits
-// for a host to attach so that the plugin can run under a debugger.
+// When started by nat-go, the program serves its builders the way hashicorp/go-plugin expects, without linking that
+// library. When started by hand, it is a command-line program: describe, schema, try FILE (which has nat-go run it),
+// and --debug, which waits for a host to attach so that the plugin can run under a debugger.
 //
 // A builder is pure in (config, group) and is called with one group at a time. Its output goes to the host's log; JSON
 // lines keep their level and message. Nothing may be printed to standard output before Serve, because the first line is
-// the handshake. A panic in Build fails only its group; the process carries on.
+// the handshake. A panic in Build fails only its group; the process continues.
 //
-// Importing the package does nothing to the process: memory, garbage collector, signals and environment stay the
-// program's own. A plugin has little live memory at any time, so GOGC=400 in nat-go's environment, which it passes on,
-// saves a large run much of the collector's work. The package pulls in no cgo, no library for tokenizers, Parquet or
-// compression and no built-in builder, so a plugin stays quick to build.
+// Importing the package does nothing to the process: memory, garbage collector, signals and environment remain under
+// the program's control. A plugin has little live memory at any time, so setting GOGC=400 in nat-go's environment,
+// which it passes on, saves the collector much work in a large run. The package pulls in no cgo, no library for
+// tokenizers, Parquet or compression and no built-in builder, so a plugin stays quick to build.
 //
 // Part of the Go API we promise (v0).
 package sdk

@@ -26,9 +26,9 @@ type Factory struct {
 	make func(config any) (builders.Builder, error)
 }
 
-// New describes a builder whose config is a C. build receives a config that has its defaults filled in and satisfies
-// the rules in its tags; an error from it is a finding about the whole config. A mistake in the tags of C is a bug in
-// the program and panics.
+// New describes a builder whose config has type C. build receives a config that has its defaults filled in and
+// satisfies the rules in its tags; an error from it is a finding about the whole config. A mistake in the tags of C is
+// a bug in the program and panics.
 func New[C any](info builders.Info, build func(*C) (builders.Builder, error)) Factory {
 	info.Config = new(C)
 	return Factory{

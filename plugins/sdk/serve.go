@@ -93,8 +93,8 @@ func hostServer(p Plugin) *grpc.Server {
 	return s
 }
 
-// newServer sets a receive limit well above a frame's size (gRPC's default is 4 MiB) and accepts the host's pings
-// (gRPC's default policy would close the connection).
+// newServer returns a server with a receive limit well above a frame's size (gRPC's default is 4 MiB) that accepts the
+// host's pings (gRPC's default policy would close the connection).
 func newServer() *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(wire.Codec),
@@ -117,7 +117,7 @@ func exitWithParent(parent int) {
 	}
 }
 
-// debug serves until it is interrupted, and prints where a host can connect.
+// debug serves until it is interrupted, and prints the address that a host can connect to.
 func (p *Plugin) debug(w io.Writer) error {
 	dir, err := os.MkdirTemp("", "natgo")
 	if err != nil {

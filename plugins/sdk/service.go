@@ -293,9 +293,9 @@ func (o output) Count(name string, n int64) error { return o.w.Count(name, n) }
 
 type progressKey struct{}
 
-// Progress reports to the host that ctx's group is being worked on: done out of total items, with a total of 0 if it is
-// unknown. A builder that needs minutes for a group should call it now and then, or the host will consider the process
-// stuck.
+// Progress reports to the host that ctx's group is being worked on: done is the number of finished items out of total,
+// which is 0 if unknown. A builder that needs minutes for a group should call it now and then, or the host will
+// consider the process stuck.
 func Progress(ctx context.Context, done, total int64) {
 	if f, ok := ctx.Value(progressKey{}).(func(done, total int64)); ok {
 		f(done, total)

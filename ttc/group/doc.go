@@ -1,4 +1,4 @@
-// Package group forms the groups that builders with a coarser unit than the example work on - tasks, or whole
+// Package group forms the groups that builders work on if their unit is coarser than the example: tasks, or whole
 // collection runs. The examples may come from any source, in any order and number.
 //
 // # How
@@ -13,7 +13,7 @@
 // An input may be compressed or a live service that can't be read again; an example may span several lines; and an
 // example's name depends on all examples before it ("id#2"). The spool holds the source's output, so none of this
 // matters, nothing is parsed twice, and no source needs grouping code of its own. It takes about a quarter of the
-// uncompressed input's size, and is unlinked as soon as it is open, so a crash leaves nothing behind.
+// uncompressed input's size, and is unlinked as soon as it has been opened, so a crash leaves nothing behind.
 //
 // # Limits
 //

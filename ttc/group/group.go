@@ -164,7 +164,7 @@ func (x *Index) alone() [keyWidth]byte {
 	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10)).Bytes()
 }
 
-// Len returns the number of examples added.
+// Len returns the number of examples that were added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
 // Groups yields the groups in the order of their first members, skipping the first skip groups. Nothing can be added

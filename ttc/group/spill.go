@@ -15,9 +15,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Spill stores examples for other processes to group: each goes into the part that its task belongs to, so all of a
-// task's examples, from all spills, are in parts with the same number. A spill consists of a file of blocks, each
-// belonging to one part, and a file that lists their positions.
+// Spill stores examples for other processes to group: each goes into the part that its task belongs to, so all examples
+// of a task, across all spills, are in parts with the same number. A spill consists of a file of blocks, each belonging
+// to one part, and a file that lists their positions.
 type Spill struct {
 	codec Codec
 	file  *durable.File

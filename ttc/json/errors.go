@@ -55,7 +55,7 @@ func LineError(err error) error {
 	return said
 }
 
-// SizeError reports that one value exceeds the limit. After it, a Reader continues with the next value.
+// SizeError reports that a value exceeds the limit. A Reader can then continue with the next value.
 type SizeError struct {
 	Offset int64 // where the value begins
 	Limit  int64 // the limit in bytes or, if Many, in objects and lists

@@ -179,7 +179,7 @@ func (r Raw) Get(key string) (value Raw, ok bool) {
 	return value, ok
 }
 
-// Cursor walks a value token by token, without looking at any byte twice. It is the fast way through a large value:
+// Cursor walks a value token by token, without looking at any byte twice. It is the fast way to read a large value:
 // Members and Elements have to find a value's end before they yield it, while a Cursor enters it at once.
 //
 // A cursor is either before a value (Kind, Enter, Value) or inside a container (Member, Element).

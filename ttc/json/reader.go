@@ -19,7 +19,7 @@ const (
 	Values                // JSON lines, or values separated by white space
 )
 
-const blockBytes = 1 << 20 // size of a block: 64 KiB is a third slower, 16 MiB no faster
+const blockBytes = 1 << 20 // size of a block; 64 KiB is a third slower, and 16 MiB isn't faster
 
 // Reader reads a stream value by value, with one value in memory at a time. A leading byte order mark is skipped.
 type Reader struct {
@@ -51,8 +51,8 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
-// GoOn declares that the input continues a stream of values, starting between two of them at the given offset. It must
-// be called before the first Next.
+// GoOn declares that the input continues a stream of values and starts between two of them, at the given offset. It
+// must be called before the first Next.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }
@@ -138,7 +138,7 @@ func (r *Reader) next() (Raw, int64, error) {
 	return r.value()
 }
 
-// begin reads up to the first value: the byte order mark, white space, the array's bracket.
+// begin reads up to the first value, past the byte order mark, white space and the array's bracket.
 func (r *Reader) begin() error {
 	r.begun, r.first = true, true
 	for len(r.buf) < 3 && !r.eof {
@@ -176,7 +176,7 @@ func (r *Reader) begin() error {
 	return nil
 }
 
-// end checks that nothing follows the array.
+// end checks that nothing follows the end of the array.
 func (r *Reader) end() error {
 	if err := r.space(); err != nil {
 		return err
@@ -279,7 +279,7 @@ func (r *Reader) discard() {
 	r.pos = 0
 }
 
-// fill reads more bytes after the bytes in r.buf, which it moves to the front of the block, or to a larger one.
+// fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger one.
 func (r *Reader) fill() error {
 	limit := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
@@ -291,7 +291,7 @@ func (r *Reader) fill() error {
 		r.buf = r.block[:copy(r.block, r.buf)]
 	} else if len(r.buf) == len(
 		r.block,
-	) { // the block is full of one number, since strings are skipped as they arrive
+	) { // a single number fills the block, since strings are skipped as they arrive
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]
@@ -339,8 +339,8 @@ func (r *Reader) truncatedArray() error {
 	return e
 }
 
-// tooMany reports whether a value has more than limit objects and lists; 0 means no limit. Cheaper bounds are tried
-// first: the value's length, and its brackets including those inside strings.
+// tooMany reports whether a value contains more than limit objects and lists; 0 means no limit. Cheaper bounds are
+// tried first: the value's length, and the number of its brackets, including the ones inside strings.
 func tooMany(v []byte, limit int64) bool {
 	return limit > 0 && int64(len(v)) > 2*limit && begins(v) > limit && objects(v, limit) > limit
 }

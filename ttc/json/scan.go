@@ -34,7 +34,7 @@ type scanner struct {
 	state    state
 	depth    int
 	maxDepth int
-	stack    []uint64 // one bit per level: 1 is an object
+	stack    []uint64 // one bit per level; 1 means an object
 	msg      string   // what was expected or is wrong, if the status is unexpected
 
 	index  index
@@ -302,7 +302,7 @@ func scanString(data []byte, i int) (int, bool, string) {
 		case c < 0x80:
 			i++
 		default:
-			for { // stay in this loop while the text isn't ASCII
+			for { // stay in this loop for as long as the text isn't ASCII
 				n, ok := runeLen(data[i:])
 				if !ok {
 					return i, false, "text that is not UTF-8"

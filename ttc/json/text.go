@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// Text returns the text of a string value as WTF-8: UTF-8, except that an escaped lone surrogate is kept in its
-// three-byte generalised encoding, as Python keeps it. It always copies.
+// Text returns the text of a string value as WTF-8, which is UTF-8 except that an escaped lone surrogate keeps its
+// three-byte generalised encoding, as in Python. It always copies.
 func (r Raw) Text() (string, bool) {
 	if r.Kind() != String {
 		return "", false

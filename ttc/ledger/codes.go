@@ -13,7 +13,7 @@ func NewCode[C ~string](code C, area, text, help string) Code {
 	return Code{string(code), area, text, help}
 }
 
-// Reasons used by more than one package.
+// Reasons that more than one package uses.
 const (
 	NonFiniteScore     Reason = "non_finite_score"
 	SameText           Reason = "same_text"

@@ -37,12 +37,12 @@ type Drop struct {
 	Builder string `json:"builder,omitempty"` // name in the YAML
 	Format  string `json:"format,omitempty"`  // row format, stage write only
 	File    string `json:"file,omitempty"`    // input file, as the user named it
-	Offset  int64  `json:"offset,omitempty"`  // byte offset in the (uncompressed) file
+	Offset  int64  `json:"offset,omitempty"`  // byte offset in the uncompressed file
 	Detail  string `json:"detail,omitempty"`  // details of the drop, for humans
-	Count   int64  `json:"count,omitempty"`   // number of items that the drop counts for; 0 means 1
+	Count   int64  `json:"count,omitempty"`   // number of items that the drop covers; 0 means 1
 }
 
-// N returns how many items the drop counts for.
+// N returns the number of items that the drop covers.
 func (d Drop) N() int64 {
 	if d.Count == 0 {
 		return 1

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Equal is a == b. It fails only on values that are nested too deeply. Objects are equal if they are the same object,
-// or if they have a method `Equal(Object) bool` that returns true.
+// Equal implements a == b. It fails only on values that are nested too deeply. Objects are equal if they are the same
+// object, or if they have a method `Equal(Object) bool` that returns true.
 func Equal(a, b Value) (bool, error) { return equal(a, b, 0) }
 
 func equal(a, b Value, depth int) (bool, error) {
@@ -38,8 +38,8 @@ func equal(a, b Value, depth int) (bool, error) {
 	return a.Object() == b.Object(), nil
 }
 
-// Same is `a is b or a == b`, which is how Python compares elements of containers: it differs from Equal only for NaN
-// (all NaNs in a JSON document are the same object).
+// Same implements `a is b or a == b`, which is how Python compares elements of containers. It differs from Equal only
+// for NaN (all NaNs in a JSON document are the same object).
 func Same(a, b Value) (bool, error) { return same(a, b, 0) }
 
 func same(a, b Value, depth int) (bool, error) {
@@ -83,7 +83,8 @@ func equalDicts(a, b *Dict, depth int) (bool, error) {
 	return true, nil
 }
 
-// Ordered is `a op b` for op one of < <= > >=. It fails with Python's TypeError if the two can't be ordered.
+// Ordered implements `a op b` for the operators < <= > >=. It fails with Python's TypeError if the two can't be
+// ordered.
 func Ordered(op string, a, b Value) (bool, error) { return ordered(op, a, b, 0) }
 
 func ordered(op string, a, b Value, depth int) (bool, error) {

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// Dict is a Python dict: ordered by first insertion; setting a key again keeps its position and its first spelling.
+// Dict is a Python dict, ordered by first insertion. Setting a key again keeps its position and its first spelling.
 type Dict struct {
 	keys, values []Value
 	index        map[hashKey]int // nil while small
@@ -104,10 +104,10 @@ func (d *Dict) Get(key Value) (Value, bool, error) {
 	return d.values[i], true, nil
 }
 
-// SetStr sets a string key.
+// SetStr sets a string key's value.
 func (d *Dict) SetStr(key string, v Value) { _ = d.Set(Str(key), v) }
 
-// Set sets a key. It fails, like Python, if the key can't be hashed.
+// Set sets the value of a key. It fails, like Python, if the key can't be hashed.
 func (d *Dict) Set(key, v Value) error {
 	i, h, err := d.find(key)
 	if err != nil {

@@ -24,7 +24,7 @@ type File = source.File
 // Reading describes how a source would read an input.
 type Reading = source.Reading
 
-// Claim is a trace's statement about a single model call.
+// Claim is a statement by a trace about a single model call.
 type Claim = source.Claim
 
 // Prove checks a claim against the model's tokenizer and template. It neither proves nor refutes the unverifiable
@@ -34,7 +34,7 @@ type Prove = source.Prove
 // ScanOptions configures how an input is scanned.
 type ScanOptions = source.ScanOptions
 
-// Source reads examples. It is used by one goroutine.
+// Source reads examples. It must be used by only one goroutine.
 type Source = source.Source
 
 // Options are the options that every source is opened with.
@@ -81,9 +81,9 @@ var ErrEmpty = source.ErrEmpty
 // change.
 func Identify(ctx context.Context, paths []string) (Input, error) { return source.Identify(ctx, paths) }
 
-// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which means the file called
-// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else all data
-// files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// Expand finds the files that a user named: a file; a pattern (its matches, sorted); or a folder, for which it returns
+// the file called name in it, or the ones in its jobs/job_* subfolders, sorted (NAT's append_job_id_to_output_dir), or
+// else all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
 
 // Matches returns what a user named: files, folders, objects, standard input, and the sorted matches of patterns. It

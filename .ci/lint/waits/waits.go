@@ -1,6 +1,6 @@
-// Package waits reports waits that nothing can end: channel operations outside a select that also watches a context,
-// and calls to Wait methods that don't take one. A comment on the same line or the one above says why a wait is known
-// to end:
+// Package waits reports waits that may never end: channel operations outside a select that also watches a context, and
+// calls to Wait methods that don't take one. A comment on the same line or the line above says why a wait is known to
+// end:
 //
 //	wg.Wait() // wait: every worker watches ctx
 package waits
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// rooms matches the packages that talk to other processes, where a peer can keep us waiting.
+// rooms matches the import paths of packages that talk to other processes, where a peer can keep us waiting.
 var rooms = regexp.MustCompile(`/(plugins/internal/host|cmd)(/|$)`)
 
 // Analyzer reports waits that may never end.
@@ -155,7 +155,7 @@ func isDone(pass *analysis.Pass, e ast.Expr) bool {
 	return ok && sel.Sel.Name == "Done" && strings.HasSuffix(typeOf(pass, sel.X).String(), "context.Context")
 }
 
-// isTimer reports whether e delivers times: a timer's or ticker's channel, or time.After.
+// isTimer reports whether e is a channel of times, such as a timer's, a ticker's or time.After's.
 func isTimer(pass *analysis.Pass, e ast.Expr) bool {
 	ch, ok := typeOf(pass, e).Underlying().(*types.Chan)
 	return ok && ch.Elem().String() == "time.Time"

@@ -13,7 +13,7 @@ const (
 	Status    = "status"    // a status or flag inside a JSON object
 	Exception = "exception" // an exception, a framework's wrapper, an error object
 	Message   = "message"   // wording typical of programs or services
-	Flag      = "flag"      // a flag on the result itself, as protocols define it
+	Flag      = "flag"      // a protocol-defined flag on the result itself
 )
 
 // Rule is one way to recognise a failed call.
@@ -230,7 +230,8 @@ func quoted(text string, from int) (end int, s string) {
 	return -1, ""
 }
 
-// members reads a few lines of the form "key: value", or a line of the form "Name(key=value, key=value)", as an object.
+// members parses a few lines of the form "key: value", or a single line of the form "Name(key=value, key=value)", as an
+// object.
 func members(text string) json.Raw {
 	const maxLen, most = 8, 20
 	at := strings.IndexAny(text, ":=")
@@ -271,7 +272,8 @@ func members(text string) json.Raw {
 	return v
 }
 
-// assigned matches a key followed by an equals sign, labels a key followed by a colon at the beginning of a line.
+// assigned matches a key followed by an equals sign; labels matches a key followed by a colon at the beginning of a
+// line.
 var assigned, labels = pattern("assigned"), pattern("labels")
 
 // stripEscapes removes terminal escape sequences from text, and carriage returns before newlines.

@@ -13,7 +13,7 @@ import (
 type expression struct {
 	*regexp.Regexp
 	alternatives []alternative
-	fold         bool // literals are lower-cased, and so is the text they are searched for in
+	fold         bool // literals are lower-cased, and so is the text that is searched
 }
 
 // alternative is an expression reduced to one of its alternatives.
@@ -34,8 +34,8 @@ func newExpression(expr string) *expression {
 	return x
 }
 
-// split returns copies of expr with one alternative each. A text that matches expr matches one of them. The
-// alternatives are the top-level ones or, if there are none, the ones in the outermost group with the most
+// split returns copies of expr, each with only one of its alternatives. A text that matches expr matches one of them.
+// The alternatives are the top-level ones or, if there are none, the ones in the outermost group with the most
 // alternatives.
 func split(expr string) []string {
 	open, widest := []group{{}}, group{}
@@ -143,7 +143,7 @@ func shortest(literals []string) (n int) {
 func (x *expression) MatchString(s string) bool {
 	searched := s
 	if x.fold {
-		if strings.Contains(s, "ſ") { // a case-insensitive s matches it, and ToLower leaves it unchanged
+		if strings.Contains(s, "ſ") { // (?i)s matches this letter, but ToLower leaves it unchanged
 			return x.Regexp.MatchString(s)
 		}
 		searched = strings.ToLower(s)

@@ -18,7 +18,7 @@ var (
 	enclosed   = pattern("enclosed") // a result wrapped in a framework's tags
 )
 
-// frameLines is the number of first and last lines that may hold a harness's frame; exit codes mentioned elsewhere are
+// frameLines is the number of lines at each end that may hold a harness's frame; exit codes mentioned elsewhere are
 // just text.
 const frameLines = 6
 

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-// frameworks matches what only frameworks write at the start of a result.
+// frameworks matches wording that only frameworks write at the start of a result.
 var frameworks = pattern("frameworks")
 
-// unknownTool matches what frameworks say about a tool that doesn't exist.
+// unknownTool matches a framework's message about a tool that doesn't exist.
 var unknownTool = pattern("unknownTool")
 
 // fixIt matches the end of a retry prompt from an agent framework such as pydantic-ai or LangGraph.
@@ -85,7 +85,7 @@ const reasonPhrase = `(?:(?:bad|invalid) request|unauthorized|(?:authentication|
 	`unprocessable (?:entity|content)|too many requests|(?:internal )?server error|bad gateway|` +
 	`service (?:temporarily )?unavailable|gateway time-?out)`
 
-// page reads markup: an HTTP error page is short, an article about errors isn't.
+// page reads markup. An HTTP error page is short; an article about errors isn't.
 func (t *text) page() (Finding, bool) {
 	if !strings.HasPrefix(t.all, "<") || strings.HasPrefix(t.all, "<returncode>") {
 		return Finding{}, false

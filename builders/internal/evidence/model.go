@@ -13,9 +13,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// A sentence or two is weighed by a logistic regression over its words, their stems and pairs, and its form. All
-// argument values become one word and all numbers another, so the weights describe how such sentences are built.
-// TestWeights trains the model on the labelled results and writes weights.txt.
+// A text of one or two sentences is scored by a logistic regression over its words, their stems and pairs, and its
+// form. All argument values become one word and all numbers another, so the weights describe how such sentences are
+// built. TestWeights trains the model on the labelled results and writes weights.txt.
 
 //go:embed weights.txt
 var weightsFile string

@@ -25,7 +25,7 @@ func set(lists ...[]string) map[string]bool {
 }
 
 // Names of object members, in lower case without underscores. A failed call's object has only these members. An object
-// with others is a record of something: a payment, a job, a log line.
+// with any other members is a record of something: a payment, a job, a log line.
 var (
 	exitKeys  = []string{"exitcode", "returncode", "exitstatus", "rc"}
 	errorKeys = []string{
@@ -100,7 +100,8 @@ type object struct {
 	by    map[string]json.Raw
 }
 
-// maxMembers is the largest number of members in an object that is examined. Error objects have only a handful.
+// maxMembers is the largest number of members that an object may have to be examined. Error objects have only a
+// handful.
 const maxMembers = 64
 
 func read(o json.Raw) (r object, ok bool) {
@@ -353,7 +354,7 @@ func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
 	return c.value(o.by[inner], depth+1), true
 }
 
-// array reads a list of one result's text parts, or the first element of a list of errors.
+// array reads a list of the text parts of one result, or the first element of a list of errors.
 func (c Call) array(v json.Raw, depth int) Finding {
 	var text strings.Builder
 	n := 0
@@ -486,7 +487,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	return o.shaped()
 }
 
-// named returns the member that is named like an error or holds an error's status.
+// named returns the member whose name is that of an error, or that holds an error's status.
 func (o *object) named(explained bool) (key, rule string, certain bool) {
 	for _, k := range errorKeys {
 		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
@@ -519,7 +520,7 @@ func (o *object) named(explained bool) (key, rule string, certain bool) {
 	return "", "", false
 }
 
-// shaped returns the member that indicates an error, judging by which other members the object has.
+// shaped returns the member that indicates an error, judging by the object's other members.
 func (o *object) shaped() (key, rule string, certain bool) {
 	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
 		return "failure", "error_object", false
@@ -640,8 +641,8 @@ func (c Call) echo(name string, v json.Raw) bool {
 	return false
 }
 
-// only reads an object that has nothing but a message and perhaps a code. Unless the code says success, the wording
-// decides.
+// only reads an object that has nothing but a message and perhaps a code. Unless the code indicates success, the
+// wording decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
 	if !o.only(set(whyKeys, statusKeys, []string{"type", "requestid", "documentationurl"})) {
 		return Finding{}, true

@@ -16,8 +16,8 @@ var boxed = pattern("boxed")
 // cross matches a cross or similar mark in front of an error message.
 var cross = pattern("cross")
 
-// tagged matches a log level in front of an error message, mostly in brackets, as in a tool's own log; raises matches a
-// sentence naming the exception that something raised.
+// tagged matches a log level in front of an error message, usually in brackets, as in a tool's own log; raises matches
+// a sentence that names the exception raised.
 var (
 	tagged = pattern("tagged")
 	raises = lazy(`^(?:The |Your |An? |This )?(?:[\w.()'"` + "`" + `-]+ ){0,4}(?:raised|threw|thrown|throws|` +
@@ -25,8 +25,8 @@ var (
 		`(?: an?| the)?(?: \w+)?(?: (?:exception|error))?:? ` + anyException + `(?:: |\(|\.|$)|` +
 		`^Unexpected ` + anyException + `: |^\(` + anyException + `\) \S|` +
 		`^while (?:parsing|scanning|constructing) an? [a-z ]+$`)
-	// blames matches a line that says what failed before it names the exception; reply, one that names who answered
-	// with an error.
+	// blames matches a line that says what failed before naming the exception; reply matches one that names the party
+	// that answered with an error.
 	blames = lazy(`(?i:\b(?:tool|function|call|action|agent|job|step|running|executing|while|during|threw|thrown|raised|` +
 		`crash\w*|broke|fail\w*|errors?|exception|died|abort\w*)\b)[^"|]{0,80}(?:[:(\x{2013}\x{2014}>-]|` +
 		`\b(?:with|by|to|of|a|an|threw|raised|hit)) ?` + exceptionName + `(?:[:(.)]|$)|` +
@@ -36,8 +36,7 @@ var (
 	anyTag = pattern("anyTag")
 )
 
-// sole reports whether the tag on the first line is the only one in a text of a few lines. Such a text is a tool's
-// answer, not a log.
+// sole reports whether the first line has the only tag in a short text. Such a text is a tool's answer, not a log.
 func (t *text) sole() bool {
 	const most = 6 // lines
 	if len(t.head) > most || len(t.all) > 2000 || t.paragraphs() > 0 {

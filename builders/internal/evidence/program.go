@@ -98,7 +98,7 @@ func (t *text) program() Finding {
 	return Finding{}
 }
 
-// diagnostic reports whether a line is one with which failing programs end their output.
+// diagnostic reports whether a line is typical of the last output of a failing program.
 func diagnostic(l string) bool {
 	return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
 }

@@ -14,7 +14,7 @@ var (
 	signedOff = pattern("signedOff")
 	// firstDo matches a demand for something to be done before the call.
 	firstDo = pattern("firstDo")
-	// seen matches a description of a screen, or of what a person said: either may mention that something failed.
+	// seen matches a description of a screen, or of a person's words; either may mention that something failed.
 	seen = pattern("seen")
 	// sought matches the words of an agent that searched and found nothing.
 	sought = pattern("sought")
@@ -22,7 +22,7 @@ var (
 	doing = pattern("doing")
 	// onHost matches Ansible's statements about a host.
 	onHost = pattern("onHost")
-	// cutOff matches the last line of a shell that ended the command.
+	// cutOff matches the last line printed by a shell that ended the command.
 	cutOff = pattern("cutOff")
 	// providedFor matches a command that continues after failures.
 	providedFor = pattern("providedFor")

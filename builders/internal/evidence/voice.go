@@ -23,7 +23,7 @@ var endsBadly = pattern("endsBadly")
 // inOwnName matches an error that a program reports in its own name.
 var inOwnName = pattern("inOwnName")
 
-// lastLog matches the beginning of a log line at the level error, fatal or panic.
+// lastLog matches the beginning of a log line at level error, fatal or panic.
 var lastLog = pattern("lastLog")
 
 // stamp matches the time at the beginning of a line, as written by Go's log package and others.
@@ -85,7 +85,8 @@ func (c Call) voice(t *text) Finding {
 	return Finding{}
 }
 
-// maxUsageLines is the maximum length of a program's answer to a wrong invocation: the mistake and the correct usage.
+// maxUsageLines is the maximum number of lines in a program's response to incorrect usage, which gives the mistake and
+// the correct usage.
 const maxUsageLines = 6
 
 // complaint returns the first line of a short text in which the command's program speaks in its own name, as it does
@@ -183,7 +184,7 @@ var (
 	asksHelp   = pattern("asksHelp")
 )
 
-// starts reports whether a command line runs a program.
+// starts reports whether a command line runs the given program.
 func starts(command, program string) bool {
 	program = program[strings.LastIndexByte(program, '/')+1:]
 	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n(", r) })

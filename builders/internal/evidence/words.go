@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// window is the number of bytes of a text examined at each end.
+// window is the number of bytes examined at each end of a text.
 const window = 16 << 10
 
 // sample is the number of lines examined at each end.

@@ -100,8 +100,8 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return m.report(out)
 }
 
-// group holds the turns in which an example has pairs. It doesn't keep the pairs: their number grows with the square of
-// the number of candidates.
+// group holds the turns in which an example has pairs. It doesn't keep the pairs, because their number grows with the
+// square of the number of candidates.
 type group struct {
 	id    string // str(key)
 	turns []int

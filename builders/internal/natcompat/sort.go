@@ -100,7 +100,7 @@ func countRun(keys []float64) (n int, descending bool) {
 	return n, false
 }
 
-// binarySort sorts the first hi elements, of which the first start are already sorted.
+// binarySort sorts the first hi elements; the first start elements are already sorted.
 func binarySort(s slice, hi, start int) {
 	if start == 0 {
 		start++
@@ -170,7 +170,7 @@ func (s *sort) mergeAt(i int) {
 	}
 }
 
-// gallop finds where key belongs in the sorted a, left or right of equal elements, starting at hint.
+// gallop finds the position of key in the sorted a, left or right of equal elements, starting at hint.
 func gallop(key float64, a []float64, hint int, right bool) int {
 	before := func(i int) bool {
 		if right {

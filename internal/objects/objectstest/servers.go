@@ -26,7 +26,7 @@ const (
 	Secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLE1"
 )
 
-// Bucket exists in every server.
+// Bucket exists on every server.
 const Bucket = "traces"
 
 // Server is a server that speaks the S3 protocol.
@@ -34,7 +34,7 @@ type Server struct {
 	Address string // "127.0.0.1:4567"
 }
 
-// Environment returns the variables with which a process reaches a server, or a proxy in front of it.
+// Environment returns the variables that direct a process to a server or to a proxy in front of it.
 func Environment(address string) map[string]string {
 	return map[string]string{
 		"AWS_ACCESS_KEY_ID": ID, "AWS_SECRET_ACCESS_KEY": Secret, "AWS_ENDPOINT_URL": "http://" + address,

@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Width returns how many columns a line takes.
+// Width returns the number of columns that a line occupies.
 func Width(line string) int { return uniseg.StringWidth(line) }
 
 // Fit cuts a line to the given number of columns, with an ellipsis if it was too long.

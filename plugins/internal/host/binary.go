@@ -20,7 +20,7 @@ import (
 )
 
 // binary returns the file to run: the configured file or, if it has a checksum, a private copy. Both are checked: the
-// file to detect a change, the copy so that the checked file cannot be changed before it starts.
+// original to detect changes, and the copy so that the verified contents cannot change before it starts.
 func (s *Spec) binary(runDir string) (string, error) {
 	if s.Self {
 		return selfPath()

@@ -1,17 +1,17 @@
 // Package host runs trajectory-builder plugins and never trusts them.
 //
 // Start starts n copies of a plugin's process. Open opens a Session with one of its builders: groups go in, and results
-// come out in the same order for any n. go-plugin does the handshake and the connection; everything that touches the
+// come out in the same order for any n. go-plugin does the handshake and the connection; all code that touches the
 // process is our own (program.go), because a plugin can make go-plugin's stock implementation crash, block or leak.
 //
 // The host handles a misbehaving plugin as follows:
 //
 //   - It crashes, hangs, trickles, breaks the protocol, or exceeds its memory limit: it is killed with everything it
-//     started, and started again after a pause that doubles with each failure in a row (supervisor.go, clock.go).
+//     started, and restarted after a pause that doubles with each consecutive failure (supervisor.go, clock.go).
 //   - The groups it was working on are sent again, one at a time. The one that makes it fail again is dropped as
-//     poison, and the others go through (worker.go). For a kill that may come from outside, a group is blamed only when
-//     its process has been killed three times while working on it alone; a process that a user has stopped is sent
-//     SIGCONT.
+//     poison, and the others go through (worker.go). If the process may have been killed from outside, a group is
+//     blamed only when this has happened three times while the process was working on it alone; a process that a user
+//     has stopped is sent SIGCONT.
 //   - It fails ten times without finishing a group in between: the run ends with an error that includes the plugin's
 //     last lines of output.
 //   - It answers wrongly: a record that refers to messages outside its group, contains a string that isn't UTF-8 or a
@@ -22,6 +22,6 @@
 // leftovers (rundir.go). A goroutine with exclusive use of an instance never waits for results to be consumed, and a
 // goroutine that does wait holds nothing that others are waiting for (gate.go).
 //
-// A plugin sees all of its groups' data and runs as the same user. The host keeps it from harming a run by accident; it
+// A plugin sees all data of its groups and runs as the same user. The host keeps it from harming a run by accident; it
 // is not a sandbox.
 package host

@@ -37,7 +37,7 @@ func (g *gate) share(ctx context.Context) (<-chan struct{}, error) {
 
 func (g *gate) release() { g.uses.Release(1) }
 
-// lock waits until no other goroutine uses the instance.
+// lock waits until no other goroutine is using the instance.
 func (g *gate) lock(ctx context.Context) error {
 	g.want(1)
 	defer g.want(-1)

@@ -34,7 +34,7 @@ type incarnation struct {
 	conn   *grpc.ClientConn
 	rpc    pb.BuilderClient
 	desc   wire.Description
-	proc   *program       // nil if the plugin was not started by us
+	proc   *program       // nil if we didn't start the plugin
 	client *plugin.Client // nil if the plugin is in memory
 
 	woken atomic.Int32 // number of times it was sent SIGCONT
@@ -115,7 +115,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	}
 	inc.client = plugin.NewClient(config)
 
-	// From here the plugin has StartTimeout to describe itself; killing it ends every call that waits for it.
+	// From here on, the plugin has StartTimeout to describe itself; killing it ends all calls that are waiting for it.
 	deadline := time.AfterFunc(p.spec.StartTimeout, func() {
 		proc.kill(fmt.Errorf("not ready within %s (plugins.%s.start_timeout)", p.spec.StartTimeout, p.spec.Name))
 	})
@@ -227,7 +227,7 @@ func (inc *incarnation) close(timeout time.Duration) {
 	case <-inc.dead:
 	default:
 		if inc.proc == nil {
-			break // the process was not started by us
+			break // we didn't start the process
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		_, _ = inc.rpc.Drain(ctx, &pb.DrainRequest{})
@@ -353,8 +353,8 @@ func (inc *incarnation) watch(every time.Duration) {
 // maxWakes is the maximum number of times that a stopped process is sent SIGCONT.
 const maxWakes = 3
 
-// wake resumes a process that was stopped (SIGSTOP), and reports whether it did: if so, the work in hand isn't to
-// blame. A process that keeps being stopped counts as stuck.
+// wake resumes a process that was stopped (SIGSTOP), and reports whether it did; if so, the groups in progress aren't
+// to blame. A process that keeps being stopped counts as stuck.
 func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > maxWakes {
 		return false
@@ -388,7 +388,7 @@ func (s *Spec) program(ctx context.Context, runDir string) (file string, args []
 	return file, s.Args, err
 }
 
-// command returns the command to start.
+// command returns the configuration of the process.
 func (s *Spec) command(file string, args, handshakeEnv []string) process.Config {
 	c := process.Config{
 		Path: file, Args: append([]string{file}, args...), Dir: s.Dir, Env: slices.Clone(handshakeEnv), Group: true,

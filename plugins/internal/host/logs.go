@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	maxLineBytes = 256 << 10 // maximum length of a line of output; longer lines are only reported as too long
+	maxLineBytes = 256 << 10 // maximum length of an output line; a longer line is only reported as too long
 	tailBytes    = 64 << 10
 	tailLines    = 20
-	linesPerSec  = 500       // lines logged per second; any more are only counted
+	linesPerSec  = 500       // maximum number of lines logged per second; the rest are counted
 	bytesPerSec  = 256 << 10 // of them
 	maxLogged    = 16 << 10  // maximum length of a logged line
 	maxKept      = 2 << 10   // maximum length of a plain-text line in the tail
-	// Beyond these limits, reading waits for the next second, which also holds up a plugin that prints even more: a
+	// Beyond these limits, reading pauses until the next second, which also blocks a plugin that prints even more: a
 	// flood must not eat the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 12 << 20
@@ -43,9 +43,9 @@ type logPump struct {
 	window     time.Time
 	inWindow   int // lines
 	bytes      int // of them
-	read       int // bytes of all output in this window
+	read       int // total bytes of output in this window
 	suppressed int
-	ended      chan struct{} // closed when the process has ended, so that nothing waits any more
+	ended      chan struct{} // closed when the process has ended, so that nothing waits any longer
 	endOnce    sync.Once
 }
 
@@ -53,7 +53,7 @@ func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
 	return &logPump{log: log, secrets: secrets, ended: make(chan struct{})}
 }
 
-// end records that the process has ended: its remaining output is read without a pause.
+// end records that the process has ended, after which its remaining output is read without pauses.
 func (p *logPump) end() { p.endOnce.Do(func() { close(p.ended) }) }
 
 // count counts output that has been read. The caller holds the lock.
@@ -100,7 +100,7 @@ func (p *logPump) warn(message string) {
 	p.log.Warn().Msg(message)
 }
 
-// pacedReader paces output by its bytes rather than its lines, since it need not contain any.
+// pacedReader paces output by bytes rather than lines, since it need not contain any line breaks.
 type pacedReader struct {
 	r    io.Reader
 	pump *logPump
@@ -266,7 +266,7 @@ func textLevel(line []byte) zerolog.Level {
 	return namedLevel(string(name))
 }
 
-// namedLevel never returns a level that would end the host.
+// namedLevel returns the named level, but none that would end the host.
 func namedLevel(s string) zerolog.Level {
 	switch s = strings.ToLower(s); s {
 	case "warning":
@@ -288,7 +288,7 @@ type syncWriter struct {
 	buf    []byte
 }
 
-// Write receives a message. If it exceeds the log's limit per second, only its first and last lines are examined.
+// Write receives a message. If it exceeds the log's limit per second, only its beginning and end are examined.
 func (w *syncWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	if n > bytesPerSec+tailBytes {

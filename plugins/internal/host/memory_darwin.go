@@ -2,7 +2,7 @@ package host
 
 import "os"
 
-// selfPath returns this program's file.
+// selfPath returns the running executable's path.
 func selfPath() (string, error) { return os.Executable() }
 
 // residentBytes is not available here; GOMEMLIMIT is the only limit.

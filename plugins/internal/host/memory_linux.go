@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selfPath returns this program's file. The link works even if the file has been replaced.
+// selfPath returns the path of the running executable. The link works even if the file has been replaced.
 func selfPath() (string, error) { return "/proc/self/exe", nil }
 
 // residentBytes returns how much memory a process uses.

@@ -145,7 +145,7 @@ func (s *Spec) locateModule(
 	return folder, files, err
 }
 
-// findPackage asks the interpreter for the path of the module's package, which is a folder or a file.
+// findPackage asks the interpreter for the path of the module's package, which may be a folder or a file.
 func (s *Spec) findPackage(ctx context.Context, interpreter string) (string, error) {
 	var out, stderr []byte
 	read := func(into *[]byte) func(io.Reader) {

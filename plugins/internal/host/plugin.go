@@ -35,8 +35,8 @@ type Plugin struct {
 	instances []*instance
 }
 
-// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. The error is a
-// *startError if the program is at fault. Close must be called.
+// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. If the program
+// is at fault, the error is a *startError. Close must be called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: spec.secrets()}
 	var err error

@@ -18,9 +18,9 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 )
 
-// program is our own runner.Runner. go-plugin sees only the handshake, the first line of its standard output, and none
-// of its standard error; both are always drained to the end. It can be killed at any time, even before it is started
-// and while go-plugin waits.
+// program is our own runner.Runner. go-plugin sees only the handshake, which is the first line of standard output, and
+// no standard error; both are always drained to the end. It can be killed at any time, even before it is started and
+// while go-plugin is waiting.
 type program struct {
 	name    string
 	config  process.Config // set before Start
@@ -246,7 +246,8 @@ func (p *program) Wait(context.Context) error {
 	return p.exit
 }
 
-// Kill kills the process and waits for its end, but not indefinitely: a process blocked in the kernel may take a while.
+// Kill kills the process and waits for it to end, but not indefinitely: a process blocked in the kernel may take a
+// while.
 func (p *program) Kill(context.Context) error {
 	p.kill(errStopped)
 	select {

@@ -51,7 +51,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	return inc, nil
 }
 
-// attached is the runner for a process that is not ours.
+// attached is the runner for a process that we didn't start.
 type attached struct {
 	path  string
 	ended chan struct{}

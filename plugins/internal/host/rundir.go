@@ -15,12 +15,12 @@ import (
 )
 
 // runDir holds one Plugin's sockets. Next to it is a file that stays locked for as long as the folder has an owner. A
-// process id wouldn't do: it means nothing to a process in another namespace, and may have been reused. Both names are
+// process ID wouldn't do: it means nothing to a process in another namespace, and may have been reused. Both names are
 // prefixes of the mark that the plugin's processes carry.
 //
-// A plugin can write here, as can anything else the user runs. But nothing written here can get a process killed unless
-// the process carries the mark in its environment. We set the mark for plugins, and their children inherit it. Any
-// other program carries it only if it was deliberately started with a plugin's environment.
+// A plugin can write here, as can any other program that the user runs. But nothing written here can get a process
+// killed unless the process carries the mark in its environment. We set the mark for plugins, and their children
+// inherit it. Any other program carries it only if it was deliberately started with a plugin's environment.
 type runDir struct {
 	path string
 	mark string

@@ -44,7 +44,7 @@ type Result struct {
 	Drops   []ledger.Drop
 	Counts  []wire.Count
 	Reason  ledger.Reason // builder_failed, poison_group, group_too_large, or empty
-	Err     error         // details if Reason is not empty: *BuilderError, *PoisonError, *tooLargeError
+	Err     error         // details if Reason is not empty: a *BuilderError, *PoisonError or *tooLargeError
 
 	reuse func()
 }
@@ -68,8 +68,8 @@ type job struct {
 	done   chan struct{}
 }
 
-// Open opens a session with a builder, using a config, a JSON object. name is the user's name for the builder. The
-// error is a *ConfigError if the plugin rejects the config. Cancelling ctx ends the session.
+// Open opens a session with a builder. config is a JSON object, and name is the user's name for the builder. If the
+// plugin rejects the config, the error is a *ConfigError. Cancelling ctx ends the session.
 func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) (*Session, error) {
 	info, err := p.Builder(builder)
 	if err != nil {
@@ -101,8 +101,8 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 	return s, nil
 }
 
-// maxJobs bounds the number of groups in progress, of any size; queuedJobs bounds the number that no worker has taken
-// yet.
+// maxJobs bounds the number of groups in progress, regardless of size; queuedJobs bounds the number that no worker has
+// taken yet.
 const (
 	maxJobs    = 4096
 	queuedJobs = 64
@@ -259,7 +259,7 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	close(j.done)
 }
 
-// loggedFailures is the maximum number of failed groups logged per builder. Each one has a drop of its own.
+// loggedFailures is the maximum number of failed groups logged per builder. Each failed group also has its own drop.
 const loggedFailures = 3
 
 func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {

@@ -9,7 +9,7 @@ import (
 )
 
 // spans tracks the memory taken by the messages that a group's records refer to. A reference takes a few bytes, however
-// large its target. Resolving thousands of records from one long session, each with all the messages before it, takes
+// large its target. Resolving thousands of records from one long session, each with all preceding messages, takes
 // gigabytes. A target shared by several records is counted once.
 type spans struct {
 	group *ttc.Group
@@ -26,7 +26,7 @@ func (s *spans) add(r builders.Record) {
 
 func (s *spans) refer(r builders.Ref) {
 	if r.Part != builders.NodeSpan {
-		return // a candidate's texts are held once for all references
+		return // a candidate's texts are held once, however many references there are
 	}
 	if _, counted := s.seen[r]; counted {
 		return

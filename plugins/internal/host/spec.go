@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Spec describes how to run a plugin. Zero values select the defaults documented with each field.
+// Spec describes how to run a plugin. If a field is zero, its documented default is used.
 type Spec struct {
 	Name string   // the user's name for it
 	Path string   // executable; found on PATH if it contains no separator
@@ -23,14 +23,15 @@ type Spec struct {
 	// Checksums of the files next to Path that it loads, by file name. If SHA256 is set, they are copied and checked
 	// along with Path.
 	Beside map[string]string
-	Env    []string // names of the environment variables it is granted besides the harmless ones
+	Env    []string // names of environment variables granted to it in addition to the harmless ones
 
 	Reattach string // address of a running plugin (--debug): "unix:/path"; nothing is started or stopped
 
 	Instances    int           // processes; 1
 	StartTimeout time.Duration // time from its start to its description; 10 s
 	CallTimeout  time.Duration // time for a unary call; 10 s
-	// How long a plugin working on groups may give no sign of life; 60 s. Reported progress extends it tenfold.
+	// How long a plugin working on groups may give no sign of life; 60 s. If it reports progress, the limit is ten
+	// times as long.
 	BatchTimeout time.Duration
 	DrainTimeout time.Duration // time to end after being asked to; 5 s
 	Memory       int64         // resident bytes per process; 0 means no limit
@@ -73,7 +74,7 @@ func def[T comparable](v *T, d T) {
 	}
 }
 
-// baseEnv is the part of the host's environment that every plugin may see.
+// baseEnv lists the variables of the host's environment that every plugin may see.
 var baseEnv = []string{
 	"PATH", "HOME", "USER", "TMPDIR", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
 	"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "GOMAXPROCS", "GOGC",

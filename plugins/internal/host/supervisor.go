@@ -37,7 +37,7 @@ const (
 
 const maxBackoff = 30 * time.Second
 
-// step is the transition function. An event that makes no sense in a phase changes nothing.
+// step is the transition function. Events that make no sense in a phase are ignored.
 func (s supervisor) step(e event, spec *Spec) supervisor {
 	switch {
 	case s.phase == closed || s.phase == open && e != stop:

@@ -97,14 +97,14 @@ func (w *worker) room(ctx context.Context) bool {
 // full reports whether too many results are waiting for Recv to add more.
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
-// isolate resends the jobs that a failing process was working on one by one, each after the previous answer. A failure
-// then has only one possible culprit, which has already failed together with others, and counts as poison. It returns
-// the jobs that it didn't send because too many results are waiting to be consumed.
+// isolate resends the jobs that a failing process was working on, one by one, each after the previous answer. A further
+// failure then has only one possible culprit, which has already failed together with others, and counts as poison. It
+// returns the jobs that it didn't send because too many results are waiting to be consumed.
 //
 // A killed process proves nothing: a user, or the system for lack of memory, may have killed it, and may do so again.
 // The group it was working on is tried alone aloneTries times.
 //
-// Bisecting the suspects would take a start per halving and find only one culprit.
+// Bisecting the suspects would require a start for each halving and find only one culprit.
 func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
@@ -154,7 +154,7 @@ func (w *worker) poison(j *job, cause error) {
 
 // attempt sends jobs over one stream until the feed ends, pause is closed, or something fails. In lockstep, it sends
 // one at a time. It returns the jobs that were taken from the feed and still lack a result; more reports whether the
-// feed may have more.
+// feed may contain more.
 func (w *worker) attempt(
 	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,
 ) (inHand []*job, more bool, err error) {
@@ -348,7 +348,7 @@ func (a *attempt) close(timeout time.Duration) {
 // linger is how long a partly filled frame waits for more data.
 const linger = 2 * time.Millisecond
 
-// send writes jobs to the stream. It reports whether the feed may have more.
+// send writes jobs to the stream. It reports whether the feed may contain more.
 func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 	w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
 		a.starved.Store(true)
@@ -462,8 +462,8 @@ func (a *attempt) write(m *pb.BuildRequest) error {
 	return a.stream.Send(m)
 }
 
-// endIfDone half-closes the stream when all groups have been sent and answered; not earlier, because credits travel on
-// the same stream.
+// endIfDone half-closes the stream once all groups have been sent and answered, but not earlier, because credits travel
+// on the same stream.
 func (a *attempt) endIfDone() error {
 	a.mu.Lock()
 	done := a.sent.Load() && len(a.jobs) == 0
@@ -478,8 +478,8 @@ func (a *attempt) endIfDone() error {
 	return a.stream.CloseSend()
 }
 
-// read reads the stream to its end, independently of the consumer: the credits that the plugin grants us count at once,
-// and so does its use of ours.
+// read reads the stream to its end, independently of the consumer, so that credits the plugin grants us, and its use of
+// ours, count at once.
 func (a *attempt) read() error {
 	spent := int64(0)
 	for {

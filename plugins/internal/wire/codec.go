@@ -13,7 +13,7 @@ import (
 )
 
 // Codec is gRPC's own codec for protocol buffers, with two differences: it refuses messages from the other side that
-// would take too much memory (checkShape), and it stores frames in its own buffers. gRPC doesn't pool buffers of our
+// would take too much memory (checkShape), and it stores frames in its own buffers. gRPC doesn't pool buffers of this
 // size, and clears each buffer before overwriting it, which costs as much as copying it.
 var Codec encoding.CodecV2 = codec{}
 
@@ -49,7 +49,7 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	return proto.Unmarshal(buf.ReadOnlyData(), m)
 }
 
-// frames keeps frames for reuse. Smaller buffers are not worth keeping, and larger ones don't recur.
+// frames keeps frame buffers for reuse. Smaller buffers are not worth keeping, and larger ones don't recur.
 var frames framePool
 
 type framePool struct{ pool sync.Pool }

@@ -1,4 +1,4 @@
-// Package wire turns groups and records into frames of the builder protocol and back. It is the only code that knows
+// Package wire converts groups and records to frames of the builder protocol and back. It is the only package that uses
 // both the Go types (ttc, builders) and the generated ones (plugins/proto).
 //
 // GroupWriter and RecordWriter split their input into frames by size, so that neither a run of hundreds of MiB nor a
@@ -6,15 +6,15 @@
 // group that has passed through both sides equals the one that was sent, except for the data that plugins don't get
 // (see ExampleCodec).
 //
-// Texts travel in one blob per frame and are decoded as substrings of it: one copy, one allocation, however many texts
-// there are. The blob lives for as long as any of its texts. Equal texts and equal prompts in a group are sent once;
-// preferences between candidates, the hot case, travel as columns of indices.
+// Texts travel in one blob per frame and are decoded as substrings of it, which takes one copy and one allocation,
+// regardless of the number of texts. The blob lives for as long as any of its texts. Equal texts and equal prompts in a
+// group are sent once; preferences between candidates, the hot case, travel as columns of indices.
 //
 // Finding is the protocol's own type. Unlike package finding's, it lacks a position in a file, which only the host
 // knows.
 //
-// Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a part
-// that repeats or is missing is an error that names the fault, never a panic.
+// Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a repeated
+// or missing part is an error that names the fault, never a panic.
 //
 // Examples have only one serialisation: the on-disk files used to form groups (ExampleCodec) also hold the protocol's
 // frames.

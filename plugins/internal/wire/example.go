@@ -46,7 +46,7 @@ func (c *ExampleCodec) Append(dst []byte, ex *ttc.Example) ([]byte, error) {
 	return c.dst, err
 }
 
-// Decode returns the example in data, which it doesn't alias.
+// Decode returns the example encoded in data, without aliasing it.
 func (c *ExampleCodec) Decode(data []byte) (*ttc.Example, error) {
 	var r GroupReader
 	var recorded []ttc.History

@@ -26,7 +26,7 @@ type GroupWriter struct {
 
 	prompts     map[string]uint32 // text prompts already sent
 	messages    map[*chat.Message]messagePrompt
-	prompt      *ttc.Prompt // the last prompt and its index: a turn's candidates usually share one
+	prompt      *ttc.Prompt // the last prompt and its index, because a turn's candidates usually share a prompt
 	promptIndex uint32
 	nPrompts    uint32
 }
@@ -89,7 +89,7 @@ func (w *GroupWriter) scales(s *ttc.Scales) (out []*pb.Scale) {
 	return out
 }
 
-// Flush sends the frame, if there is anything in it.
+// Flush sends the frame unless it is empty.
 func (w *GroupWriter) Flush() error {
 	if w.texts.err != nil {
 		return w.texts.err
@@ -270,7 +270,7 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 
 // GroupReader reassembles groups. The zero value is ready to use.
 type GroupReader struct {
-	Limit int // maximum bytes of text in a group; 0 means only the format's limit
+	Limit int // maximum size of a group's text, in bytes; 0 means only the format's limit
 
 	group   *ttc.Group
 	number  uint64

@@ -59,7 +59,7 @@ func (t *textWriter) members(ms []chat.Member) []*pb.Member {
 	return out
 }
 
-// decoder reads texts and messages and remembers the first problem.
+// decoder reads texts and messages and remembers the first error.
 type decoder struct {
 	texts    *textReader
 	elements int // see RecordReader
@@ -82,7 +82,7 @@ func (d *decoder) text(i uint32) string {
 
 func (d *decoder) raw(i uint32) json.Raw { return raw(d.text(i)) }
 
-// enum checks an enum value that ranges from 0 to last.
+// enum validates an enum value, which must be between 0 and last.
 func enum[T ~uint8](d *decoder, what string, v, last int32) T {
 	if v < 0 || v > last {
 		d.fail("unknown %s %d", what, v)

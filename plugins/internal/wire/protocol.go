@@ -18,14 +18,14 @@ const (
 	CookieValue = "nat.builder.v1"
 )
 
-// ReattachVariable makes a host attach to plugins that are already running, for example under a debugger:
-// NAME=unix:PATH, comma separated.
+// ReattachVariable names the environment variable that makes a host attach to plugins that are already running, for
+// example under a debugger: NAME=unix:PATH, comma-separated.
 const ReattachVariable = "NATGO_REATTACH"
 
 // Ping is the capability of a plugin that answers go-plugin's health check within a few seconds even while it builds.
 const Ping = "ping"
 
-// InitialCredit is the number of frames each side may send before it is granted any.
+// InitialCredit is the number of frames that each side may send before it has been granted any credit.
 const InitialCredit = 4
 
 // Description is a plugin's description of itself.
@@ -36,7 +36,7 @@ type Description struct {
 	Builders      []BuilderInfo
 }
 
-// BuilderInfo is builders.Info as it crosses the wire, with the config struct as its JSON Schema.
+// BuilderInfo is the wire form of builders.Info, with the config struct represented by its JSON Schema.
 type BuilderInfo struct {
 	Name         string          `json:"name"`
 	Version      string          `json:"version"`

@@ -26,7 +26,7 @@ type RecordWriter struct {
 	counts         []Count
 }
 
-// Count is a builder's increment of one of its own counters.
+// Count is an increment to one of a builder's own counters.
 type Count struct {
 	Name string
 	N    int64
@@ -69,7 +69,7 @@ func (w *RecordWriter) full() error {
 	return w.texts.err
 }
 
-// Flush sends the frame, if there is anything in it.
+// Flush sends the frame unless it is empty.
 func (w *RecordWriter) Flush() error {
 	if w.texts.err != nil {
 		return w.texts.err
@@ -163,7 +163,7 @@ func newPairs(n int) *pb.Pairs {
 	}
 }
 
-// column sets the n-th value of a column to v; the column is empty while all its values are 0.
+// column sets the n-th value of a column to v; a column stays empty as long as all its values are 0.
 func column(c []uint32, v uint32, n int) []uint32 {
 	if v == 0 && len(c) == 0 {
 		return c
@@ -338,7 +338,7 @@ type Results struct {
 	block []builders.Preference // memory that Records point into
 }
 
-// Reuse makes the records' memory available to later ones. None of it may be in use.
+// Reuse makes the records' memory available to later results. None of it may be in use.
 func (r *RecordReader) Reuse(old *Results) {
 	if old.block != nil {
 		old.Records = old.Records[:0]
@@ -348,7 +348,7 @@ func (r *RecordReader) Reuse(old *Results) {
 
 // RecordReader reassembles a group's results. The zero value is ready to use.
 type RecordReader struct {
-	Limit int // maximum bytes of results for one group; 0 means no limit
+	Limit int // maximum size of the results for one group, in bytes; 0 means no limit
 
 	number   uint64
 	next     uint32 // number of the expected part; 0 if no group is open
@@ -366,7 +366,7 @@ func (r *RecordReader) Pending() int {
 	return r.results.Bytes
 }
 
-// Approximate memory taken by results besides their text.
+// Approximate memory taken by results in addition to their text.
 const (
 	recordBytes  = 400
 	dropBytes    = 250
@@ -374,7 +374,7 @@ const (
 	textBytes    = 20  // memory per text table entry
 )
 
-// Part processes a part of g's results. It returns the results once they are complete, and nil before that. It keeps
+// Part processes a part of g's results. It returns the results once they are complete, and nil until then. It retains
 // the part's text. References are not checked.
 func (r *RecordReader) Part(p *pb.ResultPart, g *ttc.Group) (*Results, error) {
 	if r.next == 0 {
@@ -448,7 +448,7 @@ func (e *OutputLimitError) Error() string {
 	return fmt.Sprintf("more than %d MiB of results for one group (%d records so far)", e.Limit>>20, e.Records)
 }
 
-// pairs expands the columns into records. One block holds all of them, because a run contains hundreds of thousands.
+// pairs expands the columns into records. They share one block of memory, because a run contains hundreds of thousands.
 func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	n := len(c.GetExample())
 	if n == 0 {

@@ -11,9 +11,9 @@ import (
 const maxGroupText = math.MaxUint32
 
 // FrameBytes is the target size of a frame. A frame may exceed it by one element; FrameLimitBytes is the maximum that a
-// plugin may send in one message. Many frames exist at once - being filled, held by gRPC, granted ahead, decoded, on
-// both sides - so their size accounts for most of a run's memory: with 1.5 MiB frames, host and plugin together take
-// 150 MiB; with 256 KiB frames, they take 100 MiB and are just as fast.
+// plugin may send in one message. Many frames exist at once on both sides (being filled, held by gRPC, granted ahead,
+// decoded), so their size accounts for most of a run's memory: with 1.5 MiB frames, host and plugin together take 150
+// MiB; with 256 KiB frames, they take 100 MiB and are just as fast.
 const (
 	FrameBytes      = 256 << 10
 	FrameLimitBytes = 8 << 20
@@ -22,10 +22,11 @@ const (
 // splitText is the minimum length at which a text may be split at the end of a frame.
 const splitText = 64 << 10
 
-// textWriter collects the texts of one group: the index of each, and the bytes and ends of the texts in the frame.
+// textWriter collects the texts of one group: each text's index, and the bytes and end offsets of the texts in the
+// frame.
 type textWriter struct {
 	seen  map[uint64]sent   // by their sketch
-	ids   map[string]uint32 // for texts whose sketch equals another's
+	ids   map[string]uint32 // for texts with the same sketch as another
 	n     uint32            // texts so far
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
@@ -37,8 +38,8 @@ type textWriter struct {
 	from, fromEnds int // where the current part starts in text and in ends
 }
 
-// sketch distinguishes most texts by their beginning and length. Texts are many and large, and most are sent once:
-// hashing each one completely would mean reading it a second time.
+// sketch distinguishes most texts by their beginning and length. Texts are many and large, and most are sent once, so
+// hashing all of each text would mean reading it twice.
 func sketch(s string) uint64 {
 	const enough = 32
 	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))
@@ -56,15 +57,15 @@ func newTextWriter(frame *int, split func() error) textWriter {
 	return textWriter{seen: map[uint64]sent{}, ids: map[string]uint32{}, frame: frame, split: split}
 }
 
-// reset starts a group.
+// reset begins a new group.
 func (t *textWriter) reset() {
 	clear(t.seen)
 	clear(t.ids)
 	t.n, t.size = 0, 0
 }
 
-// add returns the index of s, sending it if it is new. Only a string that looks like an earlier one is compared in
-// full.
+// add returns the index of s, sending it if it is new. A string is compared in full only if it looks like an earlier
+// one.
 func (t *textWriter) add(s string) uint32 {
 	if s == "" {
 		return 0

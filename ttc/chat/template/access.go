@@ -14,7 +14,7 @@ var changing = map[pyvalue.Kind][]string{
 	pyvalue.KindDict: {"clear", "pop", "popitem", "setdefault", "update"},
 }
 
-// attributeOf is Python's getattr: a method or attribute of v's type, or false if no such name exists.
+// attributeOf is Python's getattr. It returns a method or attribute of v's type, or false if the name doesn't exist.
 func (st *state) attributeOf(v val, name string) (val, bool) {
 	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") && len(name) > 4 &&
 		isDunder(v, name[2:len(name)-2]) {
@@ -32,7 +32,7 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	case pyvalue.KindDict:
 		table = st.lib.dicts
 	case pyvalue.KindList, pyvalue.KindTuple:
-		table = nil // omit the methods that don't change a list, which no template calls
+		table = nil // without the methods that don't change a list, which no template calls
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}

@@ -6,9 +6,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. None outlives the
-// render, since a Result holds copies, so the next render reuses the memory at no cost to the garbage collector.
-// (Allocating them would take a third of the time in templates that call macros and filters with arguments.)
+// arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. None of them
+// outlives the render, since a Result holds copies, so the next render reuses the memory at no cost to the garbage
+// collector. (Allocating them would account for a third of the time in templates that call macros and filters with
+// arguments.)
 type arena struct {
 	text  []byte
 	provs slab[prov]
@@ -20,7 +21,7 @@ type arena struct {
 	loops slab[loop]
 }
 
-// reset reclaims everything. Nothing that came from the arena may be used after that.
+// reset reclaims everything. Values that came from the arena must not be used afterwards.
 func (a *arena) reset() {
 	a.text = a.text[:0]
 	a.provs.reset()
@@ -32,8 +33,8 @@ func (a *arena) reset() {
 	a.loops.reset()
 }
 
-// slab hands out zeroed elements from a block of memory. A full block is left to the holders of its elements and
-// replaced by another, which is larger unless maxSlab is reached.
+// slab hands out zeroed elements from a block of memory. A full block is abandoned to the holders of its elements and
+// replaced by another, which is larger unless maxSlab has been reached.
 type slab[T any] struct {
 	room  []T
 	taken int
@@ -124,7 +125,7 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns the value that b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes returns v with its quoted spans split up the way provOf does, for texts that are cut into many parts.
+// markEscapes returns v with its quoted spans split up the way provOf does it, for texts that are cut into many parts.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

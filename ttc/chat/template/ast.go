@@ -8,7 +8,7 @@ type pos int32
 
 func (p pos) at() int32 { return int32(p) }
 
-// use is the way an expression uses a name.
+// use is how an expression uses a name.
 type use uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 
 // Expressions.
 type (
-	dataNode struct { // template text between tags
+	dataNode struct { // template text outside tags
 		pos
 		text string
 	}

@@ -54,8 +54,8 @@ func (f *frame) softened() *frame {
 	return &c
 }
 
-// variable locates a slot as seen from a function: hops is the number of function levels to go outwards, and slot is
-// the index there.
+// variable locates a slot as seen from a function: hops is the number of function levels to go up, and slot is the
+// index there.
 type variable struct{ hops, slot int }
 
 func (f *frame) variable(r ref) variable {
@@ -121,7 +121,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 	}, fn
 }
 
-// enter compiles the entry into a frame: every variable gets its initial value.
+// enter compiles the code that runs on entry to a frame and gives every variable its initial value.
 func (c *compiler) enter(f *frame) func(st *state) {
 	type first struct {
 		to    variable
@@ -372,7 +372,7 @@ func asNamespace(v val) *namespace {
 	return ns
 }
 
-// unpack is `a, b, ... = v` for n names.
+// unpack implements `a, b, ... = v` for n names.
 func (st *state) unpack(v val, n int) []val {
 	if k := v.Kind(); k == pyvalue.KindList || k == pyvalue.KindTuple {
 		if items := v.Items(); len(items) == n {

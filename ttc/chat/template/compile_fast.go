@@ -33,8 +33,8 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 	return func(st *state) *val { return st.keep(e(st)) }
 }
 
-// path is a variable and the lookups on it: message.role, messages[0]['content'], call.function.name. One loop over the
-// names is faster than a closure for each name that calls the previous one.
+// path is a variable and the lookups on it: message.role, messages[0]['content'], call.function.name. A single loop
+// over the names is faster than a chain of closures, one per name.
 //
 // In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, JSON texts and memmove take the most time, and they are
 // memory-bound: a message's dict, keys, provenance and text each cost a cache miss. So it helps to touch and pass
@@ -93,7 +93,7 @@ type lookup struct {
 	index  int
 	item   bool // written in brackets: a dict's items take precedence over its methods
 	plain  bool // not the name of a dict method, so on a dict it can only be a key
-	absent val  // the result on a dict without the key; error messages about it depend only on the container's type
+	absent val  // the result for a dict without the key; error messages about it depend only on the container's type
 }
 
 // lookup returns an expression's constant key and its container. It returns nil for other expressions.
@@ -225,7 +225,7 @@ func comparedText(n *compareNode) *val {
 		return nil
 	}
 	k, ok := n.ops[0].node.(*constNode)
-	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer ones is counted
+	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer texts counts as work
 		return nil
 	}
 	return &k.value

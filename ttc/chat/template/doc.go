@@ -1,5 +1,5 @@
-// Package template renders chat templates - the Jinja that Hugging Face's chat templates are written in - byte for byte
-// as transformers does, and reports, for every byte, which message and field it comes from.
+// Package template renders chat templates, written in the Jinja dialect of Hugging Face's chat templates, byte for byte
+// as transformers does, and reports the message and field that each byte comes from.
 //
 //	tmpl, err := template.Compile(source)
 //	messages, err := template.ParseMessages(json)

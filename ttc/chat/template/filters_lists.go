@@ -47,7 +47,7 @@ func minFilter(st *state, v val, a *args) val {
 	return best
 }
 
-// uniqueFilter yields the items; of several that differ only in case, it yields only the first.
+// uniqueFilter yields the items, and only the first of several that differ only in case.
 func uniqueFilter(st *state, v val, a *args) val {
 	a.refuse("unique", 0, "case_sensitive", "attribute")
 	a.bind("unique", 0)
@@ -157,7 +157,7 @@ func sortFilter(st *state, v val, a *args) val {
 	items := st.list(v)
 	keys := make([]val, len(items))
 	for i, item := range items {
-		keys[i] = pyvalue.NewList([]val{st.ignoreCase(get(item))}) // undefined values are equal in a list
+		keys[i] = pyvalue.NewList([]val{st.ignoreCase(get(item))}) // undefined values in a list compare equal
 	}
 	return pyvalue.NewList(st.sorted(items, keys))
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// percent is `format % with` for the conversions that chat templates use: %s, %d and %%.
+// percent implements `format % with` for the conversions that chat templates use: %s, %d and %%.
 func (st *state) percent(format, with val) val {
 	rest := []val{with}
 	if with.Kind() == pyvalue.KindTuple {
@@ -38,7 +38,7 @@ func formatFilter(st *state, v val, a *args) val {
 	return st.percent(st.softText(v), pyvalue.NewTuple(a.plain...))
 }
 
-// formatMethod is str.format for the replacement field {}.
+// formatMethod implements str.format for the replacement field {}.
 func formatMethod(st *state, self val, a *args) val {
 	rest := a.plain
 	return st.fill(self, "{}", func(b *builder, mark string) {

@@ -7,12 +7,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A conversation is rendered together with its heads, its first n messages: when the loop over the messages has
-// processed n of them, the rest of the template is run as if the conversation ended there, and its output is then
-// undone. The result equals a separate render of the head, for two reasons. A template can change only variables, which
-// are restored. And by then it hasn't seen any of the later messages: fork.find refuses templates that use the list of
-// messages for anything but reading messages by index, and state.sees records those reads. If only the last message's
-// iteration of the loop has looked at a later message (loop.last), that iteration is repeated, too.
+// A conversation is rendered together with its heads, which are its first n messages for each n: when the loop over the
+// messages has processed n of them, the rest of the template is run as if the conversation ended there, and its output
+// is then undone. The result equals a separate render of the head, for two reasons. A template can change only
+// variables, which are restored. And up to that point, it hasn't seen any later message: fork.find refuses templates
+// that use the list of messages for anything but reading messages by index, and state.sees records those reads. If only
+// the last message's iteration of the loop has looked at a later message (loop.last), that iteration is repeated, too.
 
 // Head is the text of a conversation's head: Common is the whole conversation's text up to a point, and Rest is the
 // remainder of the head's text.
@@ -63,8 +63,8 @@ type listed struct {
 	from int
 }
 
-// RenderHeads is like Render, but also renders the heads that Result.Head returns: heads that end in an assistant
-// message, and heads that end just before one, with a generation prompt.
+// RenderHeads is like Render, but also renders the heads that Result.Head returns, which either end in an assistant
+// message or end just before one, with a generation prompt.
 func (t *Template) RenderHeads(in Input) (Result, error) {
 	h := &heads{messages: in.Messages, seen: -1}
 	if in.Kwargs != nil {
@@ -136,7 +136,7 @@ func (st *state) sees(list, i val) {
 	h.seen = max(h.seen, at)
 }
 
-// Limits on the work that running the rest of a template for a head may take; beyond them, the head isn't rendered.
+// Limits on the work of running the rest of a template for a head; beyond them, the head isn't rendered.
 const (
 	maxTailSteps = 10_000
 	maxTailBytes = 64 << 10

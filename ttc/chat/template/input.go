@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// ParseMessages parses a conversation's JSON array into the form of Input.Messages: every value as Python sees it, with
-// its origin attached. The messages are neither changed nor checked.
+// ParseMessages parses a conversation's JSON array into the form of Input.Messages, with every value as Python sees it
+// and its origin attached. The messages are neither changed nor checked.
 func ParseMessages(raw json.Raw) ([]pyvalue.Value, error) {
 	v, err := pyvalue.Parse(raw)
 	if err != nil {

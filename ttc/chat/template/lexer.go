@@ -236,7 +236,7 @@ func (l *lexer) comment(open int) {
 		throwAt(int32(open), "TemplateSyntaxError", "Missing end of comment tag")
 	}
 	at := l.pos + i
-	// A sign before the end belongs to it, unless it is the one that opened the comment.
+	// A sign before the end is part of it, unless it is the one that opened the comment.
 	if at > l.pos && (l.src[at-1] == '-' || l.src[at-1] == '+') {
 		at--
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// loop is the variable `loop`: an iteration that can look at its neighbours.
+// loop is the variable `loop`, an iteration that can look at neighbouring items.
 type loop struct {
 	of      val // what is iterated
 	rest    iterator
@@ -246,8 +246,8 @@ func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, exte
 	return body.variable(body.sym.parameter("loop")), true
 }
 
-// loopElse compiles the part that runs if no iteration ran to completion, as in jinja2. It returns nil if the loop
-// doesn't have one.
+// loopElse compiles the part that runs if no iteration was completed, as in jinja2. It returns nil if the loop doesn't
+// have one.
 func (c *compiler) loopElse(n *forNode, outer, otherwise *frame) stmt {
 	if n.otherwise == nil {
 		return nil

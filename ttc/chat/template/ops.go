@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// arithmetic is `a op b`.
+// arithmetic computes `a op b`.
 func (st *state) arithmetic(op string, a, b val) val {
 	defined(a)
 	if op == "%" && a.Kind() == pyvalue.KindStr {
@@ -83,7 +83,7 @@ func (st *state) join2(a, b val) val {
 	return str(x+y, r)
 }
 
-// repeat is seq * times for a text. It refuses lists and tuples, and returns false for other values.
+// repeat computes seq * times for a text. It refuses lists and tuples, and returns false for other values.
 func (st *state) repeat(seq, times val) (val, bool) {
 	switch seq.Kind() {
 	case pyvalue.KindList, pyvalue.KindTuple:
@@ -129,7 +129,7 @@ func (st *state) like(of, v val) val {
 	return v
 }
 
-// numeric is `a op b` of two numbers.
+// numeric computes `a op b` for two numbers.
 func (st *state) numeric(op string, a, b val) val {
 	if a.Kind() == pyvalue.KindFloat || b.Kind() == pyvalue.KindFloat {
 		throwUnsupported("arithmetic on floats")
@@ -262,7 +262,7 @@ func (st *state) costAt(v val, depth int) {
 	}
 }
 
-// in is `a in b`.
+// in is Python's `a in b`.
 func (st *state) in(a, b val) bool {
 	switch b.Kind() {
 	case pyvalue.KindStr:
@@ -351,7 +351,7 @@ func canSlice(v val) bool {
 	return false
 }
 
-// bounds is slice(i, j, k).indices(n).
+// bounds implements slice(i, j, k).indices(n).
 func bounds(n int, i, j, k val) (start, stop, step int) {
 	step = 1
 	if !k.IsNone() {

@@ -84,8 +84,8 @@ func (p *parser) enter(t token) {
 
 func (p *parser) leave() { p.depth-- }
 
-// statements parses up to one of the end tags, which becomes the current token. Without end tags, it parses to the end
-// of the template.
+// statements parses until it reaches one of the end tags, which becomes the current token. Without end tags, it parses
+// to the end of the template.
 func (p *parser) statements(ends []string) []node {
 	p.enter(p.cur())
 	defer p.leave()

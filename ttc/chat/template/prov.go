@@ -330,9 +330,9 @@ func (b *builder) reset() {
 	b.b, b.p.spans, b.p.n, b.p.escapes = b.b[:0], b.p.spans[:0], 0, false
 }
 
-// marker turns a pyvalue printer's calls into spans. A text inside a container that was itself assembled from several
-// sources is attributed as a whole to the source of its first byte, because its printed bytes are not available for
-// mapping.
+// marker turns a pyvalue printer's calls into spans. A text that was assembled from several sources and is printed
+// inside a container is attributed as a whole to the source of its first byte, because its printed bytes are not
+// available for mapping.
 type marker struct {
 	b     *builder
 	st    *state

@@ -20,7 +20,7 @@ const maxKept = 1 << 20
 
 func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
 
-// release passes the state's buffers, and nothing else, on to a later render, unless they are large.
+// release makes the state's buffers, and nothing else, available to a later render, unless they are large.
 func (st *state) release() {
 	clear(st.given)
 	st.made.reset()
@@ -50,11 +50,11 @@ type state struct {
 	own    *builder
 	out    *builder
 	outer  []*builder // builders suspended while the output of a macro or block is captured
-	pos    int32      // the part being evaluated, for errors
+	pos    int32      // position of the part being evaluated, for errors
 	left   int64      // steps that remain
 	bytes  int64      // bytes of text and lists that may still be allocated
 	depth  int
-	nested int // generators currently drawing from one another
+	nested int // number of generators currently drawing from one another
 	free   []*builder
 	made   arena
 	none   args           // no arguments

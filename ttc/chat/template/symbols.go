@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Scoping is jinja2's, decided at compile time: every frame (the template, the body of a loop, a macro, ...) records
-// which names it loads and stores, and how a variable gets its initial value on entry. The rules come from
+// Scoping follows jinja2 and is resolved at compile time: every frame (the template, the body of a loop, a macro, ...)
+// records which names it loads and stores, and how a variable gets its initial value on entry. The rules come from
 // jinja2/idtracking.py; a Python local there is a slot in an activation record here.
 
 // funcScope is a scope that becomes one function: the template, a macro, a loop filter.
@@ -126,7 +126,7 @@ func (s *symbols) load(name string) {
 	}
 }
 
-// branch merges the effects of an if's branches: a name stored in any of them starts out with its outer value.
+// branch merges the effects of an if's branches: a name stored in any of them starts with its outer value.
 func (s *symbols) branch(branches []*symbols) {
 	var stores []string
 	for _, b := range branches {
@@ -226,7 +226,7 @@ func (s *symbols) scanParams(target node) {
 	}
 }
 
-// undeclared reports which of the names are loaded by nodes before being stored.
+// undeclared returns the names, among the given ones, that nodes load before they store them.
 func undeclared(nodes []node, names ...string) map[string]bool {
 	found, left := map[string]bool{}, map[string]bool{}
 	for _, n := range names {

@@ -98,10 +98,11 @@ type Mode uint8
 
 // The modes.
 const (
-	// Linear: the run is the field's bytes starting at Offset, one for one (possibly changed in a way that preserves
-	// lengths, as most case changes do).
+	// Linear: the run consists of the field's bytes starting at Offset, one for one (possibly changed in a way that
+	// preserves lengths, as most case changes do).
 	Linear Mode = iota
-	// Flat: the whole run comes from Offset. Examples are an escape, a number, or the punctuation of an object.
+	// Flat: the whole run comes from the byte at Offset. Examples are an escape, a number, or the punctuation of an
+	// object.
 	Flat
 	// Quoted: the run is the field's text starting at Offset as written by JSON or Python's repr, with quotes and
 	// escapes. Exact splits it up.
@@ -144,11 +145,11 @@ func (s Span) exact(text string, yield func(Span) bool) bool {
 	return more
 }
 
-// Render renders a conversation. The error is an *Error: for example, the template rejected the conversation
+// Render renders a conversation. The error is an *Error, for example because the template rejected the conversation
 // (raise_exception), used something undefined, or exceeded a limit.
 func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in) }
 
-// Room is memory for results that successive renders reuse. The zero value is ready to use. It is not safe for
+// Room holds memory that successive renders reuse for their results. The zero value is ready to use. It is not safe for
 // concurrent use.
 type Room struct{ out builder }
 
@@ -185,7 +186,7 @@ func (t *Template) renderIn(room *Room, in Input, h *heads) (res Result, err err
 	return st.result(room), nil
 }
 
-// empty empties the room for the next render. It doesn't keep the memory of a very large result.
+// empty clears the room for the next render. It doesn't keep the memory of a very large result.
 func (r *Room) empty() *builder {
 	if r.out.large() {
 		*r = Room{}

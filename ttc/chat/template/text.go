@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The functions here transform texts while tracking where every byte came from.
+// The functions here transform texts while tracking the origin of every byte.
 
 // strip removes white space, or the characters in chars, from the requested sides.
 func (st *state) strip(v, chars val, left, right bool) val {
@@ -114,7 +114,7 @@ func (st *state) lower(v val) val {
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte { return appendLower(dst, s, at, r) })
 }
 
-// appendLower is lower() of a character in context: a capital sigma at the end of a word becomes the final form.
+// appendLower appends lower() of a character in context: a capital sigma at the end of a word becomes the final form.
 func appendLower(dst []byte, s string, at int, r rune) []byte {
 	if r == 0x3a3 {
 		if finalSigma(s, at) {
@@ -214,7 +214,7 @@ func appendHTML(dst []byte, _ int, r rune) []byte {
 	return pytext.AppendRune(dst, r)
 }
 
-// replace is v.replace(old, new).
+// replace implements v.replace(old, new).
 func (st *state) replace(v, old, with val) val {
 	s, p, o := v.Text(), provOf(v), old.Text()
 	st.left -= int64(len(s)) >> 6
@@ -242,7 +242,7 @@ func (st *state) replace(v, old, with val) val {
 	return st.like(v, b.value())
 }
 
-// split is v.split(sep, limit).
+// split implements v.split(sep, limit).
 func (st *state) split(v, sep val, limit int) val {
 	if isMissing(sep) || sep.IsNone() {
 		return st.newList(st.splitSpace(v, limit))

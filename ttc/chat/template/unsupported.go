@@ -40,7 +40,7 @@ func throwUnsupported(what string) {
 }
 
 // refuse raises an error for arguments that jinja2 accepts but this engine doesn't support: the ones in names, and
-// positional ones after the first few.
+// positional ones beyond the first few.
 func (a *args) refuse(fn string, few int, names ...string) {
 	for _, name := range names {
 		if _, ok := a.get(name); ok || len(a.plain) > few {

@@ -94,7 +94,7 @@ func reprOf(v val) string {
 	return s
 }
 
-// isSmall reports whether the values and text bytes in v number at most *parts, which it counts down.
+// isSmall reports whether the total number of values and text bytes in v is at most *parts, which it counts down.
 func isSmall(v val, parts *int) bool {
 	if *parts -= 1 + len(v.Text()); *parts < 0 {
 		return false
@@ -119,7 +119,7 @@ func defined(v val) val {
 	return v
 }
 
-// namespace is the one kind of value that templates may change.
+// namespace is the only kind of value that templates may change.
 type namespace struct{ attrs *pyvalue.Dict }
 
 func (*namespace) TypeName() string { return "Namespace" }
@@ -276,7 +276,7 @@ func (st *state) newGenerator(name string, next func() (val, bool)) val {
 	}})
 }
 
-// dictView is the result of a dict's keys(), values() or items().
+// dictView is the value returned by a dict's keys(), values() or items().
 type dictView struct {
 	kind string // "keys", "values", "items"
 	dict *pyvalue.Dict
@@ -320,7 +320,7 @@ func (r *rangeObject) Truth() bool    { return r.len() > 0 }
 func (r *rangeObject) at(i int64) val { return pyvalue.Int(r.start + i*r.step) }
 func (r *rangeObject) Hash() string   { return fmt.Sprint("range", r.normal()) }
 
-// normal returns a normal form, equal for ranges over the same numbers.
+// normal returns a normal form that is equal for ranges over the same numbers.
 func (r *rangeObject) normal() [3]int64 {
 	switch n := r.len(); n {
 	case 0:
@@ -466,8 +466,8 @@ func (st *state) list(v val) []val {
 // valueSize is the number of bytes that a list element counts towards the limit.
 const valueSize = 48
 
-// index is operator.index(v): the value of an int or bool, clamped to the range of an int; anything else throws
-// Python's error.
+// index implements operator.index(v): it returns the value of an int or bool, clamped to the range of an int, and
+// throws Python's error for anything else.
 func index(v val) int {
 	if u := asUndefined(v); u != nil {
 		throw("TypeError", "'Undefined' object cannot be interpreted as an integer")

@@ -1,4 +1,4 @@
-// Package pytext treats text as Python does: as the code points of WTF-8, with their properties and case mappings in
+// Package pytext treats text as Python does: as the code points of WTF-8, with the properties and case mappings of
 // CPython 3.11.
 //
 // Character properties follow Unicode 14.0, which CPython 3.11 ships. Go's tables are newer: a character unknown to

@@ -20,7 +20,7 @@ func AppendRune(dst []byte, r rune) []byte {
 	return utf8.AppendRune(dst, r)
 }
 
-// Len is Python's len(s), the number of code points.
+// Len implements Python's len(s), which counts code points.
 func Len(s string) int {
 	n := 0
 	for i := 0; i < len(s); i++ {

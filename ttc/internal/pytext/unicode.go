@@ -10,13 +10,13 @@ func IsPrintable(r rune) bool {
 	if r < 0x7f {
 		return r >= ' '
 	}
-	// printable holds the first code point of every run. Runs alternate between printable and not; a run that starts at
-	// an even index is printable.
+	// printable holds the first code point of every run. Printable and non-printable runs alternate; a run that starts
+	// at an even index is printable.
 	n := sort.Search(len(printable), func(i int) bool { return printable[i] > r })
 	return n%2 == 1
 }
 
-// IsSpace is chr(r).isspace(), which also defines white space for strip() and split().
+// IsSpace implements chr(r).isspace(), which also defines white space for strip() and split().
 func IsSpace(r rune) bool {
 	switch {
 	case r <= 0x20:
@@ -63,8 +63,8 @@ func inRanges(t []rune, r rune) bool {
 	return n%2 == 1
 }
 
-// AppendUpper appends chr(r).upper(), AppendLower chr(r).lower() (outside the final-sigma rule), AppendTitle
-// chr(r).title(): one or more code points.
+// AppendUpper appends chr(r).upper(), AppendLower appends chr(r).lower() (without the final-sigma rule), and
+// AppendTitle appends chr(r).title(). The result is one or more code points.
 func AppendUpper(dst []byte, r rune) []byte { return appendCase(dst, r, upperSpecial, unicode.ToUpper) }
 
 // AppendLower appends chr(r).lower(); see AppendUpper.

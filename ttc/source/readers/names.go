@@ -24,7 +24,7 @@ type NATConfig = nat.Config
 // NAT returns the factory for sources of type NATType.
 func NAT() source.Factory { return nat.Factory() }
 
-// NoMatch explains why no TTC_END step has the wanted name; it returns "" if one has it.
+// NoMatch explains why no TTC_END step has the wanted name; it returns "" if there is such a step.
 func NoMatch(s *source.Stats, wanted string) string { return nat.NoMatch(s, wanted) }
 
 // CommandConfig is the configuration of the source that runs NAT.
@@ -69,7 +69,7 @@ type AmbiguousError = detect.AmbiguousError
 // MapTakes lists the names that a user can map to keys of an input.
 const MapTakes = detect.MapTakes
 
-// ErrEmpty is the error for empty input.
+// ErrEmpty is the error for an input without content, such as a file with only white space.
 var ErrEmpty = detect.ErrEmpty
 
 // NewTracesDecoder returns a decoder for a configuration.

@@ -140,7 +140,7 @@ func (r *Report) line(what string, u Usage, bytes, records int64) Line {
 	}
 }
 
-// median returns the usage with the median time, but with the largest peak of all.
+// median returns the usage with the median time, but with the largest peak of any run.
 func median(us []Usage) Usage {
 	us = slices.Clone(us)
 	slices.SortFunc(us, func(a, b Usage) int { return int(a.Wall - b.Wall) })

@@ -15,8 +15,8 @@ import (
 type Usage struct {
 	Wall time.Duration
 	CPU  time.Duration // user plus system time
-	// Peak is the sampled maximum of the resident bytes of all processes together. On systems other than Linux, it
-	// covers only the largest process.
+	// Peak is the sampled maximum of the total resident memory of all processes, in bytes. On systems other than Linux,
+	// it covers only the largest process.
 	Peak int64
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// maxLine is the size of the longest request in bytes; longer ones are refused.
+// maxLine is the maximum size of a request in bytes; longer ones are refused.
 const maxLine = 128 << 20
 
 // Answerer answers requests: a Render, a Mask or Tokens.

@@ -67,7 +67,7 @@ func newBenchKernelsCmd() *cobra.Command {
 	return cmd
 }
 
-// requirePositive rejects flags whose number is below 1.
+// requirePositive rejects flags with a value below 1.
 func requirePositive(cmd *cobra.Command, flags ...string) error {
 	for _, name := range flags {
 		text := cmd.Flag(name).Value.String() // [1,2] for several

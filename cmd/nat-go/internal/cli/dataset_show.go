@@ -154,7 +154,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	return err
 }
 
-// selects reports whether a flag says which records to show, in which case it is an error if none matches.
+// selects reports whether a flag selects the records to show; if one does, it is an error if none match.
 func (s *showFlags) selects(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }
@@ -261,7 +261,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 		return exit.Default(exit.Failed, err)
 	}
 	views := make([]show.View, len(drops))
-	missing := map[dropped][]int{} // by example, the indices of its views without messages
+	missing := map[dropped][]int{} // indices of the views without messages, by example
 	for i, d := range drops {
 		views[i] = show.Drop(d)
 		if d.Example != "" {

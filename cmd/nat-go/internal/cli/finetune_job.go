@@ -84,7 +84,8 @@ type jobReport struct {
 	Error  string         `json:"error,omitempty"`
 }
 
-// report prints the state of a job, and failure if it isn't nil. It returns failure, joined with any printing error.
+// report prints the state of a job. With --json, it includes failure if that isn't nil. It returns failure, joined with
+// any printing error.
 func report(cmd *cobra.Command, dir runfolder.Folder, j *jobs.Job, failure error) error {
 	w := cmd.OutOrStdout()
 	if asJSON(cmd) {
@@ -133,8 +134,8 @@ func onInterrupt(stderr io.Writer, j *jobs.Job) func() {
 	}
 }
 
-// printUpdates returns a function that prints a job's updates: every change of state, and others at most every 10
-// seconds.
+// printUpdates returns a function that prints a job's updates: every change of state, and other updates at most every
+// 10 seconds.
 func printUpdates(w io.Writer) func(jobs.Update) {
 	var last time.Time
 	var state trainers.State

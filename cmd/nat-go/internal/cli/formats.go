@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
-// recipe is an example that goes from an agent's runs to a trained model.
+// recipe is an end-to-end example, from an agent's runs to a trained model.
 type recipe struct {
 	Folder string `json:"folder"`
 	Does   string `json:"does"`

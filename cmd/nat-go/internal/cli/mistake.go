@@ -19,7 +19,7 @@ var natFlags = map[string]string{
 	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split takes the validation set from the pairs",
 }
 
-// mistake returns the message for an invalid command line. It rewords messages of cobra and pflag that are meant for
+// mistake returns the message for an invalid command line. It rewords messages from cobra and pflag that are meant for
 // programmers.
 func mistake(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError

@@ -106,7 +106,7 @@ func newRootCmd(p Program) *cobra.Command {
 	root.Flags().BoolVar(&version, "version", false, "version for nat-go")
 	addHelp(root)
 	root.SetGlobalNormalizationFunc(kebab)
-	// All commands have the flags that choose between text and JSON and the level of detail.
+	// All commands have the flags that set the level of detail and choose between text and JSON.
 	f := root.PersistentFlags()
 	f.BoolP("quiet", "q", false, "errors and results only: no progress, no warnings, no notes")
 	f.BoolP("verbose", "v", false, "also log details that are usually omitted")

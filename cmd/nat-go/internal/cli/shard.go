@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 )
 
-// newShardCmd returns the group of commands that divide a run between processes and machines.
+// newShardCmd returns the group of commands that divide a run among processes and machines.
 func newShardCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard",
@@ -62,7 +62,7 @@ func (c *localPlan) withOriginalPath(err error) error {
 	return c.remote.RewriteError(c.dir, err)
 }
 
-// restoreSummary does the same for the strings in a summary.
+// restoreSummary makes the same replacement in the strings in a summary.
 func (c *localPlan) restoreSummary(s *finetune.Summary) {
 	if c.remote == nil || s == nil {
 		return

@@ -126,7 +126,7 @@ func programFlag(f *pflag.FlagSet, name *string) {
 	f.StringVar(name, "program", "", "path of nat-go on the nodes; default: this program's own file")
 }
 
-// programPath returns name or, if that is empty, the path of this program's own file.
+// programPath returns name or, if that is empty, the path of the running executable.
 func programPath(name string) (string, error) {
 	if name != "" {
 		return name, nil

@@ -22,12 +22,12 @@ const (
 	// slack is added to the live memory before the percentage is applied, so that a small heap may hold relatively more
 	// garbage.
 	slack = 8 << 20
-	// standardFloor is for commands that don't call setHeapGrowth.
+	// standardFloor is the floor for commands that don't call setHeapGrowth.
 	standardFloor = 16 << 20
 	// runFloor is the size up to which a run's heap may always grow, unless the input is small.
 	runFloor = 36 << 20
-	// shardFloor is for the commands that plan, build and merge shards. They are limited by processors rather than by
-	// memory, and this floor cuts the number of collections to a third.
+	// shardFloor is the floor for the commands that plan, build and merge shards. They are limited by processors rather
+	// than by memory, and this floor cuts the number of collections to a third.
 	shardFloor   = 64 << 20
 	shardPercent = 100
 )
@@ -54,7 +54,7 @@ const (
 	minLimit = 43 << 20
 )
 
-// tuneCollector starts to tune GOGC and the memory limit, unless the environment sets them.
+// tuneCollector starts tuning GOGC and the memory limit, unless the environment sets them.
 func tuneCollector() {
 	collector.Lock()
 	defer collector.Unlock()
@@ -114,7 +114,7 @@ func gcPercent(live, percent, floor uint64) uint64 {
 	return (grow*100/live + step - 1) / step * step
 }
 
-// memoryLimit returns the memory limit, in steps, for a heap with that many live bytes and GOGC at percent.
+// memoryLimit returns the memory limit, in steps, for a heap with the given number of live bytes and GOGC at percent.
 func memoryLimit(live, percent uint64) int64 {
 	const step = softLimit / 16
 	if most := (live + live/3 + 2*step) / step * step; most > softLimit {

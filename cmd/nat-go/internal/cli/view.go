@@ -196,8 +196,8 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 }
 
 // openBrowser opens a link in the user's browser, if it can, and returns a function that cleans up. The link contains a
-// token, and all users of the machine can read programs' arguments, so the browser opens a file that redirects to the
-// link.
+// token, and all users of the machine can read command-line arguments, so the browser opens a file that redirects to
+// the link.
 func openBrowser(url string) (cleanUp func()) {
 	program := "xdg-open"
 	switch {

@@ -85,7 +85,7 @@ func (m Mode) Gates() bool { return m != NAT }
 func (m Mode) ExplainsEmpty() bool { return m != NAT }
 
 // Rules returns the rules that curation applies if r was requested. NAT ignores contradictions and splits by position;
-// it drops duplicates and draws a sample as r says.
+// it drops duplicates and draws a sample as specified by r.
 func (m Mode) Rules(r curate.Rules) curate.Rules {
 	if m == NAT {
 		r.Contradictions = false

@@ -130,7 +130,7 @@ func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer
 // trainer_adapters with this name takes precedence.
 const filesAdapter = "files"
 
-// Adapter returns the trainer adapter that finetuning names, or nil if there is none, which means files.
+// Adapter returns the trainer adapter that finetuning names, or nil, meaning files, if it names none.
 func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }
 
 func find(blocks []Block, name string) *Block {

@@ -47,7 +47,7 @@ type JobManagement struct {
 	EvictionPolicy string `yaml:"eviction_policy" default:"time_created" validate:"oneof=time_created time_modified"`
 }
 
-// EvalDataset is `eval.general.dataset`, whose unknown keys NAT rejects too.
+// EvalDataset is `eval.general.dataset`. NAT also rejects its unknown keys.
 type EvalDataset struct {
 	Type           string        `yaml:"_type" alias:"type" nullable:"true" validate:"omitempty,oneof=json jsonl csv parquet xls custom"`
 	FilePath       any           `yaml:"file_path" doc:"the questions"`

@@ -64,7 +64,7 @@ type loader struct {
 	more     bool            // set if findings were omitted; the last one listed then says so
 	expanded int             // number of bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
-	broken   map[string]bool // pointers of values that were unavailable, whose consequences are not reported
+	broken   map[string]bool // pointers of values that were unavailable; the resulting findings are not reported
 }
 
 func (l *loader) add(fs ...finding.Finding) {
@@ -156,8 +156,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// inherit parses text and merges it over its base, which is merged over its own base. above lists the files that led
-// here.
+// inherit parses text and merges it over its base, which is merged over its own base. above lists the files that led to
+// this one.
 func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Document {
 	doc, fs := yamldoc.Parse(name, text, yamldoc.DefaultLimits)
 	l.add(fs...)

@@ -19,7 +19,7 @@ import (
 type Override string
 
 // JoinOverrides turns `-o PATH VALUE` into `-o PATH=VALUE`, so that a flag library that accepts one word per flag can
-// read NAT's two-word form. Everything starting at "--" is left alone.
+// read NAT's two-word form. Everything from "--" onwards is left unchanged.
 func JoinOverrides(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -103,8 +103,8 @@ func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	return s.Field(key)
 }
 
-// specAt finds the spec for a path; nil if anything is allowed. If the path doesn't exist, Line in the finding is the
-// index of the wrong step.
+// specAt returns the spec for a path, or nil if anything is allowed. If the path doesn't exist, Line in the finding is
+// the index of the wrong step.
 func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	top := path[0]
 	if natSections[top] {

@@ -149,7 +149,7 @@ func (r page) section(name, doc string, spec *schema.Spec) {
 }
 
 // table writes the settings of a component or section, or refers to an earlier table with the same settings. NAT keys
-// that need no explanation are listed below it.
+// that don't need an explanation are listed below it.
 func (r page) table(spec *schema.Spec, where string) {
 	key := signature(spec)
 	switch first := r.tables[key]; {
@@ -183,7 +183,7 @@ func signature(spec *schema.Spec) string {
 	return b.String()
 }
 
-// mappingOf returns the spec of a setting or of its list's elements if it is a mapping, or nil.
+// mappingOf returns the spec of a setting, or of its list's elements, if that is a mapping; otherwise, nil.
 func mappingOf(s *schema.Spec) *schema.Spec {
 	if s.Kind == schema.List && s.Elem != nil {
 		s = s.Elem

@@ -26,7 +26,7 @@ const (
 
 const firstDrop = 8
 
-// reasons are the possible drops, in the order of their decisions. The decisions file contains their names, so the
+// reasons lists the reasons for drops, in the order of their decisions. The decisions file contains their names, so the
 // order may change.
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,

@@ -53,7 +53,7 @@ type neighbours struct {
 	score         [8]byte
 }
 
-// nameOf returns a name for an example that is unique across all collection runs: its id, which is the same in every
+// nameOf returns the name that identifies an example across all collection runs: its id, which is the same in every
 // run, or, if the id was made from a row number, the run's number and the id.
 func nameOf(o *builders.Origin) string {
 	if source.IsRowName(o.Example) {

@@ -4,8 +4,8 @@ import (
 	"github.com/nat-go/nat-go/builders"
 )
 
-// Entry holds everything Decide uses about a record. Its byte arrays are hashes. Equal hashes in the same field mean
-// equal content; hashes in different fields may coincide.
+// Entry holds everything about a record that Decide uses. Its byte arrays are hashes. Equal hashes in the same field
+// mean equal content; hashes in different fields may coincide.
 type Entry struct {
 	Ordinal uint64 // position in the record log; entries arrive in this order, from 0, without gaps
 	Kind    builders.Kind

@@ -261,7 +261,7 @@ func isKnownRole(role string) bool {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// hasContent reports whether a message carries anything: text, a part, reasoning, a call.
+// hasContent reports whether a message carries any text, part, reasoning or call.
 func hasContent(m *chat.Message) bool {
 	if len(m.ToolCalls) > 0 || !blank(m.Reasoning) {
 		return true

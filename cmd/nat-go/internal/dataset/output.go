@@ -16,8 +16,8 @@ const (
 	blocksHeld = 8
 )
 
-// output is a file that its own goroutine writes in blocks, so that rows are built while the kernel copies a block.
-// Waiting for the kernel would limit the write speed.
+// output is a file that is written in blocks by its own goroutine, so that rows are built while the kernel copies a
+// block. Waiting for the kernel would limit the write speed.
 type output struct {
 	buf     []byte // append here, then call rotate
 	bytes   int64

@@ -51,8 +51,8 @@ type partFile struct {
 }
 
 // WritePart writes the kept records in groups, which form one part of the log, to the spec's folder: for each format,
-// files with rows as lines, and their origins. From all parts, Join produces the same output that Write would from the
-// log.
+// files with rows as lines, and their origins. From all the parts, Join produces the same output that Write would
+// produce from the log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}

@@ -105,7 +105,7 @@ func EachDrop(path string, q Query, f func(ledger.Drop) error) error {
 	})
 }
 
-// PickRows calls f for a file's rows starting at number skip (from 0), at most limit of them (0 means all).
+// PickRows calls f for at most limit rows of a file (0 means all), starting at row number skip (from 0).
 func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int64, r *rows.Row) error) error {
 	return eachLineFrom(file.Path, file.Limits, skip, func(n int64, line []byte) error {
 		row, err := format.Read(line)
@@ -150,7 +150,7 @@ func RowText(file RowFile, row int64) (text string, err error) {
 	return text, err
 }
 
-// OriginsOf returns the origins of the rows written for the record with this hash, at most maxOrigins of them.
+// OriginsOf returns the origins of at most maxOrigins of the rows written for the record with this hash.
 func OriginsOf(f FormatFolder, record string) (found []Origin, err error) {
 	if f.Origins == "" {
 		return nil, nil

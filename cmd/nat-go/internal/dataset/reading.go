@@ -18,7 +18,7 @@ import (
 // columns, and each chunk determines whether its strings are read as timestamps.
 const readerChunk = 10 << 20
 
-// maxColumns is the maximum number of columns distinguished in a file: tool call arguments may have any keys.
+// maxColumns is the maximum number of columns distinguished in a file, because tool call arguments may have any keys.
 const maxColumns = 4096
 
 // reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file, whose columns it must
@@ -120,7 +120,7 @@ func (r *reading) column() *column {
 
 // key returns the column for an object's key, or nil if there are too many columns.
 func (r *reading) key(col *column, key json.Raw) *column {
-	name := []byte(key[1 : len(key)-1]) // escapes are left alone: a file usually writes a key in only one way
+	name := []byte(key[1 : len(key)-1]) // escapes are not decoded: a file usually writes a key in only one way
 	if in := col.keys[string(name)]; in != nil {
 		return in
 	}

@@ -21,7 +21,7 @@ type sharing struct {
 
 const sharingWidth = 16 + 1 + 1 + 4 + 8
 
-// occurrence says where a hash occurs: in which row, and on which of two sides.
+// occurrence records the row in which a hash occurs, and on which of two sides.
 type occurrence struct {
 	split rows.Split
 	side  byte // 0 or 1, such as the direction of a pair

@@ -276,7 +276,7 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 	return c.pairs.add(key, at)
 }
 
-// whyUseless explains why a row teaches nothing; it returns "" if the row teaches something.
+// whyUseless explains why a row isn't useful for training; it returns "" if the row is.
 func whyUseless(r *rows.Row) string {
 	switch {
 	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation || r.Kind == builders.KindState:

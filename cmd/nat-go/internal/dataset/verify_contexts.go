@@ -257,7 +257,7 @@ func (v *verifier) formatAgain(p *Place, f FormatFolder, d *curate.Decisions, o 
 	return nil
 }
 
-// sameRows compares a file's rows with the rows from their second encoding.
+// sameRows compares a file's rows with the rows from a second encoding.
 func (v *verifier) sameRows(name string, file, second RowFile) error {
 	var due []uint64 // one hash per row
 	if err := second.each(func(_ int64, line []byte) error {

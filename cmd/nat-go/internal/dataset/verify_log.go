@@ -119,7 +119,7 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	}
 }
 
-// originsRead reads a format's rows.jsonl in step with the record log. Both have the groups in the same order.
+// originsRead reads a format's rows.jsonl in step with the record log. The groups are in the same order in both.
 type originsRead struct {
 	name   string
 	splits map[string]rows.Split // by file

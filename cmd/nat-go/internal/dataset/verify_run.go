@@ -41,7 +41,7 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	return nil
 }
 
-// checkLock reports a process that is working in the folder or was killed there, and the temporary files that it left.
+// checkLock reports a process that is working in the folder or was killed there, and any temporary files left behind.
 func (v *verifier) checkLock(run runfolder.Folder) error {
 	at := Finding{Code: interrupted, File: "."}
 	left, err := run.LeftBy()
@@ -114,7 +114,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 }
 
 // present compares the type and size of a folder entry with its manifest entry, if it has one. It reports whether the
-// content still has to be compared. known are the files that Verify has read.
+// content still has to be compared. known holds the files that Verify has read.
 func (v *verifier) present(
 	rel string, info fs.FileInfo, want runfolder.File, inManifest bool, known map[string]runfolder.File,
 ) bool {

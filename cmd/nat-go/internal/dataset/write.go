@@ -258,7 +258,7 @@ func (t *tally) add(part *tally) {
 	t.Of.Add(&part.Of)
 }
 
-// maxOmitted is the maximum number of names in tally.Omitted, and the maximum length of one in bytes. The names come
+// maxOmitted is the maximum number of names in tally.Omitted, and the maximum length of a name in bytes. The names come
 // from the input.
 const maxOmitted = 100
 

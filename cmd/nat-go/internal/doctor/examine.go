@@ -90,7 +90,7 @@ func Examine(ctx context.Context, r Request) (*Report, error) {
 	return report, nil
 }
 
-// settingsOf parses settings of the form NAME=VALUE. A value that is not JSON is taken as a string.
+// settingsOf parses settings of the form NAME=VALUE. A value that is not JSON is treated as a string.
 func settingsOf(list []string) (map[string]any, error) {
 	out := map[string]any{}
 	for _, s := range list {

@@ -101,7 +101,7 @@ type vocabulary struct {
 	parts map[string]json.RawMessage
 }
 
-// readVocabulary reads a folder's tokenizer.json, or the file if dir is one.
+// readVocabulary reads the tokenizer.json in dir, or dir itself if it is a file.
 func readVocabulary(dir string) (*vocabulary, error) {
 	path := dir
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {

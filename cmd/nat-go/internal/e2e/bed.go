@@ -112,7 +112,7 @@ func (b *Bed) Resume(out string) *exec.Cmd {
 	return b.Command(nil, "finetune", "resume", filepath.Join(out, "r"))
 }
 
-// Same compares the content of a run's folder with the undisturbed run's.
+// Same compares the content of a run's folder with that of the undisturbed run.
 func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	t.Helper()
 	if d := cmp.Diff(want, b.Content(t, out)); d != "" {

@@ -216,7 +216,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 	return text
 }
 
-// isEmpty reports whether no rows in any format and no batches were written.
+// isEmpty reports whether neither rows, in any format, nor batches were written.
 func (r *verdict) isEmpty() bool {
 	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }

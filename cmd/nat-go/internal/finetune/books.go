@@ -134,7 +134,7 @@ func (b *books) list(d ledger.Drop) {
 	b.countUnlisted(&d)
 }
 
-// unlistedDetail is the detail on a line that counts unlisted drops.
+// unlistedDetail is the detail text of a line that counts unlisted drops.
 const unlistedDetail = "additional drops, not listed"
 
 // countUnlisted counts a drop whose kind has reached its limit in the list.

@@ -184,7 +184,7 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected writes NAT's files on the collection runs before the one that failed, as NAT does.
+// leaveCollected writes NAT's files about the collection runs before the one that failed, as NAT does.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)

@@ -50,7 +50,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame and closes its account for the group. Every candidate must be
+// log puts a builder's results into the group's frame and closes its account for the group, so that every candidate is
 // used in at least one record or dropped once, with a reason. If the examples don't have candidates, or the builder
 // works on whole examples, the same holds for every example. index is the builder's index. first is the index, in the
 // frame's group, of the first example in res.Group.
@@ -94,8 +94,8 @@ func refuseDrops(res *result) {
 	}
 }
 
-// logDrops logs the builder's drops. left is the number of the account's units that the builder neither used nor
-// dropped. They are dropped here.
+// logDrops logs the builder's drops, and then drops the account's units that the builder neither used nor dropped. left
+// is their number.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
@@ -167,7 +167,7 @@ func (b *builder) recordNames(g *recordlog.Group) {
 	}
 }
 
-// limit renames the reasons and counters in a result that exceed maxNames.
+// limit renames drop reasons and counters in a result beyond the first maxNames of the builder.
 func (b *builder) limit(res *result) {
 	kinds, names := map[dropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
@@ -272,7 +272,7 @@ const (
 	unitTurn      = "turn"
 )
 
-// units lists the units that limit keeps when it renames a drop's reason.
+// units lists the units that limit doesn't change when it renames a drop's reason.
 var units = []string{unitCandidate, unitExample, unitSite, unitRollout, unitTurn, unitPair, unitRecord}
 
 // account is a builder's account for one group.
@@ -280,7 +280,7 @@ type account struct {
 	group                *ttc.Group
 	unit                 string
 	total, used, dropped int64
-	// whether each unit was used, by example and candidate; one entry per example if that is the unit
+	// whether each unit was used, indexed by example and candidate; one entry per example if the unit is the example
 	seen [][]bool
 }
 

@@ -26,14 +26,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// decider collects everything that determines the run's bytes, and compares it with earlier values.
+// decider collects everything that determines the bytes of the run's output, and compares it with earlier values.
 type decider struct {
 	plan   *plan
 	tokens *tokens // nil without a tokenizer
 }
 
-// decided returns hashes of everything that determines the run's bytes, except its inputs and flags, which are recorded
-// unhashed elsewhere.
+// decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
+// which are recorded elsewhere without hashing.
 func (x *decider) decided(salt string) (*runfolder.Decided, error) {
 	p, t := x.plan, x.tokens
 	d := runfolder.NewDecided(salt)
@@ -103,7 +103,8 @@ func (x *decider) program() (string, error) {
 	return unversioned + " " + sum, err
 }
 
-// namedFiles returns the files whose content determines the run's bytes, keyed by the settings that name them.
+// namedFiles returns the files whose content determines the bytes of the run's output, keyed by the settings that name
+// them.
 func (x *decider) namedFiles() (map[string]string, error) {
 	p := x.plan
 	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
@@ -150,7 +151,7 @@ func addCommand(files map[string]string, name string, command []string) {
 	}
 }
 
-// addDumps adds the files of collator.teacher.dumps. The code that reads them reports a missing folder.
+// addDumps adds the files in collator.teacher.dumps. The code that reads them reports a missing folder.
 func addDumps(files map[string]string, dir string) error {
 	if dir == "" || !runfolder.Has(dir) {
 		return nil
@@ -239,8 +240,9 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// acceptChanges returns an error listing the changes if anything that determines the run's bytes has changed since it
-// began, unless the user accepts them all. It records the accepted changes, and returns all those accepted so far.
+// acceptChanges returns an error listing everything that determines the bytes of the run's output and has changed since
+// the run began, unless the user accepts all the changes. It records the accepted changes, and returns all changes
+// accepted so far.
 func (x *decider) acceptChanges() ([]string, error) {
 	p := x.plan
 	b := p.begun
@@ -276,8 +278,8 @@ func (x *decider) acceptChanges() ([]string, error) {
 	return now.Accepted, p.folder.WriteBegun(b)
 }
 
-// checkPlanned returns an error listing the changes if anything that determines the run's bytes has changed since its
-// plan was made.
+// checkPlanned returns an error listing everything that determines the bytes of the run's output and has changed since
+// its plan was made.
 func (x *decider) checkPlanned() error {
 	was := x.plan.divided.plan.Decided
 	now, err := x.decided(was.Salt)

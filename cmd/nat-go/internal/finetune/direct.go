@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direct runs a built-in builder in this process, for requests that a client waits for. It accounts for used and
-// dropped examples as a run does.
+// Direct runs a built-in builder in this process, to serve requests while a client waits. It accounts for used and
+// dropped examples the way a run does.
 type Direct struct {
 	builder
 	made builders.Builder

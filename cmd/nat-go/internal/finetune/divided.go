@@ -43,7 +43,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	if err := json.Unmarshal(of.Request, &req); err != nil {
 		return nil, exit.Failedf("%s: %w", dir.Plan(), err)
 	}
-	config, err := durable.Open(dir.Config()) // a configuration may be read from a pipe, but a plan's may not
+	config, err := durable.Open(dir.Config()) // a configuration may be read from a pipe, but not a plan's
 	if err != nil {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}
@@ -80,7 +80,7 @@ func (d *divided) checkComplete() error {
 	return nil
 }
 
-// shardsHave returns the beginning of a sentence about n of all shards, such as "2 of the 5 shards are".
+// shardsHave returns the beginning of a sentence about n of the shards, such as "2 of the 5 shards are".
 func shardsHave(n, all int) string {
 	are := "are"
 	if n == 1 {

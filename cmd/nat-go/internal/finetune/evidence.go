@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// evidence finds, for each of a group's examples that a rule scored, the rule and the message that it matched.
+// evidence finds the rule that scored an example in a group, if there is one, and the message that the rule matched.
 type evidence struct {
 	rules *readers.ScoreRules // nil if there are none
 	group *ttc.Group          // the group as the builder saw it
@@ -58,8 +58,8 @@ func (e *evidence) forExample(example int) json.Raw {
 	return e.found[example]
 }
 
-// withMember returns an object with one more member; nil counts as an empty object. An object that already has the key,
-// and any value that isn't an object, is returned unchanged.
+// withMember returns the object with a member added; nil counts as an empty object. An object that already has the key,
+// or any value that isn't an object, is returned unchanged.
 func withMember(object json.Raw, key string, value json.Raw) json.Raw {
 	out := json.Raw("{")
 	if object != nil {

@@ -19,14 +19,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group sent to the builders, preceded by the source's drops; drops without a group; or the end of a
-// collection run.
+// item is a group to send to the builders, along with the source's drops that precede it; or drops without a group; or
+// the end of a collection run.
 type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // its examples as separate groups, for builders with that unit
 	drops []ledger.Drop
 	at    source.Cursor
-	done  int64        // groups up to this one, if the run's unit is larger than an example
+	done  int64        // number of groups up to this one, if the run's unit is larger than an example
 	first shards.Place // position of the group's first example, if the run's unit is larger than an example
 	// At the end of a collection run:
 	end   bool
@@ -49,9 +49,9 @@ func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	return it.parts
 }
 
-// feed reads the collection runs and sends groups to the builders: each example as it is read, each collection run as a
-// whole, or the tasks, whose examples may come from several collection runs. If it forms tasks, it rereads all inputs
-// to continue after a crash, because a commit doesn't include the index.
+// feed reads the collection runs and sends groups to the builders: each example as it is read, one whole collection run
+// at a time, or one task at a time, in which case the examples may come from several collection runs. If it forms
+// tasks, it rereads all inputs to continue after a crash, because a commit doesn't include the index.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
 	f := &feeder{of: b, items: items}
 	err := f.feedAll(ctx, from)
@@ -295,7 +295,7 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 // send sends a group to gather, which then waits for its results, and to every builder.
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	it := &item{group: g}
-	for _, b := range f.of.builders { // split it before another goroutine has it
+	for _, b := range f.of.builders { // split it before another goroutine can access it
 		it.partsFor(b, f.of.unit)
 	}
 	if err := f.push(ctx, it); err != nil {

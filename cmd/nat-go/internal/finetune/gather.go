@@ -158,8 +158,8 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 	return nil
 }
 
-// commitWhenDue commits if enough time has passed since the last commit, or enough was appended. It also commits if the
-// clock was set back, so that this doesn't delay commits. It returns the time of the last commit.
+// commitWhenDue commits if enough time has passed since the last commit, or enough has been appended. It also commits
+// if the clock was set back, which would otherwise delay commits. It returns the time of the last commit.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
 	now, most := b.env.Now(), int64(commitBytes)
 	if b.env.CommitBytes > 0 {

@@ -37,7 +37,7 @@ type inputs struct {
 	prove   source.Prove         // checks examples with the tokenizer; nil means that they can't be checked
 	models  bool                 // whether to count the models that sampled the examples
 	lower   string               // name of a builder for which a lower score is better, or ""
-	parts   map[int]*source.Part // the part of each path that a shard reads; nil means all of every path
+	parts   map[int]*source.Part // the part of each path that a shard reads; nil means all paths in full
 	planned []source.Input       // with parts: the inputs' identities in the plan
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
@@ -274,8 +274,8 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	}
 }
 
-// sourceConfig returns a source's config: the one in the configuration if that is for this type, otherwise the
-// defaults. Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
+// sourceConfig returns a source's config: the one in the configuration if it is for this type, and the defaults
+// otherwise. Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
 func (x *finder) sourceConfig(f source.Factory) any {
 	switch {
 	case x.block != nil && x.block.Type == f.Type:

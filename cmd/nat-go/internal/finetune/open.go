@@ -220,7 +220,7 @@ func startPlugin(
 ) (*host.Plugin, error) {
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
-		StartTimeout: time.Minute, // generous, because this program is slow to start only on a busy machine
+		StartTimeout: time.Minute, // generous, because this program starts slowly only on a busy machine
 		OutputLimit:  int(c.Limits.Output), OutputSetting: "limits.output",
 	}
 	if name != builtinPlugin {
@@ -260,7 +260,7 @@ func (ps *processes) close() {
 			for _, s := range ps.sessions {
 				s.Close()
 			}
-			ps.cancel() // processes that are still being started
+			ps.cancel() // cancel the processes that are still starting
 			for _, p := range ps.started {
 				if <-p.ready; p.plugin != nil { // wait: a cancelled start ends
 					p.plugin.Close()

@@ -47,7 +47,7 @@ func (r *curation) readBenchmarks(ctx context.Context) error {
 }
 
 // listOverlaps lists the records that share words with benchmarks, and drops them if the action setting is drop. It
-// reads the log twice, because the words that many examples share are known only after all examples are read.
+// reads the log twice, because words shared by many examples can be recognised only after all examples are read.
 func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error {
 	x := r.benchmarks
 	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
@@ -157,8 +157,8 @@ func messageTexts(n *ttc.Node, f func(role, text string)) {
 	}
 }
 
-// readOverlaps reads the list of overlaps. If the records are dropped, details describes the overlaps of the first
-// listedDrops of them, by ordinal.
+// readOverlaps reads the list of overlaps. If the overlapping records are dropped, details describes the overlaps of
+// the first listedDrops records, keyed by ordinal.
 func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details map[uint64]string, err error) {
 	f, err := durable.Open(folder.Contamination())
 	if err != nil {

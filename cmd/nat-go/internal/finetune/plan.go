@@ -47,7 +47,7 @@ type plan struct {
 	copyTo  string              // NAT's dataset_output_dir; empty means no copy
 	notes   []string            // remarks on the plan, which become warnings
 	self    string              // path of this program
-	chosen  string              // choices made for the user about reading the input and writing the output
+	chosen  string              // choices made on the user's behalf about input and output
 	resume  bool                // continue with an existing run folder
 	lock    *runfolder.Lock     // lock on an existing folder
 	begun   *runfolder.Begun    // with resume
@@ -135,7 +135,7 @@ func (p *plan) name(env Env) error {
 	return nil
 }
 
-// chooseFormats chooses the formats - the requested ones, else the default ones - and their options.
+// chooseFormats chooses the formats, which are the requested ones or else the defaults, and their options.
 func (p *plan) chooseFormats() error {
 	names := p.Formats
 	if len(names) == 0 {

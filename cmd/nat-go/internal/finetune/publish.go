@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// A run whose output belongs in object storage is made in a folder on this machine, where it can be resumed after an
-// interruption. It is published when it is complete.
+// A run whose output goes to object storage is made in a folder on this machine, so that it can be resumed after an
+// interruption, and is published once it is complete.
 
 // publishTo sets the location where the run is published, and the folder in which it is made.
 func (p *plan) publishTo(dir string, env Env) error {
@@ -36,8 +36,9 @@ func (p *plan) publishTo(dir string, env Env) error {
 	return nil
 }
 
-// publish sends a complete run to object storage, if its output belongs there. It then removes the run's folder on this
-// machine, unless the run has a job that hasn't completed, because the commands that follow the job need that folder.
+// publish uploads a complete run to object storage if its output belongs there. It then removes the run's folder on
+// this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
+// folder.
 func (r *report) publish(ctx context.Context, p *plan) error {
 	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
 		return nil

@@ -13,9 +13,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A reader reads ahead in an input by at most this many bytes, because queued examples take memory. The higher limit
-// applies while the builders start, and is about as much as can be read in that time. The lower limit applies later,
-// and is enough to keep the builders busy.
+// A reader reads at most this many bytes ahead in an input, because queued examples take up memory. The higher limit
+// applies while the builders are starting, and is about as much as can be read in that time. The lower limit applies
+// after that, and is enough to keep the builders busy.
 const (
 	aheadBytes  = 12 << 20
 	steadyBytes = 2 << 20
@@ -183,7 +183,7 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 // lowerLimit lowers the limit on bytes read ahead, since the builders have started.
 func (rd *reader) lowerLimit() { rd.most.Store(steadyBytes) }
 
-// next returns the next example. After an error there aren't any more.
+// next returns the next example. Once it returns an error, there aren't any more examples.
 func (rd *reader) next(ctx context.Context) (reading, error) {
 	select {
 	case next := <-rd.out:
@@ -198,7 +198,7 @@ func (rd *reader) next(ctx context.Context) (reading, error) {
 	}
 }
 
-// close stops the reader and waits for it. The fields seen, unmet and inputs may be read once it returns.
+// close stops the reader and waits for it to finish. The fields seen, unmet and inputs may be read once close returns.
 func (rd *reader) close() {
 	if rd != nil {
 		rd.cancel()
@@ -206,9 +206,9 @@ func (rd *reader) close() {
 	}
 }
 
-// readAhead starts reading the first input while the builders start. It doesn't if reading has to wait for the position
-// where a resumed run continues, for the tokenizer that checks claims, or for the agent that produces the input. It
-// doesn't open pipes either, because that may block.
+// readAhead starts reading the first input while the builders start. It does nothing if reading has to wait for the
+// position from which a resumed run continues, for the tokenizer that checks claims, or for the agent that produces the
+// input. It doesn't open pipes either, because that may block.
 func (r *run) readAhead(ctx context.Context) error {
 	in := r.in
 	if !r.plan.resume && !in.canProve(r.plan) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {

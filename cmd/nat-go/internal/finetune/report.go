@@ -87,8 +87,8 @@ func (r *report) count() {
 	}
 }
 
-// sumCounters sums the builders' counters whose names have a prefix, keyed by the rest of the name, such as
-// sites/CLASS/SOURCE/KIND or labels/LABEL.
+// sumCounters sums the builders' counters whose names start with prefix, such as sites/CLASS/SOURCE/KIND or
+// labels/LABEL. The sums are keyed by the rest of the name.
 func sumCounters(counters map[string]map[string]int64, prefix string) map[string]int64 {
 	sums := map[string]int64{}
 	for _, of := range counters {
@@ -118,7 +118,8 @@ func (r *report) knowLog(folder runfolder.Folder) error {
 	return err
 }
 
-// passOver warns about the skipped files in folders, and drops them. read is the number of files that are read.
+// passOver warns about the skipped files in folders, and records them as dropped. read is the number of files that are
+// read.
 func (r *report) passOver(passed []inspect.PassedOver, read int) {
 	if len(passed) == 0 {
 		return

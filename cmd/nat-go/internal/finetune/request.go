@@ -82,7 +82,7 @@ type Env struct {
 	Output  func([]byte) // receives a local trainer's output while it is waited for
 
 	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
-	// Runs is the folder in which runs for object storage are made; empty means in the user's cache.
+	// Runs is the folder in which runs for object storage are made; empty means a folder in the user's cache.
 	Runs        string
 	CommitBytes int64 // number of uncommitted bytes in the record log that triggers a commit; 0 means the default
 }
@@ -101,7 +101,7 @@ type Progress struct {
 	Done  int64
 	Total int64 // 0 means unknown
 	Unit  string
-	Text  string // shown instead of the numbers if they don't suffice: "training: running, step 3 of 9, loss 0.69"
+	Text  string // shown instead of the numbers if they aren't enough: "training: running, step 3 of 9, loss 0.69"
 
 	Detail string // additional information for the user
 }
@@ -239,9 +239,9 @@ func (m keyMapping) overrides(c *config.Config) (out []config.Override) {
 	return out
 }
 
-// builderOverrides returns overrides that make the run use only the builders named by --builder: an entry of
-// trajectory_builders with that name, or else the entries of that type, or else a new entry of that type with its
-// defaults.
+// builderOverrides returns overrides that make the run use only the builders named with --builder. Each name selects
+// the entry of trajectory_builders with that name, or else the entries of that type, or else a new entry of that type
+// with its defaults.
 func builderOverrides(c *config.Config, builders []string) (out []config.Override) {
 	if c == nil || len(builders) == 0 {
 		return nil

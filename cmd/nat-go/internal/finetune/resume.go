@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// writeBegun records in the run folder how a run with these inputs begins.
+// writeBegun records the starting state of a run with these inputs in the run folder.
 func (x *decider) writeBegun(inputs []source.Input) error {
 	p := x.plan
 	req := p.Request

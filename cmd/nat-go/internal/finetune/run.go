@@ -244,7 +244,7 @@ func (r *verdict) explain(err error, locked bool) error {
 }
 
 // unlessEnded calls work, which reads files to set up a run, and abandons it when ctx is done, because reading a pipe
-// may block. At that point no part of the data set has been written, and the process exits.
+// may block. At that point, none of the data set has been written and the process is about to exit.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

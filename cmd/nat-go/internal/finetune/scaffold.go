@@ -41,7 +41,7 @@ func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	return inspect.Look(ctx, opt)
 }
 
-// Inspect reports the formats of inputs, their content, and the records that builders could make of them.
+// Inspect reports the formats of inputs, their content, and the records that builders could make from them.
 func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
 	opt, err := in.options()
 	if err != nil {

@@ -153,7 +153,7 @@ func (r *sharding) store(ctx context.Context) (err error) {
 	return nil
 }
 
-// checkGroupable returns an error that names the missing shards unless all have stored their examples.
+// checkGroupable returns an error naming the shards that haven't stored their examples, if there are any.
 func (s *shard) checkGroupable() error {
 	missing, err := s.read(shards.Build)
 	if err != nil {
@@ -179,8 +179,8 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// addSpilled adds the examples that the shard numbered from stored for this one. It returns an error if their list
-// doesn't match the manifest.
+// addSpilled adds the examples that shard number from stored for this one. It returns an error if their list doesn't
+// match the manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	folder, d := s.built(shards.Build, from)
 	path := s.dir.Spill(from)
@@ -279,8 +279,8 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	return nil
 }
 
-// checkNames returns an error if a builder has more reasons or counters than can be counted separately. Which of them
-// are counted separately would depend on the groups in all earlier shards.
+// checkNames returns an error if a builder has more reasons or counters than can be counted separately. Otherwise,
+// which ones are counted separately would depend on the groups in all earlier shards.
 func checkNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil

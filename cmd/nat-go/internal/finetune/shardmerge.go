@@ -22,7 +22,7 @@ type merging struct {
 	run    runfolder.Folder  // folder of the merged run
 	ranges []recordlog.Range // ranges of the merged log, one per writing shard, if writing is left to the shards
 	leave  bool              // only divide the rows; the shards will write them
-	cut    *shards.Cut       // how an earlier merge divided the rows; nil means that none has
+	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided
 	shares []*share          // with cut: what each shard has written
 	rows   []runfolder.Written
 }
@@ -59,7 +59,8 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 	return p, err
 }
 
-// readShares reads the shards' shares, if writing was left to them, and returns the shards that haven't written yet.
+// readShares reads the shards' shares, if writing was left to them, and returns the shards that haven't written theirs
+// yet.
 func (m *merging) readShares() (missing []int, err error) {
 	if m.cut, err = m.dir.ReadCut(m.plan); err != nil || m.cut == nil {
 		return nil, err
@@ -240,7 +241,7 @@ func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, 
 	return nil
 }
 
-// logSum returns the hash of a shard's log according to its manifest.
+// logSum returns the hash of a shard's log, as recorded in the shard's manifest.
 func logSum(f runfolder.Folder, d *shards.Done) string {
 	for _, x := range d.Files {
 		if x.Path == f.Rel(f.Records())+"/"+recordlog.LogName {

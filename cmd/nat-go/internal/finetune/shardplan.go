@@ -26,7 +26,7 @@ import (
 type Division struct {
 	Number int
 	Bytes  int64
-	Dir    string // folder of the plan; empty means next to the run's, with .shards appended to its name
+	Dir    string // folder of the plan; empty means the run's folder with .shards appended
 }
 
 // Planned is a finished plan.
@@ -36,7 +36,7 @@ type Planned struct {
 	Notes []string // remarks for the user
 }
 
-// openDivision returns the plan of a run whose inputs are to be divided between shards.
+// openDivision returns the plan of a run whose inputs are to be divided among shards.
 func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
@@ -65,7 +65,7 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, err
 }
 
-// divide is the stage that divides the inputs between shards and writes their plan.
+// divide is the stage that divides the inputs among shards and writes the plan.
 func (r *run) divide(ctx context.Context) error {
 	if err := checkDivisible(r.in); err != nil {
 		return err
@@ -134,7 +134,7 @@ func checkDivisible(in *inputs) error {
 	return nil
 }
 
-// cutter reads the inputs and cuts them between examples, into shards of roughly equal size.
+// cutter reads the inputs and cuts them at example boundaries into shards of roughly equal size.
 type cutter struct {
 	plan   *plan
 	out    *report
@@ -214,7 +214,7 @@ func (c *cutter) keep(k int) func(row int64, id string) {
 	}
 }
 
-// cutInput reads an input and cuts it where shards are full.
+// cutInput reads an input and cuts it at each point where a shard is full.
 func (c *cutter) cutInput(ctx context.Context, k int) (err error) {
 	src, err := c.in.open(ctx, c.in.paths[k], source.Options{Named: c.keep(k)})
 	if err != nil {
@@ -270,7 +270,7 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 	return c.endInput(k, id, "")
 }
 
-// addExample counts an example and, where the current shard is full, cuts after it.
+// addExample counts an example and cuts after it if the current shard is full.
 func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	if c.unkept != nil {
 		return exit.Environmentf("can't write the plan: %w", c.unkept)

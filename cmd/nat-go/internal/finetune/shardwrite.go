@@ -210,7 +210,7 @@ func (r *sharding) writeShard(ctx context.Context) error {
 	return r.seal(ctx, &shards.Done{})
 }
 
-// cutDecisions reads the decisions that a cut was made from. It returns an error if the log or the decisions have
+// cutDecisions reads the decisions on which a cut was based. It returns an error if the log or the decisions have
 // changed since.
 func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*curate.Decisions, error) {
 	c, err := recordlog.ReadCommit(run.Records())
@@ -339,7 +339,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// joinedRows replays the drops that occurred when the shards wrote rows, and returns the rows that joinRows joined.
+// joinedRows replays the drops that occurred when the shards wrote rows, and returns the result of joinRows.
 func (r *writing) joinedRows() ([]runfolder.Written, error) {
 	m := r.plan.merging
 	for i := range m.shares {

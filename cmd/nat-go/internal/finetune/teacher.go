@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// vocabularyProbes lists strings whose token ids differ between vocabularies: words, spaces, numbers, code, other
-// scripts.
+// vocabularyProbes lists strings whose token ids differ between vocabularies. They contain words, spaces, numbers, code
+// and other scripts.
 var vocabularyProbes = []string{
 	"The quick brown fox jumps over 13 lazy dogs.", "  indented\n\tcode(x) => {\"key\": [1, 2.5e-3]}",
 	"Größenordnung, наука, 知識, 🦊",
@@ -62,7 +62,7 @@ func newTeacher(
 		if err := checkTokenizer(s, own, texts, v.Size); err != nil {
 			return nil, err
 		}
-		v.Assume = true // the server allows no other check
+		v.Assume = true // the server doesn't support any other check
 	}
 	for _, p := range texts {
 		v.Probes = append(v.Probes, teacher.Probe(p))

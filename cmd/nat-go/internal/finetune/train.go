@@ -70,7 +70,7 @@ func (r *handing) writeFinal(job *jobs.Job) error {
 		return err
 	}
 	defer lock.Close()
-	if r.out.history.HasFinal(folder, job.Status) { // another process that also waited has written it
+	if r.out.history.HasFinal(folder, job.Status) { // another waiting process has already written it
 		return nil
 	}
 	if r.plan.complete != nil {

@@ -29,8 +29,8 @@ type writing struct {
 	decisions *curate.Decisions
 }
 
-// write writes the rows of the requested text formats, and NAT's trajectories in its mode. If no record is kept, it
-// writes no rows, but lists the drops.
+// write writes the rows of the requested text formats and, in NAT's mode, NAT's trajectories. If none of the records
+// are kept, it writes no rows, but lists the drops.
 func (r *writing) write(ctx context.Context) error {
 	p, d := r.plan, r.decisions
 	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,
@@ -115,7 +115,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 	}
 }
 
-// maxOmitted is the maximum number of members that warnOfOmitted names; the manifest has all.
+// maxOmitted is the maximum number of members that warnOfOmitted names; the manifest lists all of them.
 const maxOmitted = 5
 
 // warnOfOmitted warns about parts of records, most of them members of messages, that a format can't represent.

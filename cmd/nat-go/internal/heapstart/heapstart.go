@@ -5,7 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// percent is GOGC until package cli tunes the collector. The first collection starts when the heap reaches 16 MiB.
+// percent is the GOGC value until package cli tunes the collector. The first collection starts when the heap reaches 16
+// MiB.
 const percent = 400
 
 func init() {

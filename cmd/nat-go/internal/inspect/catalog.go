@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog finds a configuration's plugins and the installed ones. It holds their lock file.
+// Catalog finds plugins, both configured and installed, and holds their lock file.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock
@@ -103,7 +103,7 @@ func Program(name string, args []string) (*Named, error) {
 	}, nil
 }
 
-// Plugin finds a plugin by its name, or a builder as PLUGIN/BUILDER.
+// Plugin finds a plugin by name, or one of its builders as PLUGIN/BUILDER.
 func (c *Catalog) Plugin(name string) (*Named, error) {
 	plugin, builder, _ := strings.Cut(name, "/")
 	spec, err := plugins.Spec(plugin, c.Configured, c.Lock)

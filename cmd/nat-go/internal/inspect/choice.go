@@ -27,7 +27,7 @@ const builderSuffix = "_traj_builder"
 
 func shortName(typ string) string { return strings.TrimSuffix(typ, builderSuffix) }
 
-// TypeOf returns the type of a builder named as in --builder: "dpo", or the type itself.
+// TypeOf returns the type of a builder named by a short name such as "dpo" or by its type.
 func TypeOf(name string) string {
 	if strings.ContainsAny(name, "/_") {
 		return name
@@ -91,7 +91,7 @@ func (r *Report) choose() Choice {
 	return c
 }
 
-// take chooses the builders that the user named, as in --builder.
+// take selects the builders named by the user, for example with --builder.
 func (r *Report) take(names []string) {
 	r.Choice.Builders, r.Choice.Why = nil, asked
 	for _, name := range names {
@@ -146,7 +146,7 @@ func (r *Report) Format(builder string) string {
 	return r.best(builder, preferred)
 }
 
-// asked is the reason for choosing a builder that the user named.
+// asked is the reason given for choosing a builder that the user named.
 const asked = "as asked"
 
 // Line describes in one line how the input is read and what is made from it. It returns "" if the user specified

@@ -82,7 +82,7 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	return files
 }
 
-// options returns the options with which a run with this configuration writes rows.
+// options returns the row options that a run with this configuration uses.
 func (k *check) options() (opt rows.Options) {
 	if k.config.Dataset.PromptAs == "text" {
 		opt.TextPrompt = rows.PlainText
@@ -128,7 +128,7 @@ func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string
 		b.Section, b.Name, "path")
 }
 
-// harmless lists the reasons for omitting parts of an input that builders don't need.
+// harmless lists the drop reasons for parts of an input that builders don't need.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
 // warnLosses warns of parts that the source would omit.
@@ -176,7 +176,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	if found.Source.Type != b.Type {
 		parts = append(parts, "_type: "+found.Source.Type)
 	} else if text, fs := b.JSON(b.Spec); !finding.Failed(fs) {
-		_ = json.Unmarshal(text, &now) // it was marshalled just now
+		_ = json.Unmarshal(text, &now) // it was just marshalled
 	}
 	for _, key := range slices.Sorted(maps.Keys(found.Settings)) {
 		if now[key] != found.Settings[key] {

@@ -28,7 +28,7 @@ var emitted = map[string]builders.Kind{
 }
 
 // kindsOf returns the kinds of record that a built-in builder makes with its settings; nil for a plugin's builder,
-// whose records are unknown before it starts.
+// whose kinds aren't known until it starts.
 func kindsOf(b *config.Block) (kinds []builders.Kind) {
 	if c, ok := b.Config.(*sdpo.Config); ok {
 		for _, what := range c.Emit {
@@ -42,8 +42,8 @@ func kindsOf(b *config.Block) (kinds []builders.Kind) {
 	return kinds
 }
 
-// DefaultFormats returns the row formats that a run writes if its user names none: the adapter's own, otherwise those
-// that fit the builders' records, and trl for a plugin's.
+// DefaultFormats returns the row formats that a run writes if the user doesn't name any: the adapter's own format, or
+// else the formats that fit the builders' records, with trl for a plugin's builder.
 func DefaultFormats(c *config.Config) (names []string) {
 	if a := c.Adapter(); a != nil {
 		if f, ok := builtin.Adapter(a.Type); ok && f.Format != nil && f.Format(a.Config) != "" {
@@ -160,7 +160,8 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// instead returns a fix that suggests formats for the kinds of records, prefixed with or, or else token batches.
+// instead returns a fix, prefixed with or, that suggests formats for the kinds of records, or else a fix that suggests
+// token batches.
 func instead(or string, kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

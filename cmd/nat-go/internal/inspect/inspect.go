@@ -85,8 +85,8 @@ const maxNamed = 3
 // sampleHeads is the maximum number of files examined if they all have the same format.
 const sampleHeads = 500
 
-// byFormat groups files by how they are read, ordered by their first files. If there are many, it first examines some
-// of them, and it examines all only if those aren't all read in the same way.
+// byFormat groups files by how they are read, ordered by their first files. If there are many files, it first examines
+// a selection of them, and examines all files only if the selected ones aren't all read the same way.
 func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
 	if len(files) > sampleHeads {
 		var some []string

@@ -48,8 +48,8 @@ type Options struct {
 	// Tokenizers enables the search for tokenizers on this machine; data never depends on it.
 	Tokenizers bool
 
-	// Builders are the builders that the user named, as in --builder. If there are any, other builders are tried only
-	// on the beginning of the inputs.
+	// Builders are the builders named by the user, for example with --builder. If there are any, other builders are
+	// tried only on the beginning of the inputs.
 	Builders []string
 
 	// Overrides are settings for the configuration that is made from the input, as PATH=VALUE. The trial uses them.
@@ -59,7 +59,7 @@ type Options struct {
 
 	Where string // an expression as in dataset.where; examples that don't meet it are counted and skipped
 
-	Inspect bool // read sessions to their end, although builders are tried only on the beginning of the inputs
+	Inspect bool // read sessions to their end, even though builders are tried only on the beginning of the inputs
 	Quick   bool // read only a sample of each file
 }
 
@@ -214,8 +214,8 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand finds the files. A folder refers to the file that the source expects there, or else to all data files in it. A
-// program's own folder is replaced in the paths by the folder with its logs.
+// expand finds the files. A folder refers to the file that the source expects there, or else to all data files in it.
+// In the paths, a program's own folder is replaced by the folder with its logs.
 func expand(opt *Options) ([]string, error) {
 	opt.Paths = slices.Clone(opt.Paths)
 	for i, p := range opt.Paths {

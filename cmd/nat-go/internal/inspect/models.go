@@ -73,7 +73,7 @@ func matches(pattern string) []string {
 	return found
 }
 
-// escape makes a name literal in a pattern.
+// escape quotes a name so that patterns match it literally.
 func escape(name string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }

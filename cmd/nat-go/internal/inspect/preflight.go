@@ -91,7 +91,7 @@ var (
 	modelName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*/[\w.-]+$`)
 )
 
-// remote reports p if it is an address where a path is expected, and returns true if so.
+// remote reports a finding and returns true if p is an address where a path is expected.
 func (k *check) remote(p, what string, path ...string) bool {
 	m := address.FindStringSubmatch(p)
 	if m == nil {

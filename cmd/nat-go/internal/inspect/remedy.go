@@ -32,7 +32,7 @@ var remediesFile []byte
 // allRemedies returns the remedies for each builder.
 var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	if err := yaml.Unmarshal(remediesFile, &of); err != nil {
-		panic(err) // the file is part of the program, and the tests read it
+		panic(err) // the file is embedded in the program and read by the tests
 	}
 	return of
 })

@@ -99,7 +99,7 @@ func blockName(typ string) string {
 	}, name)
 }
 
-// selects reports whether demonstrations are selected by score, which drops examples without one.
+// selects reports whether demonstrations are selected by score, which drops examples without a score.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
 // builder writes the builder's settings that the input requires, and settings that users are likely to change.

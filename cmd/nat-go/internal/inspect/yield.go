@@ -29,7 +29,7 @@ type Yield struct {
 	Formats  []*Carried       `json:"formats,omitempty"` // formats for pairs and demonstrations
 }
 
-// Name returns the short name, as in --builder.
+// Name returns the short name that --builder accepts.
 func (y *Yield) Name() string { return shortName(y.Builder) }
 
 // yields keeps the examined examples, grouped by task, and counts the records that builders make from them.
@@ -61,7 +61,7 @@ func (y *yields) add(ex *ttc.Example, bytes int64) {
 	g.Examples = append(g.Examples, ex)
 }
 
-// make runs every built-in builder except the chosen ones, with defaults, the report's settings and the overrides.
+// make runs every built-in builder except the chosen ones, using the defaults, the report's settings and the overrides.
 func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 	for _, f := range builtin.Builders() {
 		if slices.Contains(r.Choice.Builders, f.Info().Name) {

@@ -46,7 +46,7 @@ type floor struct {
 	ReadGBps   float64 `json:"read_gb_per_s"` // rate of reading two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // for two threads: whether they multiply more than 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // for two threads, whether they multiply more than 1.8 times as fast as one
 }
 
 // result is the measurement of one kernel on one path.
@@ -175,7 +175,7 @@ func newData(v, mib int) *data {
 	n := d.rows * v
 	d.s, d.t, d.grad = large[float32](n), large[float32](n), large[float32](n)
 	d.bs, d.bt = large[uint16](n), large[uint16](n)
-	for i := range d.grad { // first touching a page costs system time
+	for i := range d.grad { // the first touch of a page costs system time
 		d.grad[i] = 1
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -296,7 +296,7 @@ func (m *measurement) time(ctx context.Context) error {
 			}
 			took := time.Since(start)
 			m.rep.left -= took
-			if ns := float64(took.Nanoseconds()); round > 0 || m.o.Rounds == 1 { // the first round warms up
+			if ns := float64(took.Nanoseconds()); round > 0 || m.o.Rounds == 1 { // the first round is a warm-up
 				t.ns = append(t.ns, ns/float64(t.entries))
 			}
 		}
@@ -400,7 +400,7 @@ func spread(threads, n int, f func(i int)) func() error {
 			}()
 		}
 		for range threads {
-			<-done // wait: f is arithmetic
+			<-done // wait: f only does arithmetic
 		}
 		return nil
 	}

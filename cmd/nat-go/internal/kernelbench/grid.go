@@ -93,7 +93,7 @@ func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// heavyTails fills in logits that fall with the logarithm of a rank, and a few large ones.
+// heavyTails fills in logits that fall with the logarithm of a random rank, plus a few large ones.
 func heavyTails(r *rand.Rand, s, t []float32) {
 	normal(r, t, 1)
 	for i := range s {
@@ -206,7 +206,7 @@ func (g *gridPoint) measure(
 					g.torch[i] = append(g.torch[i], seconds*1e6/float64(rows))
 				}
 			}
-			if round > 0 { // the first warms up
+			if round > 0 { // the first is a warm-up
 				g.times[i] = append(g.times[i], float64(took.Nanoseconds())/1000/float64(rows))
 			}
 		}

@@ -136,14 +136,16 @@ func (m *File) write() error {
 	if text.Len() > maxBytes {
 		return fmt.Errorf("too many marks in %s: %d bytes, the maximum is %d", m.path, text.Len(), maxBytes)
 	}
-	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that runs share
+	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that several runs share
 }
 
-// lockPatience is the maximum time that Put waits while other programs write their marks. Each takes milliseconds.
+// lockPatience is the maximum time that Put waits while other programs write their marks. Each write takes
+// milliseconds.
 const lockPatience = 30 * time.Second
 
-// lockFolder locks the folder of a marks file, so that no other view writes between reading the file and replacing it.
-// The file itself can't be locked, because it is replaced and may not exist yet. Closing the folder unlocks it.
+// lockFolder locks the folder of a marks file, so that no other view writes the file between the time it is read and
+// the time it is replaced. The file itself can't be locked, because it is replaced and may not exist yet. Closing the
+// folder unlocks it.
 func lockFolder(path string) (*os.File, error) {
 	path, err := durable.Linked(path) // links are followed when the file is written
 	if err != nil {

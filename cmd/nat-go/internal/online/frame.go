@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Default limits on the length of a frame to nat-go, and on the number of objects and lists in it.
+// Default limits on the length of a frame sent to nat-go, and on the number of objects and lists in it.
 const (
 	defaultRequestBytes   = 64 << 20
 	defaultRequestObjects = 400_000
@@ -60,7 +60,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		return nil, problem(tooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
-	// The buffer grows as bytes arrive, so a large length by itself doesn't take memory.
+	// The buffer grows as bytes arrive, so declaring a large length doesn't by itself use up memory.
 	var frame bytes.Buffer
 	if got, err := io.CopyN(&frame, in, n); err != nil {
 		return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)

@@ -40,8 +40,8 @@ func (v *Service) Close() {
 	v.tokenizer.Close()
 }
 
-// Answer is the head that answers a request; the body contains the tensors. With several channels, each tensor's name
-// is preceded by its channel and a dot. In the composer layout, that layout's own names are used.
+// Answer is the head of the frame that answers a request; the body contains the tensors. With several channels, each
+// tensor's name is prefixed with its channel and a dot. In the composer layout, that layout's own names are used.
 type Answer struct {
 	ID       int64            `json:"id"`
 	Channels []Made           `json:"channels"`       // that have rows
@@ -64,10 +64,10 @@ type Made struct {
 // maxDrops is the maximum number of drops listed in an answer.
 const maxDrops = 100
 
-// maxBody is the maximum capacity of a body's buffer that is kept for the next answer.
+// maxBody is the maximum capacity at which a body's buffer is kept for the next answer.
 const maxBody = 16 << 20
 
-// failure is the head that answers a request that failed.
+// failure is the head of the frame that answers a failed request.
 type failure struct {
 	ID    int64  `json:"id"`
 	Error *Error `json:"error"`
@@ -156,7 +156,8 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 const endOfAnswer = 2 * time.Second
 
 // send writes a frame. If the context is done during a write, send still completes the frame if the reader accepts it
-// in time, because a partial frame would be useless. A write that remains blocked after that ends with the program.
+// in time, because a partial frame would be useless. A write that is still blocked after that lasts until the program
+// exits.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
 	go func() { written <- writeFrame(out, head, body) }() // wait: the channel has room for one value

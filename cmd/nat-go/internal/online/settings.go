@@ -55,7 +55,7 @@ var builderOf = map[string]string{
 	"rl": "grpo_traj_builder", "sdpo": "sdpo_traj_builder", "dpo": "dpo_traj_builder", "sft": "sft_traj_builder",
 }
 
-// Ready is the head that answers the settings.
+// Ready is the head of the frame that answers the settings.
 type Ready struct {
 	Tokenizer string `json:"tokenizer"` // fingerprint
 	Template  string `json:"template"`  // fingerprint

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Limits in bytes on the parts of a benchmark that are read at once.
+// Limits, in bytes, on the parts of a benchmark that are read in one piece.
 const (
 	maxValue     = 64 << 20 // a JSON value
 	maxLine      = 1 << 20
@@ -24,7 +24,7 @@ const (
 )
 
 // Read adds the texts in a file: every string in JSON or in a table, and every line and every paragraph in other files.
-// A file named .txt is always read as lines.
+// A file with the extension .txt is always read as lines.
 func (x *Index) Read(ctx context.Context, path string) error {
 	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line has commas or a bracket
 		in, err := durable.Open(path)

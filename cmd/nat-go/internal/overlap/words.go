@@ -14,7 +14,7 @@ const (
 	minLetters = 10
 )
 
-// kinds maps an ASCII character to its lower-case letter, its digit, or one of the kinds below.
+// kinds maps a byte to the lower-case form of the letter, to the digit, or to one of the kinds below.
 var kinds = func() (k [256]byte) {
 	for c := range k {
 		switch {
@@ -37,7 +37,7 @@ const (
 	beyondASCII
 )
 
-// unspaced are the scripts whose words are not separated by spaces.
+// unspaced lists the scripts whose words are not separated by spaces.
 var unspaced = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Limits on the files that are locked with a script. They exceed the size of any real plugin.
+// Limits on the files that are locked with a script. They are larger than any real plugin needs.
 const (
 	maxBeside      = 256
 	maxBesideBytes = 64 << 20
 )
 
-// SiblingSums returns the SHA-256 sums of the files that belong to a script, by name. These are the files in its folder
-// with the same extension, such as the *.py next to a main.py, which it may import. A compiled program or a script
-// without an extension doesn't have any. Modules in subfolders and installed packages are not covered.
+// SiblingSums returns the SHA-256 sums of the files that belong to a script, keyed by name. These are the files in its
+// folder with the same extension, such as the *.py files next to a main.py, which may import them. A compiled program
+// or a script without an extension doesn't have any. Modules in subfolders and installed packages are not covered.
 func SiblingSums(path string) (map[string]string, error) {
 	ending := filepath.Ext(path)
 	if script, err := isScript(path); err != nil || !script || ending == "" {

@@ -61,8 +61,8 @@ func Find(name, path string) (Found, error) {
 	return Found{}, fmt.Errorf("unknown plugin %q: specify its path under plugins, or put %s%s into %s or on PATH", name, prefix, name, folder)
 }
 
-// Locate returns the program that serves a configured plugin, or its Python module with the configured interpreter or
-// the active virtual environment's.
+// Locate returns the program that serves a configured plugin. For a Python module, this is the configured interpreter
+// or the one in the active virtual environment.
 func Locate(c config.Plugin) (Found, error) {
 	if c.Python == "" {
 		return Find(c.Name, c.Path)
@@ -125,8 +125,8 @@ func executable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
 }
 
-// Spec returns how to run a plugin, as configured or else as found by name, with the checksum from the configuration or
-// the lock.
+// Spec returns the specification for running a plugin, as configured or else as found by name, with the checksum from
+// the configuration or the lock.
 func Spec(name string, configured []config.Plugin, lock *Lock) (host.Spec, error) {
 	c := config.Plugin{Name: name}
 	for _, p := range configured {

@@ -25,8 +25,8 @@ var validName = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,40}$`)
 })
 
-// New writes a plugin into a new folder with its name, and returns the folder. replace is the path of a nat-go checkout
-// to build against; empty means the published module. version is the version of nat-go's module.
+// New writes a plugin into a new folder named after it, and returns the folder. replace is the path of a nat-go
+// checkout to build against; empty means the published module. version is the version of nat-go's module.
 func New(dir, name, lang, replace, version string) (string, error) {
 	if !validName().MatchString(name) {
 		return "", fmt.Errorf("invalid plugin name %q: use up to 41 lower-case letters, digits, - and _, starting with a letter", name)
@@ -49,7 +49,7 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	if lang != "python" {
 		return out, nil
 	}
-	// The Python plugin is the example with another name.
+	// The Python plugin is the example under another name.
 	rename := strings.NewReplacer("best-of-n", name, "best_of_n", ident)
 	for _, f := range []string{"best_of_n.py", "test_best_of_n.py", "pyproject.toml"} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)

@@ -26,8 +26,8 @@ type codec struct {
 	err     error
 	room    *int64 // memory left for lists being read
 
-	// The last record's turn name and score name. Adjacent records mostly share them, and repeating them would take a
-	// fifth of the log.
+	// The last record's turn name and score name. Adjacent records usually share them, and repeating them would take up
+	// a fifth of the log.
 	turn, score string
 
 	// When writing: the group's origins, in order of first use, and their numbers.

@@ -170,7 +170,7 @@ func (c *codec) texts(g *Group) error {
 	return nil
 }
 
-// preferenceRecord has the size in memory of a preference, the most common kind of record. length uses it.
+// preferenceRecord has the in-memory size of a preference, the most common kind of record. It is used by length.
 type preferenceRecord struct {
 	_ builders.Preference
 	_ builders.Resolved

@@ -18,7 +18,7 @@ type Group struct {
 	Offset   int64  // offset of its frame in the log it was read from
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
-	Accounts []ledger.Account // the group's additions to the books; only In and Out are set, because Drops has the rest
+	Accounts []ledger.Account // the group's additions to the books; Dropped isn't set, because Drops has these counts
 	Counts   []Count          // builders' own counters
 
 	texts    texts
@@ -158,9 +158,9 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the group that was begun most recently.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk is the size of the buffer of encoded texts beyond which the next text starts a new buffer. If a single
-// buffer grew, its outgrown copies would be kept alive by the texts in them, and would take five times the memory of a
-// large group's texts.
+// textChunk limits the buffer of encoded texts. Once a buffer exceeds it, the next text starts a new buffer. If a
+// single buffer grew, its outgrown copies would be kept alive by the texts in them, and would take five times the
+// memory of a large group's texts.
 const textChunk = 4 << 20
 
 // intern returns the index of c's text. Candidates' texts are looked up by position, without touching the text, because

@@ -65,7 +65,7 @@ func (j *Join) Add(dir, sum string) (*Part, error) {
 	return p, nil
 }
 
-// Commit completes the log. The commit contains the cursor.
+// Commit completes the log with a commit that contains the cursor.
 func (j *Join) Commit(cursor json.RawMessage) error { return j.log.Commit(cursor, true) }
 
 // Close closes the log.

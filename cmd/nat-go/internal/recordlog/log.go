@@ -80,7 +80,7 @@ func checkRecords(records uint64) error {
 	return nil
 }
 
-// checkInputs returns an error if one of the group's inputs has too high a number for a log.
+// checkInputs returns an error if the number of one of the group's inputs is too high for a log.
 func checkInputs(g *Group) error {
 	last := 0
 	for i := range g.Records {
@@ -144,7 +144,7 @@ func Create(dir string) (*Writer, error) {
 	return w, nil
 }
 
-// Open continues the log in dir after its last commit. Bytes written after that are truncated.
+// Open continues the log in dir after its last commit. Bytes written after that commit are discarded.
 func Open(dir string) (*Writer, error) {
 	f, c, err := openCommitted(dir, durable.Continue)
 	if err != nil {
@@ -225,7 +225,7 @@ func (w *Writer) Append(g *Group) error {
 	payload := w.enc.buf[frameHead:]
 	binary.LittleEndian.PutUint64(w.enc.buf, uint64(len(payload)))
 	w.enc.buf = binary.LittleEndian.AppendUint64(w.enc.buf, xxh3.Hash(payload))
-	w.sum.Write(w.enc.buf) // here, while the bytes are in the cache
+	w.sum.Write(w.enc.buf) // here, while the bytes are still in the cache
 	n, err := w.out.Write(w.enc.buf)
 	if err != nil {
 		return err
@@ -237,7 +237,8 @@ func (w *Writer) Append(g *Group) error {
 	return nil
 }
 
-// Commit makes everything appended so far durable, with the source's cursor. done says whether the log is complete.
+// Commit makes everything appended so far durable, along with the source's cursor. done reports whether the log is
+// complete.
 func (w *Writer) Commit(cursor json.RawMessage, done bool) error {
 	if err := w.out.Flush(); err != nil {
 		return err
@@ -333,7 +334,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns the most memory that the next group can take, or 0 if there isn't one or its length is invalid.
+// ahead returns the maximum memory that the next group can take, or 0 if there isn't one or its length is invalid.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {

@@ -48,7 +48,7 @@ func (b *Builder) trace() (changes []builders.Change) {
 }
 
 // isOfCandidates reports whether a record is a preference between two candidates' outputs that were recorded for its
-// prompt. The contexts of a record like this don't differ from the recorded ones.
+// prompt. The contexts of such a record don't differ from the recorded ones.
 func (b *Builder) isOfCandidates(r builders.Record) bool {
 	p, ok := r.(*builders.Preference)
 	if !ok || p.Prompt.Ref.Part != builders.CandidatePrompt {
@@ -281,8 +281,8 @@ func (t *tracer) recordedHash(ex, node int) ttc.History {
 	return t.graphs[ex][node]
 }
 
-// match returns the nodes in the example's graph that match the beginning of a conversation, assuming that messages and
-// calls may have been removed from the graph's branches. It uses the branch with the most matches.
+// match returns the nodes in the example's graph that match the beginning of a conversation, allowing for messages and
+// calls that were removed from the graph's branches. It uses the branch with the most matches.
 func (t *tracer) match(ex int, nodes []ttc.Node) (best []int) {
 	g := &t.group.Examples[ex].Graph
 	for _, leaf := range g.Leaves() {

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Decided identifies everything that determines a run's bytes, by name: settings, the contents of plugins, the
-// tokenizer and the template, and the version of nat-go. It contains only hashes, with a new salt for each run, because
-// some of the values are secrets.
+// Decided identifies everything that determines the bytes of a run's output, by name: settings, the contents of
+// plugins, the tokenizer and the template, and the version of nat-go. It contains only hashes, salted differently for
+// each run, because some of the values are secrets.
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
@@ -19,7 +19,7 @@ type Decided struct {
 	Accepted []string `json:"accepted,omitempty"`
 }
 
-// NewDecided returns a Decided without values. An empty salt means a new one.
+// NewDecided returns a Decided without values. If salt is empty, it generates one.
 func NewDecided(salt string) *Decided {
 	if salt == "" {
 		var random [16]byte

@@ -157,7 +157,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			list = append(list, s)
 			return err
 		}
-		if !info.Mode().IsRegular() { // written by the agent's program: nat-go's files are regular
+		if !info.Mode().IsRegular() { // written by the agent's program, since nat-go's files are regular
 			return nil
 		}
 		s, ok := by[rel]

@@ -67,10 +67,10 @@ func (f Folder) Job() string { return f.path("job.json") }
 // Trainer returns the folder with the trainer's output and its adapter's records.
 func (f Folder) Trainer() string { return f.path("trainer") }
 
-// Progress returns the file with a line for each collection run that yielded records, as written by NAT.
+// Progress returns the file with a line for each collection run that yielded records, in NAT's format.
 func (f Folder) Progress() string { return f.path("data_collection_progress.jsonl") }
 
-// History returns the file with the lines of Progress as a list, as written by NAT.
+// History returns the file with the lines of Progress as a list, in NAT's format.
 func (f Folder) History() string { return f.path("collection_history.json") }
 
 // BuilderMetrics returns the file with the metrics that NAT's builder writes for a collection run, <run id>_run<k>.
@@ -78,7 +78,8 @@ func (f Folder) BuilderMetrics(run string) string {
 	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
 }
 
-// FinalMetrics returns the file in which NAT records how a job ended. It is written if a process waited for the job.
+// FinalMetrics returns the file that describes, in NAT's format, how a job ended. It is written if a process waited for
+// the job.
 func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }

@@ -19,7 +19,7 @@ import (
 
 // Holder identifies the process that is working on a run, or that died while working on it.
 type Holder struct {
-	Command string    `json:"command"` // command line without nat-go and some arguments
+	Command string    `json:"command"` // the command line, minus nat-go and some arguments
 	Process int       `json:"process"`
 	Host    string    `json:"host"`
 	Since   time.Time `json:"since"`
@@ -43,15 +43,15 @@ func (h *Holder) attempts() int {
 	return 0
 }
 
-// Lock is the right to write to a run folder; every writer must hold it. It ends when the process does, even if the
-// process is killed.
+// Lock gives its holder the right to write to a run folder; every writer must hold it. It ends when the process ends,
+// even if the process is killed.
 type Lock struct {
 	Folder Folder
 	// Left is the lock's last holder, if it was interrupted while working; nil otherwise.
 	Left *Holder
 
 	file     *os.File
-	writeErr error // why the file doesn't name the holder; not fatal, so that a user can free a full disk
+	writeErr error // why the file doesn't name the holder; not fatal, so that a user can clear a full disk
 	keep     bool  // Close leaves the holder in the file, because its renames aren't finished
 	holder   Holder
 }
@@ -153,8 +153,8 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 // maxHolder is the maximum number of bytes read from a lock file.
 const maxHolder = 1 << 20
 
-// readHolder reads which process holds the lock, or was interrupted while holding it. It returns nil if there isn't
-// one, or if it is unknown.
+// readHolder returns the process that holds the lock, or that was interrupted while holding it. It returns nil if there
+// isn't one, or if it is unknown.
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -259,8 +259,8 @@ func (f Folder) LeftBy() (*Holder, error) {
 	return h, readErr
 }
 
-// Create creates the folder and locks it, so that two runs never share one. If the folder is already in use (see Used),
-// Create returns an error, and doesn't change anything in it.
+// Create creates the folder and locks it, so that two runs never share one. If the folder has already been used (see
+// Used), Create returns an error, and doesn't change anything in it.
 func (f Folder) Create(command string) (*Lock, error) {
 	if err := f.refuseUsed(); err != nil {
 		return nil, err

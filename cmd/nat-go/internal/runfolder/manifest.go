@@ -191,7 +191,8 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-	// ReadOtherwise lists the changes that Hugging Face datasets, which trainers use to load rows, makes to JSON Lines.
+	// ReadOtherwise lists the changes that the Hugging Face datasets library, which trainers use to load rows, makes to
+	// JSON Lines.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 
@@ -219,7 +220,7 @@ type Batches struct {
 	Teacher      *teacher.Report        `json:"teacher,omitempty"` // questions to the teacher, and the sites' outcomes
 }
 
-// maxValues is the maximum number of values in a manifest. It bounds the memory, because an empty object in a list
+// maxValues is the maximum number of values in a manifest. It bounds memory use, because an empty object in a list
 // takes two bytes on disk but fifty in memory.
 const maxValues = 4 << 20
 

@@ -11,7 +11,7 @@ import (
 )
 
 // Placing lists the renames that add formats to a complete run. It is recorded once all files are durable, before any
-// of them is renamed. So a killed command's renames can be completed, and the run isn't left half changed.
+// of them is renamed, so that a killed command's renames can be completed and the run isn't left half-changed.
 type Placing struct {
 	Files []pendingFile `json:"files"`
 	// paths of the formats' obsolete files to remove, relative to the run folder
@@ -47,8 +47,8 @@ func (l *Lock) Place(u *Update, files []File) error {
 	return l.file.Sync()
 }
 
-// Recover completes the placing that a killed command began. It does nothing if another process is working in the
-// folder, or if the folder isn't writable.
+// Recover finishes placing the files that a killed command was placing. It does nothing if another process is working
+// in the folder, or if the folder isn't writable.
 func (f Folder) Recover() {
 	if left, err := f.LeftBy(); err != nil || left == nil || left.Placing == nil {
 		return
@@ -58,8 +58,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle completes the placing that the lock's last holder began. It returns nil if nothing remains to be done. It
-// returns left if placing can't be completed, or if left's command doesn't place files.
+// settle finishes placing the files that the lock's last holder was placing. It returns nil if nothing remains to be
+// done. It returns left if placing can't be completed, or if left's command doesn't place files.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():

@@ -32,8 +32,8 @@ func decode(text []byte, into any) error {
 	return stdjson.Unmarshal(text, into)
 }
 
-// check returns an error for a plan that nat-go can't have made, because its shards might read or write files outside
-// the plan's folder, or have invalid parts.
+// check returns an error for a plan that nat-go can't have made, since such a plan's shards might read or write files
+// outside the plan's folder, or have invalid parts.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("invalid run id %q", p.RunID)

@@ -2,8 +2,8 @@
 // that specifies which part of which input each shard builds; the folder in which shards leave their files; and how a
 // process gets its shard's number from the environment of a job array.
 //
-// Files are the only shared state, and a server isn't needed. A shard is done when its manifest exists. The manifest is
-// written last, and contains the checksums of the shard's files. Listings of object storage are never relied on.
+// The files are the only shared state, so a server isn't needed. A shard is done when its manifest exists. The manifest
+// is written last, and contains the checksums of the shard's files. Listings of object storage are never relied on.
 //
 // Many names are exported because package finetune reads and writes these files piece by piece.
 package shards

@@ -76,8 +76,8 @@ func (f Folder) ReadDone(p *Plan, stage Stage, shard int) (*Done, error) {
 	return d, nil
 }
 
-// ReadStage reads a stage's manifests, one per shard. The entry is nil for a shard that is not done, and missing lists
-// these shards.
+// ReadStage reads a stage's manifests, one per shard. The entry of a shard that isn't done is nil, and missing lists
+// those shards.
 func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err error) {
 	for i := range p.Shards {
 		d, err := f.ReadDone(p, stage, i)

@@ -22,8 +22,8 @@ type Place struct{ Run, Row int64 }
 const placeWidth = 16
 
 // Order is the file that records the place of each group in a shard's log for stage Group. With it, the groups of all
-// shards can be put into the order of a single run. It is next to the log, synced before each of the log's commits, and
-// truncated with the log.
+// shards can be put into the order that a single run would give them. It is next to the log, synced before each of the
+// log's commits, and truncated with the log.
 type Order struct {
 	file *os.File
 	buf  []byte
@@ -80,11 +80,11 @@ func (o *Order) Close() {
 // orderWidth is the size of an entry that SortGroups sorts, which is a place and a shard number.
 const orderWidth = placeWidth + 4
 
-// orderMemory is how many bytes SortGroups sorts in memory before it uses the disk.
+// orderMemory is the number of bytes that SortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
-// SortGroups yields, for each group in the shards' logs for stage Group, the number of the group's shard, in the order
-// of a single run. scratch is a folder for temporary files.
+// SortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that a single run
+// would give the groups. scratch is a folder for temporary files.
 func (f Folder) SortGroups(p *Plan, scratch string) iter.Seq2[int, error] {
 	return func(yield func(int, error) bool) {
 		order := extsort.New(orderWidth, orderMemory, scratch)

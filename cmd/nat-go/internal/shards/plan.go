@@ -125,7 +125,7 @@ func Find(path string) Folder {
 	return Folder(filepath.Clean(path))
 }
 
-// sumOf returns the hash of a plan without its Sum.
+// sumOf returns the hash of a plan, excluding its Sum field.
 func sumOf(p Plan) (string, error) {
 	p.Sum = ""
 	text, err := json.Marshal(&p)
@@ -189,7 +189,7 @@ func decodePlan(text []byte) (*Plan, error) {
 			maxRequestBytes)
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, p.Request); err != nil { // Write indents it, but sumOf hashes it compacted
+	if err := json.Compact(&b, p.Request); err != nil { // Write indents it, but sumOf hashes the compact form
 		return nil, err
 	}
 	p.Request = b.Bytes()
@@ -297,7 +297,8 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	return err
 }
 
-// Commit completes the file and describes it. If no id was added, it returns nil, and the file doesn't exist.
+// Commit completes the file and returns its description. If no id was added, it returns nil, and the file doesn't
+// exist.
 func (n *NamedFile) Commit() (*runfolder.File, error) {
 	if n.file == nil {
 		return nil, nil

@@ -164,7 +164,7 @@ func inTemporary(do func(Folder) error) error {
 // FetchFor downloads the files that a shard reads in a stage, except the run's inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
-		return nil // the run refuses an invalid number
+		return nil // the run rejects an invalid number
 	}
 	if is := p.Shards[shard].Named; is != nil {
 		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
@@ -182,7 +182,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	}
 	all, missing, err := dir.ReadStage(p, Build)
 	if err != nil || len(missing) > 0 {
-		return err // the run refuses missing manifests
+		return err // the run reports missing manifests
 	}
 	for _, d := range all {
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
@@ -229,7 +229,8 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 }
 
 // FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
-// the shards wrote. If a stage isn't done for all shards, it downloads only the shards' manifests up to that stage.
+// the shards wrote. If a stage isn't done for all shards, it downloads the shards' manifests up to that stage, but none
+// of their other files.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {
@@ -250,7 +251,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 		}
 		all, missing, err := dir.ReadStage(p, stage)
 		if err != nil || len(missing) > 0 {
-			return err // the merge refuses missing ones
+			return err // the merge reports missing ones
 		}
 		for i, d := range all {
 			folder := dir.Shard(stage, i)

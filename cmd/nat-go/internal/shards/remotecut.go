@@ -106,10 +106,11 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 	return r.fetchRows(ctx, dir, p, shard)
 }
 
-// maxDecisions is the maximum size of a file that accompanies the merged log, which is its commit or the decisions.
+// maxDecisions is the maximum size of each file that accompanies the merged log. These files are its commit and the
+// decisions.
 const maxDecisions = 64 << 30
 
-// fetchRows downloads the token rows of a shard's batches, each from the shard that made it.
+// fetchRows downloads the token rows of a shard's batches, each row from the shard that made it.
 func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	in, err := durable.Open(dir.CutBatches(shard))
 	if err != nil {

@@ -90,7 +90,7 @@ func (v View) Cut(maxBytes int) View {
 			m.Text, m.Reasoning = cut(m.Text, maxBytes), cut(m.Reasoning, maxBytes)
 			m.Parts = slices.Clone(m.Parts)
 			for c, part := range m.Parts {
-				if len(part.Raw) > maxBytes { // a cut value is not JSON, but a string containing it is
+				if len(part.Raw) > maxBytes { // a truncated value isn't valid JSON, but a string containing it is
 					m.Parts[c].Raw = json.AppendASCII(nil, cut(string(part.Raw), maxBytes))
 				}
 			}

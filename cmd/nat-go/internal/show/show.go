@@ -182,7 +182,7 @@ func (p *printer) printPair(chosen, rejected builders.Passage) {
 	column := (p.Width - 3) / 2
 	room := column
 	if !p.Color {
-		room -= 8 // for the marks of two differing pieces
+		room -= 8 // room for the marks of two differing pieces
 	}
 	p.WriteString("\n")
 	p.styled(nameA, bold)
@@ -235,7 +235,7 @@ func (p *printer) printColumns(left, right []line, column int) {
 	}
 }
 
-// answerText returns an answer's text, which is its only message, or all messages with their roles.
+// answerText returns an answer as text, either its only message or all of its messages with their roles.
 func answerText(c builders.Passage) string {
 	switch {
 	case c.IsText():

@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// line is a line on the screen. Its pieces together fit the width.
+// line is a line on the screen. Together, its pieces fit within the width.
 type line struct {
 	spans []Piece
 	width int // cells

@@ -65,7 +65,7 @@ func Unsettled(err error) bool {
 	return err != nil
 }
 
-// Exit attaches an exit code to an adapter's error, unless it has one.
+// Exit attaches an exit code to an adapter's error, unless it already has one.
 func Exit(err error) error {
 	var coded *exit.Error
 	e, ok := AsError(err)

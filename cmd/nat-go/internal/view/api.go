@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits on a response. The page shows lists and texts in windows.
+// Limits on a response. The page shows lists and texts one window at a time.
 const (
 	maxRows    = 200
 	maxTokens  = 512
@@ -92,7 +92,7 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
 	Total  int   `json:"total"`            // rows that match the filter; 0 if Search is set
-	Search bool  `json:"search,omitempty"` // the filter has conditions on texts: /api/search sends the matches
+	Search bool  `json:"search,omitempty"` // the filter has conditions on texts, so /api/search sends the matches
 	Rows   []row `json:"rows"`
 }
 

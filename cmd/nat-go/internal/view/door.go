@@ -7,7 +7,7 @@ import (
 )
 
 // maxStrangers is the maximum number of open connections that haven't shown the token. A browser opens six, and a
-// process may have few descriptors.
+// process may be allowed only a few descriptors.
 const maxStrangers = 32
 
 // door accepts connections. Beyond maxStrangers it closes the oldest stranger's connection, so that clients without the

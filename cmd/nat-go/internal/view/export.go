@@ -406,8 +406,7 @@ func exportedPage() (head, foot string, err error) {
 		table, start, foot), nil
 }
 
-// preloads matches the tags that name the page's modules in advance, so that a browser doesn't discover them one by
-// one.
+// preloads matches the tags that list the page's modules up front, so that a browser doesn't discover them one by one.
 var preloads = regexp.MustCompile(`<link rel="modulepreload" href="([^"]*)">\n`)
 
 // importMap returns an import map with the page's modules as data: URLs. The module that reads the file replaces the

@@ -106,7 +106,7 @@ var numbers = map[string]func(e *entry) float64{
 }
 
 // scoreOf returns the margin of a preference or, if preference is false, the score or reward of any other record. It
-// returns NaN for a record of the wrong sort.
+// returns NaN if preference doesn't match the record.
 func (e *entry) scoreOf(preference bool) float64 {
 	if (builders.Kind(e.Kind) == builders.KindPreference) != preference {
 		return math.NaN()

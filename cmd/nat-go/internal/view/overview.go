@@ -103,7 +103,7 @@ type batches struct {
 	Rows    int64  `json:"rows"`
 	Tokens  int64  `json:"tokens"`
 	Active  int64  `json:"active"` // tokens that are trained
-	// Distinct counts tokens with the same prefix in a batch once.
+	// Distinct counts tokens with the same prefix in a batch only once.
 	Distinct int64 `json:"distinct,omitempty"`
 }
 
@@ -237,7 +237,7 @@ func (r *Run) tasks() (facet, error) {
 	}
 	var most []task
 	var some []uint64
-	const parts = 16 // sorting one part of the hashes at a time takes less memory than sorting all
+	const parts = 16 // sorting the hashes in parts takes less memory than sorting all at once
 	for part := range uint64(parts) {
 		some = some[:0]
 		for i := range r.table.Entries {
@@ -278,8 +278,8 @@ func (r *Run) tasks() (facet, error) {
 // maxIdle is the maximum number of listed marks that don't match any record.
 const maxIdle = 100
 
-// addMarks adds the marks that are currently set. They are given as the number of records with each mark, and as a list
-// of marks that don't match any record.
+// addMarks adds the current marks, as the number of records with each mark and as a list of the marks that don't match
+// any record.
 func (r *Run) addMarks(o *overview) {
 	all := r.marks.All()
 	if len(all) == 0 {
@@ -369,7 +369,7 @@ func (d distribution) count(values ...iter.Seq[float64]) (h histogram, counts []
 	return h, counts, true
 }
 
-// bin returns which of n bins a value falls into.
+// bin returns the index of a value's bin, out of n bins.
 func (h *histogram) bin(v float64, n int) int {
 	if h.Whole {
 		return int(v - h.Min)

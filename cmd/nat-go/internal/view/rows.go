@@ -17,11 +17,11 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// rowFiles are files of rows, shown as if they were a run's records, as far as their content allows.
+// rowFiles holds files of rows, which are shown as if they were a run's records, as far as their content allows.
 type rowFiles struct {
 	files []rowFile
 
-	// The most recently read window, because users tend to view neighbouring rows next.
+	// The most recently read window, kept because users tend to view neighbouring rows next.
 	mu     sync.Mutex
 	file   int // index; -1 if nothing has been read
 	from   int64
@@ -72,7 +72,7 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 	return r, err
 }
 
-// contentOf returns the hash that identifies a row in marks: equal rows have the same hash in every file.
+// contentOf returns the hash that identifies a row in marks. Equal rows have the same hash in every file.
 func contentOf(row *rows.Row) (h recordlog.Hash) {
 	sum := xxh3.New()
 	for _, p := range []*builders.Passage{&row.Prompt, &row.Chosen, &row.Rejected, &row.Completion} {

@@ -63,7 +63,8 @@ type keptGroup struct {
 	contents []recordlog.Hash
 }
 
-// groupsKept is the number of groups kept in memory: rows viewed one after another come from few groups.
+// groupsKept is the number of groups kept in memory. It is small because rows viewed one after another come from few
+// groups.
 const groupsKept = 8
 
 // OpenRun opens a run. cache is the folder for the tables of large logs, or empty to keep none. progress is called with
@@ -278,7 +279,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	if r.last == question && r.found != nil {
 		return r.found, f, nil
 	}
-	r.found = nil // freed first, because it may be as long as the next
+	r.found = nil // freed first, because the old list may be as long as the new one
 	found := make([]uint32, 0, len(r.table.Entries))
 	of := item{}
 	for i := range r.table.Entries {

@@ -26,7 +26,7 @@ var files embed.FS
 // tokenHeader is required on every request for data. Another site's page can't set it without a preflight request.
 const tokenHeader = "X-Nat-Go-Token"
 
-// policy lets the page load only its own scripts and styles.
+// policy lets the page load its own scripts and styles, and nothing from anywhere else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -42,8 +42,8 @@ type entry struct {
 	Content  uint64  // the beginning of its content's hash; the log contains the whole hash
 }
 
-// beginning returns the part of a hash that a table stores. The hash isn't cryptographic anyway, and two of ten million
-// records are very unlikely to share a beginning by chance.
+// beginning returns the part of a hash that a table stores. The hash isn't cryptographic anyway, and even among ten
+// million records, two are very unlikely to share a beginning by chance.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
 // table has an entry for each record of a log, and the offsets of its groups' frames.
@@ -52,7 +52,7 @@ type table struct {
 	Entries  []entry
 	First    []uint32 // by group: ordinal of its first record
 	Offset   []int64  // by group: offset of its frame
-	Batches  version  // version of the token batches that the shares are from
+	Batches  version  // version of the token batches that the shares come from
 }
 
 // maxBuilders bounds the names in a table; a run's configuration has a handful.
@@ -255,7 +255,7 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 		return nil, err
 	}
 	if path != "" {
-		_ = t.keep(path) // if it can't be cached, it is recreated next time
+		_ = t.keep(path) // if it can't be cached, it is rebuilt next time
 	}
 	return t, nil
 }

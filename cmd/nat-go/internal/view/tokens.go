@@ -182,7 +182,7 @@ func cutPieces(pieces []tokenPiece) (out []tokenPiece) {
 	return out
 }
 
-// tokensAnswer is a window of a side of a row.
+// tokensAnswer is a window of one side of a row.
 type tokensAnswer struct {
 	From   int               `json:"from"`
 	Tokens []tokenview.Token `json:"tokens"`

@@ -20,9 +20,9 @@ import (
 const version = "nat.logits.v1"
 
 const (
-	maxAnswer = 1 << 20 // bytes in an answer line
+	maxAnswer = 1 << 20 // maximum size of an answer line, in bytes
 	maxVocab  = 1 << 24
-	maxModel  = 200 // bytes in a model name
+	maxModel  = 200 // maximum size of a model name, in bytes
 	// maxFailures is the number of consecutive failures after which a Scorer gives up on its program.
 	maxFailures = 5
 	// maxTokens is the maximum number of tokens, over all sequences, in a request that several sites share.
@@ -32,7 +32,7 @@ const (
 // Options configures a Scorer. Zero values mean the defaults in brackets.
 type Options struct {
 	Command      []string      // the program and its arguments
-	Memory       int64         // bytes of memory shared with it [64 MiB]
+	Memory       int64         // size of the memory shared with it, in bytes [64 MiB]
 	Timeout      time.Duration // per answer [5m]
 	StartTimeout time.Duration // limit on the time to load its model [10m]
 	Probes       []Probe       // texts whose ids it must report
@@ -54,7 +54,7 @@ type Sequence struct {
 // Model is the program's description of its model.
 type Model struct {
 	Name  string
-	Vocab int // columns of a row
+	Vocab int // number of columns in a row
 	DType tensors.DType
 }
 
@@ -78,7 +78,7 @@ type Scorer struct {
 	last     error // failure
 }
 
-// New checks the options. It starts nothing: the first request starts the program.
+// New checks the options. It doesn't start the program; the first request does.
 func New(o Options) (*Scorer, error) {
 	o.Memory = cmp.Or(o.Memory, 64<<20)
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
@@ -153,7 +153,7 @@ func (s *Scorer) failed(ctx context.Context, err error) bool {
 	return true
 }
 
-// refused is the error for a program that can't be used, however often it is started.
+// refused is the error for a program that can't be used, no matter how often it is started.
 type refused struct{ why string }
 
 func (e *refused) Error() string { return e.why }
@@ -264,8 +264,8 @@ func (s *Scorer) Fits(rows, tokens int) bool {
 	return int64(rows)*int64(s.model.Vocab*s.model.DType.Size()) <= s.o.Memory && (tokens <= maxTokens || rows <= 2)
 }
 
-// Score has sequences scored and returns their rows contiguously, valid until the next call. After a *Failed a smaller
-// request may succeed; any other error makes further requests pointless.
+// Score has the program score sequences and returns their rows contiguously. The result is valid until the next call.
+// After a *Failed, a smaller request may succeed; any other error makes further requests pointless.
 func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	if _, err := s.Model(ctx); err != nil {
 		return nil, err

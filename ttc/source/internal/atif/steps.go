@@ -32,7 +32,7 @@ type steps struct {
 	tools   []chat.Tool
 	history []calls.Ref
 	system  bool
-	altered bool // a result in the history contains words added by a converter
+	altered bool // a result in the history contains text added by a converter
 }
 
 func (t *steps) add(trajectory json.Raw, agent string, depth int) {
@@ -183,7 +183,7 @@ func results(step json.Raw) (out []calls.Message) {
 		content, _ := e.Get("content")
 		m := calls.Message{Message: exchange.Content("tool", content)}
 		m.ToolCallID = session.Text(e, "source_call_id")
-		if m.ToolCallID == "" { // no call asked for it
+		if m.ToolCallID == "" { // no call asked for this
 			m.Role = "user"
 		}
 		extra, _ := e.Get("extra")
@@ -197,7 +197,7 @@ func results(step json.Raw) (out []calls.Message) {
 	return out
 }
 
-// alteredText reports whether a converter put its own words into a result.
+// alteredText reports whether a converter added its own text to a result.
 func alteredText(text string) bool {
 	return strings.Contains(text, "[stdout]") || strings.Contains(text, "[metadata]")
 }

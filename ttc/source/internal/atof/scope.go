@@ -129,7 +129,7 @@ func (s *scope) startOrEnd() json.Raw {
 	return s.end
 }
 
-// failure reports whether a scope ended in an error, and which.
+// failure reports whether a scope ended in an error, and describes it.
 func (s *scope) failure() (string, bool) {
 	metadata, _ := s.end.Get("metadata")
 	failed := session.Text(metadata, "otel.status_code") == "ERROR" || session.Text(metadata, "status") == "error"

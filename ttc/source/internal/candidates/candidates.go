@@ -29,7 +29,7 @@ type Source struct {
 		ok     bool
 		of     belonging
 		rawID  json.Raw
-		id     string           // the line's id, if the line is rewritten
+		id     string           // the example's id, if the line is rewritten
 		lines  []published.Line // likewise: the answers
 	}
 
@@ -251,8 +251,8 @@ func (s *Source) tooMany(id, what string) error {
 	}
 }
 
-// belonging is the key that the lines of an example share: their id or, without one, their prompt. A line with neither
-// is an example of its own.
+// belonging is the key that an example's lines share: their id or, without one, their prompt. A line with neither forms
+// an example of its own.
 type belonging struct {
 	id     string
 	prompt xxh3.Uint128

@@ -1,8 +1,9 @@
-// Package candidates reads scored candidates from JSON lines, for users without NAT: one candidate per line, with the
-// id of its example, its turn, prompt, output and score, or all answers to a prompt per line. The key names can be
+// Package candidates reads scored candidates from JSON lines, for users without NAT. A line holds one candidate, with
+// the id of its example, its turn, prompt, output and score, or all answers to a prompt. The key names can be
 // configured.
 //
 // Consecutive lines with the same id form an example, so only one example is in memory at a time, regardless of the
-// file's size. Joining an id that reappears after another id's lines would need the whole file in memory; instead, it
-// becomes an example of its own, named id#2, counted and warned about. Sorting the file by id fixes that.
+// file's size. Joining an id that reappears after another id's lines would require the whole file to be in memory;
+// instead, it becomes an example of its own, named id#2, which is counted and reported in a warning. Sorting the file
+// by id fixes that.
 package candidates

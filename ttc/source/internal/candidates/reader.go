@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
 )
 
-// Reader creates candidates from objects by the names of their keys, for this source and for others whose entries
+// Reader creates candidates from objects, using configured key names, for this source and for others whose entries
 // contain candidates.
 type Reader struct {
 	keys   Keys
@@ -63,11 +63,11 @@ func (r *Reader) Begin() {
 	r.counts = map[string]int64{}
 }
 
-// Policy returns the model that the example's candidates name. It returns an empty string if they name none, or
-// several.
+// Policy returns the model that the example's candidates name. It returns an empty string if they name none, or more
+// than one.
 func (r *Reader) Policy() string { return r.models.only() }
 
-// Candidate fills cand from an object, except for its step and offset. It returns the reason if it can't.
+// Candidate fills in cand from an object, except for its step and offset. If it can't, it returns the reason.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	f := r.fields(raw)
 	return r.fill(&f, raw, &otherFields{}, cand)
@@ -114,8 +114,8 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Cand
 	return "", ""
 }
 
-// otherFields holds a candidate's fields besides its answer. It is created once for all of a line's answers: there may
-// be a million short answers to a prompt of several megabytes.
+// otherFields holds a candidate's fields other than its answer. It is created once for all of a line's answers: a
+// prompt of several megabytes may have a million short answers.
 type otherFields struct {
 	prompt, context, system, metadata, model json.Raw // the values that the other fields are derived from
 
@@ -124,7 +124,7 @@ type otherFields struct {
 	failure, reasoning json.Raw // in the metadata
 }
 
-// isOf reports whether b was created from these same values.
+// isOf reports whether b was created from the values in f.
 func (b *otherFields) isOf(f *fields) bool {
 	return isSame(b.prompt, f.prompt) && isSame(b.context, f.context) && isSame(b.system, f.system) &&
 		isSame(b.metadata, f.metadata) && isSame(b.model, f.model)
@@ -179,8 +179,8 @@ func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) 
 	return listed
 }
 
-// ownFields returns the fields of an answer that is an object, and uses the fields of the line that contains it for the
-// rest.
+// ownFields returns the fields of an answer that is an object, and takes the remaining fields from the line that
+// contains it.
 func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
 	k := &r.keys
 	if answer.Kind() != json.Object {
@@ -216,7 +216,7 @@ func (r *Reader) fields(raw json.Raw) (f fields) {
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		v, name := valued(c.Value()), key.Bytes()
 		if i := slices.IndexFunc(r.named, func(n named) bool { return n.key == string(name) }); i >= 0 {
-			*r.named[i].field(&f) = v // of several settings with this key, the first gets the value
+			*r.named[i].field(&f) = v // if several settings have this key, the first gets the value
 		}
 	}
 	for _, n := range r.named {
@@ -336,7 +336,7 @@ func (m *models) add(name string) {
 	m.name = name
 }
 
-// only returns the model that the lines name. It returns an empty string if they name none, or several.
+// only returns the model that the lines name. It returns an empty string if they name none, or more than one.
 func (m *models) only() string {
 	if m.mixed {
 		return ""

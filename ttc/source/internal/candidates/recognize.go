@@ -58,7 +58,7 @@ func isScore(c *source.Column) bool {
 	return source.RewardKey.Is(c) || c.Kinds[json.Array] == c.Present
 }
 
-// recognize identifies candidates by an answer and a score.
+// recognize identifies candidates by the presence of an answer and a score.
 func recognize(h *source.Head) (r source.Reading) {
 	if shape := published.AnswersOf(h); shape != nil {
 		r.Fit = source.Certain
@@ -123,7 +123,7 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	}
 }
 
-// rowIDs reports whether ids merely number the lines, so that prompts say which lines belong together.
+// rowIDs reports whether the ids merely number the lines, so that the prompts determine which lines belong together.
 func rowIDs(h *source.Head, id, prompt string) bool {
 	ids, prompts := map[string]bool{}, map[string]bool{}
 	for _, e := range h.Entries {

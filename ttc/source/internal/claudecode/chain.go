@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// rebuild sets a call's messages from its parent chain, and its tools from a logged request or a snapshot.
+// rebuild sets a call's messages based on its parent chain, and its tools based on a logged request or a snapshot.
 func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.Gaps |= ttc.RebuiltHistory
 	var system calls.Walk
@@ -58,7 +58,7 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 // place identifies a group of answers: the answers of one agent in one file.
 type place struct{ agent, path string }
 
-// walk returns a line's parent chain, first to last, without the line itself. If the line from is in the chain, the
+// walk returns a line's parent chain, first to last, without the line itself. If the chain contains the line from, the
 // result starts just after it. The walk stops at a cycle. whole reports whether it reached from or, if from is nil, a
 // line whose parent is missing.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
@@ -93,13 +93,13 @@ func (t *transcript) root(of *record) string {
 }
 
 // history assembles a list of messages the way Claude Code does: the lines of an answer form one message, the results
-// of its calls follow it, whichever lines they are in, and attachments go before the user's text or into the result
-// they follow. It grows with the chain, so each answer continues from the history of the previous one.
+// of its calls follow it, regardless of the lines they are in, and attachments go before the user's text or into the
+// result they follow. It grows with the chain, so each answer continues from the previous one's history.
 type history struct {
 	t        *transcript
 	at       *record    // the last line; nil if there are none
 	to       *answer    // the answer that the history belongs to
-	met      bool       // the lines of the history include the answer itself
+	met      bool       // the history's lines include the answer itself
 	out      calls.Walk // the messages
 	placed   map[*record]bool
 	given    map[*answer]bool
@@ -114,7 +114,8 @@ type historyKey struct {
 	system calls.Walk
 }
 
-// historyOf returns the history that an answer was given: the previous answer's, if the chain continues from there.
+// historyOf returns the history that led to an answer. It reuses the previous answer's if the chain continues from
+// there.
 func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	key := historyKey{a.agent, system}
 	if h := t.histories[key]; h != nil && h.at != nil && !h.given[a] {

@@ -35,7 +35,7 @@ func isOthers(line json.Raw) bool {
 	return parts
 }
 
-// isBare reports whether a line without a session id is from Claude Code: tools that clean up files remove the id.
+// isBare reports whether a line without a session id is from Claude Code. (Tools that clean up files remove the id.)
 func isBare(line json.Raw) bool {
 	message, _ := line.Get("message")
 	return session.Text(line, "uuid") != "" && session.Text(message, "role") == session.Text(line, "type")

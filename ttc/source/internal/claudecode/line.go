@@ -5,11 +5,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// line holds the fields of a line that we use.
+// line holds the fields of a line that are used.
 type line struct {
 	typ, subtype, uuid, parent, agent string
 	sidechain, summary, apiError      bool
-	linked                            bool // the line says which line it follows, or that it follows none
+	linked                            bool // the line names the line that it follows, or states that it follows none
 	requestID, requestRef             string
 	blockIndex                        int64 // -1: not said
 	at                                int64 // nanoseconds since 1970

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// requests holds a session's logged requests. A request is a list of messages by hash: a given number of messages from
-// an earlier request, followed by some more. The lists share common prefixes, like paths in a tree.
+// requests holds a session's logged requests. A request is a list of messages, identified by hash: a given number of
+// messages from an earlier request, followed by some more. The lists share common prefixes, like paths in a tree.
 type requests struct {
 	byID    map[string]*request
 	order   []*request
@@ -39,7 +39,7 @@ type step struct {
 	hash   string
 }
 
-// stepWalk identifies a list as it was sent: after a system prompt, and up to a step.
+// stepWalk identifies a list as it was sent, with a system prompt first, and up to a step.
 type stepWalk struct {
 	system calls.Walk
 	step   int32
@@ -193,7 +193,7 @@ func (r *requests) setMessages(t *transcript, a *answer, c *calls.Call) bool {
 }
 
 // continued returns the messages in a request that continues from the answer to an earlier request. A message that is
-// among the session's lines is identified only by its hash, as in version 2.1.332.
+// also among the session's lines is identified only by its hash, as in version 2.1.332.
 func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call) (calls.Walk, bool) {
 	for at := q.last; at >= 0 && !t.out.TooLarge(); at = r.hashes[at].parent {
 		t.out.Give(1)

@@ -185,7 +185,7 @@ func (t *transcript) record(l *line) *record {
 		return nil
 	}
 	rec := &record{uuid: l.uuid, parent: l.parent, agent: agent(l), place: t.lines}
-	if !l.linked { // without parentUuid, which was removed, the line follows the previous one
+	if !l.linked { // parentUuid was removed, so the line follows the previous one
 		rec.parent = t.last
 	}
 	t.lines++
@@ -223,7 +223,7 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // another speaker's line: a new answer follows, even with the same id
+		delete(t.open, rec.agent) // a line from another speaker: a new answer follows, even with the same id
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")
@@ -396,7 +396,7 @@ func (t *transcript) systemLine(l *line) {
 	}
 }
 
-// callOutside counts a call that the session mentions but that left nothing to train on.
+// callOutside counts a call that the session mentions but that yields nothing to train on.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
 	t.tally.S.Calls++
 	t.tally.Drop(ledger.Drop{

@@ -60,7 +60,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 	return nil
 }
 
-// head examines the beginning of a file. It returns nil if the file isn't Codex's.
+// head examines the beginning of a file. It returns nil if the file isn't from Codex.
 func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	f := &file{path: path}
 	known, n := false, 0

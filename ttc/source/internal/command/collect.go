@@ -18,12 +18,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// The files of one collection run, in its folder.
+// The files of a collection run, in its folder.
 const (
 	outputDir = "output"
 	logFile   = "output.log"
 	doneFile  = "done"
-	markFile  = "process" // the mark of the program's processes
+	markFile  = "process" // the mark carried by the program's processes
 )
 
 // secretFiles are the files in which `nat eval` writes its configuration, with variables substituted, next to its
@@ -204,8 +204,8 @@ func (c *collector) leave() (string, error) {
 	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)
 }
 
-// endOrphans ends the processes left by a program whose nat-go was killed, because they would write into the next run's
-// folder.
+// endOrphans ends the processes that remain from a program whose nat-go was killed, because they would write into the
+// next run's folder.
 func (c *collector) endOrphans() error {
 	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
 	if err != nil || len(mark) != len(process.NewMark()) {

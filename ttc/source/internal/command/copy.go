@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// ours are the sections that `nat eval` doesn't know, or whose types it doesn't know.
+// ours lists the sections that `nat eval` doesn't know, or whose types it doesn't know.
 var ours = []string{
 	"base", "sources", "plugins", "collator", "dataset", "trajectory_builders", "trainers", "trainer_adapters",
 	"finetuning",
@@ -45,8 +45,8 @@ func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) 
 	return yaml.Marshal(root)
 }
 
-// check returns an error if the output would be useless, before hours are spent: if it would lack steps of one of the
-// types, or ids and steps, or if nothing would be written.
+// check returns an error if the output would be useless, before hours are spent on it: if it would lack steps of one of
+// the types, or ids and steps, or if nothing would be written.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
 	filter := get(output, "workflow_output_step_filter")
@@ -205,7 +205,7 @@ func mapping(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// over merges an heir over its base: mappings are merged, everything else is replaced.
+// over merges an heir into its base: mappings are merged, and everything else is replaced.
 func over(base, heir *yaml.Node) {
 	for i := 0; i+1 < len(heir.Content); i += 2 {
 		key, v := heir.Content[i].Value, heir.Content[i+1]

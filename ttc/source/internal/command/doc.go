@@ -1,15 +1,15 @@
-// Package command collects agent runs by starting a program that produces them: `nat eval`, or any other that writes a
-// workflow_output.json.
+// Package command collects agent runs by starting a program that produces them: `nat eval`, or any other program that
+// writes a workflow_output.json.
 //
 // Each collection run has its own output folder, which is passed to the program as {output_dir}, so that no run
 // overwrites or deletes another's output (`nat eval` empties its output folder first). The folder is kept; a completed
 // run is not repeated. Package ttc/source/internal/nat reads its content.
 //
 // `nat eval` refuses a file with sections it doesn't know, writes nothing without an evaluator, and omits the steps
-// that carry candidates unless told otherwise. So it gets a copy ({config}) with bases merged, our sections removed and
-// the output folder set. Before anything is started, the copy is checked for the remaining problems. The copy is in the
-// system's temporary folder, readable only by its owner, and is removed when the run ends; so are the copies with
-// substituted variables that NAT writes next to its output, because they may contain secrets.
+// that carry candidates unless configured otherwise. So it gets a copy ({config}) with bases merged, our sections
+// removed and the output folder set. Before anything is started, the copy is checked for the remaining problems. The
+// copy is in the system's temporary folder, is readable only by its owner, and is removed when the run ends; so are the
+// copies with substituted variables that NAT writes next to its output, because they may contain secrets.
 //
 // The program runs in its own session, which is ended together with the collection, and in nat-go's environment: it is
 // the user's own workflow, with its own credentials.

@@ -23,7 +23,7 @@ func Factory() source.Factory {
 	}.Factory()
 }
 
-// sessionID returns the id that the first event gives to its session.
+// sessionID returns the session's id, as given by the first event.
 func sessionID(event json.Raw) string {
 	if session.Text(event, "type") != "session.start" {
 		return ""
@@ -72,7 +72,7 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored lists the kinds of events that don't affect a model's input, except for the types that event reads. Other
+// ignored lists the kinds of events that don't affect a model's input, apart from the types that event reads. Other
 // kinds of events, and truncations, are counted.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",

@@ -16,13 +16,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// headSize bounds the total size of a head's entries, entrySize the size of each entry, in bytes.
+// headSize bounds the total size of a head's entries, and entrySize the size of each entry, in bytes.
 const (
 	headSize  = 1 << 20 // every source examines all of it
 	entrySize = 32 << 20
 )
 
-// ErrEmpty is the error for empty input.
+// ErrEmpty is the error for an input without content, such as a file with only white space.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
 // ReadHead reads the beginning of a file. If the input doesn't begin like JSON but isn't blank, ReadHead returns a head
@@ -32,8 +32,8 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 }
 
 // readHead reads up to the given number of entries from the beginning of a file, or of the list under one of its keys.
-// If it can read the first bytes but no entry, it returns a head with only those bytes, together with the error. For
-// empty input, it returns only ErrEmpty.
+// If it can read the first bytes but no entry, it returns a head with only those bytes, together with the error. For an
+// input without content, it returns only ErrEmpty.
 func readHead(ctx context.Context, path, within string, most int) (*source.Head, error) {
 	f, err := source.Open(ctx, path)
 	if err != nil {
@@ -59,9 +59,9 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 	return h, nil
 }
 
-// entries reads the first entries. An entry above entrySize, the largest of the sources' default limits, is skipped:
-// the sources drop and count it. For input that isn't JSON it returns none; for input that is damaged later on, it
-// returns the entries before the damage.
+// entries reads the first entries. An entry larger than entrySize, the largest of the sources' default limits, is
+// skipped: the sources drop and count it. For input that isn't JSON, it returns none; for input that is damaged later
+// on, it returns the entries before the damage.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError
@@ -155,8 +155,8 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 
 const inColumns = "it is a table stored by column; rows are needed"
 
-// byColumns reports whether an input is a table as written by pandas and others: one object that contains a list, or an
-// object of numbered cells, for each column.
+// byColumns reports whether an input is a table as written by pandas and other programs: a single object that contains,
+// for each column, a list or an object of numbered cells.
 func byColumns(h *source.Head) bool {
 	if !h.Whole || len(h.Entries) != 1 || h.Entries[0].Kind() != json.Object {
 		return false
@@ -338,7 +338,7 @@ func isPage(b []byte) bool {
 	return bytes.HasPrefix(begin, []byte("<!doctype html")) || bytes.HasPrefix(begin, []byte("<html"))
 }
 
-// lacking describes the missing parts of an input that has only some of the required parts.
+// lacking describes the parts that are missing from an input with only some of the required parts.
 func lacking(cols source.Columns) string {
 	texts := 0
 	for _, c := range cols.All() {

@@ -36,7 +36,7 @@ type likeness struct {
 	doubt [][]string  // lists that each hold a possible meaning, followed by the keys of which only one can have it
 }
 
-// likely finds the keys that may have the wanted meanings. A key whose meaning is in doubt is not among them.
+// likely finds the keys that may have the wanted meanings, except for keys whose meaning is in doubt.
 func likely(h *source.Head) (l likeness) {
 	columns := slices.Concat(h.Columns().All(), h.Paths())
 	prompts := find(columns, promptWords, isSaid)
@@ -83,7 +83,7 @@ func isOther(words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(otherWords, w) })
 }
 
-// add records the meaning of a single key, or records several keys as in doubt.
+// add records the meaning of a single key, or marks several keys as being in doubt.
 func (l *likeness) add(keys []string, means string) {
 	switch {
 	case len(keys) == 1:
@@ -93,7 +93,7 @@ func (l *likeness) add(keys []string, means string) {
 	}
 }
 
-// remaining finds the prompt or the answer if key names don't reveal it and only two columns are prose.
+// remaining finds the prompt or the answer if the key names don't reveal it and only two columns contain prose.
 func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
 	var prose []string
 	for _, c := range columns {
@@ -125,8 +125,8 @@ func isSaid(c *source.Column) bool {
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // chosenBetween returns two columns whose names differ only at the end, and a third whose values all choose between
-// them. It returns empty strings unless exactly one such set exists. It doesn't compare columns if there are very many,
-// such as a tokenizer's words.
+// them. It returns empty strings unless exactly one such set exists. It doesn't compare columns if there are too many,
+// as in a tokenizer's list of words.
 func chosenBetween(h *source.Head, columns []*source.Column) (first, second, choice string) {
 	if len(columns) > 1000 {
 		return "", "", ""
@@ -146,7 +146,8 @@ func chosenBetween(h *source.Head, columns []*source.Column) (first, second, cho
 	return first, second, choice
 }
 
-// twins reports whether two columns are texts with names such as answer1 and answer2, or response_a and response_b.
+// twins reports whether two columns contain text and have names such as answer1 and answer2, or response_a and
+// response_b.
 func twins(a, b *source.Column) bool {
 	n := len(a.Key) - 1
 	return len(a.Key) == len(b.Key) && a.Present > 0 && b.Present > 0 && a.Text() && b.Text() &&
@@ -177,7 +178,7 @@ func labelsOf(h *source.Head, columns []*source.Column, first, second string) (f
 	return found
 }
 
-// example shows how keys are named on the command line.
+// example shows how to specify keys on the command line.
 func (l *likeness) example() string {
 	var parts []string
 	for _, k := range l.keys {

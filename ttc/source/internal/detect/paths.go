@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// meanings lists the settings whose keys are looked for within objects, with the names that the keys have there.
+// meanings lists the settings whose keys are looked for inside objects, with the names that the keys have there.
 var meanings = []meaning{
 	{"prompt_key", "the prompt", isPassage, []string{
 		"prompt", "question", "query", "instruction", "input", "inputs", "problem", "messages", "user_input",
@@ -33,9 +33,9 @@ type meaning struct {
 // isPassage accepts texts, messages and parts.
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
-// byPaths reads an input that no source recognises, using keys within its objects, such as {"inputs": {"question"},
-// "outputs": {"answer"}}, if there is only one for the prompt and one for the answer. It returns nil otherwise, and if
-// the user named keys.
+// byPaths reads an input that no source recognises, using keys inside its objects, such as {"inputs": {"question"},
+// "outputs": {"answer"}}, if there is only one for the prompt and one for the answer. Otherwise, or if the user named
+// keys, it returns nil.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	if len(h.Given) > 0 || len(h.Entries) == 0 ||
 		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {
@@ -72,7 +72,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	return found
 }
 
-// references lists the key names of answers that others are compared with.
+// references lists the key names of answers that other answers are compared with.
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
 // fits reports whether a column may have the meaning, judging by its name and values: a prompt isn't looked for within
@@ -83,7 +83,7 @@ func (m *meaning) fits(c *source.Column) bool {
 		!slices.Contains(m.not, source.CommonName(parts[0])) && !strings.Contains(c.Key, ".0.")
 }
 
-// harnesses lists programs whose logs aren't read, with paths found in their entries.
+// harnesses lists programs whose logs can't be read, with paths found in their entries.
 var harnesses = []struct {
 	name  string
 	paths []string

@@ -13,7 +13,7 @@ type Survey struct {
 	Branches   int `json:"branches"`
 	ToolCalls  int `json:"tool_calls"`
 	ToolErrors int `json:"tool_errors"` // results that the source itself marks as errors
-	WithTools  int `json:"with_tools"`  // examples that say which tools were available
+	WithTools  int `json:"with_tools"`  // examples that specify which tools were available
 	TokenIDs   int `json:"token_ids"`   // turns with token ids
 	LogProbs   int `json:"log_probs"`
 
@@ -106,8 +106,8 @@ func (s *Survey) node(n *ttc.Node) {
 	}
 }
 
-// Labelled reports whether the scores are labels, 1 for good and 0 for not good, and nothing can be compared: no prompt
-// has several answers, no task several rollouts.
+// Labelled reports whether the scores are labels, 1 for good and 0 for not good, and nothing can be compared, because
+// no prompt has several answers and no task has several rollouts.
 func (s *Survey) Labelled() bool {
 	return s.LowScore != nil && *s.LowScore == 0 && *s.HighScore == 1 && !s.Graded && s.Choices == 0 && s.Tasks == 0
 }

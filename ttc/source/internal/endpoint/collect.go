@@ -66,8 +66,8 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers is the maximum number of bytes of near-limit answers held at once: parsing such an answer takes as much
-// memory again.
+// largeAnswers is the maximum number of bytes of near-limit answers held at once, because parsing such an answer takes
+// as much memory again.
 const largeAnswers = 64 << 20
 
 func orSecond(d time.Duration) time.Duration {
@@ -95,7 +95,7 @@ type collector struct {
 // maxFailed is the number of consecutive failed questions after which the service is considered gone.
 const maxFailed = 10
 
-// ask asks the questions without an answer. A failing question does not keep the others from being asked.
+// ask asks the questions that lack an answer. A failing question does not keep the others from being asked.
 func (c *collector) ask(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(c.cfg.Concurrency)
@@ -130,7 +130,7 @@ func (c *collector) body(e entry) []byte {
 	return append(append(append(b, ':'), e.question...), '}')
 }
 
-// namer names answers after their questions; a repeated question gets a name of its own.
+// namer names answers after their questions; a repeated question gets its own name.
 type namer map[string]int
 
 func (n namer) name(body []byte, query string) string {
@@ -237,7 +237,7 @@ func complete(r *httpclient.Reply) error {
 	return err
 }
 
-// judge distinguishes an error that concerns a single question from one that would affect all others.
+// judge distinguishes an error that concerns a single question from one that would affect all questions.
 func (c *collector) judge(err error) error {
 	var e *httpclient.Error
 	switch {
@@ -270,8 +270,8 @@ func (c *collector) unprocessable(r *httpclient.Reply) error {
 	return fmt.Errorf("workflow at %s refuses the question: HTTP 422 %s", c.http.Place(), r.Excerpt())
 }
 
-// assemble writes the entries with their answers in the form of workflow_output.json. A file that already has the same
-// content is left untouched and keeps its modification time, by which a resumed run recognises its inputs.
+// assemble writes the entries with their answers in the format of workflow_output.json. A file that already has the
+// same content is left untouched and keeps its modification time, by which a resumed run recognises its inputs.
 func (c *collector) assemble(ctx context.Context, path string) error {
 	w, err := durable.Create(path)
 	if err != nil {

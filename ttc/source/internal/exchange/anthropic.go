@@ -31,7 +31,7 @@ func anthropic(request, response json.Raw) (Exchange, error) {
 	return e, nil
 }
 
-// AnthropicUsage reads the token counts of everything the model was given, whether cached or not.
+// AnthropicUsage reads the token counts. The input count covers everything the model was given, whether cached or not.
 func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
 		n, _ := member(usage, key).Int64()
@@ -41,7 +41,7 @@ func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	return out
 }
 
-// StopReason returns the reason an answer ended, in the terms of chat completions.
+// StopReason returns the reason an answer ended, in chat completions terms.
 func StopReason(reason string) string {
 	switch reason {
 	case "end_turn", "stop_sequence":

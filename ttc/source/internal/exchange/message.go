@@ -54,7 +54,7 @@ func TextPart(text string) chat.Part {
 	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}
 }
 
-// Arguments sets a call's arguments: the text that the model wrote, or a value instead.
+// Arguments sets a call's arguments, which are either the text that the model wrote or a value.
 func Arguments(call *chat.ToolCall, value json.Raw) {
 	text, ok := value.Text()
 	if !ok {

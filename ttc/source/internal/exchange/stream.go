@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// Joined reassembles a streamed response from its pieces: a string of server-sent events, or a list of their data.
-// Anything else is returned unchanged. A stream that was cut off is joined up to the point it reached.
+// Joined reassembles a streamed response from its pieces, which are a string of server-sent events or a list of their
+// data. Anything else is returned unchanged. A stream that was cut off is joined up to the point it reached.
 func Joined(response json.Raw) json.Raw {
 	pieces := piecesOf(response)
 	if len(pieces) == 0 {

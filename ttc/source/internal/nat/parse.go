@@ -206,7 +206,7 @@ func count(m map[string]int64, name string) {
 	m[name]++
 }
 
-// candidate fills cand from a TTC_END step. It returns the reason if it can't.
+// candidate fills in cand from a TTC_END step. If it can't, it returns the reason.
 func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Example) (ledger.Reason, string) {
 	if step.Data == nil {
 		return source.NoData, "payload.data is null or missing"
@@ -294,7 +294,7 @@ func (p *parser) place(f *fields, cand *ttc.Candidate, ex *ttc.Example) (ledger.
 	return "", ""
 }
 
-// turnIndexOf keeps a turn index; a turn's candidates, which are mostly adjacent, share it.
+// turnIndexOf stores a turn index; a turn's candidates, which are mostly adjacent, share it.
 func turnIndexOf(n int64, ex *ttc.Example) *int64 {
 	if k := len(ex.Candidates); k > 0 && ex.Candidates[k-1].TurnIndex != nil && *ex.Candidates[k-1].TurnIndex == n {
 		return ex.Candidates[k-1].TurnIndex

@@ -125,7 +125,7 @@ type turns struct {
 	calls             []turn
 }
 
-// turn is a call. Its input is the rollout's first messages, as many as given.
+// turn is a call. Its input consists of the rollout's first given messages.
 type turn struct {
 	calls.Call
 	given int

@@ -8,10 +8,10 @@ import (
 )
 
 // envelopes are the keys under which responses of the platforms' APIs hold the entries of an export: pages of entries,
-// a trace with its observations and scores, a run with the runs inside it.
+// a trace with its observations and scores, or a run with the runs inside it.
 var envelopes = []string{"data", "runs", "observations", "scores", "child_runs"}
 
-// maxDepth is the depth to which runs within runs are followed.
+// maxDepth is the maximum depth to which nested runs are followed.
 const maxDepth = 30
 
 // within returns the entries that an entry holds, and how many are nested too deeply. A trace's own id and session
@@ -79,7 +79,7 @@ func withoutKeys(object json.Raw, keys []string) json.Raw {
 	return append(out, '}')
 }
 
-// holder holds an entry's data that applies to the entries within it.
+// holder holds the data of an entry that applies to the entries inside it.
 type holder struct {
 	self           bool // the entry is an observation or a run itself
 	trace, session string

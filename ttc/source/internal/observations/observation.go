@@ -74,7 +74,7 @@ func langfuse(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
-// otherTypes are Langfuse's observation types that belong to neither a model nor a tool.
+// otherTypes are the Langfuse observation types for neither models nor tools.
 var otherTypes = []string{
 	"SPAN", "EVENT", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL",
 }

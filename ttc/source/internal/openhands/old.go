@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// ignoredOld lists actions and observations of versions 0.x that the model isn't shown.
+// ignoredOld lists actions and observations of versions 0.x that are not shown to the model.
 var ignoredOld = []string{
 	"null", "change_agent_state", "agent_state_changed", "condensation_request", "loop_recovery", "loop_detection",
 	"start", "pause", "resume", "stop",
@@ -55,7 +55,7 @@ func (r *reader) add(e event, before *session.Given, text string) *session.Given
 	return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))
 }
 
-// responded adds a model's response, which is stored with each of the actions it led to.
+// responded adds a model's response, which is stored with each action that it led to.
 func (r *reader) responded(e event, response json.Raw, before *session.Given) *session.Given {
 	id, choices := session.Text(response, "id"), exchange.Choices(response)
 	if len(choices) == 0 {

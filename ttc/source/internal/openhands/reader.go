@@ -137,7 +137,7 @@ func batched(events []event) int {
 	return n
 }
 
-// ignored lists the kinds of events that the model isn't shown.
+// ignored lists the kinds of events that are not shown to the model.
 var ignored = []string{
 	"ConversationStateUpdateEvent", "CondensationRequest", "CondensationSummaryEvent", "LLMCompletionLogEvent",
 	"PauseEvent", "InterruptEvent", "TokenEvent", "StreamingDeltaEvent", "ConversationErrorEvent", "HookExecutionEvent",
@@ -279,7 +279,7 @@ func (r *reader) offer(list json.Raw) {
 	}
 }
 
-// condense returns the context without the events that a condensation forgets, and with its summary.
+// condense returns the context without the events that a condensation removes, and with its summary.
 func (r *reader) condense(e event, how json.Raw, before *session.Given) *session.Given {
 	forgotten := map[string]bool{}
 	for id := range session.Value(how, "forgotten_event_ids").Elements() {

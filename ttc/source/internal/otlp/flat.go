@@ -138,8 +138,8 @@ func numberedMessage(n *node) chat.Message {
 	return m
 }
 
-// openInference reads OpenInference: the request and the response themselves if they are recorded in a known form,
-// otherwise the attributes they were spread over.
+// openInference reads OpenInference data: the request and the response themselves if they are recorded in a known form,
+// otherwise the attributes they were spread across.
 func (e *modelCall) openInference(s *span) {
 	a := s.attributes
 	request := a.structured("input.value")

@@ -82,7 +82,7 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 }
 
 // messageOf reads a message made of parts. Each tool result becomes a message. In a model's message, results come from
-// tools that the provider ran before the model wrote the rest.
+// tools that the provider ran before the model wrote what follows them.
 func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")
@@ -292,7 +292,7 @@ func toolCalls(list json.Raw) (out []chat.ToolCall) {
 }
 
 // mergeAnswers merges messages that were one answer: some programs record a turn's reasoning, its text and each of its
-// calls separately. A text after another, or after calls, is an answer of its own.
+// calls separately. A text that follows another text, or calls, is an answer of its own.
 func mergeAnswers(in []chat.Message) []chat.Message {
 	var out []chat.Message
 	for _, m := range in {
@@ -327,8 +327,8 @@ func says(m *chat.Message) bool {
 	return !plain || text != ""
 }
 
-// join finds the calls for results that lack an id, or have one of a different kind: by order, if there are as many
-// results as calls.
+// join finds the calls for results that lack an id or have a different kind of id. It matches them by order, if there
+// are as many results as calls.
 func join(in []chat.Message) {
 	for i := range in {
 		made := in[i].ToolCalls

@@ -88,8 +88,7 @@ func (r *reader) frame(in *bufio.Reader) (record []byte, size int64, err error) 
 	return record, n + 4, err
 }
 
-// field reads one field of a file that is a single request, and returns it as a request of its own, which is
-// equivalent.
+// field reads one field of a file that is a single request, and returns it as an equivalent request of its own.
 func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) {
 	tag, err := in.ReadByte()
 	if err != nil {

@@ -108,7 +108,7 @@ func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	return Evidence{}, false
 }
 
-// last returns the leaf of the branch that holds the model's last answer, with which the session ended.
+// last returns the leaf of the branch that the session ended with: the one that holds the model's last answer.
 func last(g *ttc.Graph) int {
 	leaf := len(g.Nodes) - 1
 	for i, n := range slices.Backward(g.Nodes) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// addPairs reads the ready-made pairs and the replays that an entry lists, or the entry itself if it is one. A pair
+// addPairs reads the ready-made pairs and the replays that an entry lists, and the entry itself if it is one. A pair
 // becomes a turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed like any other
 // pair.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {

@@ -94,7 +94,7 @@ func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Ca
 	return nil
 }
 
-// message reads a message of either version. In results from version 0, calls are given as JSON text.
+// message reads a message from either version. In results from version 0, calls are given as JSON text.
 func message(raw json.Raw) (chat.Message, error) {
 	if raw.Kind() != json.Object {
 		return chat.Message{}, fmt.Errorf("expected a message object, got %s", raw.Kind())

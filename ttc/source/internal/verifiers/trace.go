@@ -66,7 +66,7 @@ func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, par
 	})
 }
 
-// unusable returns the reason that nothing in a trace is trained on, if any.
+// unusable returns the reason that nothing in a trace can be trained on, if any.
 func unusable(raw json.Raw) (ledger.Reason, string) {
 	agent, _ := raw.Get("agent")
 	if v, ok := agent.Get("trainable"); ok {
@@ -203,8 +203,8 @@ func (t *tree) add(raw json.Raw) error {
 	return nil
 }
 
-// tokens reads the ids that the model wrote, as marked by the mask; the others are the template's. Either the log-probs
-// are missing, or each id that the model wrote has one.
+// tokens reads the ids that the model wrote, according to the mask; the others come from the template. The log-probs
+// are either missing or given for each id that the model wrote.
 func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	if len(full) == 0 {
 		return nil

@@ -87,7 +87,7 @@ func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
 }
 
 // Submit waits for the trainer, registers, and pushes the groups. If called again with the same key, it continues where
-// it stopped.
+// it left off.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
 		if _, ok := trainers.AsError(err); ok {

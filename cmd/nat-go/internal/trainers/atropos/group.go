@@ -27,10 +27,11 @@ type Group struct {
 	RefLogProbs       [][]float64    `json:"ref_logprobs,omitempty"`
 	InferenceLogProbs [][]float64    `json:"inference_logprobs,omitempty"` // 1.0 where masked
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
-	DistillTokenIDs   [][][]int64    `json:"distill_token_ids,omitempty"` // by sequence, token and rank; omitted if one sequence lacks them
-	DistillLogProbs   [][][]float64  `json:"distill_logprobs,omitempty"`
-	GroupOverrides    map[string]any `json:"group_overrides,omitempty"` // settings for this group: teacher_top_k
-	EnvID             *int64         `json:"env_id,omitempty"`
+	// by sequence, token and rank; omitted if any sequence lacks them
+	DistillTokenIDs [][][]int64    `json:"distill_token_ids,omitempty"`
+	DistillLogProbs [][][]float64  `json:"distill_logprobs,omitempty"`
+	GroupOverrides  map[string]any `json:"group_overrides,omitempty"` // settings for this group: teacher_top_k
+	EnvID           *int64         `json:"env_id,omitempty"`
 
 	// NoTeacher is the reason why the group is sent without the distillation columns that it had, or should have had.
 	NoTeacher string `json:"-"`
@@ -75,7 +76,7 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 		}
 	}
 	g.unmask()
-	if f := g.checkDistill(); f != nil { // as in Atropos's own environment: for all sequences, or for none
+	if f := g.checkDistill(); f != nil { // for all sequences or for none, as in Atropos's own environment
 		g.DistillTokenIDs, g.DistillLogProbs, g.NoTeacher = nil, nil, f.detail
 	}
 	switch {

@@ -22,8 +22,8 @@ import (
 // maxLine is the maximum length of a line of rows, and of a delivery's record.
 const maxLine = 256 << 20
 
-// each calls do with every group in a data set, in order, or with the reason why a group can't be made. It holds at
-// most one batch or one group in memory at a time.
+// each calls do for every group in a data set, in order, with the group or with the reason why it can't be made. It
+// holds at most one batch or one group in memory at a time.
 func each(data trainers.DataSet, do func(*Group, *fault) error) error {
 	var batches map[string][]trainBatch
 	dir := data.Path(data.Batches)
@@ -374,13 +374,13 @@ func (b *batch) eachSDPO(do func(*Group, *fault) error) error {
 		return nil
 	}
 	trained := make([]int64, rows*cols)
-	at := map[int64]int{} // pair by the position of the token that it predicts
+	at := map[int64]int{} // pair indices, keyed by the position of the predicted token
 	for p := range pairs {
 		t := row[p]*int64(cols) + pos[p] + 1
 		if row[p] < 0 || row[p] >= int64(rows) || pos[p] < 0 || pos[p]+1 >= int64(cols) {
 			return fmt.Errorf("pair %d is outside the tensors", p)
 		}
-		if _, taken := at[t]; !taken { // the first of several sites at one token
+		if _, taken := at[t]; !taken { // keep the first of several sites at one token
 			at[t], trained[t] = p, 1
 		}
 	}

@@ -140,8 +140,8 @@ func (a *Adapter) name(s string) string {
 	return s
 }
 
-// restarted returns the reason why a job's environments no longer exist on the server, or "" if they do. Their numbers
-// may now belong to other environments.
+// restarted returns the reason why a job's environments no longer exist on the server, or "" if they may still exist.
+// If they don't, their numbers may now belong to other environments.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {

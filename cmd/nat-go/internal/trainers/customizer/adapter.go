@@ -71,9 +71,9 @@ func (a *Adapter) Close() {
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
 // Check creates the namespace in both stores, if configured to. Otherwise it doesn't send a request, because Submit's
-// first request would reveal the same problems. If a service refuses to create the namespace, it may already exist, or
-// the service may lack that interface. Check logs the refusal, and Submit shows which is the case. A rejected token or
-// an unreachable host is an error.
+// first request would reveal the same problems. If a service refuses to create the namespace, the namespace may already
+// exist, or the service may lack that interface. Check logs the refusal, and Submit then shows which is the case. A
+// rejected token or an unreachable host is an error.
 func (a *Adapter) Check(ctx context.Context) error {
 	if !a.conf.CreateNamespace {
 		return nil
@@ -440,8 +440,7 @@ func last(have *float64, points []point) *float64 {
 	return have
 }
 
-// state maps the service's states to NAT's in the same way as NAT. A job that is neither pending nor finished is
-// running.
+// state maps the service's states to NAT's the way NAT does. A job that is neither pending nor finished is running.
 func state(s string) trainers.State {
 	switch s {
 	case "created", "pending":

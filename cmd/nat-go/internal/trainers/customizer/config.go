@@ -60,7 +60,7 @@ type Config struct {
 	backoff time.Duration // pause before a retry, which tests shorten
 }
 
-// Hyperparameters are sent with the job. The service chooses the missing ones.
+// Hyperparameters are sent with the job. The service chooses values for any that are missing.
 type Hyperparameters struct {
 	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
 	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`
@@ -140,7 +140,7 @@ func (c *Config) Limits() trainers.Limits {
 	}
 }
 
-// seconds converts seconds to a duration, limited to the longest possible one.
+// seconds converts seconds to a duration, capped at the longest possible one.
 func seconds(s float64) time.Duration {
 	if s >= math.MaxInt64/float64(time.Second) {
 		return math.MaxInt64

@@ -41,7 +41,7 @@ type file struct {
 }
 
 // files lists a data set's files for the training type, which are preferences for dpo and demonstrations for sft. The
-// service looks for both under NAT's names. NAT sends preferences even for sft, which they are not meant for.
+// service looks for both under NAT's names. NAT sends preferences even for sft, for which they are not meant.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	return list, nil
 }
 
-// submitting returns the name of the operation in errors.
+// submitting returns the operation's name for use in errors.
 func submitting(data trainers.DataSet) string { return "submit run " + data.RunID }
 
 // rowFiles finds the files with the kind of record that the training type uses. A run may lack a validation file.
@@ -277,7 +277,7 @@ func headers(h map[string]string) http.Header {
 	return out
 }
 
-// maxParts bounds the number of requests that a store can cause.
+// maxParts bounds the number of requests that a store can make us send.
 const maxParts = 10000
 
 // putParts uploads a file in the parts that the store requests: "chunk_size" bytes each to the URLs "00001", "00002",
@@ -387,7 +387,7 @@ func (c *inline) Size() int64 {
 	return int64(len(c.head)) + int64(base64.StdEncoding.EncodedLen(int(c.file.size))) + int64(len(c.tail))
 }
 
-// Open returns a reader of the commit.
+// Open returns a reader for the commit.
 func (c *inline) Open() (io.ReadCloser, error) {
 	content, err := httpclient.File{Path: c.file.local, Length: c.file.size, Progress: c.progress}.Open()
 	if err != nil {

@@ -214,7 +214,8 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNote is the maximum number of bytes read from a file about the job, because the trainer may have overwritten it.
+// maxNote is the maximum size of a file about the job. Reading a larger file is an error, because the trainer may have
+// overwritten it.
 const maxNote = 1 << 20
 
 func readBorn(dir string) (*submissionRecord, error) {
@@ -255,7 +256,8 @@ func inode(path string) uint64 {
 	return uint64(st.Ino) //nolint:unconvert // its type differs by platform
 }
 
-// recordedGroup returns the process group recorded by the shell. If a live shell has not recorded it yet, it waits.
+// recordedGroup returns the process group recorded by the shell. It waits if a live shell has not recorded the group
+// yet.
 func recordedGroup(ctx context.Context, dir string) (int, error) {
 	for {
 		living := alive(dir) // must be checked before the file is read
@@ -284,7 +286,7 @@ func alive(dir string) bool {
 // Status reads the exit status, if there is one, and the progress at the end of the output.
 func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	dir := a.dir()
-	living := alive(dir) // checked before the exit status is read: a program that ends in between has one
+	living := alive(dir) // checked before the exit status is read, because a program that ends in between has one
 	code, err := readInt(filepath.Join(dir, exitFile))
 	st := trainers.JobStatus{
 		State: trainers.Running, Message: "the trainer is running",
@@ -308,8 +310,8 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 
 // vanished sets the status of a trainer that is gone without an exit status, because it was killed, or because the
 // shell that records the status was. If the program is killed after its start is recorded and before its first
-// instruction, the traces are the same as if it is killed immediately afterwards. The two cases can't be distinguished,
-// and a program that may have begun is not restarted unless requested.
+// instruction, the traces are the same as if it were killed immediately afterwards. The two cases can't be
+// distinguished, and a program that may have begun is not restarted unless requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))

@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Client handles the job of one run. It must be used by one goroutine at a time.
+// Client handles the job of one run. It must not be used by more than one goroutine at a time.
 type Client struct {
 	Dir     runfolder.Folder
 	Type    string // `_type` of the adapter
@@ -239,7 +239,7 @@ func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	return err
 }
 
-// journalTimeout is the maximum time to wait for another process in the run folder before recording a job event fails.
+// journalTimeout is the maximum time that recording a job event waits for another process to leave the run folder.
 const journalTimeout = 30 * time.Second
 
 // save writes the journal while holding the run folder's lock.
@@ -273,9 +273,9 @@ func sameStatus(a, b trainers.JobStatus) bool {
 
 func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// Wait waits until the job has ended, including its deployment. Each change of the status is recorded. An error with
-// exit code 1 is about the job. An error with exit code 3 is about reaching it, and the job may still be running. If
-// leave requests it, Wait returns early, after detaching from the job or cancelling it.
+// Wait waits until the job has ended, including its deployment. It records each change of the status. An error with
+// exit code 1 is about the job itself. An error with exit code 3 is about reaching the job, which may still be running.
+// If leave requests it, Wait returns early, after detaching from the job or cancelling it.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
@@ -434,8 +434,8 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than its output is read here. The rest is left for the next call, so that signals and
-	// time limits aren't delayed by it.
+	// A trainer may print faster than its output is read here. The rest is left for the next call, so that it doesn't
+	// delay signals and time limits.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {
@@ -449,7 +449,7 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	return from
 }
 
-// tailBytes is the number of bytes of a trainer's output that are read before the next status request.
+// tailBytes is the number of bytes of a trainer's output after which reading stops until the next status request.
 const tailBytes = 1 << 20
 
 func (c *Client) show(j *Job, st trainers.JobStatus, s *speed) {

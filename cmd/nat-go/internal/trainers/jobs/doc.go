@@ -1,5 +1,5 @@
-// Package jobs manages a run's job, using only the run folder and with any adapter. It submits the job once, waits for
-// it, and cancels it.
+// Package jobs manages a run's job. It needs only the run folder, and works with any adapter. It submits the job once,
+// waits for it, and cancels it.
 //
 // The state of a job is in job.json, which is replaced as a whole each time (temporary file, fsync, rename). Before an
 // adapter is asked to submit, the intent is recorded there with its key; afterwards, the reference is recorded. A
@@ -9,7 +9,7 @@
 // same time.
 //
 // Waiting is a state machine without a clock or a connection (machine.go). Its input is a status or an error, and its
-// output the next action. Its rules are that neither an error nor progress is a verdict on the job; that failed
+// output is the next action. Its rules are that neither an error nor progress is a verdict on the job; that failed
 // requests lead to backoff and, after a number of them in a row, to an error that says the job may still be running;
 // and that rejected credentials end the wait at once.
 package jobs

@@ -28,7 +28,7 @@ const (
 	Unsubmitted Phase = "unsubmitted" // the job certainly doesn't exist
 	Submitting  Phase = "submitting"  // a submission is in progress, or its outcome is unknown
 	Training    Phase = "training"    // the job exists
-	Deploying   Phase = "deploying"   // training is complete, the model is being deployed
+	Deploying   Phase = "deploying"   // training is complete; the model is being deployed
 	Done        Phase = "done"        // the job is over
 )
 
@@ -121,7 +121,7 @@ type Entry struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// List lists the runs below folders, sorted by name, with their jobs. The folders need not exist.
+// List lists the runs below the given folders, sorted by name, with their jobs. The folders need not exist.
 func List(roots ...string) ([]Entry, error) {
 	folders, err := runfolder.List(roots...)
 	if err != nil {

@@ -26,7 +26,7 @@ type Request struct {
 // Line returns "METHOD path".
 func (r Request) Line() string { return r.Method + " " + r.Path }
 
-// Service is the service. Set its fields before the first request.
+// Service is the in-memory service. Set its fields before the first request.
 type Service struct {
 	URL string
 
