@@ -58,7 +58,7 @@ func (b *bed) disturb(t *testing.T, r *rand.Rand, cmd func() *exec.Cmd, took tim
 
 // refusesTwo reports whether a merge gave way to another one.
 func refusesTwo(r e2e.Result) bool {
-	return r.Code == 2 && (strings.Contains(r.Stderr, "merged already") || strings.Contains(r.Stderr, "is working on"))
+	return r.Code == 2 && (strings.Contains(r.Stderr, "already merged") || strings.Contains(r.Stderr, "is working on"))
 }
 
 // inShards makes the run of a configuration in shards, with faults, in some order, and compares the result.
@@ -95,7 +95,7 @@ func (b *bed) inShards(
 	}
 	b.holdWhatTheyName(t, out)
 	faults[b.disturb(t, r, func() *exec.Cmd { return b.Merged(out) }, 2*took)]++
-	if res := e2e.Finish(t, b.Merged(out)); res.Code != 0 && !strings.Contains(res.Stderr, "merged already") {
+	if res := e2e.Finish(t, b.Merged(out)); res.Code != 0 && !strings.Contains(res.Stderr, "already merged") {
 		t.Fatalf("merge: exit %d: %s%s", res.Code, res.Stdout, res.Stderr)
 	}
 	if res := e2e.Finish(t, b.Resume(out)); res.Code != 0 { // submits what a disturbed merge did not
@@ -373,7 +373,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 		t,
 		at([]string{"SLURM_ARRAY_TASK_ID=1", "JOB_COMPLETION_INDEX=2"}),
 		4,
-		"SLURM_ARRAY_TASK_ID says shard 1 and JOB_COMPLETION_INDEX says shard 2",
+		"SLURM_ARRAY_TASK_ID specifies shard 1 but JOB_COMPLETION_INDEX specifies shard 2",
 	)
 	b.Refused(t, at([]string{"NATGO_SHARD=1/4"}), 4, `NATGO_SHARD is "1/4", but the plan has 3 shards`)
 	b.Must(t, at([]string{"NATGO_SHARD=1/3", "SLURM_ARRAY_TASK_ID=1"}))
@@ -470,7 +470,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.Refused(t, at(nil, "--index", "0"), 4, "plan.json was changed since it was written")
 	b.Write(t, plan, string(was))
 	b.Must(t, b.Merged("out"))
-	b.Refused(t, b.Merged("out"), 2, "merged already")
+	b.Refused(t, b.Merged("out"), 2, "already merged")
 }
 
 // planOf returns how many shards the plan has, and their stages.
