@@ -105,9 +105,10 @@ func moreThanText(m *chat.Message) bool {
 	return m.ReasoningKey != "" || m.ToolCallID != "" || len(m.ToolCalls) > 0 || m.Name != ""
 }
 
-// named reports whether a message has a name, or reasoning that isn't the assistant's.
+// named reports whether a message has a name, or reasoning that isn't the assistant's. A tool result's name is its
+// call's, which the row contains.
 func named(m *chat.Message) bool {
-	return m.Name != "" || m.ReasoningKey != "" && m.Role != "assistant"
+	return m.Name != "" && m.Role != "tool" || m.ReasoningKey != "" && m.Role != "assistant"
 }
 
 // asText joins content that is a list of text parts into a single string, so that all values in a content column have

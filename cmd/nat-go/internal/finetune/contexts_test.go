@@ -36,7 +36,7 @@ func imitated(t *testing.T, from, settings string, formats ...string) (dir strin
 	sum, err := Run(t.Context(), Request{
 		From: []string{from}, ConfigFile: config, Formats: formats, OutputDir: out,
 	}, testEnv(t))
-	for _, nothing := range []string{"can carry", "made no record", "can't tell what"} {
+	for _, nothing := range []string{"can carry", "produced no record", "can't tell what"} {
 		if err != nil && strings.Contains(err.Error(), nothing) {
 			t.Skipf("nothing is trained: %.100s", err)
 		}
