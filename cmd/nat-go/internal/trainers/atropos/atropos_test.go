@@ -955,7 +955,7 @@ func TestRealServer(t *testing.T) {
 		}
 	}
 	st, err := a.Status(t.Context(), ref)
-	if err != nil || st.State != trainers.Completed || !strings.Contains(st.Message, "fill no batch") {
+	if err != nil || st.State != trainers.Completed || !strings.Contains(st.Message, "do not fill a batch") {
 		t.Errorf("%+v, %v", st, err)
 	}
 	if err := a.Cancel(t.Context(), ref); err != nil {
