@@ -283,7 +283,7 @@ func TestErrors(t *testing.T) {
 		{"no bucket", "s3://otherbucket/key", nil, []string{"there is no such object"}, fs.ErrNotExist},
 		{"denied", inBucket("a"), denied, []string{"status 403", "Check the credentials"}, fs.ErrPermission},
 		{"busy", inBucket("a"), busy, []string{"status 503"}, nil},
-		{"pattern", inBucket("*.jsonl"), nil, []string{"patterns are not looked up", "Name each object"}, nil},
+		{"pattern", inBucket("*.jsonl"), nil, []string{"patterns are not supported", "Name each object"}, nil},
 		{"folder", inBucket("a/"), nil, []string{"names no object"}, nil},
 		{"bucket", "s3://traces", nil, []string{"names no object"}, nil},
 		{"dots", inBucket("../a"), nil, []string{"form s3://BUCKET/KEY"}, nil},
