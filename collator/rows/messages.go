@@ -78,11 +78,18 @@ func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
+// maxOmitted is the number of names after which a record's further members count as "other". The names are untrusted.
+const maxOmitted = 100
+
 // omit records the names of members whose value isn't null or an empty string, list or object.
 func (e *Encoder) omit(of string, members []chat.Member) {
 	for _, x := range members {
 		empty := x.Value.Kind() == json.Null || len(bytes.Trim(x.Value, "\"[]{} \t\r\n")) == 0
-		if name := of + x.Key; !empty && !slices.Contains(e.omitted, name) {
+		name := of + x.Key
+		if len(e.omitted) >= maxOmitted {
+			name = "other"
+		}
+		if !empty && !slices.Contains(e.omitted, name) {
 			e.omitted = append(e.omitted, name)
 		}
 	}

@@ -3,6 +3,7 @@ package rows
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -96,6 +97,19 @@ func everyKind(nodes []ttc.Node) []*builders.Resolved {
 		{Record: &builders.Rollout{Head: header, Task: "t", Reward: &reward}, Origin: origin, Messages: all},
 		{Record: &builders.Distillation{Sites: []builders.Site{{Call: 1, Hint: "h"}}}, Origin: origin, Messages: all},
 		{Record: &builders.State{Task: "t"}, Origin: origin, Messages: builders.Passage{Nodes: nodes}},
+	}
+}
+
+// TestManyMembers checks that a message with very many unknown members costs no more than reading them.
+func TestManyMembers(t *testing.T) {
+	m := said("user", "q")
+	for i := range 1000 {
+		m.Extra = append(m.Extra, chat.Member{Key: strconv.Itoa(i), Value: json.Raw(`1`)})
+	}
+	e := NewEncoder(chatRows, Options{})
+	e.shown(&m)
+	if _, members := e.Omitted(); len(members) != maxOmitted+1 || members[maxOmitted] != "other" {
+		t.Errorf("got %d names, the last %q", len(members), members[len(members)-1])
 	}
 }
 

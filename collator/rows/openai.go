@@ -71,7 +71,7 @@ func openAIMessage(m *chat.Message) string {
 		}
 	}
 	if m.ReasoningKey != "" {
-		return "has reasoning, for which the API has no place"
+		return "has reasoning, which the API doesn't accept"
 	}
 	plain := *m
 	plain.ToolCalls = nil

@@ -233,7 +233,7 @@ func quoted(text string, from int) (end int, s string) {
 // members parses a few lines of the form "key: value", or a single line of the form "Name(key=value, key=value)", as an
 // object.
 func members(text string) json.Raw {
-	const maxLen, most = 8, 20
+	const maxLen, maxPairs = 8, 20
 	at := strings.IndexAny(text, ":=")
 	if at < 0 || len(text) > 1000 || strings.Count(text, "\n") >= maxLen {
 		return nil
@@ -242,9 +242,9 @@ func members(text string) json.Raw {
 	if !envelope[first] && first != "iserror" {
 		return nil
 	}
-	pairs := assigned().FindAllStringSubmatchIndex(text, most)
+	pairs := assigned().FindAllStringSubmatchIndex(text, maxPairs)
 	if len(pairs) < 2 || pairs[0][0] > 0 {
-		if pairs = labels().FindAllStringSubmatchIndex(text, most); len(pairs) <= strings.Count(text, "\n") ||
+		if pairs = labels().FindAllStringSubmatchIndex(text, maxPairs); len(pairs) <= strings.Count(text, "\n") ||
 			len(pairs) < 2 || errorKey[first] || first == "message" {
 			return nil // a text that begins with "error:" or "message:" is not read as an object
 		}

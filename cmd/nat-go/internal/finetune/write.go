@@ -128,7 +128,7 @@ func (r *writing) warnOfOmitted(w runfolder.Written) {
 		parts = append(parts[:maxOmitted], fmt.Sprintf("and %d others", more))
 	}
 	if parts != nil {
-		r.out.warn("%s rows omit what they have no place for: %s", w.Format, strings.Join(parts, ", "))
+		r.out.warn("%s rows omit members that they can't hold: %s", w.Format, strings.Join(parts, ", "))
 	}
 }
 
