@@ -83,8 +83,8 @@ type Passage struct {
 // IsText reports whether the passage is text rather than messages. An empty list of messages has non-nil Nodes.
 func (p Passage) IsText() bool { return p.Nodes == nil }
 
-// Resolve returns the passage that c refers to in g. The error names the part of the reference doesn't exist in the
-// group.
+// Resolve returns the passage that c refers to in g. The error names the part of the reference that doesn't exist in
+// the group.
 func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	switch c.Ref.Part {
 	case InlineText:

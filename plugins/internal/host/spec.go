@@ -30,8 +30,8 @@ type Spec struct {
 	Instances    int           // processes; 1
 	StartTimeout time.Duration // time from its start to its description; 10 s
 	CallTimeout  time.Duration // time for a unary call; 10 s
-	// How long a plugin working on groups may give no sign of life; 60 s. If it reports progress, the limit is ten
-	// times as long.
+	// How long a plugin working on groups may give no sign of life; 60 s. If it does give signs of life, it must still
+	// finish a group within ten times as long.
 	BatchTimeout time.Duration
 	DrainTimeout time.Duration // time to end after being asked to; 5 s
 	Memory       int64         // resident bytes per process; 0 means no limit

@@ -7,12 +7,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A conversation is rendered together with its heads, which are its first n messages for each n: when the loop over the
-// messages has processed n of them, the rest of the template is run as if the conversation ended there, and its output
-// is then undone. The result equals a separate render of the head, for two reasons. A template can change only
-// variables, which are restored. And up to that point, it hasn't seen any later message: fork.find refuses templates
-// that use the list of messages for anything but reading messages by index, and state.sees records those reads. If only
-// the last message's iteration of the loop has looked at a later message (loop.last), that iteration is repeated, too.
+// A conversation is rendered together with its heads, each of which consists of its first n messages for some n: when
+// the loop over the messages has processed n of them, the rest of the template is run as if the conversation ended
+// there, and its output is then undone. The result equals a separate render of the head, for two reasons. A template
+// can change only variables, which are restored. And up to that point, it hasn't seen any later message: fork.find
+// refuses templates that use the list of messages for anything but reading messages by index, and state.sees records
+// those reads. If only the last message's iteration of the loop has looked at a later message (loop.last), that
+// iteration is repeated, too.
 
 // Head is the text of a conversation's head: Common is the whole conversation's text up to a point, and Rest is the
 // remainder of the head's text.

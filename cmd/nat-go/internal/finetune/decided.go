@@ -240,9 +240,9 @@ func contentSum(path string) (string, error) {
 	return runfolder.ContentSum(path)
 }
 
-// acceptChanges returns an error listing everything that determines the bytes of the run's output and has changed since
-// the run began, unless the user accepts all the changes. It records the accepted changes, and returns all changes
-// accepted so far.
+// acceptChanges returns an error if anything that determines the bytes of the run's output has changed since the run
+// began, unless the user accepts all the changes. The error lists the changes that aren't accepted. Otherwise,
+// acceptChanges records the accepted changes, and returns all changes accepted so far.
 func (x *decider) acceptChanges() ([]string, error) {
 	p := x.plan
 	b := p.begun

@@ -106,8 +106,8 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 	return r.fetchRows(ctx, dir, p, shard)
 }
 
-// maxDecisions is the maximum size of each file that accompanies the merged log. These files are its commit and the
-// decisions.
+// maxDecisions is the maximum size of each file that accompanies the merged log: its commit, the decisions, and the
+// list of overlaps with benchmarks.
 const maxDecisions = 64 << 30
 
 // fetchRows downloads the token rows of a shard's batches, each row from the shard that made it.

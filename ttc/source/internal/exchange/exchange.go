@@ -20,7 +20,7 @@ type Exchange struct {
 	Previous  string // the response that the request continues, whose messages it doesn't repeat
 	Input     []calls.Message
 	Answers   []Answer    // the choices
-	Tools     []chat.Tool // nil if the request doesn't specify any
+	Tools     []chat.Tool // nil if unknown; empty if the request has none
 	Gaps      ttc.Gaps
 	Usage     calls.Usage
 	Time      int64 // time of the response, in nanoseconds since 1970; 0 if unknown
