@@ -1,13 +1,21 @@
 // Package wire converts groups and records to frames of the builder protocol and back. It is the only package that
-// converts between the Go types (ttc, builders) and the generated ones (plugins/proto). GroupWriter and RecordWriter
-// split their input into frames by size, so that neither a run of hundreds of MiB nor a single huge text results in a
-// huge message; GroupReader and RecordReader reassemble the pieces, within limits. A group that has passed through both
-// sides equals the one that was sent, except for the data that plugins don't get (see ExampleCodec). Texts travel in
-// one blob per frame and are decoded as substrings of it, which takes one copy and one allocation, regardless of the
-// number of texts. The blob lives for as long as any of its texts. Equal texts and equal prompts in a group are sent
-// once; preferences between candidates, the hot case, travel as columns of indices. Finding is the protocol's own type.
-// Unlike package finding's, it lacks a position in a file, which only the host knows. Readers trust nothing: an index
-// out of range, a text that ends before it starts, an unknown enum value, or a repeated or missing part is an error
-// that names the fault, never a panic. Examples have only one serialisation: the on-disk files used to form groups
-// (ExampleCodec) also hold the protocol's frames.
+// converts between the Go types (ttc, builders) and the generated ones (plugins/proto).
+//
+// GroupWriter and RecordWriter split their input into frames by size, so that neither a run of hundreds of MiB nor a
+// single huge text results in a huge message; GroupReader and RecordReader reassemble the pieces, within limits. A
+// group that has passed through both sides equals the one that was sent, except for the data that plugins don't get
+// (see ExampleCodec).
+//
+// Texts travel in one blob per frame and are decoded as substrings of it, which takes one copy and one allocation,
+// regardless of the number of texts. The blob lives for as long as any of its texts. Equal texts and equal prompts in a
+// group are sent once; preferences between candidates, the hot case, travel as columns of indices.
+//
+// Finding is the protocol's own type. Unlike package finding's, it lacks a position in a file, which only the host
+// knows.
+//
+// Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a repeated
+// or missing part is an error that names the fault, never a panic.
+//
+// Examples have only one serialisation: the on-disk files used to form groups (ExampleCodec) also hold the protocol's
+// frames.
 package wire
