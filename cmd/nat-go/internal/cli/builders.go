@@ -18,13 +18,6 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-func newBuildersCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "builders", Short: "List, describe, create, check and try trajectory builders"}
-	cmd.AddCommand(newBuildersListCmd(), newBuildersDescribeCmd(), newBuildersNewCmd(), newBuildersVerifyCmd(),
-		newBuildersTryCmd())
-	return cmd
-}
-
 // pluginFlags are the flags that select plugins: by a configuration, or by a program's path.
 type pluginFlags struct {
 	config string

@@ -14,13 +14,6 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-func newDatasetCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "dataset", Short: "Check, measure, look at, convert and merge data sets"}
-	cmd.AddCommand(readsStored(newDatasetVerifyCmd()), readsStored(newDatasetStatsCmd()),
-		readsStored(newDatasetShowCmd()), readsStored(newDatasetConvertCmd()), newDatasetMergeCmd())
-	return cmd
-}
-
 // rowLimits adds the flags for the maximum size of a row, and returns the limits to which they are bound.
 func rowLimits(cmd *cobra.Command) *dataset.Limits {
 	limits := dataset.DefaultLimits
@@ -35,8 +28,8 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	if limits.Bytes < 1 || limits.Bytes > math.MaxInt32 || limits.Values < 1 {
 		return nil, exit.Usagef("--max-row-bytes must be from 1 to %d, --max-row-values at least 1", math.MaxInt32)
 	}
-	if err := checkOnDisk(path); err != nil {
-		return nil, err
+	if objects.Is(path) {
+		return nil, exit.Usagef("%s: this command reads only from a disk: copy the object to one", path)
 	}
 	p, err := dataset.Find(path, limits)
 	switch {
@@ -46,14 +39,6 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 		return nil, exit.With(exit.Failed, err)
 	}
 	return p, nil
-}
-
-// checkOnDisk refuses paths in object storage.
-func checkOnDisk(path string) error {
-	if objects.Is(path) {
-		return exit.Usagef("%s: this command reads only from a disk: copy the object to one", path)
-	}
-	return nil
 }
 
 // noTexts returns the error for a data set without text rows, for commands that need them.

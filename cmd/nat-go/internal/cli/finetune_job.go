@@ -127,13 +127,6 @@ func closeAdapter(a trainers.Adapter) {
 	}
 }
 
-// onInterrupt returns a function that prints the effect of a second interrupt.
-func onInterrupt(stderr io.Writer, j *jobs.Job) func() {
-	return func() {
-		fmt.Fprintf(stderr, "\nleaving job %s running; interrupt again within %s to cancel it\n", j.Ref.ID, jobs.Grace)
-	}
-}
-
 // printUpdates returns a function that prints a job's updates: every change of state, and other updates at most every
 // 10 seconds.
 func printUpdates(w io.Writer) func(jobs.Update) {

@@ -139,7 +139,9 @@ func withRun(
 		}
 		return err
 	}
-	printSummary(cmd.OutOrStdout(), sum)
+	if out := cmd.OutOrStdout(); sum.RunDir != "" {
+		_ = finetune.WriteSummary(out, sum, finetune.Look{Width: terminal.Width(out), Color: colored(out)})
+	}
 	return err
 }
 
@@ -182,12 +184,4 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 		err = exit.With(code, err)
 	}
 	return err
-}
-
-// printSummary prints how a run ended.
-func printSummary(w io.Writer, s *finetune.Summary) {
-	if s.RunDir == "" {
-		return
-	}
-	_ = finetune.WriteSummary(w, s, finetune.Look{Width: terminal.Width(w), Color: colored(w)})
 }

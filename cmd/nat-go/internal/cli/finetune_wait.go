@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -31,7 +32,10 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 				signal.Notify(signals, leaveSignals...)
 				defer signal.Stop(signals)
 				leave := jobs.NewLeave(cmd.Context(), signals)
-				leave.Told = onInterrupt(cmd.ErrOrStderr(), j)
+				leave.Told = func() { // a second interrupt cancels the job
+					fmt.Fprintf(cmd.ErrOrStderr(), "\nleaving job %s running; interrupt again within %s to cancel it\n",
+						j.Ref.ID, jobs.Grace)
+				}
 				leave.Forced = func() { force(cmd.ErrOrStderr(), leave) }
 				return c.Wait(cmd.Context(), j, leave)
 			})

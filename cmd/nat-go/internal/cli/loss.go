@@ -3,21 +3,10 @@ package cli
 import (
 	"os"
 
-	"github.com/spf13/cobra"
-
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/tensors"
 )
-
-// newLossCmd returns the group of commands that compute losses from dumped logits.
-func newLossCmd() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "loss", Short: "Compute exact losses and gradients from logits that a trainer dumped",
-	}
-	cmd.AddCommand(newLossJSDCmd(), newLossCompositeCmd(), newLossCheckCmd())
-	return cmd
-}
 
 // openTensors opens a safetensors file named by the user.
 func openTensors(path string) (*tensors.File, error) {

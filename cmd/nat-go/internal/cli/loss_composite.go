@@ -76,7 +76,7 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 	var dumps []*loss.Dump
 	unscored := 0
 	for i := range batches {
-		d, err := readDump(batches[i], logits[i])
+		d, err := withDump(batches[i], logits[i], loss.ReadDump)
 		if err != nil {
 			return err
 		}
@@ -156,10 +156,6 @@ func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {
 	}
 	o.Workers = runtime.GOMAXPROCS(0)
 	return o.Options, nil
-}
-
-func readDump(batch, logits string) (*loss.Dump, error) {
-	return withDump(batch, logits, loss.ReadDump)
 }
 
 // withDump opens a batch and the logits for it, and calls read with them.

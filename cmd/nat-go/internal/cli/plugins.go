@@ -16,12 +16,6 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-func newPluginsCmd() *cobra.Command {
-	cmd := &cobra.Command{Use: "plugins", Short: "List and lock the plugins that builders come from"}
-	cmd.AddCommand(newPluginsListCmd(), newPluginsLockCmd())
-	return cmd
-}
-
 func newPluginsListCmd() *cobra.Command {
 	var flags pluginFlags
 	cmd := &cobra.Command{

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -100,7 +101,8 @@ func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 		percent = fmt.Sprintf("%3d %%", min(100, 100*s.Done/s.Total))
 	}
 	rate, left := p.rate(s, now)
-	parts := present(s.Step, percent, amountOf(s.Done, s.Total, s.Unit), left, rate, s.Detail)
+	parts := []string{s.Step, percent, amountOf(s.Done, s.Total, s.Unit), left, rate, s.Detail}
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
 	const gap = 2
 	width := func() int { return utf8.RuneCountInString(strings.Join(parts, "  ")) }
 	for most > 0 && len(parts) > 2 && width() > most {
@@ -110,15 +112,6 @@ func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 		parts[0] += "  " + bar(s.Done, s.Total, min(room, maxBar))
 	}
 	return strings.Join(parts, "  ")
-}
-
-func present(parts ...string) (out []string) {
-	for _, part := range parts {
-		if part != "" {
-			out = append(out, part)
-		}
-	}
-	return out
 }
 
 // rate formats a step's speed and the time left at that speed, if known yet.

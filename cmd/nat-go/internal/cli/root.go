@@ -112,14 +112,33 @@ func newRootCmd(p Program) *cobra.Command {
 	f.BoolP("verbose", "v", false, "also log details that are usually omitted")
 	f.Bool("json", false, "print JSON on standard output instead of text")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
-	root.AddCommand(newBenchCmd(), newChatCmd(), newCollateCmd(), newShardCmd(p.CommitBytes),
-		newSchemaCmd(builtin.Types), newValidateCmd(builtin.Types, checkPluginBlocks),
-		newFinetuneCmd(p.CommitBytes), newInitCmd(), newInspectCmd(), newFinetuneRunCmd(p.CommitBytes),
-		newLossCmd(), newDatasetCmd(), newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(),
-		newBuildersCmd(), newPluginsCmd(), newPluginServeCmd(), newManCmd(), newVersionCmd())
+	root.AddCommand(newBenchCmd(), newCollateCmd(), newShardCmd(p.CommitBytes), newSchemaCmd(builtin.Types),
+		newValidateCmd(builtin.Types, checkPluginBlocks), newInitCmd(), newInspectCmd(), newFinetuneRunCmd(p.CommitBytes),
+		newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(), newPluginServeCmd(), newManCmd(),
+		newVersionCmd(),
+		group("chat", "Look at what a chat template and a tokenizer do with messages",
+			newChatMaskCmd(), newChatProbeCmd(), newChatRenderCmd(), newChatTokensCmd()),
+		group("finetune", "Build data sets, run training jobs and manage them",
+			newFinetuneRunCmd(p.CommitBytes), newFinetuneResumeCmd(p.CommitBytes), readsStored(newFinetuneStatusCmd()),
+			newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd()),
+		group("loss", "Compute exact losses and gradients from logits that a trainer dumped",
+			newLossJSDCmd(), newLossCompositeCmd(), newLossCheckCmd()),
+		group("dataset", "Check, measure, look at, convert and merge data sets",
+			readsStored(newDatasetVerifyCmd()), readsStored(newDatasetStatsCmd()), readsStored(newDatasetShowCmd()),
+			readsStored(newDatasetConvertCmd()), newDatasetMergeCmd()),
+		group("builders", "List, describe, create, check and try trajectory builders", newBuildersListCmd(),
+			newBuildersDescribeCmd(), newBuildersNewCmd(), newBuildersVerifyCmd(), newBuildersTryCmd()),
+		group("plugins", "List and lock the plugins that builders come from", newPluginsListCmd(), newPluginsLockCmd()))
 	refuseMisspelt(root)
 	addCompletions(root)
 	return root
+}
+
+// group returns a command that does nothing but hold others.
+func group(use, short string, of ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short}
+	cmd.AddCommand(of...)
+	return cmd
 }
 
 // refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the parent's help and reports success.

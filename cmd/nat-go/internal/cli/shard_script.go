@@ -121,11 +121,6 @@ func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err er
 	return plan, err
 }
 
-// programFlag adds the flag for the program's path on the nodes.
-func programFlag(f *pflag.FlagSet, name *string) {
-	f.StringVar(name, "program", "", "path of nat-go on the nodes; default: this program's own file")
-}
-
 // programPath returns name or, if that is empty, the path of the running executable.
 func programPath(name string) (string, error) {
 	if name != "" {
@@ -159,7 +154,8 @@ func (s *script) command(
 	}
 	s.flags(cmd.Flags())
 	if program != nil {
-		programFlag(cmd.Flags(), program)
+		cmd.Flags().StringVar(program, "program", "",
+			"path of nat-go on the nodes; default: this program's own file")
 	}
 	return cmd
 }

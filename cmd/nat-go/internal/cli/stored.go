@@ -49,7 +49,7 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 	out := &restoringWriter{to: cmd.OutOrStdout(), copies: c}
 	cmd.SetOut(out)
 	err = exit.Reworded(work(args), func(text string) string { return string(c.restoreNames([]byte(text))) })
-	if ferr := out.flush(); err == nil {
+	if _, ferr := out.to.Write(c.restoreNames(out.rest)); err == nil {
 		err = ferr
 	}
 	return err
@@ -158,9 +158,4 @@ func (w *restoringWriter) Write(p []byte) (int, error) {
 	_, err := w.to.Write(w.copies.restoreNames(w.rest[:end]))
 	w.rest = append(w.rest[:0], w.rest[end:]...)
 	return len(p), err
-}
-
-func (w *restoringWriter) flush() error {
-	_, err := w.to.Write(w.copies.restoreNames(w.rest))
-	return err
 }
