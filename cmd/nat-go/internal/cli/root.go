@@ -113,9 +113,9 @@ func newRootCmd(p Program) *cobra.Command {
 	f.Bool("json", false, "print JSON on standard output instead of text")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
 	root.AddCommand(newBenchCmd(), newCollateCmd(), newShardCmd(p.CommitBytes), newSchemaCmd(builtin.Types),
-		newValidateCmd(builtin.Types, checkPluginBlocks), newInitCmd(), newInspectCmd(), newFinetuneRunCmd(p.CommitBytes),
-		newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(), newPluginServeCmd(), newManCmd(),
-		newVersionCmd(),
+		newValidateCmd(builtin.Types, checkPluginBlocks), newInitCmd(), newInspectCmd(),
+		newFinetuneRunCmd(p.CommitBytes), newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(),
+		newPluginServeCmd(), newManCmd(), newVersionCmd(),
 		group("chat", "Look at what a chat template and a tokenizer do with messages",
 			newChatMaskCmd(), newChatProbeCmd(), newChatRenderCmd(), newChatTokensCmd()),
 		group("finetune", "Build data sets, run training jobs and manage them",
