@@ -43,7 +43,7 @@ func (s *sharing) Words(counts map[string]batch.Count) string {
 	once := func(f forwarded) string {
 		return fmt.Sprintf("%d (%.1f times fewer, %d pairs)", f.Tokens, float64(s.Alone.Tokens)/float64(f.Tokens), f.Pairs)
 	}
-	text := fmt.Sprintf("%d tokens and %d attended pairs are forwarded if rows share nothing; with each prefix forwarded once per record "+
+	text := fmt.Sprintf("%d tokens and %d attended pairs are forwarded row by row; with each prefix forwarded once per record "+
 		"%s, once per task %s, once per batch %d (%.1f times fewer)", s.Alone.Tokens, s.Alone.Pairs, once(s.Record),
 		once(s.Group), inBatch, float64(s.Alone.Tokens)/float64(inBatch))
 	if s.Alone.Tokens > 2*s.Record.Tokens {

@@ -55,7 +55,7 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 	for i, r := range rs {
 		rollout, ok := r.Record.(*builders.Rollout)
 		if !ok {
-			return dst, e.refuse("they hold only rollouts")
+			return dst, e.refuse("the format holds only rollouts")
 		}
 		if rollout.Reward == nil {
 			return dst, e.refuse("rollout %d of the task has no reward", i)

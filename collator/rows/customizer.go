@@ -61,7 +61,7 @@ func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error
 	case *builders.Demonstration: // the service trains all assistant turns
 		return e.chatRow(dst, r)
 	default:
-		return dst, e.refuse("they hold only preferences and demonstrations")
+		return dst, e.refuse("the format holds only preferences and demonstrations")
 	}
 	chosen, err := e.sideText("chosen", r.Chosen)
 	if err != nil {

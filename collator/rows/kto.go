@@ -48,7 +48,7 @@ func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
 		return e.ktoRollout(dst, r)
 	case builders.KindPreference:
 	default:
-		return dst, e.refuse("they hold only preferences and rollouts")
+		return dst, e.refuse("the format holds only preferences and rollouts")
 	}
 	plain, err := e.plainTexts(r)
 	if err != nil {

@@ -151,7 +151,7 @@ func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
 		dst = append(dst, `, "content": null`...)
 	}
 	if m.ReasoningKey != "" && e.Service {
-		return dst, e.refuse("the %s message has reasoning, which they cannot hold", m.Role)
+		return dst, e.refuse("the %s message has reasoning, which the format cannot hold", m.Role)
 	}
 	if m.ReasoningKey != "" {
 		member(`, "reasoning_content"`, m.Reasoning)

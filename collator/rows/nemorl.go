@@ -62,7 +62,7 @@ var nemoRLRanked = Format{
 // refused.
 func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("they hold only preferences")
+		return dst, e.refuse("the format holds only preferences")
 	}
 	dst = append(dst, `{"prompt": `...)
 	var err error
@@ -93,10 +93,10 @@ func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 
 func (e *Encoder) nemoRLRankedRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("they hold only preferences")
+		return dst, e.refuse("the format holds only preferences")
 	}
 	if len(r.Origin.Tools) > 0 {
-		return dst, e.refuse("they cannot hold the tools that the model could call")
+		return dst, e.refuse("the format cannot hold the tools that the model could call")
 	}
 	var err error
 	for _, side := range []struct {

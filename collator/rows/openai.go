@@ -36,7 +36,7 @@ var openAI = Format{
 
 func (e *Encoder) openAIRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("they hold only preferences")
+		return dst, e.refuse("the format holds only preferences")
 	}
 	dst, err := e.trlSide(append(dst, `{"input": {"messages": `...), "prompt", &r.Prompt, "user")
 	if err != nil {

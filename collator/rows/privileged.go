@@ -40,7 +40,7 @@ var privileged = Format{
 func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, err error) {
 	d, ok := r.Record.(*builders.Distillation)
 	if !ok {
-		return dst, e.refuse("they hold only hints")
+		return dst, e.refuse("the format holds only hints")
 	}
 	e.turns = Turns{Lost: int64(len(d.Sites))}
 	for i := range d.Sites {

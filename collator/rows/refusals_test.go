@@ -14,7 +14,7 @@ import (
 // page of a service. Ours are about what a format holds by its nature, or what the row would be without.
 var refused = map[string]string{
 	// Consumers whose code was read.
-	"they cannot hold the tools that the model could call":                             "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/processors.py:267-272: get_formatted_message_log gets no tools",
+	"the format cannot hold the tools that the model could call":                       "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/processors.py:267-272: get_formatted_message_log gets no tools",
 	"with prompt_as: text a file holds plain texts only, and this record has messages": "TRL 1.16 trainer/dpo_trainer.py:1080, kto_trainer.py:1092: is_conversational decides by row, and datasets gives a column one type",
 	"with prompt_as: text a file holds plain texts only, and this record has tools":    "TRL 1.16 trainer/dpo_trainer.py:1076-1080, kto_trainer.py:1089-1092: tools go to the template, which texts don't get",
 	"train_reasoning is false, and the reasoning of message %d can't be masked alone: %s": "TRL 1.16 trainer/sft_trainer.py:1372 (completion_mask), verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:235 (all of a turn), " +
@@ -43,29 +43,29 @@ var refused = map[string]string{
 	"the tool %q is not defined as a function": "NeMo Gym 0.7.0 nemo_gym/openai_utils.py:829 (tools: List[ToolParam]), openai 3.57.0 types/responses/function_tool_param.py (name is required)",
 
 	// A service, of which only its specification says something.
-	"the %s message has reasoning, which they cannot hold": "OpenAI API 2.3.0 (f85dbe22) openapi.yaml:31216-31275, 39895-39908: an assistant's message has content, refusal, " +
+	"the %s message has reasoning, which the format cannot hold": "OpenAI API 2.3.0 (f85dbe22) openapi.yaml:31216-31275, 39895-39908: an assistant's message has content, refusal, " +
 		"role, name, audio, tool_calls, function_call and weight",
 
 	// Ours.
-	"they hold only states: prompts made of messages, without an answer":                                    "ours",
-	"their prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)": "ours",
-	"the model's template refuses it: %v":                                                                   "ours",
-	"they hold only hints":                                                                                  "ours",
-	"no token of rollout %d was sampled":                                                                    "ours",
-	"they hold only rollouts":                                                                               "ours",
-	"they hold only preferences":                                                                            "ours",
-	"they hold only demonstrations":                                                                         "ours",
-	"they hold only preferences and demonstrations":                                                         "ours",
-	"they hold only preferences and rollouts":                                                               "ours",
-	"they hold only prompts and demonstrations":                                                             "ours",
-	"none of its turns is trained":                                                                          "ours",
-	"the %s side doesn't begin and end with an assistant turn":                                              "ours",
-	"it has no prompt: nothing in it comes before a turn that was sampled":                                  "ours",
-	"cannot label it good or bad: it lacks a reward, or all rollouts of its task have the same one ":        "ours",
-	"the prompt has no messages, and trainers look at its last one":                                         "ours",
-	"a text contains half a surrogate pair, which makes most JSON readers reject the whole file":            "ours",
-	"the text %.40q is not UTF-8":                                                                           "ours",
-	"a message of role %s has a part of type %q":                                                            "ours: nat-go has no images",
+	"the format holds only states: prompts made of messages, without an answer":                                    "ours",
+	"the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)": "ours",
+	"the model's template refuses it: %v":                                                                          "ours",
+	"the format holds only hints":                                                                                  "ours",
+	"no token of rollout %d was sampled":                                                                           "ours",
+	"the format holds only rollouts":                                                                               "ours",
+	"the format holds only preferences":                                                                            "ours",
+	"the format holds only demonstrations":                                                                         "ours",
+	"the format holds only preferences and demonstrations":                                                         "ours",
+	"the format holds only preferences and rollouts":                                                               "ours",
+	"the format holds only demonstrations, and the prompts of rollouts and states":                                 "ours",
+	"none of its turns is trained":                                                                                 "ours",
+	"the %s side doesn't begin and end with an assistant turn":                                                     "ours",
+	"it has no prompt: nothing in it comes before a turn that was sampled":                                         "ours",
+	"cannot label it good or bad: it lacks a reward, or all rollouts of its task have the same one ":               "ours",
+	"the prompt has no messages, and trainers look at its last one":                                                "ours",
+	"a text contains half a surrogate pair, which makes most JSON readers reject the whole file":                   "ours",
+	"the text %.40q is not UTF-8":                                                                                  "ours",
+	"a message of role %s has a part of type %q":                                                                   "ours: nat-go has no images",
 }
 
 // TestRefusalsFollowTheirConsumers: each refusal in this package is on the list, which says whose code it follows, and

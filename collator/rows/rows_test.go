@@ -241,13 +241,13 @@ func TestRows(t *testing.T) {
 		{"customizer demonstration", customizer, Options{}, demo(builders.TrainAll, says("user", "q"), call, says("assistant", "a")), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, {"role": "assistant", "content": "a"}]}`},
 		{"customizer demonstration of nothing", customizer, Options{}, demo(builders.TrainAll), `!customizer rows can't carry it: none of its turns is trained`},
 		{"customizer demonstration of one turn", customizer, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!customizer rows can't carry it: the trainer trains every assistant turn, and the first, message 1, is context only`},
-		{"customizer rollout", customizer, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!customizer rows can't carry it: they hold only preferences and demonstrations`},
+		{"customizer rollout", customizer, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!customizer rows can't carry it: the format holds only preferences and demonstrations`},
 		{"kto", kto, Options{}, withTools, `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "completion": [{"role": "assistant", "content": "c"}], "label": true, "tools": [{"name":"f f"}]}
 {"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "\u00e9"}], "completion": [{"role": "assistant", "content": "r"}], "label": false, "tools": [{"name":"f f"}]}`},
 		{"kto plain text", kto, Options{TextPrompt: PlainText}, preference(text("p"), text("c"), text("r")), `{"prompt": "p", "completion": "c", "label": true}
 {"prompt": "p", "completion": "r", "label": false}`},
 		{"kto plain text, messages", kto, Options{TextPrompt: PlainText}, preference(chatPrompt, text("c"), text("r")), `!kto rows can't carry it: with prompt_as: text a file holds plain texts only, and this record has messages`},
-		{"kto demonstration", kto, Options{}, demo(builders.TrainAll), `!kto rows can't carry it: they hold only preferences and rollouts`},
+		{"kto demonstration", kto, Options{}, demo(builders.TrainAll), `!kto rows can't carry it: the format holds only preferences and rollouts`},
 		{"kto rollout", kto, Options{}, labelled("true"), `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], ` +
 			`"completion": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, ` +
 			`{"role": "tool", "content": "x"}, {"role": "assistant", "content": "y"}], "label": true}`},
@@ -271,7 +271,7 @@ func TestRows(t *testing.T) {
 		{"verl demonstration", verl, Options{}, demo(builders.TrainAll, says("user", "q"), says("assistant", "a"), says("user", "r"), says("assistant", "b")), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}, {"role": "user", "content": "r"}, {"role": "assistant", "content": "b"}]}`},
 		{"verl demonstration of one turn", verl, Options{}, demo(builders.TrainLast, says("user", "q"), says("assistant", "a"), says("assistant", "b")), `!verl rows can't carry it: the trainer trains every assistant turn, and the first, message 1, is context only`},
 		{"verl demonstration of a call", verl, Options{}, demo(builders.TrainAll, says("user", "q"), call), `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}]}`},
-		{"verl preference", verl, Options{}, withTools, `!verl rows can't carry it: they hold only prompts and demonstrations`},
+		{"verl preference", verl, Options{}, withTools, `!verl rows can't carry it: the format holds only demonstrations, and the prompts of rollouts and states`},
 		{"verl rollout", verl, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `{"data_source": "grpo", "prompt": [{"role": "user", "content": "q"}], "ability": "agent", "reward_model": {"style": "model", "ground_truth": ""}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0"}}`},
 		{"verl rollout with a truth", verl, Options{}, truth, `{"data_source": "grpo", "prompt": [{"role": "user", "content": "2+2?"}], "ability": "agent", "reward_model": {"style": "rule", "ground_truth": "4 \u20ac"}, "extra_info": {"split": "train", "index": 7, "task": "t", "example": "t/0", "tools": "[{\"name\":\"f f\"}]"}}`},
 		{"verl rollout without a prompt", verl, Options{}, rollout("t", 1, says("assistant", "a")), `!verl rows can't carry it: it has no prompt: nothing in it comes before a turn that was sampled`},
@@ -285,8 +285,8 @@ func TestRows(t *testing.T) {
 			`"tools": [{"type": "function", "name": "f", "parameters": null, "strict": null}]}, ` +
 			`"agent_ref": {"name":"a"}, "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
 		{"nemo_gym of another role", nemoGym, Options{}, state("t", says("critic", "q")), `!nemo_gym rows can't carry it: message 0 has the role "critic", which the consumer does not support`},
-		{"nemo_gym preference", nemoGym, Options{}, withTools, `!nemo_gym rows can't carry it: they hold only states: prompts made of messages, without an answer`},
-		{"trl_prompts without a template", trlPrompts, Options{}, state("t", says("user", "q")), `!trl_prompts rows can't carry it: their prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)`},
+		{"nemo_gym preference", nemoGym, Options{}, withTools, `!nemo_gym rows can't carry it: the format holds only states: prompts made of messages, without an answer`},
+		{"trl_prompts without a template", trlPrompts, Options{}, state("t", says("user", "q")), `!trl_prompts rows can't carry it: the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)`},
 		{"trl_prompts with a truth", trlPrompts, Options{Render: plainTemplate(t)}, checked, `{"prompt": "<user>q<assistant>", "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}", "ground_truth": "{\"total\":4}"}`},
 		{"trl_prompts", trlPrompts, Options{Render: plainTemplate(t)}, state("t", says("user", "q")), `{"prompt": "<user>q<assistant>", "task": "t", "state": "{\"at\":\"turns\",\"agent_ref\":{\"name\":\"a\"}}"}`},
 		{"atropos without ids", atropos, Options{}, rollout("t", 1, says("user", "q"), says("assistant", "a")), `!atropos rows can't carry it: message 0 of rollout 0 has no token ids: token batches (collator.tokenizer) carry it`},

@@ -67,7 +67,7 @@ func stateFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" 
 func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	s, ok := r.Record.(*builders.State)
 	if !ok || r.Messages.IsText() {
-		return nil, e.refuse("they hold only states: prompts made of messages, without an answer")
+		return nil, e.refuse("the format holds only states: prompts made of messages, without an answer")
 	}
 	return s, nil
 }
@@ -99,7 +99,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
 		return dst, err
 	}
 	if e.opts.Render == nil {
-		return dst, e.refuse("their prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)")
+		return dst, e.refuse("the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)")
 	}
 	text, err := rendered(e.opts.Render, r)
 	if err != nil {

@@ -61,7 +61,7 @@ func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	case *builders.Demonstration:
 		return e.trlDemonstration(dst, r)
 	}
-	return dst, e.refuse("they hold only preferences and demonstrations")
+	return dst, e.refuse("the format holds only preferences and demonstrations")
 }
 
 func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error) {

@@ -33,7 +33,7 @@ func (e *Encoder) Silent() []int { return e.silent }
 func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {
-		return nil, nil, e.refuse("they hold only demonstrations")
+		return nil, nil, e.refuse("the format holds only demonstrations")
 	}
 	nodes = r.Messages.Nodes
 	trained = d.Train.Turns(nodes, d.Trained)

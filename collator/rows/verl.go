@@ -113,7 +113,7 @@ func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	case *builders.Demonstration:
 		return e.chatRow(dst, rs[0])
 	}
-	return dst, e.refuse("they hold only prompts and demonstrations")
+	return dst, e.refuse("the format holds only demonstrations, and the prompts of rollouts and states")
 }
 
 // verlTask writes the prompt shared by the rollouts of one task, or a state. Only a state may contain calls.

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Turns the real NAT run in this folder into a preference data set, then looks at it. Usage: run.sh NAT-GO [first] With
-# first, it stops there: the rest needs a nat-go with the tokenizer library.
+# Usage: run.sh NAT-GO [first]
+#
+# Turns the real NAT run in this folder into a preference data set, then looks at it. With first, it stops there, because
+# the rest needs a nat-go with the tokenizer library.
 set -eu
 natgo=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 cd "$(dirname "$0")"
@@ -13,7 +15,7 @@ head -n 1 out/demo/dataset/trl/train.jsonl
 
 if [ "${2-}" = first ]; then
 	echo
-	echo 'Next: "make build" builds the tokenizer library, too. Then "make demo" goes on with failed calls, hints, and tokens.'
+	echo 'Next: "make build" builds the tokenizer library, too. Then "make demo" continues with failed calls, hints, and tokens.'
 	exit
 fi
 

@@ -60,7 +60,7 @@ much of the run it holds.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&v.addr, "addr", "127.0.0.1:0", "`ADDRESS` to listen on; port 0: a free one")
-	f.BoolVar(&v.public, "public", false, "also listen on addresses that other machines can reach")
+	f.BoolVar(&v.public, "public", false, "permit an --addr that other machines can reach")
 	f.BoolVar(&v.closed, "no-browser", false, "print the link only")
 	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
 	f.StringVar(&v.export.Where, "where", "",

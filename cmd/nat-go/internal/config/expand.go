@@ -174,7 +174,7 @@ func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	if before <= maxExpandedAll { // reported once
 		l.report(n, ptr, newError(codeReference,
 			"check the variables' values, or give the path of a file where a setting accepts one", "%s",
-			"the combined values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))
+			"the values of variables and files are larger than "+schema.Size(maxExpandedAll).String()+" in all"))
 	}
 	return false
 }
@@ -220,7 +220,7 @@ func (l *loader) readValue(n *yaml.Node, ptr string) {
 		l.report(n, ptr, newError(codeFileValue, fix, "%s", msg))
 	}
 	if !slices.Contains(fileExtensions, strings.ToLower(filepath.Ext(path))) {
-		fail("file:// refers to a file that is not text",
+		fail("file:// refers to a file whose extension is not that of a text file",
 			"use one of the extensions "+strings.Join(fileExtensions, " "))
 		return
 	}

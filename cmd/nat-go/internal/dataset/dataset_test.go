@@ -449,7 +449,7 @@ func TestConvertGivesTheSameBytesAndEntersTheManifest(t *testing.T) {
 		t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "they hold only preferences" ||
+	if len(c.Refused) != 1 || c.Refused[0].Count != 5 || c.Refused[0].Why != "the format holds only preferences" ||
 		c.Rows() != 30 {
 		t.Errorf("%+v", c)
 	}

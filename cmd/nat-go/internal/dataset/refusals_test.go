@@ -19,7 +19,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 	}
 	if n != w.Dropped || len(dropped) != int(n) || len(w.Refused) != 2 ||
 		!strings.HasPrefix(w.Refused[0].Why, "cannot label it good or bad") ||
-		w.Refused[1].Why != "they hold only preferences and rollouts" {
+		w.Refused[1].Why != "the format holds only preferences and rollouts" {
 		t.Errorf("%+v", w)
 	}
 	if w.Instead != "" { // most are rollouts, which no line format carries alone

@@ -377,7 +377,7 @@ func (s *Serving) checkStops(ours, theirs *folder) error {
 	}
 	if len(ends) > 0 {
 		slices.Sort(ends)
-		s.find("stop", "turns are trained to end with %s, but the server stops at %v: it would not stop there", strings.Join(slices.Compact(ends), ", "), stops)
+		s.find("stop", "turns are trained to end with %s, but the server stops only at %v, so it would continue past the end of a turn", strings.Join(slices.Compact(ends), ", "), stops)
 	}
 	return nil
 }

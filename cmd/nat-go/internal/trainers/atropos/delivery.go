@@ -107,7 +107,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 		}
 		if err := ctx.Err(); err != nil {
 			return trainers.Errorf(trainers.Local, "push the groups", "resume the run to push the rest",
-				"interrupted after %d groups", l.Sent)
+				"interrupted after %s", ledger.Quantity(int64(l.Sent), "group"))
 		}
 		g.EnvID = &l.EnvID
 		return a.send(ctx, data, l, g)
