@@ -33,8 +33,8 @@ var words = []string{
 	"review", "option", "because", "however", "therefore", "customer", "invoice", "database", "query", "result",
 }
 
-// Generate writes a file of the given shape as NAT would: indented by two, with non-ASCII text unescaped. The same
-// shape yields the same bytes. Only one example is in memory at a time, so the file may be larger than memory.
+// Generate writes a file of the given shape as NAT would: indented by two spaces, with non-ASCII text unescaped. The
+// same shape yields the same bytes. Only one example is in memory at a time, so the file may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
 	s.PromptBytes = cmp.Or(s.PromptBytes, 600)
 	if s.OutputBytes == 0 {

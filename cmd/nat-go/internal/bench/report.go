@@ -61,7 +61,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	return r.print(w)
 }
 
-// measureAll measures nat-go, writing, and NAT in turn in every round, then a stream if requested.
+// measureAll measures nat-go, plain writing and NAT, in this order, in every round, and then a stream if requested.
 func measureAll(ctx context.Context, o Options) (*Report, error) {
 	b, err := newBed(o.Program, o.Dir, o.Shape)
 	if err != nil {
@@ -125,7 +125,8 @@ func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 	return nil
 }
 
-// Scaled returns a shape with enough examples to fill about bytes, given that a file of this shape has size bytes.
+// Scaled returns s with enough examples for a file of about the given number of bytes. size is the size of a file of
+// shape s.
 func (s Shape) Scaled(bytes float64, size int64) Shape {
 	s.Examples = int(bytes / float64(size) * float64(s.Examples))
 	return s

@@ -19,7 +19,7 @@ import (
 // maxLine is the maximum size of a request in bytes; longer ones are refused.
 const maxLine = 128 << 20
 
-// Answerer answers requests: a Render, a Mask or Tokens.
+// Answerer answers requests. Render, Mask and Tokens implement it.
 type Answerer interface {
 	// answer appends to dst the members of the answer to a request line, except "ok". The error explains why the
 	// request can't be answered.
@@ -31,7 +31,7 @@ type Answerer interface {
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
 // with the position in the template if the template refused the request, else 0. Answers from Tokens lack line and
-// column. The error comes from reading or writing, or is a *Refused returned after the last line.
+// column. Answer returns read and write errors and, after the last line, a *Refused if it refused requests.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte

@@ -28,7 +28,7 @@ type Render struct {
 	invalid error         // if the template doesn't compile, the error for every request
 }
 
-// NewRender compiles the template. If it doesn't compile, every request is refused, as it would in transformers.
+// NewRender compiles the template. If it doesn't compile, every request is refused, as it would be in transformers.
 func NewRender(source string) *Render {
 	t, err := template.Compile(source)
 	if err != nil {

@@ -63,7 +63,7 @@ func newBenchKernelsCmd() *cobra.Command {
 	f.IntVar(&o.MiB, "mib", 256, "size of each side's logits, in MiB")
 	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median is reported")
 	f.StringVar(&o.Torch, "torch", "", "Python with torch: also measure torch.compile, with its memory pool kept")
-	f.DurationVar(&o.Budget, "budget", time.Minute, "measuring time, not counting compilation, after which no new round is started")
+	f.DurationVar(&o.Budget, "budget", time.Minute, "start no new round after this much measuring time; compilation isn't counted")
 	return cmd
 }
 

@@ -37,7 +37,7 @@ answered gets {"error": {"code", "message", "where"}}, and the next one is read.
 			case errors.As(err, &bad):
 				return exit.With(exit.Usage, err)
 			case errors.Is(err, syscall.EPIPE), errors.Is(err, context.Canceled):
-				return nil // the caller has gone, or wants the command to end
+				return nil // the caller has exited, or has asked the command to end
 			case err != nil:
 				return exit.With(exit.Failed, err)
 			}

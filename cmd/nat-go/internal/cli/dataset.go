@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// rowLimits adds the flags for the maximum size of a row, and returns the limits to which they are bound.
+// rowLimits adds the flags for the maximum size of a row, and returns the limits that the flags set.
 func rowLimits(cmd *cobra.Command) *dataset.Limits {
 	limits := dataset.DefaultLimits
 	f := cmd.Flags()

@@ -154,7 +154,7 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	return err
 }
 
-// selects reports whether a flag selects the records to show; if one does, it is an error if none match.
+// selects reports whether a flag selects the records to show. If so, the command fails if no record matches.
 func (s *showFlags) selects(cmd *cobra.Command) bool {
 	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }
@@ -187,7 +187,7 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 }
 
 // showInput shows the records that a run builds from the first examples of a file that isn't in a row format. refused
-// is the error that says so; showInput returns it if a run can't read the file either.
+// is the error for the unknown format; showInput returns it if a run can't read the file either.
 func (s *showFlags) showInput(
 	cmd *cobra.Command, path string, q dataset.Query, print func(show.View) error, refused error,
 ) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// natFlags maps each flag of NAT's `finetune` that nat-go doesn't have to the reason it is missing.
+// natFlags maps each flag of NAT's `finetune` that nat-go lacks to the reason it is missing.
 var natFlags = map[string]string{
 	"result_json_path":       "it extracts an answer from a workflow's result, but preference pairs are built from the recorded steps",
 	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split takes the validation set from the pairs",

@@ -74,7 +74,7 @@ func (p Program) run(args []string, stdin io.Reader, stdout, stderr *terminal.Wr
 	case stdout.Err() != nil:
 		return exit.Environment
 	}
-	// Cobra's own reports are about usage: an unknown command or flag, a missing argument.
+	// Cobra's own errors are usage errors, such as an unknown command or flag, or a missing argument.
 	fmt.Fprintln(stderr, "nat-go: "+indent(mistake(cmd, err)))
 	return exit.Usage
 }
@@ -134,7 +134,7 @@ func newRootCmd(p Program) *cobra.Command {
 	return root
 }
 
-// group returns a command that does nothing but hold others.
+// group returns a command that only groups subcommands.
 func group(use, short string, of ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short}
 	cmd.AddCommand(of...)

@@ -34,7 +34,7 @@ and how often one was interrupted.`,
 	return cmd
 }
 
-// localPlan is the folder of a plan on this machine: the folder itself, or a copy of one in object storage.
+// localPlan is a plan's folder on this machine, or a local copy of one in object storage.
 type localPlan struct {
 	dir    shards.Folder
 	plan   *shards.Plan   // nil unless dir is a copy

@@ -91,7 +91,7 @@ func (c *storedCopies) make() (err error) {
 	return err
 }
 
-// name records that to is a copy of the object named of. Commands print the copy's path, or its path relative to the
+// name records the path of a copy and the name of its original. Commands print that path as it is, or relative to the
 // folder for temporary files.
 func (c *storedCopies) name(to, of string) {
 	c.names = append(c.names, to, of)

@@ -45,9 +45,9 @@ func setHeapGrowth(percent, floor uint64) {
 
 const (
 	// softLimit is the heap size above which garbage may be at most about a third of the live memory. With GOGC alone,
-	// it may be as large as the live memory, and the largest allowed input would take twice the memory. Beyond
-	// softLimit, the limit grows with the live memory: under a fixed one, a program that needs more would do little but
-	// collect.
+	// garbage may be as large as the live memory, and the largest allowed input would take twice the memory. Beyond
+	// softLimit, the limit grows with the live memory: under a fixed limit, a program that needs more would do little
+	// but collect.
 	softLimit = 256 << 20
 	// minLimit is the memory limit while little memory is live. A limit makes the runtime return unused memory
 	// immediately; otherwise it keeps the memory for seconds, which adds a tenth to a run's peak.
@@ -102,8 +102,8 @@ func tune() {
 	}
 }
 
-// gcPercent returns the GOGC, in steps, that lets a heap of live bytes grow by percent of live plus slack, and to at
-// least floor bytes.
+// gcPercent returns the GOGC value, rounded up to a multiple of a step, that lets a heap of live bytes grow by percent
+// of live plus slack, and to at least floor bytes.
 func gcPercent(live, percent, floor uint64) uint64 {
 	const step, least = 5, 4 << 20 // the runtime's own minimum heap
 	live = max(live, least)

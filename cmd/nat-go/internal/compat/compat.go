@@ -40,9 +40,9 @@ func (m Mode) Source(asked string) string {
 	return asked
 }
 
-// Expand returns the input files that paths name, as source.Expand does. NAT's collection run k reads input k. In its
-// mode, Expand therefore returns exactly runs paths, with "" for a missing one, and keeps a path that it can't expand.
-// That collection run fails later; it isn't an error here.
+// Expand returns the input files that paths name, as source.Expand does. In NAT, collection run k reads input k. In
+// NAT's mode, Expand therefore returns exactly runs paths, with "" for a missing one. It keeps a path that it can't
+// expand and returns no error: the collection run that reads it fails later.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)

@@ -217,8 +217,7 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 	return durable.WriteFile(folder.FinalMetrics(), append(b, '\n'))
 }
 
-// collectionRun is a collection run in the form that data_collection_progress.jsonl and collection_history.json
-// describe it.
+// collectionRun is a collection run as described in data_collection_progress.jsonl and collection_history.json.
 type collectionRun struct {
 	run           int
 	trajectories  int64 // number of records of any kind

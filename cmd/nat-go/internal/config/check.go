@@ -365,7 +365,7 @@ func typeOf(block *yaml.Node) string {
 	if n == nil || n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
 		return ""
 	}
-	// NAT's long form.
+	// NAT's long form is nat.plugins.MODULE/NAME.
 	if module, name, ok := strings.Cut(n.Value, "/"); ok && strings.HasPrefix(module, "nat.plugins.") {
 		return name
 	}

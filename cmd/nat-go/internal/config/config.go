@@ -26,7 +26,7 @@ type Config struct {
 
 	doc     *yamldoc.Document
 	known   *secret.Values
-	passed  []string        // sections passed over
+	passed  []string        // names of skipped sections
 	present map[string]bool // sections present in the YAML
 }
 

@@ -3,13 +3,13 @@
 // Load goes through stages, each over the whole tree, so that all findings are reported at once:
 //
 //	read      the file and those it inherits from (`base:`), each parsed once to nodes that record their position
-//	merge     deep, the heir over its base
+//	merge     deep, each file over its base
 //	override  -o PATH VALUE, typed by the schema of the path
 //	expand    ${VAR}, ${VAR:-default} and file:// in parsed scalars, never in raw text: a value can't inject YAML
 //	check     every section against its struct's tags (builders/schema), component blocks by their `_type`
 //	relate    the rules between sections: names that must exist, what enabled fine-tuning needs
 //
-// The caller says which component types exist (Types); this package defines only the sections, not their content.
+// The caller specifies which component types exist (Types); this package defines only the sections, not their content.
 // Plugins' blocks remain nodes until the plugin's own schema is available. Block.Check locates its findings in the
 // user's file.
 //

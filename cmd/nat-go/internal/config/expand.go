@@ -164,8 +164,8 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	return text, ok
 }
 
-// spend adds to the bytes that variables and files have expanded to. It returns false if their sum exceeds the limit,
-// because a short file can refer to a long variable a hundred thousand times.
+// spend adds size to the number of bytes that variables and files have expanded to. It returns false if the total
+// exceeds the limit, which exists because a short file can refer to a long variable a hundred thousand times.
 func (l *loader) spend(n *yaml.Node, ptr string, size int) bool {
 	before := l.expanded
 	if l.expanded += size; l.expanded <= maxExpandedAll {

@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether the findings have reached their limit, so that building more would be pointless.
+// full reports whether the findings have reached their limit, so building more would be pointless.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {

@@ -96,7 +96,7 @@ func (l *loader) incomplete(c *Config) {
 				strings.Join(names(blocks), ", "))
 		}
 		if key == "trainer" && f.TrainerAdapter == "" {
-			what.Fix += " (trainer_adapter may be left out: then the data set is written as files)"
+			what.Fix += " (trainer_adapter may be omitted; the data set is then written as files)"
 		}
 		l.report(section, "/finetuning/"+key, what)
 	}

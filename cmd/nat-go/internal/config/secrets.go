@@ -59,9 +59,9 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 // inside ordinary words.
 const minSecretLen = 6
 
-// gatherSecrets adds every value that must not be shown to Options.Secrets: secrets, regardless of how they entered the
-// configuration, and the values of the variables that it grants to programs. It also adds most of these values to
-// l.known, if they are long enough.
+// gatherSecrets fills Options.Secrets with the values that must not be shown: secrets, regardless of how they entered
+// the configuration, and the values of variables that the configuration grants to programs. It also adds most of these
+// values to l.known, if they are long enough.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {

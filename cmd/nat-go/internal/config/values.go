@@ -12,17 +12,17 @@ func (c *Config) Values() iter.Seq2[[]string, string] {
 	return func(yield func([]string, string) bool) {
 		more := true
 		eachScalar(scalar{node: c.doc.Root}, func(s scalar) {
-			if !natSections[s.path[0]] && s.node.ShortTag() != "!!null" { // null counts as absent
+			if !natSections[s.path[0]] && s.node.ShortTag() != "!!null" { // null is treated as absent
 				more = more && yield(s.path, s.node.Value)
 			}
 		})
 	}
 }
 
-// idle lists our paths that don't affect a data set's bytes: where it is, how fast it is built, where it is sent, and
-// files that are identified by their content instead. plugins.*.timeout, memory and output are not among them: a
-// builder that exceeds one of them drops its group. A server's timeout is idle: a resumed run repeats the requests that
-// timed out. A * matches one step; a path includes the paths below it.
+// idle lists the settings that don't affect a data set's bytes: where it is written, how fast it is built, where it is
+// sent, and the paths of files that are identified by their content instead. plugins.*.timeout, memory and output are
+// not among them: a builder that exceeds one of them drops its group. A server's timeout is idle: a resumed run repeats
+// the requests that timed out. A * matches one step; a path includes the paths below it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
 	"finetuning.trainer_adapter",

@@ -163,8 +163,8 @@ func (n *nodes) components(d *Index) (*components, error) {
 }
 
 // choose picks, in order, every component that brings the validation set closer to its share, but at least one and
-// never all. There must be at least two. It reports which nodes are roots of chosen components, and how many records
-// those contain.
+// never all. There must be at least two. It returns, for each node, whether it is the root of a chosen component, and
+// the number of records in the chosen components.
 func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64, err error) {
 	want := share * float64(c.total)
 	smallest := component{size: math.MaxInt64}

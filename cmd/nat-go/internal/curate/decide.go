@@ -54,7 +54,7 @@ func (d *Index) sort() {
 }
 
 // Index collects the records to decide on, one entry per record. It holds the decisions so far, and the projections of
-// the entries needed by its rules.
+// the entries that its rules need.
 type Index struct {
 	rules   Rules
 	tmp     string
@@ -62,7 +62,7 @@ type Index struct {
 	warning string
 
 	contents *extsort.Sorter // see contentRow
-	bucket   []bucketRow     // scratch of resolve
+	bucket   []bucketRow     // scratch space for resolve
 	draws    *extsort.Sorter // rows of seeded hash (16 bytes) and ordinal (8)
 
 	units   *extsort.Sorter // see unitRow
@@ -98,14 +98,14 @@ func (d *Index) Add(e Entry) (err error) {
 // Kept reports whether a record is still kept.
 func (d *Index) Kept(ordinal uint64) bool { return d.of[ordinal].Kept() }
 
-// Drop drops a record, before Decide, for a reason that can't be seen from the entries.
+// Drop drops a record, before Decide, for a reason that the entries don't show.
 func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Dropped(why) }
 
 // heldOrdinal is the ordinal of entries added by Hold, greater than any record's ordinal.
 const heldOrdinal = 1<<ordinalBits - 1
 
-// Hold adds a record to keep on the validation side; Rules.Hold must be set. The record doesn't have to be one that is
-// decided on. Hold ignores its ordinal.
+// Hold adds a record to keep on the validation side; Rules.Hold must be set. Hold ignores the record's ordinal, and the
+// record needn't be in the log.
 func (d *Index) Hold(e Entry) error {
 	e.Ordinal = heldOrdinal
 	var row [contentWidth]byte

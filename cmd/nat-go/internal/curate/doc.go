@@ -1,10 +1,10 @@
 // Package curate decides whether each record of a run, from any builder, is trained on, used for validation, or dropped
 // with a reason.
 //
-// There are two layers. Gate examines the content of one record and says whether it is fit for training. Decide works
-// on an Index of all records, to which each adds one fixed-width Entry without text. It handles contradictions, then
-// duplicates, then the sample, then the split, and returns one byte per record, by ordinal. Text rows are built from
-// the record log and these decisions.
+// There are two layers. Gate examines the content of one record and reports whether it is fit for training. Decide
+// works on an Index with one fixed-width Entry, without text, per record. It handles contradictions, then duplicates,
+// then the sample, then the split, and returns one byte per record, by ordinal. Text rows are built from the record log
+// and these decisions.
 //
 // Design choices:
 //   - Nothing holds a map of all records. The rules sort projections of the entries (package extsort), so that equal

@@ -44,7 +44,8 @@ func EntriesOf(dst []Entry, g *recordlog.Group, gates Gates) []Entry {
 	return dst
 }
 
-// neighbours holds hashes of the last record that the next record in the group probably shares.
+// neighbours holds the hashes of the last record's names, because the next record in the group probably has the same
+// names.
 type neighbours struct {
 	origin        *builders.Origin
 	task, example [16]byte

@@ -157,7 +157,7 @@ func (d *Index) hold(n *nodes) error {
 		}
 	})
 	if !validates {
-		d.warning = "none of the records is on the validation side that is kept: all are for training, except the ones that share something with it"
+		d.warning = "none of the records is on the kept validation side: all are for training, except those dropped because they share something with it"
 	}
 	return err
 }

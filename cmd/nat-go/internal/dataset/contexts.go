@@ -57,8 +57,8 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts of the turns contained in a record's rows. A rollout's contexts begin with the prompt's,
-// because rows contain either the prompt, to sample from, or the turns.
+// carried returns the contexts of the turns contained in a record's rows. A rollout's first context is its prompt's.
+// Its rows contain either the prompt, to sample from, or the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack the other contexts

@@ -51,8 +51,8 @@ type partFile struct {
 }
 
 // WritePart writes the kept records in groups, which form one part of the log, to the spec's folder: for each format,
-// files with rows as lines, and their origins. From all the parts, Join produces the same output that Write would
-// produce from the log.
+// files with rows as lines, and their origins. Join then turns all the parts into the output that Write would produce
+// from the log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}
@@ -126,7 +126,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 // joinChunk is the number of bytes read from a part at a time.
 const joinChunk = 1 << 20
 
-// eachChunk calls f with a file's lines, several whole lines at a time. A missing file counts as empty.
+// eachChunk calls f with a file's lines, several whole lines at a time. A missing file is treated as empty.
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -340,7 +340,7 @@ func afterText(line []byte) []byte {
 		if i += end; line[i] == '"' {
 			return line[i+1:]
 		}
-		i++ // what is escaped
+		i++ // skip the escaped byte
 	}
 	return nil
 }

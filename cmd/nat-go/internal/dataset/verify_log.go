@@ -134,7 +134,7 @@ type originsRead struct {
 	err  error
 }
 
-// dueRecord holds the values that rows.jsonl may give for the records in a group with the same hash.
+// dueRecord holds the values that rows.jsonl may give for a group's records that share a hash.
 type dueRecord struct {
 	decision curate.Decision
 	contexts [][]ttc.History

@@ -242,7 +242,7 @@ type tally struct {
 	Trimmed int64 `json:"trimmed"` // omitted messages that follow a record's last turn
 	// Omitted counts records by the parts that their rows can't hold.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
-	// Contents says what the kept records of each kind contain. It is set only if the data set has tables.
+	// Contents describes what the kept records of each kind contain. It is set only if the data set has tables.
 	Contents [8]rows.Contents   `json:"contents"`
 	Of       runfolder.Contexts `json:"of"` // contexts of the trained turns
 }
@@ -352,8 +352,8 @@ func (w *formatWriter) sharing(kept []member) error {
 	return nil
 }
 
-// settle counts records as written if err is nil, or as dropped if err says that the format can't carry them. It
-// returns any other error.
+// settle counts records as written if err is nil, or as dropped if err is a *rows.CannotCarry. It returns any other
+// error.
 func (w *formatWriter) settle(ms []member, err error) error {
 	if err == nil {
 		w.Records += int64(len(ms))
@@ -615,8 +615,8 @@ func appendNames(dst []byte, key string, names []string) []byte {
 }
 
 // appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back. strconv copies them from
-// its own buffer, which waits for all earlier stores, such as stores to a row that isn't in the cache. That would take
-// a ninth of the writing time.
+// its own buffer; the copy waits for all earlier stores, such as stores to a row that isn't in the cache, and would
+// take a ninth of the writing time.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

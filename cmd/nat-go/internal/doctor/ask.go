@@ -61,7 +61,7 @@ type answer struct {
 	Text string `json:"text"`
 }
 
-// asked is the trainer's answer about an input.
+// asked is the trainer's answer for an input.
 type asked struct {
 	versions map[string]string
 	sides    map[int][]Side // by row, from 0; rows that the trainer omits are missing

@@ -163,8 +163,8 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 const noLimit = 1 << 20
 
 // collator returns the settings for building our rows: from the first run folder whose configuration names a tokenizer,
-// or else defaults. The user's max_length for the trainer takes precedence. collator sets the request's tokenizer and
-// template from that configuration, unless flags name others.
+// or else the defaults. The user's max_length for the trainer takes precedence. collator sets the request's tokenizer
+// and template from that configuration, unless flags name others.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
 	cfg.MaxLength = noLimit
 	for _, path := range r.Paths {

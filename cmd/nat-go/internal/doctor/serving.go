@@ -208,7 +208,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(p, q)
 }
 
-// compareSpecials compares the named special tokens, to which templates refer by name.
+// compareSpecials compares the special tokens that templates refer to by name.
 func (s *Serving) compareSpecials(ours, theirs *tokenizer.Config) {
 	s.Checked = append(s.Checked, "special tokens")
 	for _, name := range []string{"bos_token", "eos_token", "unk_token", "pad_token"} {
