@@ -28,13 +28,13 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":true,"ids":[...],"mask":[...],"straddle":...,"unstable":[message...],"filler":[[start,end)...]}, or
 {"ok":false,"error":{"code","message","line","column"}}.
 
-The ids are those that Hugging Face makes of the whole render; a token is in the mask if it overlaps any character of an
-assistant's turn. straddle: a token crosses the edge of a turn. unstable: messages that the render does not show as they
-were sampled. filler: bytes in turns that no model wrote, like an empty think block.
-On a terminal the conversations are printed for people instead: the tokens, who owns them, and whether they are in the
-mask, or why not; --json prints the lines there, too.
-With --token-rows the ids and mask are those of token rows instead: special tokens in content stay text, filler and
-straddling tokens are out.`,
+The ids are those that Hugging Face produces for the whole render. A token is in the mask if it overlaps any character
+of an assistant turn. straddle is true if a token crosses the edge of a turn. unstable lists the messages that are not
+rendered as they were sampled. filler lists ranges of bytes in turns that no model wrote, such as an empty think block.
+On a terminal, the conversations are printed for people instead: the tokens, their owners, and whether they are in the
+mask, with the reason if not. With --json, the lines are printed there, too.
+With --token-rows, the ids and the mask are those of token rows: special tokens in content remain text, and filler and
+straddling tokens are not in the mask.`,
 		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -24,9 +24,10 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":true,"text":"...","spans":[{"start","end","message","field"}...]}, or
 {"ok":false,"error":{"code","message","line","column"}}.
 
-A span says which bytes of the text come from which field of which message; the rest is the template's. kwargs holds
-variables such as bos_token, eos_token and enable_thinking. Messages are rendered unchanged, except for
-transformers' aliases of reasoning; --as-traces parses arguments that are text and replaces null content with empty text, as runs do with traces.`,
+A span links bytes of the text to the message and the field that they come from; the rest comes from the template, its
+variables or the tools. kwargs holds variables such as bos_token, eos_token and enable_thinking. Messages are rendered
+unchanged, except for transformers' aliases of reasoning; --as-traces parses arguments that are text and replaces null
+content with empty text, as runs do with traces.`,
 		Example: `  nat-go chat render --template chat_template.jinja --input conversations.jsonl`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

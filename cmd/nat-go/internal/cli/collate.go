@@ -17,14 +17,15 @@ func newCollateCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "collate",
 		Short: "Build token batches from traces for a training loop, over standard input and output",
-		Long: `Build token batches from traces for a training loop, over standard input and output: natgo.Collator of the Python
-package talks to it.
+		Long: `Build token batches from traces for a training loop, over standard input and output. natgo.Collator in
+the Python package uses this command.
 
-An input frame is four bytes, the little-endian length of the JSON that follows. An output frame is the length of a JSON
-head in four bytes and of a body in eight, then both; the body is a safetensors file, or empty. The first frame holds the
-settings {"tokenizer", "channels", "collator", "source", "builders"}, named as in a configuration; each later one is
-{"id", "traces"}. An answer contains the tensors and an account of drops, with reasons. A request that can't be
-answered gets {"error": {"code", "message", "where"}}, and the next one is read. The command exits when its input ends.`,
+An input frame is the length of a JSON object, in four bytes, and the object. An output frame is the length of a JSON
+head, in four bytes, the length of a body, in eight, the head and the body; the body is a safetensors file, or empty.
+Lengths are little-endian. The first input frame holds the settings {"tokenizer", "channels", "collator", "source",
+"builders"}, named as in a configuration; each later one is {"id", "traces"}. An answer contains the tensors, the counts
+of drops by reason, and the first drops. A request that can't be answered gets {"error": {"code", "message", "where"}},
+and the next one is read. The command exits when its input ends.`,
 		Example: `  python3 -c 'import natgo; print(natgo.Collator("models/qwen", channels=["rl"])(traces))'`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -18,18 +18,18 @@ func newDatasetMergeCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge RUN...",
 		Short: "Join finished runs into one, without repeats, contradictions or leaks across the split",
-		Long: `Join finished runs, named by their folders or ids, into one run: their records are curated together - copies and
-contradictions between runs are found, too - and split once, so that no example, task or prompt of one run's
-training is in another's validation. What is left out is counted and listed with the reason, as in any run.
+		Long: `Join finished runs, named by their folders or ids, into one run. Their records are curated together,
+which also finds copies and contradictions between runs, and split once, so that no example, task or prompt in one run's
+training set is in another's validation set. Dropped records are counted and listed with the reason, as in any run.
 
-Of copies the first is kept, in the order in which the runs are named. Which contents are kept doesn't depend on
-that order; the order of the rows does, and the side of the split that an example with copies is drawn for. An input
-that several runs have read counts as one. Runs made with other settings, another nat-go or other formats are
-refused, with what differs; so is a run whose files are not as they were written.
+The first of several copies is kept, in the order in which the runs are named. That order doesn't affect which contents
+are kept, but it does affect the order of the rows, and the side of the split for an example with copies. An input that
+several runs read counts as one. Runs made with different settings, formats or versions of nat-go are refused, and the
+error names the differences. A run whose files were changed is refused, too.
 
-With --keep-split the validation side of a run stays as it is: its records validate, no other does, and what shares
-an example, a task or a prompt with one of them is left out (shares_validation). What was once in validation is never trained on
-later.`,
+With --keep-split, the validation side of a run is kept: only its records are used for validation, and other records
+that share an example, a task or a prompt with one of them are dropped (shares_validation). So records that were once in
+the validation set are never trained on later.`,
 		Example: `  nat-go dataset merge out/monday out/tuesday --run-id week
   nat-go dataset merge out/week out/wednesday --keep-split out/week`,
 		Args: cobra.MinimumNArgs(1),

@@ -41,10 +41,10 @@ func newDatasetShowCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show PATH",
 		Short: "Print records for people to read",
-		Long: `Print records for people to read: where they come from, the prompt, and the two answers of a pair side by side
-with their differing words marked. With --tokens, it prints a row of the token batches as written: for each token, who
-owns it, and whether it is trained, or why not. With --site, it prints an error site: the student's tokens next to the
-teacher's, with the hint and the target marked.
+		Long: `Print records for people to read: where they come from, the prompt, and the two answers of a pair side by
+side with their differing words marked. With --tokens, it prints a row of the token batches as written: for each token,
+its owner, and whether it is trained, with the reason if not. With --site, it prints an error site: the student's tokens
+next to the teacher's, with the hint and the target marked.
 
 PATH is a run's folder, rows as for dataset verify, or anything that nat-go run reads; for that, it shows the records
 built from the first examples. The flags select the records; --row names a row as dataset verify does.`,

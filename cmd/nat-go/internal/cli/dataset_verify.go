@@ -17,10 +17,10 @@ func newDatasetVerifyCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify PATH",
 		Short: "Reread a data set from its files alone and report any problems",
-		Long: `Reread a data set from its files alone and report any problems: rows that violate their format, files
-of mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from
-rows.jsonl. In a run's folder every file is compared with the manifest, and the token batches with their proofs, from
-the files and the tokenizer; a run without a manifest is not verifiable.
+		Long: `Reread a data set from its files alone and report any problems: rows that violate their format, files of
+mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from
+rows.jsonl. In a run's folder every file is compared with the manifest, and the token batches are compared with their
+proofs and the tokenizer; a run without a manifest is not verifiable.
 
 PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file (even one written by another program),
 or - for rows from standard input.

@@ -20,15 +20,16 @@ func newDoctorCmd() *cobra.Command {
 		Short: "Compare, token by token, what a trainer trains on with what nat-go would",
 		Long: `Compare, token by token, what a trainer trains on with what nat-go would.
 
-TRAINER is trl. Its own classes, in your Python, tokenise the first rows of a run's data set (trl rows and sft batches), or of
-files: JSON lines with messages, prompt and completion, or prompt, chosen and rejected; token rows (input_ids, labels) as JSON
-lines or Parquet. Ids and masks are compared with those of our token rows, and differences are put into words: "TRL trains 212
-tokens here that we don't: tool results". A difference is not a verdict: whether those tokens should be trained is yours to say.
+TRAINER is trl. Its own classes, in your Python, tokenise the first rows of a run's data set (trl rows and sft batches),
+or of files: JSON lines with messages, prompt and completion, or prompt, chosen and rejected; token rows (input_ids,
+labels) as JSON lines or Parquet. Ids and masks are compared with those of our token rows, and differences are put into
+words: "TRL trains 212 tokens here that we don't: tool results". A difference is not always an error: you decide whether
+those tokens should be trained.
 
-With --serving the folder that the model is served from is compared with the one it is trained with: template, vocabulary,
-special tokens, stop tokens. That needs no Python, and no rows.
+With --serving, the folder that the model is served from is compared with the one it is trained with: template,
+vocabulary, special tokens, stop tokens. This requires neither Python nor rows.
 
-The exit code is 0 where nothing differs, 1 where something does, 3 where the trainer can't be asked.`,
+The exit code is 0 if nothing differs, 1 if something does, 3 if the trainer can't be consulted.`,
 		Example: `  nat-go doctor trl out/RUN
   nat-go doctor trl train.jsonl --tokenizer models/qwen --set max_length=4096 --row 3
   nat-go doctor trl out/RUN --python venv/bin/python --serving /srv/models/qwen-tuned`,

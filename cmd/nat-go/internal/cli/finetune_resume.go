@@ -17,9 +17,9 @@ func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 		Long: `Continue a run, given its folder or id. Work already done is kept: the record log is continued after its last commit, a
 complete data set is submitted, a running job is waited for.
 
-A changed input is refused, and so is anything else that determines the data set and has changed since the run began: a setting, a
-variable it refers to, a plugin's program, the tokenizer, the template, nat-go itself. --accept-changed continues anyway and keeps
-existing output unchanged; the manifest records that.`,
+It is an error if anything that determines the data set has changed since the run began: an input, a setting, a variable
+that a setting refers to, a plugin's program, the tokenizer, the template, or nat-go itself. --accept-changed continues
+anyway and keeps existing output unchanged; the manifest records that.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error

@@ -17,16 +17,17 @@ func newLossCheckCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --batch B.safetensors --logits L.safetensors",
 		Short: "Compare a training script's own loss terms with exact ones, token by token",
-		Long: `Compare a training script's own loss terms with exact ones, token by token, as natgo.loss.check of the Python
-package does. The file of logits holds what loss composite reads (sft: logits [R,T,V]), and some of the script's terms:
+		Long: `Compare a training script's own loss terms with exact ones, token by token, as natgo.loss.check in the
+Python package does. The file of logits holds the tensors that loss composite reads (sft: logits [R,T,V]), and some of
+the script's terms:
 
-  sft, rl  yours.token_losses [R,T]: of the token at t, before weights, 0 where nothing is trained
+  sft, rl  yours.token_losses [R,T]: the term of the token at t, before weights; 0 where nothing is trained
   dpo      yours.chosen_logps, yours.rejected_logps [R,T]: log p of each trained token; yours.pair_losses [R]
   sdpo     yours.pair_losses [P]: the divergence at each pair
   all      yours.loss: the reduced loss
 
-[R,T-1] is taken as well, with the term of token t at t-1. The report is printed as JSON: how many terms differ, the
-first of them by row and token, and what would explain all. At most 64 rows.`,
+[R,T-1] is also accepted, with the term of token t at t-1. The report is printed as JSON: how many terms differ, the
+first of them by row and token, and mistakes that would explain all differences in a term. The limit is 64 rows.`,
 		Example: `  nat-go loss check --batch batches/dpo/train/00000.safetensors --logits dumped.safetensors`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -34,16 +34,17 @@ gradients, to check the trainer's own loss. The n-th --logits belongs to the n-t
 step, whose denominators cover all of them. Tensors of the logits (F32, BF16 or F16; logits at position t-1 predict token t):
 
   rl    logits [R,T,V]; ref_logprobs [R,T] with --kl
-  dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch has none
+  dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] if the batch has none
   sdpo  student_logits, teacher_logits: [P,V] at the pair positions, or [R,T,V]; without teacher_logits the batch's
-        pair_teacher_topk_ columns are the teacher, taken at temperature 1 unless pair_teacher_temperature [1] says otherwise:
-        --temperature has to be the same
+        pair_teacher_topk_ columns are the teacher, at temperature 1 unless pair_teacher_temperature [1] gives another;
+        --temperature must be the same
 
-Batches of collator.format composer are read, too; a file with all channels of a step takes logits for input_ids, teacher_logits,
-chosen_logits and rejected_logits. Without old_logprobs the policy is compared with itself, as trainers do.
+Batches of collator.format composer are read, too. For a file with all channels of a step, the tensors are logits (of
+input_ids), teacher_logits, chosen_logits and rejected_logits. Without old_logprobs, the policy is compared with itself,
+as trainers do.
 
-The output holds the gradient of the loss with respect to each, named after it: chosen_logits_grad. Where there is more than
-one batch the names begin with the batch's number: 2.student_logits_grad. Metrics are printed as JSON.`,
+The output holds the gradient of the loss with respect to each, named after it: chosen_logits_grad. If there is more
+than one batch, the names begin with the batch's number: 2.student_logits_grad. Metrics are printed as JSON.`,
 		Example: `  nat-go loss composite --batch batches/dpo/train/00000.safetensors --logits dumped.safetensors --dpo-beta 0.1`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Values yields the values that the YAML sets in our sections, as they are used: references resolved, bases and
-// overrides merged. A path has one step per key or index, such as sources, runs, path, 0. Values may be secrets.
+// Values yields the effective values that the YAML sets in our sections: references are resolved, and bases and
+// overrides are merged. A path has one step per key or index, such as sources, runs, path, 0. Values may be secrets.
 func (c *Config) Values() iter.Seq2[[]string, string] {
 	return func(yield func([]string, string) bool) {
 		more := true
@@ -35,8 +35,8 @@ var idle = []string{
 	"sources.*.concurrency", "sources.*.timeout", "sources.*.stop_timeout", "eval.general.max_concurrency",
 }
 
-// Decides reports whether a value at a path affects the bytes of the data set: it is in a section that a run reads, in
-// a component that finetuning names, and not idle.
+// Decides reports whether a value at a path affects the bytes of the data set. It returns false for idle values, for
+// builders, trainers and plugins that finetuning doesn't select, and for everything in eval except general.
 func (c *Config) Decides(path []string) bool {
 	if len(path) > 1 {
 		switch path[0] {

@@ -70,7 +70,7 @@ type RowFile struct {
 
 // Find looks for a data set at path: a run's folder, its dataset folder, a format's folder, or a single file of rows,
 // which another program may have written. If a folder's name is not a known format, the first row determines the
-// format. Rows beyond the limits are errors when they are read.
+// format. Reading a row that exceeds the limits is an error.
 func Find(path string, limits Limits) (*Place, error) {
 	info, err := os.Stat(path)
 	if err != nil {
