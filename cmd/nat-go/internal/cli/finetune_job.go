@@ -148,7 +148,7 @@ var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
 func force(stderr io.Writer, leave *jobs.Leave) {
 	told := make(chan struct{})
 	go func() {
-		fmt.Fprintln(stderr, "ended immediately at the third signal; what was begun can be resumed")
+		fmt.Fprintln(stderr, "ended immediately at the third signal; unfinished work can be resumed")
 		close(told)
 	}()
 	select {

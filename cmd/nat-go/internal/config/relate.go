@@ -92,7 +92,7 @@ func (l *loader) incomplete(c *Config) {
 		case 1:
 			what.Fix = fmt.Sprintf("add `%s: %s` under finetuning", key, blocks[0].Name)
 		default:
-			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, NAME one of %s", key,
+			what.Fix = fmt.Sprintf("add `%s: NAME` under finetuning, where NAME is one of %s", key,
 				strings.Join(names(blocks), ", "))
 		}
 		if key == "trainer" && f.TrainerAdapter == "" {

@@ -130,7 +130,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 	if d.rules.Split.Required {
 		return e
 	}
-	if d.warning = "there is no validation set: the only record is trained on"; c.total > 1 {
+	if d.warning = "there is no validation set: the only record is used for training"; c.total > 1 {
 		d.warning = fmt.Sprintf("no validation set: all %d records are used for training, because they are connected by %s or by shared prompts"+
 			" (the first is %s), and a split never divides those", c.total, e.by(), name)
 	}
