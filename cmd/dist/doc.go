@@ -2,5 +2,5 @@
 // publishing (sources, a bill of materials, checksums). `make wheel`, `make release` and `make image` run it. The same
 // binary always yields the same bytes.
 //
-// It is a tool for this repository only and promises no API.
+// It is internal to this repository and may change at any time.
 package main

@@ -21,10 +21,10 @@ import (
 	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// system holds the parts of an image, besides glibc itself, that come from the machine it is built on.
+// system holds the paths of files that an image takes from the build machine, in addition to glibc itself.
 type system struct {
 	glibcLicence string // a file
-	certificates string // a file with the certificates of the trusted authorities
+	certificates string // certificates of the trusted authorities
 }
 
 // nobody is the default user of an image. Other small images use the same id for nobody.

@@ -28,7 +28,7 @@ type build struct {
 	binary   []byte
 	library  []byte // the kernel library, for the wheel; nil if there is none
 	info     *buildinfo.BuildInfo
-	root     string // of the checkout
+	root     string // root folder of the checkout
 	python   string // the natgo package's folder
 	readme   []byte
 	licence  []byte // nat-go's own

@@ -14,8 +14,7 @@ import (
 	"strings"
 )
 
-// metadata describes the wheel and the source distribution to pip. Without extras, the package doesn't depend on any
-// other.
+// metadata describes the wheel and the source distribution to pip. Without extras, the package has no dependencies.
 const metadata = `Metadata-Version: 2.4
 Name: nat-go
 Version: %s

@@ -135,7 +135,8 @@ var hashOfTimes = regexp.MustCompile(
 		`collection_history.json|final_metrics.json|records/begun.json)",` +
 		`\s*"bytes": \d+,\s*"xxh3": "[0-9a-f]+"\s*\},\s*`)
 
-// Content returns checksums of a run folder's files by path, without the parts that depend on when it was made.
+// Content returns checksums of a run folder's files by path. They don't cover content that depends on when the run was
+// made.
 func (b *Bed) Content(t *testing.T, out string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -160,7 +161,7 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 		if err != nil {
 			return err
 		}
-		if name == "manifest.json" { // contains the hashes of files with times
+		if name == "manifest.json" { // it contains the hashes of files with times
 			text = hashOfTimes.ReplaceAll(text, nil)
 			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands suggested by the manifest
 		}

@@ -72,7 +72,7 @@ func (p *Place) Submitted(t *testing.T) {
 	p.When(t, func() bool { return p.Journal().Phase == "training" })
 }
 
-// When waits until is() returns true. Otherwise, only go test's time limit ends the wait.
+// When waits until is() returns true. It has no time limit other than go test's.
 func (p *Place) When(t *testing.T, is func() bool) {
 	t.Helper()
 	for !is() {

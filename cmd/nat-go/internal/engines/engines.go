@@ -31,10 +31,10 @@ type Run struct {
 type step struct {
 	Name      string
 	PerShard  bool // one process per shard runs the stage called Name; if false, one process merges
-	LeaveRows bool // the merge leaves writing the rows to the shards
+	LeaveRows bool // the merge leaves it to the shards to write the rows
 }
 
-// Steps returns the parts of the run, in order.
+// Steps returns the steps of the run, in order.
 func (r Run) Steps() []step {
 	var all []step
 	for _, s := range r.Stages {
@@ -129,7 +129,7 @@ func quoteShell(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// quoteJSON quotes text for YAML and for Python, both of which read JSON's notation.
+// quoteJSON quotes text as a JSON string, which YAML and Python can also read.
 func quoteJSON(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -11,7 +11,7 @@ const (
 	Failed      = 1
 	Usage       = 2
 	Environment = 3
-	Final       = 4 // for a shard: the same command would fail again
+	Final       = 4 // a shard failed, and the same command would fail again
 	Interrupted = 130
 	Terminated  = 143
 )

@@ -20,7 +20,7 @@ import (
 //go:embed codes.yaml
 var written []byte
 
-// codes returns the pages on all codes, sorted by area and code.
+// codes returns the pages for all codes, sorted by area and code.
 var codes = sync.OnceValue(func() []ledger.Code {
 	var pages map[string]map[string]ledger.Code
 	if err := yaml.Unmarshal(written, &pages); err != nil {
@@ -42,7 +42,7 @@ var codes = sync.OnceValue(func() []ledger.Code {
 // areas are the stages of a run, in order, followed by the subjects of findings.
 var areas = []string{"source", "build", "gate", "curate", "write", "collate", "teacher", "submit", "config", "dataset"}
 
-// Code returns the page on a code.
+// Code returns the page for a code.
 func Code(code string) (ledger.Code, bool) {
 	i := slices.IndexFunc(codes(), func(c ledger.Code) bool { return c.Code == code })
 	if i < 0 {
@@ -57,7 +57,7 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page on a code, the pages in an area, or all pages if what is empty. The error for an unknown code
+// Find returns the page for a code, the pages in an area, or all pages if what is empty. The error for an unknown code
 // suggests the closest one, if any is close.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {

@@ -27,7 +27,8 @@ import (
 // manifest, which says whether the run succeeded. If it didn't, account returns the reason.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
-	// not earlier, because the folder of an interrupted merge must not look like a run to resume
+	// This isn't written earlier, because the folder of an interrupted merge must not look like a run that can be
+	// resumed.
 	if r.plan.join != nil {
 		if err := (&decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
@@ -72,14 +73,14 @@ func (r *run) account(ctx context.Context) error {
 		return exit.Environmentf("can't write the manifest: %w", err)
 	}
 	out.sum.Status = made.Status
-	r.unlock() // the data set is complete; jobs have a separate lock
+	r.unlock() // the data set is complete; submitting the job takes the lock again
 	if failure == nil {
 		out.info("data set complete", "dataset", r.plan.folder.Dataset())
 	}
 	return failure
 }
 
-// verdict judges the result of a run.
+// verdict determines whether a run succeeded.
 type verdict struct {
 	plan *plan
 	out  *report
@@ -145,7 +146,7 @@ func (r *verdict) noBatches() error {
 		}) {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
-		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // a gap in the traces is not the run's fault
+		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // missing ids don't fail the run
 			r.out.warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
@@ -204,7 +205,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 		Paths: p.From, Source: p.Source, Map: keys, Overrides: p.Overrides,
 	})
 	if err != nil {
-		return "" // the run has already reported everything
+		return "" // the run fails anyway; only the advice is missing
 	}
 	for _, b := range p.config.Selected() {
 		for _, y := range report.Builders {
@@ -216,7 +217,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 	return text
 }
 
-// isEmpty reports whether neither rows, in any format, nor batches were written.
+// isEmpty reports whether the run wrote no rows in any format and no batches.
 func (r *verdict) isEmpty() bool {
 	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }

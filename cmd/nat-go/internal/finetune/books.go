@@ -30,7 +30,7 @@ type books struct {
 	file *durable.File
 	enc  *json.Encoder
 	seen map[dropKind]int64
-	rest []*ledger.Drop // the last lines, one for each kind with more than listedDrops
+	rest []*ledger.Drop // the list's last lines, one for each kind with more than listedDrops drops
 	more map[dropKind]*ledger.Drop
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
@@ -42,7 +42,7 @@ type books struct {
 	hide func(string) string // removes secrets from listed text
 }
 
-// dropKind holds the fields by which drops are grouped to limit their list.
+// dropKind identifies a kind of drop. The list contains at most listedDrops drops of each kind.
 type dropKind struct {
 	stage  ledger.Stage
 	reason ledger.Reason
@@ -96,15 +96,15 @@ func (b *books) count(builder, name string, n int64) {
 		counters = map[string]int64{}
 		b.counters[builder] = counters
 	}
-	if _, known := counters[name]; !known { // all groups use the same few counter names
-		name = b.hide(name) // the name is chosen by a plugin
+	if _, known := counters[name]; !known { // all groups use the same few names, so hide is rarely called
+		name = b.hide(name) // a plugin chose the name
 	}
 	counters[name] += n
 }
 
 // drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
-	if d.Reason == where.NotMet && d.Unit != unitTurn { // a turn is dropped by the builder's own where
+	if d.Reason == where.NotMet && d.Unit != unitTurn { // a turn is dropped by the builder's own where setting
 		b.unmet[d.Detail] += d.N()
 	}
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
@@ -190,7 +190,7 @@ func (b *books) encode(d *ledger.Drop) {
 
 // close completes the list of drops.
 func (b *books) close() error {
-	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // so that merging shards lists them in the same order
+	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // so that a merge of shards lists them in the same order
 		return cmp.Or(cmp.Compare(x.Stage, y.Stage), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Unit, y.Unit),
 			cmp.Compare(x.Format, y.Format))
 	})

@@ -39,7 +39,7 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is larger than an example
 }
 
-// built holds the results of the build stage for later stages, besides the records in the log.
+// built holds the results of the build stage that later stages use in addition to the record log.
 type built struct {
 	index  *curate.Index // index of the records; nil after curation
 	marked marked
@@ -62,8 +62,8 @@ type recording struct {
 	scratch  []curate.Entry
 }
 
-// newRecording returns a recording with a new index. r.built also gets the index, so that it is closed if the run
-// fails.
+// newRecording returns a recording with a new index. It also stores the index in r.built, so that the index is closed
+// if the run fails.
 func newRecording(r *run) (*recording, error) {
 	b := &recording{plan: r.plan, out: r.out, builders: r.builders}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
@@ -80,14 +80,14 @@ type building struct {
 	env      Env
 	in       *inputs
 	unit     builders.Unit
-	ahead    *reader // a reader that has begun the first input; nil once used
+	ahead    *reader // a reader that has already started on the first input; nil once used
 	total    int64   // total bytes of all inputs; 0 means unknown
 	unmet    int64   // examples dropped by dataset.where in the collection runs read so far
 	expected bool    // whether the index has an estimate of the number of records
 }
 
-// build streams the examples of every collection run through the builders into the record log. One goroutine reads and
-// sends, one receives the results in order and writes the log; the builders' processes work in between.
+// build streams the examples of every collection run through the builders into the record log. One goroutine reads
+// examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (r *run) build(ctx context.Context) (err error) {
 	r.in.proveWith(r.plan, r.tokens)
 	defer r.started.close() // closing the builders takes a while
@@ -184,7 +184,7 @@ func (b *building) stream(ctx context.Context) error {
 	return err
 }
 
-// leaveCollected writes NAT's files about the collection runs before the one that failed, as NAT does.
+// leaveCollected writes NAT's files for the collection runs that precede the failed one, as NAT does.
 func (b *building) leaveCollected() {
 	folder := b.plan.folder
 	err := b.plan.Compat.WriteTrajectories(folder.Format(dataset.Trajectories), folder.Records(), b.plan.RunID, nil)
@@ -196,8 +196,8 @@ func (b *building) leaveCollected() {
 	}
 }
 
-// openLog starts the log, or continues one left by an interrupted run and takes its groups. b.log remains nil if all
-// groups are already in the log.
+// openLog starts the log, or continues the log of an interrupted run and calls take for its groups. b.log remains nil
+// if all groups are already in the log.
 func (b *recording) openLog(ctx context.Context) (err error) {
 	dir := b.plan.folder.Records()
 	c, err := recordlog.ReadCommit(dir)
@@ -249,7 +249,7 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 	return nil
 }
 
-// take adds the records from a group in the log to curation's index, and the rest of the group to the books.
+// take adds the records of a logged group to curation's index, and everything else in the group to the books.
 func (b *recording) take(g *recordlog.Group) (err error) {
 	if b.scratch, err = b.index.AddGroup(b.scratch[:0], g, b.plan.gates()); err != nil {
 		return err
@@ -259,7 +259,8 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	return nil
 }
 
-// book adds a group's content to the books: its drops, its accounts, the builders' counters.
+// book adds a group's drops, accounts and counters to the books. It also records the builders' kinds of drops and names
+// of counters.
 func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.out.books.drop(d)

@@ -52,8 +52,8 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 
 // log puts a builder's results into the group's frame and closes its account for the group, so that every candidate is
 // used in at least one record or dropped once, with a reason. If the examples don't have candidates, or the builder
-// works on whole examples, the same holds for every example. index is the builder's index. first is the index, in the
-// frame's group, of the first example in res.Group.
+// works on whole examples, this applies to every example instead. index is the builder's index. first is the index, in
+// the frame's group, of the first example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	refuseDrops(res)
 	b.limit(res)
@@ -167,7 +167,7 @@ func (b *builder) recordNames(g *recordlog.Group) {
 	}
 }
 
-// limit renames drop reasons and counters in a result beyond the first maxNames of the builder.
+// limit renames new drop reasons and counters in a result once the builder has used maxNames of them.
 func (b *builder) limit(res *result) {
 	kinds, names := map[dropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
@@ -222,8 +222,8 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 	}
 }
 
-// usesWholeExamples reports whether a builder's output for a group shows that it doesn't work on candidates: its
-// records are built from the examples' own messages, or it omitted only sites and rollouts.
+// usesWholeExamples reports whether a builder's output for a group shows that it doesn't work on candidates. Either all
+// its records are built from the examples' own messages, or it built no records and dropped only sites and rollouts.
 func usesWholeExamples(res *result) bool {
 	for _, r := range res.Records {
 		if !slices.ContainsFunc(builders.Contents(r),
@@ -262,7 +262,7 @@ func firstLine(err error) string {
 	return line
 }
 
-// The account units.
+// The units of accounts.
 const (
 	unitRecord    = "record"
 	unitCandidate = "candidate"
@@ -322,7 +322,7 @@ func (a *account) take(res *result) {
 func (a *account) use(r builders.Record) {
 	if a.unit == unitExample {
 		a.mark(r.Header().Example, 0)
-		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan { // of another rollout
+		if p, ok := r.(*builders.Preference); ok && p.Rejected.Ref.Part == builders.NodeSpan { // from another rollout
 			a.mark(p.Rejected.Ref.Example, 0)
 		}
 		return
@@ -336,7 +336,7 @@ func (a *account) use(r builders.Record) {
 	}
 }
 
-// useCandidate marks the candidate that content comes from: the content refers to the candidate or repeats its output.
+// useCandidate marks the candidate that the content refers to, or whose output it repeats.
 func (a *account) useCandidate(example int, c *builders.Content) {
 	switch {
 	case c.Ref.Part == builders.CandidateOutput:
@@ -375,8 +375,8 @@ func (a *account) whyUnused() ledger.Reason {
 	return builders.NoCandidates
 }
 
-// countElsewhere counts the unused examples that the builder accounts for in another unit, such as an example's
-// rollouts or sites.
+// countElsewhere counts the unused examples for which the builder dropped rollouts or sites instead of the whole
+// example.
 func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
 	if a.unit != unitExample {
 		return 0

@@ -22,7 +22,7 @@ import (
 type divided struct {
 	dir  shards.Folder
 	plan *shards.Plan
-	done map[shards.Stage][]*shards.Done // by shard, for the stages that were read
+	done map[shards.Stage][]*shards.Done // by stage and shard; only stages that were read
 
 	mu   sync.Mutex
 	rows map[int]*os.File // token rows of the shards that were requested
@@ -43,7 +43,7 @@ func openPlan(ctx context.Context, dir shards.Folder, env Env) (*plan, error) {
 	if err := json.Unmarshal(of.Request, &req); err != nil {
 		return nil, exit.Failedf("%s: %w", dir.Plan(), err)
 	}
-	config, err := durable.Open(dir.Config()) // a configuration may be read from a pipe, but not a plan's
+	config, err := durable.Open(dir.Config()) // unlike other configurations, a plan's can't be a pipe
 	if err != nil {
 		return nil, exit.Environmentf("can't read the plan: %w", err)
 	}

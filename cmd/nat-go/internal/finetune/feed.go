@@ -19,11 +19,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is a group to send to the builders, along with the source's drops that precede it; or drops without a group; or
-// the end of a collection run.
+// item is either a group for the builders with the source's drops that precede it, or drops without a group, or the end
+// of a collection run.
 type item struct {
 	group *ttc.Group
-	parts []*ttc.Group // its examples as separate groups, for builders with that unit
+	parts []*ttc.Group // one group per example, for builders that work on examples
 	drops []ledger.Drop
 	at    source.Cursor
 	done  int64        // number of groups up to this one, if the run's unit is larger than an example
@@ -35,8 +35,8 @@ type item struct {
 	fail  error // why the collection run failed
 }
 
-// partsFor returns the parts of the group that a builder works on: the whole group if the builder's unit is the run's,
-// otherwise one example at a time.
+// partsFor divides the group for a builder. It returns the whole group if the builder's unit is the run's, and one
+// group per example otherwise.
 func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	if len(it.group.Examples) <= 1 || b.unit != builders.UnitExample && b.unit == unit {
 		return []*ttc.Group{it.group}
@@ -118,8 +118,8 @@ func (f *feeder) newIndex() (*group.Index, error) {
 	return group.New(host.NewExampleCodec(), opt)
 }
 
-// errFed stops feedAll after a failed collection run that fails the whole run. feed doesn't treat it as an error: the
-// preceding groups are still built, and gather then reports the failure.
+// errFed stops feedAll if a failed collection run makes the whole run fail. feed doesn't return it, so the preceding
+// groups are still built, and gather then reports the failure.
 var errFed = errors.New("collection run failed")
 
 // collectionError is a collection run's failure that makes the whole run fail.

@@ -24,7 +24,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			_ = b.commit(false)
 		}
 	}()
-	var broken error        // why a builder failed on a whole collection run, whose end is the next item
+	var broken error        // why a builder failed on a whole collection run; the next item is its end
 	for it := range items { // wait: feed watches ctx, and closes items
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
@@ -38,7 +38,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 		default:
 			broken, err = b.logGroup(ctx, it)
 			if err == nil && b.plan.Compat.WholeRuns() {
-				continue // the group is the whole collection run, which is committed with its end
+				continue // the group is a whole collection run, which is committed at its end
 			}
 		}
 		if err != nil {
@@ -63,7 +63,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 	return b.commit(true)
 }
 
-// endRun records the end of a collection run, or returns its failure if that fails the whole run.
+// endRun records the end of a collection run. It returns the collection run's failure if that makes the whole run fail.
 func (b *building) endRun(it *item) error {
 	if it.fail != nil && !b.plan.trainer.ContinueOnCollectionError {
 		return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
@@ -193,7 +193,7 @@ func (b *building) reportBuilt() {
 	if b.env.Progress == nil {
 		return
 	}
-	examples := b.out.books.Account(ledger.Source, unitExample).Out // In is known once everything has been read
+	examples := b.out.books.Account(ledger.Source, unitExample).Out // In isn't known until everything is read
 	b.out.tell(Progress{
 		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: UnitByte,
 		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample),

@@ -51,9 +51,9 @@ type finder struct {
 	block *config.Block // the entry under sources; nil means none
 }
 
-// findInputs decides what to read: --from; otherwise --endpoint or the sources section; otherwise the location where
-// NAT's evaluation wrote its output. A resumed run reads the same inputs again. A shard's Group stage and joined runs
-// don't read inputs.
+// findInputs decides what to read. It uses --from, or else --endpoint or the sources section, or else the location
+// where NAT's evaluation wrote its output. A resumed run reads the same inputs again. A shard's Group stage and joined
+// runs don't read inputs.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	switch {
 	case p.join != nil:
@@ -274,8 +274,8 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 	}
 }
 
-// sourceConfig returns a source's config: the one in the configuration if it is for this type, and the defaults
-// otherwise. Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
+// sourceConfig returns a source's config, which is the configured one if its type matches, and the defaults otherwise.
+// Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
 func (x *finder) sourceConfig(f source.Factory) any {
 	switch {
 	case x.block != nil && x.block.Type == f.Type:

@@ -173,7 +173,7 @@ func (p *part) checkFiles() error {
 
 // settings returns the values that determine a run's data set, except its inputs and their paths.
 func (p *part) settings() *runfolder.Decided {
-	all := runfolder.NewDecided("-") // the same salt for all parts, to compare them
+	all := runfolder.NewDecided("-") // all parts use the same salt, so that they can be compared
 	all.Add("nat-go", p.begun.NatGo)
 	for path, value := range p.plan.config.Values() {
 		name := strings.Join(path, ".")
@@ -198,7 +198,7 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
 		p.copyTo, p.notes = "", nil      // they belong to the first run
-		p.ConfigFile = p.folder.Config() // with the same content as the first run's
+		p.ConfigFile = p.folder.Config() // its content is the same as the first run's
 	}
 	return p, err
 }
@@ -304,7 +304,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 		}
 		return base + run
 	}
-	done := map[*builders.Origin]bool{} // origins already renumbered, because several records may share one
+	done := map[*builders.Origin]bool{} // origins already renumbered; several records may share one
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()

@@ -53,7 +53,7 @@ type plan struct {
 	begun   *runfolder.Begun    // with resume
 	made    string              // the command that starts the run; empty means nat-go run
 	command string              // the command that continues this work; empty means finetune resume
-	divided *divided            // the plan of the shards that make the run; nil means that it isn't divided
+	divided *divided            // the plan that divides the run into shards; nil means that it isn't divided
 	shard   *shard              // with Shard: the shard that this process makes
 	merging *merging            // with Merge: the shards' output
 	join    *joining            // with Join: the runs that are joined

@@ -58,7 +58,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	if c.PromptTokens > 0 {
 		counts, err := p.collator.PromptTokens(c.Given, c.Tools)
 		switch {
-		case err != nil: // the template rejects these messages; the error is reported with the rows
+		case err != nil: // the template rejects these messages; the error is reported when rows are made
 		case slices.Contains(counts, int(c.PromptTokens)):
 			proven |= ttc.PromptProven
 		default:

@@ -123,8 +123,8 @@ func unmet(ex *ttc.Example, clause string) ledger.Drop {
 	}
 }
 
-// bounds returns the position where reading path k begins, and the row before which it ends. A row of 0 means the end
-// of the file.
+// bounds returns the position at which to start reading path k, and the row before which to stop. A row of 0 means the
+// end of the file.
 func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row

@@ -38,7 +38,7 @@ type Request struct {
 	OutputDir string
 	RunID     string
 	Seed      *int64
-	Compat    compat.Mode // the program whose behaviour the run follows
+	Compat    compat.Mode // the program whose behaviour the run reproduces
 	DryRun    bool        // do everything except the training job
 	Plan      bool        // predict the result without leaving anything behind
 	Limit     int64       // at most this many examples per input; 0 means all
@@ -49,14 +49,14 @@ type Request struct {
 	Now       string      // time returned by strftime_now in a chat template; empty means collator.template_time
 
 	Endpoint        string        // address of a `nat serve` to collect from instead of reading inputs
-	EndpointTimeout time.Duration // for one answer
+	EndpointTimeout time.Duration // timeout for one answer
 	Dataset         string        // the questions; empty means those in eval.general.dataset
 
 	// The configuration that a command source copies for its program. It defaults to ConfigFile, and is stored because
 	// a resumed run has a different ConfigFile.
 	NATConfig string
 
-	// At most one of these is set, for work other than a run from its beginning.
+	// At most one of these is set. It requests something other than a new run.
 	Resume runfolder.Folder   `json:"-"` // continue this run
 	Join   []runfolder.Folder `json:"-"` // join these finished runs, in this order
 	Divide *Division          `json:"-"` // plan the shards of the run
@@ -68,7 +68,7 @@ type Request struct {
 	LeaveWriting bool             `json:"-"` // with Merge: only divide the rows among the shards, which then write them
 }
 
-// Env is the environment that a run needs from its process.
+// Env holds the dependencies that the calling process provides to a run.
 type Env struct {
 	Log      zerolog.Logger
 	Self     string                           // path of this program, which serves the built-in builders
@@ -79,7 +79,7 @@ type Env struct {
 	Progress func(Progress)                   // called repeatedly with the progress of the run
 	// Secrets receives every value that must never be shown or written; may be nil.
 	Secrets *secret.Values
-	Output  func([]byte) // receives a local trainer's output while it is waited for
+	Output  func([]byte) // called with a local trainer's output while the run waits for it
 
 	Collating func() (done func()) // called before token batches are made, to tune the runtime; may be nil
 	// Runs is the folder in which runs for object storage are made; empty means a folder in the user's cache.
@@ -114,7 +114,7 @@ type Summary struct {
 	DatasetDir string             `json:"dataset_dir"`
 	Chosen     string             `json:"chosen,omitempty"` // how the input is read, and how the output is written
 	Counts     runfolder.Counts   `json:"counts"`
-	Where      []where.Step       `json:"where,omitempty"` // what dataset.where left
+	Where      []where.Step       `json:"where,omitempty"` // number of items left after each clause of dataset.where
 	Job        any                `json:"job,omitempty"`
 	Error      string             `json:"error,omitempty"`
 	Findings   []finding.Finding  `json:"findings,omitempty"` // findings from checking the configuration

@@ -32,7 +32,7 @@ func (in *Inspection) options() (opt inspect.Options, err error) {
 	}, nil
 }
 
-// Propose reports how a run would read the inputs, and what it would make of them.
+// Propose reports how a run would read the inputs, and what it would make from them.
 func Propose(ctx context.Context, in Inspection) (*inspect.Report, error) {
 	opt, err := in.options()
 	if err != nil {

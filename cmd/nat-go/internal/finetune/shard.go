@@ -72,7 +72,7 @@ func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.
 // sharding provides the stages of a run that makes a shard.
 type sharding struct{ run *run }
 
-// stages returns the stages of the run, in order. They depend on the shard's own stage.
+// stages returns the stages of the run, in order. They depend on the shard's stage.
 func (r *sharding) stages() []stage {
 	of := r.run
 	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, of.openTokens}

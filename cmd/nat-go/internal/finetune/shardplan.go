@@ -205,7 +205,7 @@ func (c *cutter) isFull(place int64) bool {
 	return len(c.shards) < c.number-1 && float64(place) >= next
 }
 
-// keep returns a function that stores those example ids of input k that can't be derived from the examples' positions.
+// keep returns a function that stores the example ids in input k that can't be derived from the examples' positions.
 func (c *cutter) keep(k int) func(row int64, id string) {
 	return func(row int64, id string) {
 		if c.unkept == nil {

@@ -23,8 +23,9 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Writing a data set is divided by rows, not by builder: each shard writes the rows for a range of the merged log, and
-// a range of the token batches, whose rows it reads from the folders of the shards that made them.
+// The work of writing a data set is divided by rows, not by builder. Each shard writes the text rows for a range of the
+// merged log, and a range of the token batches. It reads the rows of its batches from the folders of the shards that
+// made them.
 
 // share describes what a shard wrote. It is stored next to the rows, in a file that the shard's manifest lists.
 type share struct {
@@ -414,7 +415,7 @@ func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 				return err
 			}
 		}
-		if r.plan.config.Collator.Teacher == nil { // a teacher rewrites the files
+		if r.plan.config.Collator.Teacher == nil { // a teacher rewrites the files, which changes their hashes
 			r.out.known = append(r.out.known, f)
 		}
 	}

@@ -276,7 +276,7 @@ func needsTeacher(c *config.Teacher, counts map[string]batch.Count) bool {
 	return n > 0
 }
 
-// newScorer sets up the `collator.teacher.logits` program, which is started when a site needs it.
+// newScorer sets up the `collator.teacher.logits` program, which starts when the first site needs it.
 func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*teacher.Scorer, error) {
 	texts, err := probes(tok)
 	if err != nil {

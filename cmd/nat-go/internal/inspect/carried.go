@@ -18,7 +18,7 @@ type Carried struct {
 	Why     string `json:"why,omitempty"` // why the first refused record was refused
 
 	Turns rows.Turns `json:"turns,omitzero"`  // turns of demonstrations, including refused ones
-	Bytes int64      `json:"bytes,omitempty"` // of the rows
+	Bytes int64      `json:"bytes,omitempty"` // size of the rows
 
 	enc *rows.Encoder
 	buf []byte

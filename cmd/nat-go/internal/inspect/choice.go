@@ -40,7 +40,7 @@ type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
-	// the reason in words or, if nothing could be chosen, a description of the missing part
+	// why these were chosen or, if none were, why no builder makes records
 	Why string `json:"why"`
 }
 
@@ -55,8 +55,8 @@ func (r *Report) yield(typ string) (y Yield) {
 }
 
 // choose prefers pairs of scored answers if there are any, because they were scored for comparison. Otherwise it
-// chooses imitation of the model's answers. It adds pairs of a task's scored rollouts if these keep all turns in their
-// recorded contexts. If the users' messages are worded differently, pairs of rollouts are made only on request.
+// chooses imitation of the model's answers. It adds pairs of a task's scored rollouts only if every turn keeps its
+// recorded context. If the rollouts word the users' messages differently, such pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {

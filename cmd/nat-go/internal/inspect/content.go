@@ -28,9 +28,9 @@ import (
 // rest is left to the run.
 const patience = 10 * time.Second
 
-// content examines the beginning of a source's inputs as the run would read them: whether the source can read them,
-// which parts it omits, which records the builders make from the rest, and which of these records the formats can't
-// carry.
+// content examines the beginning of a source's inputs, read as a run would read them. It reports files that the source
+// can't read, parts that the source omits, builders that make no records from the rest, and formats that can't carry
+// the records.
 func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -38,7 +38,7 @@ func SayPassedOver(passed []PassedOver, read int) string {
 		quantity(len(passed), "file"), len(passed)+read, strings.Join(parts, ", "))
 }
 
-// maxHeads is the maximum number of files that choose examines. It assumes that the others are read in the same way.
+// maxHeads is the maximum number of files that choose examines. All other files are assumed to be read in the same way.
 const maxHeads = 10_000
 
 // chooser decides how to read files.
@@ -51,7 +51,7 @@ type chooser struct {
 	first  error // why the first of passed can't be read
 }
 
-// kind holds the files that are read in one particular way.
+// kind holds files that are all read in the same way.
 type kind struct {
 	found *readers.Found
 	files []string

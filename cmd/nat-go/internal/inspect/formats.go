@@ -15,13 +15,13 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// fitting holds the row format that is written for each kind of record unless the user names formats.
+// fitting maps each kind of record to the row format that is written unless the user names formats.
 var fitting = map[builders.Kind]string{
 	builders.KindPreference: "trl", builders.KindDemonstration: "trl", builders.KindRollout: "verl",
 	builders.KindState: "nemo_gym", builders.KindDistillation: "privileged",
 }
 
-// emitted holds the kinds of record that an sdpo builder makes, by the values of its setting emit.
+// emitted maps the values of an sdpo builder's emit setting to the kinds of record that it makes.
 var emitted = map[string]builders.Kind{
 	"distillation": builders.KindDistillation, "repair_pairs": builders.KindPreference,
 	"demonstrations": builders.KindDemonstration,

@@ -17,7 +17,7 @@ type Stored struct {
 	Sessions int64             `json:"sessions"`
 	Calls    int64             `json:"calls"`
 	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
-	Written  int64             `json:"written_tokens"` // of their answers
+	Written  int64             `json:"written_tokens"` // tokens in these calls' answers
 	Versions map[string]int64  `json:"versions,omitempty"`
 	Newer    map[string]string `json:"newer,omitempty"` // program versions newer than the newest one that was tried
 	Fidelity map[string]int64  `json:"fidelity,omitempty"`

@@ -91,7 +91,7 @@ type Report struct {
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of tokenizers on this machine
-	LeftOut    []LeftOut `json:"left_out,omitempty"`   // by their templates
+	LeftOut    []LeftOut `json:"left_out,omitempty"`   // content that their templates omit
 
 	Choice Choice `json:"choice"`
 
@@ -104,7 +104,7 @@ type Report struct {
 	unmet  map[string]int64 // example counts, by the filter clause that the examples fail
 
 	read  []string // the files that are read, if others are skipped
-	steps int      // of examples
+	steps int      // total number of the examples' steps
 }
 
 // initMaps makes the maps that count what is read.

@@ -70,7 +70,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 		return exit.With(exit.Environment, err)
 	}
 	if spec.SHA256 == "" {
-		spec.SHA256 = sum // so that the program started is the one that is locked
+		spec.SHA256 = sum // so that the program that starts is the one that is locked
 	}
 	spec.Beside = beside
 	spec.Instances = 1

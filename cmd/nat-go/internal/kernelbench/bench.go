@@ -75,7 +75,7 @@ type kernel struct {
 	beta  float64
 	grad  bool
 	bf16  bool
-	bytes float64 // moved per entry
+	bytes float64 // bytes moved per entry
 }
 
 var list = []kernel{
@@ -195,7 +195,7 @@ func newData(v, mib int) *data {
 type task struct {
 	entries int
 	do      func() error
-	ns      []float64 // per entry
+	ns      []float64 // nanoseconds per entry
 }
 
 func (t *task) median() float64 {

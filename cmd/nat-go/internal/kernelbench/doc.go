@@ -20,8 +20,8 @@
 // prefetching only into L3 is 5 % slower; without prefetching, reading is bound by latency. With small pages (4 KiB),
 // times from memory are 3 to 6 % longer because of the address translations for prefetches.
 //
-// Two threads are 1.8 to 2.0 times as fast, except for one-pass KL, which a single thread already reads at 0.8 of
-// memory's throughput. Two threads reach its limit (1.4 times).
+// Two threads are 1.8 to 2.0 times as fast as one. The exception is one-pass KL, for which a single thread already
+// reads at 0.8 of memory's throughput. Two threads reach the limit and are 1.4 times as fast.
 //
 // AVX2 (0.89; general beta 1.10) takes about three times as many instructions per entry, because its vectors are half
 // as wide and a table lookup takes more than one instruction. Its general table has 8 segments on each side of 0, found

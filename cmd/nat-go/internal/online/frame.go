@@ -15,11 +15,11 @@ const (
 	defaultRequestObjects = 400_000
 )
 
-// Codes of errors.
+// The error codes.
 const (
 	badSettings = "bad_settings" // the first frame is invalid; this ends the process
-	badRequest  = "bad_request"  // a frame that is not a valid request
-	tooLarge    = "too_large"    // a frame or its answer exceeds the limit
+	badRequest  = "bad_request"  // the frame is not a valid request
+	tooLarge    = "too_large"    // the frame or its answer exceeds the limit
 	failed      = "failed"       // the batch couldn't be made
 )
 

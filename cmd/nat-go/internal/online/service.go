@@ -25,7 +25,7 @@ type Service struct {
 	settings  *Settings
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
-	builders  []*finetune.Direct // of the channels
+	builders  []*finetune.Direct // one for each channel
 	closers   []io.Closer
 	decoder   *readers.TracesDecoder
 	policy    string
@@ -44,7 +44,7 @@ func (v *Service) Close() {
 // tensor's name is prefixed with its channel and a dot. In the composer layout, that layout's own names are used.
 type Answer struct {
 	ID       int64            `json:"id"`
-	Channels []Made           `json:"channels"`       // that have rows
+	Channels []Made           `json:"channels"`       // the channels that have rows
 	Books    []ledger.Account `json:"books"`          // counts of inputs, outputs, and drops by reason
 	Drops    []ledger.Drop    `json:"drops"`          // the first maxDrops drops
 	LeftOut  int64            `json:"drops_left_out"` // number of dropped units not listed in Drops
@@ -54,7 +54,7 @@ type Answer struct {
 type Made struct {
 	Channel  string       `json:"channel"`
 	Rows     int          `json:"rows"`
-	Tokens   int64        `json:"tokens"`   // on all sides, without padding
+	Tokens   int64        `json:"tokens"`   // number of tokens on all sides, without padding
 	Active   int64        `json:"n_active"` // number of tokens in the loss
 	Rollouts []string     `json:"rollouts"` // indexed by row_rollout
 	Examples []string     `json:"examples"` // trace ids, indexed by row_example
@@ -156,8 +156,8 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 const endOfAnswer = 2 * time.Second
 
 // send writes a frame. If the context is done during a write, send still completes the frame if the reader accepts it
-// in time, because a partial frame would be useless. A write that is still blocked after that lasts until the program
-// exits.
+// in time, because a partial frame would be useless. A write that is still blocked after that stays blocked until the
+// program exits.
 func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	written := make(chan error, 1)
 	go func() { written <- writeFrame(out, head, body) }() // wait: the channel has room for one value

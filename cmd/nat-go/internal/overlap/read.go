@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Limits, in bytes, on the parts of a benchmark that are read in one piece.
+// Limits, in bytes, on the units in which a benchmark is read.
 const (
 	maxValue     = 64 << 20 // a JSON value
 	maxLine      = 1 << 20
@@ -85,7 +85,8 @@ func Texts(v json.Raw, f func(text string)) {
 	}
 }
 
-// lines adds lines, and the paragraphs that they belong to. The place of a run within a line is that line.
+// lines adds lines, and the paragraphs that they belong to. The place of a run that is within a single line is that
+// line.
 func (x *Index) lines(in io.Reader, path string) error {
 	var paragraph []byte
 	at, first := Place{File: path}, int64(1)

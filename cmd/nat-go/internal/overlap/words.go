@@ -9,12 +9,12 @@ import (
 const (
 	// runLength is the number of words in a run, which is also called a gram.
 	runLength = 13
-	// minLetters is the minimum number of letters and digits for a shorter text to count as a whole, because "42" and
-	// "thanks" may occur anywhere.
+	// minLetters is the minimum number of letters and digits in a shorter text that is compared as a whole, because
+	// "42" and "thanks" may occur anywhere.
 	minLetters = 10
 )
 
-// kinds maps a byte to the lower-case form of the letter, to the digit, or to one of the kinds below.
+// kinds maps a letter to its lower-case form, a digit to itself, and any other byte to one of the kinds below.
 var kinds = func() (k [256]byte) {
 	for c := range k {
 		switch {
@@ -64,7 +64,7 @@ type gram struct {
 type scanner struct {
 	text    string
 	at      int
-	words   int // ended
+	words   int // number of words that have ended
 	letters int
 
 	from    int // where the current word begins; -1 between words

@@ -118,7 +118,7 @@ func (l *Lock) Write() error {
 // Path returns the path of the lock file.
 func (l *Lock) Path() string { return l.path }
 
-// pin sets the checksums that a plugin is locked with, if it is locked.
+// pin sets the checksums in spec to those in the lock, if the plugin is locked.
 func (l *Lock) pin(spec *host.Spec) error {
 	if l == nil || l.Plugins[spec.Name] == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 type contexts struct {
 	hasher history.Hasher
 	texts  []textHashes
-	tools  []chat.Tool // the tools that after last hashed
+	tools  []chat.Tool // the tools that the last call of after hashed
 	root   ttc.History // their hash
 	known  bool        // root is valid
 }

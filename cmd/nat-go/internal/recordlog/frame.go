@@ -83,8 +83,8 @@ const (
 	knownTruth = 1 << 6
 )
 
-// The positions of gaps and proofs in an origin's two bytes of bits. The lowest gaps share a byte with the fidelity.
-// The other gaps and the proofs share a byte with the bits for optional fields.
+// The positions of gaps and proofs in an origin's two flag bytes. The lowest gaps share a byte with the fidelity. The
+// other gaps and the proofs share a byte with the bits for optional fields.
 const (
 	gapsShift     = 2
 	gapsInFirst   = 6

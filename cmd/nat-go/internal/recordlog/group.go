@@ -39,11 +39,11 @@ type Count struct {
 	N             int64
 }
 
-// text is a distinct passage of the group with its encoding, which is hashed.
+// text is a distinct passage of the group, with the encoding from which its hash is computed.
 type text struct {
 	passage builders.Passage
 	raw     []byte
-	lists   int64 // memory of its lists when it is read back
+	lists   int64 // memory that its lists take when read back
 	hash    Hash  // filled by hashTexts
 }
 

@@ -15,8 +15,8 @@ type Hash [16]byte
 // Hashes holds the hashes by which curation compares a record with others.
 type Hashes struct {
 	Content Hash // equal for duplicates; see appendContent
-	// The sides of a Preference. For other kinds, Prompt covers the messages before the first assistant turn, and the
-	// others are zero.
+	// Hashes of the sides of a Preference. For other kinds, Prompt covers the messages before the first assistant turn,
+	// and the other hashes are zero.
 	Prompt, Chosen, Rejected Hash
 }
 

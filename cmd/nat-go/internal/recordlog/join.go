@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Join joins complete logs into one log, equal to the log of a single run over all their groups.
+// Join joins complete logs into one. The result equals the log that a single run would write for all their groups.
 type Join struct {
 	log *Writer
 	out io.Writer // writes to the log and its hash

@@ -20,7 +20,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Version is the version of the log's encoding. Logs of other versions can't be read: their runs have to be repeated.
+// Version is the version of the log's encoding. Logs of other versions can't be read, so their runs have to be
+// repeated.
 const Version = 2
 
 // The names of the files in a log's folder.

@@ -37,7 +37,7 @@ func (c *codec) passage(p *builders.Passage) {
 	}
 }
 
-// Bits for the optional fields of a node. errorSet is the value of Error.
+// Bits for the optional fields of a node. If hasError is set, errorSet is the value of Error.
 const (
 	hasPolicy = 1 << iota
 	hasIDs

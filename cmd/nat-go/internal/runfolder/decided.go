@@ -35,7 +35,7 @@ func (d *Decided) Add(name, value string) {
 	d.Hashes[name] = hex.EncodeToString(sum[:16])
 }
 
-// Changed returns the names whose values differ or exist on only one side.
+// Changed returns the names whose values in d and now differ, or that exist in only one of them.
 func (d *Decided) Changed(now *Decided) []string {
 	names := map[string]bool{}
 	for _, side := range []*Decided{d, now} {
@@ -49,7 +49,7 @@ func (d *Decided) Changed(now *Decided) []string {
 }
 
 // Accept removes from changed each name in accept, and any name that begins with one of them and a dot. It returns the
-// remaining names, and the names in accept that didn't remove any.
+// remaining names, and the names in accept that matched none.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

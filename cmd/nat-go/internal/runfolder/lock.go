@@ -43,8 +43,8 @@ func (h *Holder) attempts() int {
 	return 0
 }
 
-// Lock gives its holder the right to write to a run folder; every writer must hold it. It ends when the process ends,
-// even if the process is killed.
+// Lock gives its holder the right to write to a run folder; every writer must hold it. The lock is released when the
+// process ends, even if the process is killed.
 type Lock struct {
 	Folder Folder
 	// Left is the lock's last holder, if it was interrupted while working; nil otherwise.

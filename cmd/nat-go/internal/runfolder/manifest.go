@@ -37,7 +37,7 @@ type Manifest struct {
 	Inputs   []source.Input              `json:"inputs"`
 	Seed     uint64                      `json:"seed"`
 	Counts   Counts                      `json:"counts"`
-	Where    []where.Step                `json:"where,omitempty"` // how much each clause of dataset.where let through
+	Where    []where.Step                `json:"where,omitempty"` // items left after each clause of dataset.where
 	Books    []ledger.Account            `json:"books"`
 	Counters map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own counters, by builder
 	Dataset  []Written                   `json:"dataset"`
@@ -47,7 +47,7 @@ type Manifest struct {
 	Batches   *Batches       `json:"batches,omitempty"`
 	Fidelity  *Fidelity      `json:"fidelity,omitempty"` // for sources that report calls
 	Warnings  []string       `json:"warnings,omitempty"`
-	Overlaps  *Contamination `json:"contamination,omitempty"`    // of dataset.contamination
+	Overlaps  *Contamination `json:"contamination,omitempty"`    // see dataset.contamination
 	Accepted  []string       `json:"accepted_changes,omitempty"` // see --accept-changed
 	// all of the run's files except the manifest, the lock, and the job's and trainer's files
 	Files []File `json:"files"`
@@ -67,8 +67,8 @@ type Contamination struct {
 	Runs     int    `json:"word_runs"` // number of runs of 13 words, and of shorter texts, in the files
 	OneIn    uint64 `json:"one_in"`    // sampling rate: one word run out of this many was searched for
 	Common   int    `json:"common"`    // word runs that are ignored because many examples contain them
-	Checked  uint64 `json:"checked"`   // records
-	Records  int64  `json:"records"`   // that overlap
+	Checked  uint64 `json:"checked"`   // number of records that were checked
+	Records  int64  `json:"records"`   // number of records that overlap
 	Examples int64  `json:"examples"`  // number of examples that the overlapping records are made from
 	Dropped  bool   `json:"dropped"`   // whether the overlapping records are dropped
 
@@ -81,7 +81,7 @@ type Overlap struct {
 	Record  uint64 `json:"record"` // its ordinal
 	Example string `json:"example"`
 	Run     int    `json:"run,omitempty"` // collection run
-	Role    string `json:"role"`          // of the message
+	Role    string `json:"role"`          // role of the message
 	File    string `json:"file"`
 	Line    int64  `json:"line"` // row number, if the file is a table
 	Words   string `json:"words"`
@@ -212,7 +212,7 @@ func (f *RowFile) ReadToday() (now []string) {
 // Batches describes a run's token batches.
 type Batches struct {
 	Tokenizer    string                 `json:"tokenizer"`        // fingerprint
-	TemplateTime string                 `json:"template_time"`    // the template's strftime_now
+	TemplateTime string                 `json:"template_time"`    // time returned by strftime_now in the template
 	Policy       string                 `json:"policy,omitempty"` // the model to be trained, if the inputs named it
 	Counts       map[string]batch.Count `json:"counts"`           // by channel/split
 	Stats        collator.Stats         `json:"stats"`

@@ -12,11 +12,11 @@ import (
 // MaxConfig is the maximum size of a plan's configuration.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and a shard's manifest. Both are in a folder that others may write to, and the hashes in them can be
-// computed by anyone.
+// Limits on a plan and a shard's manifest. Others may be able to write to the folder that contains them, and anyone can
+// compute the hashes in them.
 const (
 	maxPlanBytes    = 96 << 20
-	maxRequestBytes = 1 << 20  // of Plan.Request
+	maxRequestBytes = 1 << 20  // limit on Plan.Request
 	maxDoneBytes    = 32 << 20 // limit on a shard's manifest, which lists each batch that the shard wrote
 	maxNamedBytes   = 64 << 20 // limit on a shard's file of ids; see NamedFile
 	maxObjects      = 2 << 20  // maximum number of objects and lists in a plan or a manifest

@@ -20,7 +20,7 @@ type Cut struct {
 	Plan      string            `json:"plan"` // the plan's sum
 	Log       string            `json:"log"`  // hash of the merged log
 	Decisions string            `json:"decisions"`
-	Warning   string            `json:"warning,omitempty"`  // about the decisions
+	Warning   string            `json:"warning,omitempty"`  // warning about the decisions
 	Ranges    []recordlog.Range `json:"ranges"`             // ranges of the merged log, by shard
 	Collated  json.RawMessage   `json:"collated,omitempty"` // the collator's result, without counts
 	Files     []runfolder.File  `json:"files,omitempty"`    // files in the cut's folder

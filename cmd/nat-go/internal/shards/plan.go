@@ -37,7 +37,7 @@ type Plan struct {
 	Decided *runfolder.Decided `json:"decided"`
 	Tasks   bool               `json:"tasks,omitempty"` // groups are tasks, whose examples may be in several shards
 	Shards  []Shard            `json:"shards"`
-	Sum     string             `json:"sum"` // of everything above
+	Sum     string             `json:"sum"` // hash of everything above
 }
 
 // Shard lists the parts of inputs that one shard builds, in order. A shard without parts doesn't build anything.

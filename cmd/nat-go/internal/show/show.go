@@ -22,11 +22,11 @@ type Options struct {
 // View is a record, row or drop as it is printed.
 type View struct {
 	Title string
-	Facts []string // a line each
+	Facts []string // one line each
 
 	Prompt           builders.Passage
-	Chosen, Rejected builders.Passage // of a preference
-	Messages         builders.Passage // for the other kinds of record, whose Prompt isn't printed
+	Chosen, Rejected builders.Passage // the sides of a preference
+	Messages         builders.Passage // for other kinds of record, whose Prompt isn't printed
 	Pair             bool             // print Prompt, Chosen and Rejected instead of Messages
 }
 

@@ -76,7 +76,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // the two runs' builders may be too many for a byte
+			e.Builder, e.Chars = 0, uint32(i) // the two runs may have too many builders for a byte
 			list = append(list, e)
 		}
 		return list

@@ -67,8 +67,8 @@ type keptGroup struct {
 // groups.
 const groupsKept = 8
 
-// OpenRun opens a run. cache is the folder for the tables of large logs, or empty to keep none. progress is called with
-// the number of bytes read from the log so far. load returns the run's tokenizer.
+// OpenRun opens a run. cache is the folder that caches the tables of large logs; empty disables caching. progress is
+// called with the number of bytes read from the log so far. load returns the run's tokenizer.
 func OpenRun(
 	folder runfolder.Folder, cache string, progress func(bytes int64), load func() (*tokenizer.Tokenizer, error),
 ) (*Run, error) {

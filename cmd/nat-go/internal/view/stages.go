@@ -23,7 +23,7 @@ type stage struct {
 	Count string `json:"count,omitempty"`
 }
 
-// maxJob is the maximum number of bytes read from a run's job.json, which may have come from anywhere.
+// maxJob is the maximum number of bytes read from a run's job.json, which isn't trusted.
 const maxJob = 4 << 20
 
 // stages returns the current progress of the run.

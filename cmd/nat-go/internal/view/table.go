@@ -50,8 +50,8 @@ func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint6
 type table struct {
 	Builders []string
 	Entries  []entry
-	First    []uint32 // by group: ordinal of its first record
-	Offset   []int64  // by group: offset of its frame
+	First    []uint32 // ordinal of each group's first record
+	Offset   []int64  // offset of each group's frame
 	Batches  version  // version of the token batches that the shares come from
 }
 

@@ -36,7 +36,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	if err != nil {
 		return err
 	}
-	// The numbers only increase while a server is running.
+	// The numbers of environments only increase while a server is running.
 	if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
 		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
 		l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
@@ -95,7 +95,7 @@ type life struct {
 	Step    int64  `json:"step"` // only grows
 }
 
-// continues reports whether the server may have been running without a restart since before was fetched.
+// continues reports whether the server may have kept running since before was fetched.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }

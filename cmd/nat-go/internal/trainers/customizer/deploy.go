@@ -98,7 +98,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
 			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
-	// The deployment is ours, and now useless.
+	// The deployment is ours, and it failed.
 	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,
 		a.deploymentPath(depName), nil, http.StatusNotFound))
 	if err != nil {

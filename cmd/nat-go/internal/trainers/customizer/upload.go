@@ -41,7 +41,8 @@ type file struct {
 }
 
 // files lists a data set's files for the training type, which are preferences for dpo and demonstrations for sft. The
-// service looks for both under NAT's names. NAT sends preferences even for sft, for which they are not meant.
+// service expects both kinds of files under NAT's names. NAT sends preferences even for sft, which needs
+// demonstrations.
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {

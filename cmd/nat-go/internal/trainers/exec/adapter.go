@@ -124,8 +124,8 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	return b.ref(data, pid), nil
 }
 
-// start starts the program, and returns its process group at once. The shell also records it in the folder, for use by
-// a process after a crash, but on a busy machine that may take a while.
+// start starts the program, and returns its process group at once. The shell also records the group in the folder, for
+// a process that continues after a crash, but on a busy machine that may take a while.
 func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string) (pid int, err error) {
 	work := cmp.Or(a.conf.WorkDir, ".")
 	if work, err = filepath.Abs(work); err != nil {
@@ -310,7 +310,7 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 
 // vanished sets the status of a trainer that is gone without an exit status, because it was killed, or because the
 // shell that records the status was. If the program is killed after its start is recorded and before its first
-// instruction, the traces are the same as if it were killed immediately afterwards. The two cases can't be
+// instruction, the folder looks the same as if it were killed immediately afterwards. The two cases can't be
 // distinguished, and a program that may have begun is not restarted unless requested.
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)

@@ -17,7 +17,7 @@ type machine struct {
 	limits   trainers.Limits
 	phase    Phase     // Training or Deploying
 	since    time.Time // when the phase began
-	failures int       // in a row
+	failures int       // consecutive failed requests
 }
 
 // actionKind selects an action of the machine.
