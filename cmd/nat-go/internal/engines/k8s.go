@@ -20,7 +20,7 @@ type Kubernetes struct {
 	Claim   string // persistent volume claim with the plan, the inputs and the shards' files
 	Mount   string // folder where the volume is mounted; empty means Run.Dir
 	Secret  string // secret whose keys become environment variables in the containers; empty means none
-	User    string // user that the containers run as, UID or UID:GID; empty means the image's
+	User    string // user that the containers run as, UID or UID:GID; empty means the image's user
 	AtOnce  int    // maximum number of pods running at once; 0 means no limit
 	Retries int    // additional attempts per shard and per merge
 }

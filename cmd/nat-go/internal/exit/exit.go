@@ -76,7 +76,7 @@ func Reworded(err error, word func(text string) string) error {
 		return err
 	}
 	changed := &reworded{err, text}
-	if coded := (*Error)(nil); errors.As(err, &coded) { // only the text of an Error's Err is printed
+	if coded := (*Error)(nil); errors.As(err, &coded) { // an Error prints only the text of its Err
 		return With(coded.Code, changed)
 	}
 	return changed

@@ -57,7 +57,7 @@ type recording struct {
 	frame    *recordlog.Builder // frame for the group being logged
 	where    runFilter          // selects the records that are used
 	marked   marked
-	at       cursor        // position up to which the inputs are in the log
+	at       cursor        // how far the inputs have been logged
 	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
 	scratch  []curate.Entry
 }

@@ -274,9 +274,9 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.of.in, f.k, f.resume)
 }
 
-// keep adds an example, if there is one, to the index. The drops before it go to the log in a separate frame, so that
-// the log doesn't depend on how the inputs are divided. They are skipped if they are already there because the run was
-// interrupted after this point.
+// keep adds an example, if there is one, to the index. The preceding drops are logged in a separate frame, so that the
+// log doesn't depend on how the inputs are divided. They are skipped if they were already logged before an
+// interruption.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if ex != nil {
 		if err := f.index.Add(ex); err != nil {

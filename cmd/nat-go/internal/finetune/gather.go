@@ -201,8 +201,7 @@ func (b *building) reportBuilt() {
 	})
 }
 
-// rebase converts a record's references to a part of a group into references to the whole group, in which the part
-// begins at example first.
+// rebase makes a record's references to a part of a group refer to the whole group. The part begins at example first.
 func rebase(r builders.Record, first int) {
 	r.Header().Example += first
 	for _, c := range builders.Contents(r) {

@@ -38,8 +38,8 @@ func (x *decider) writeBegun(inputs []source.Input) error {
 }
 
 // openBegun makes the plan to continue a run in its folder. If the data set is complete, all that remains is to hand it
-// to the trainer, even if the run was a dry run. Otherwise the log is continued after its last commit, and everything
-// after that is redone. Relative paths of inputs must still be valid.
+// to the trainer, even if the run was a dry run. Otherwise, the log continues after its last commit, and all later work
+// is repeated. Relative paths of inputs must still be valid.
 func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	folder := runfolder.Folder(filepath.Clean(string(how.Resume)))
 	nothing := &plan{Request: Request{RunID: filepath.Base(string(folder))}}

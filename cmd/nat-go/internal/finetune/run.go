@@ -37,7 +37,7 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	return sum, err
 }
 
-// open makes the plan of a request. The plan may hold the lock of an existing folder, even if open returns an error.
+// open makes the plan for a request. The plan may hold the lock of an existing folder, even if open returns an error.
 func open(ctx context.Context, req Request, env Env) (*plan, error) {
 	switch {
 	case req.Resume != "":
@@ -105,8 +105,8 @@ func pairsOf(p *plan) (of compat.Pairs) {
 	return of
 }
 
-// A stage is a step of a run. It uses the results of earlier stages, records its drops, and writes the state that a
-// later command continues from to the run folder.
+// A stage is a step of a run. It uses the results of earlier stages, records its drops, and writes to the run folder
+// the state from which a later command continues.
 type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.

@@ -132,8 +132,8 @@ func (r *sharding) bookBuilt(d *shards.Done) {
 	}
 }
 
-// store stores the examples of the shard's parts of the inputs for stage Group. It starts over after an interruption,
-// because it only reads.
+// store stores the examples of the shard's parts of the inputs for stage Group. After an interruption it starts over,
+// which only repeats reading.
 func (r *sharding) store(ctx context.Context) (err error) {
 	s := r.run.plan.shard
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {

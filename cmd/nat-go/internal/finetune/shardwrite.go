@@ -115,7 +115,7 @@ func (r *merger) skipIfLeft(context.Context) error {
 	if r.run.plan.merging.cut == nil {
 		return nil
 	}
-	r.run.out.warn("the writing is already divided; nothing was done")
+	r.run.out.warn("the rows are already divided among the shards; nothing was done")
 	r.reportLeft()
 	return errSealed
 }

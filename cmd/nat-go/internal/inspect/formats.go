@@ -71,7 +71,7 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 		f, ok := dataset.Lookup(name)
 		return ok && carries(f, kinds)
 	}) {
-		message := fmt.Sprintf("%s makes %s, and %s, which is written without formats, holds none of them",
+		message := fmt.Sprintf("%s makes %s, and %s, which is written by default, holds none of them",
 			builder, words(kinds), strings.Join(names, ", "))
 		k.place(finding.Warning, config.CodeCarries, message, instead("", kinds), "dataset", "formats")
 	}
@@ -88,11 +88,12 @@ func (k *check) formats() {
 	for _, b := range c.Selected() {
 		kinds := kindsOf(&b)
 		if kinds == nil {
-			message := fmt.Sprintf("%s is written without formats, and which records %s makes is known only to the run",
-				strings.Join(DefaultFormats(c), ", "), b.Type)
+			message := fmt.Sprintf("the default formats are %s; the kinds of record that %s makes "+
+				"aren't known before the run", strings.Join(DefaultFormats(c), ", "), b.Type)
 			if len(names) == 0 {
-				k.place(finding.Note, config.CodeCarries, message, "name a format for other records than "+
-					"preferences and demonstrations: verl holds rollouts, nemo_gym states, privileged hints", "dataset", "formats")
+				k.place(finding.Note, config.CodeCarries, message, "for records other than preferences and "+
+					"demonstrations, name a format: verl holds rollouts, nemo_gym states, privileged hints",
+					"dataset", "formats")
 			}
 			return
 		}

@@ -39,7 +39,7 @@ func TestFormats(t *testing.T) {
 			"no trainer of trl rows trains on only the calls",
 		},
 		{"{_type: other/plugin}", "{formats: [kto]}", ""},
-		{"{_type: other/plugin}", "{}", "trl is written without formats, and which records other/plugin makes is known only"},
+		{"{_type: other/plugin}", "{}", "the default formats are trl; the kinds of record that other/plugin makes"},
 		{"{_type: grpo_traj_builder}", "{}", ""},
 		{"{_type: states_traj_builder}", "{}", ""},
 		{"{_type: sdpo_traj_builder}", "{}", ""},
@@ -89,7 +89,7 @@ func TestDefaultFormats(t *testing.T) {
 		}
 		unfit := Unfit(loaded, "x", []builders.Kind{builders.KindRollout})
 		if fits := c.want == "verl"; fits != (len(unfit) == 0) || !fits && (unfit[0].Line == 0 ||
-			!strings.Contains(unfit[0].Message+unfit[0].Fix, "x makes rollouts, and "+c.want+", which is written without formats, holds none "+
+			!strings.Contains(unfit[0].Message+unfit[0].Fix, "x makes rollouts, and "+c.want+", which is written by default, holds none "+
 				"of themwrite kto, verl, atropos")) {
 			t.Errorf("%s: %+v", text, unfit)
 		}

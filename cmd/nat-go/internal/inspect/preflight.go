@@ -139,8 +139,8 @@ func (k *check) path(p, what string, path ...string) {
 	k.report(config.CodeMissing, fmt.Sprintf("%s %q does not exist", what, p), fix, path...)
 }
 
-// nearby returns the file that was most likely meant instead of a missing one: one in the same folder with a similar
-// name, or the only one with the same extension. It returns "" if it doesn't find one.
+// nearby returns the file that the user most likely meant when naming a missing file. That is a file in the same folder
+// with a similar name, or the only file there with the same extension. It returns "" if it finds none.
 func nearby(p string) string {
 	folder := filepath.Dir(p)
 	entries, err := os.ReadDir(folder)

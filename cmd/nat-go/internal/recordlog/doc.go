@@ -7,7 +7,7 @@
 // yield the same bytes. The log doesn't contain times, hosts or run ids.
 //
 // The last commit is next to the log, in commit.json. It contains the log's durable length, and the source's cursor at
-// that point. A run that died is resumed by truncating the log to that length and having the source continue from
+// that point. An interrupted run is resumed by truncating the log to that length and having the source continue from
 // there. The commit is kept out of the log so that the log's bytes don't depend on when commits happened.
 //
 // Text rows and statistics are made from the log and the decisions of package curate. Verification compares the rows

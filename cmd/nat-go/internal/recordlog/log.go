@@ -81,7 +81,7 @@ func checkRecords(records uint64) error {
 	return nil
 }
 
-// checkInputs returns an error if the number of one of the group's inputs is too high for a log.
+// checkInputs returns an error if the group refers to an input whose number is too high for a log.
 func checkInputs(g *Group) error {
 	last := 0
 	for i := range g.Records {
@@ -226,7 +226,7 @@ func (w *Writer) Append(g *Group) error {
 	payload := w.enc.buf[frameHead:]
 	binary.LittleEndian.PutUint64(w.enc.buf, uint64(len(payload)))
 	w.enc.buf = binary.LittleEndian.AppendUint64(w.enc.buf, xxh3.Hash(payload))
-	w.sum.Write(w.enc.buf) // here, while the bytes are still in the cache
+	w.sum.Write(w.enc.buf) // hash them here, while they are still in the cache
 	n, err := w.out.Write(w.enc.buf)
 	if err != nil {
 		return err

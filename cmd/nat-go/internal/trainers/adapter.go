@@ -24,9 +24,9 @@ type Adapter interface {
 	Cancel(ctx context.Context, job JobRef) error
 }
 
-// Finder is an adapter that can look for a submission's job if the response was lost because its process died or the
-// connection broke. An adapter that isn't a Finder guarantees that submitting twice with the same key has the same
-// effect as submitting once.
+// Finder is an adapter that can look for a submission's job if the response was lost because the submitting process
+// died or the connection broke. An adapter that isn't a Finder guarantees that submitting twice with the same key has
+// the same effect as submitting once.
 type Finder interface {
 	// Find returns the job submitted with the key, and whether it exists.
 	Find(ctx context.Context, data DataSet, idempotencyKey string) (JobRef, bool, error)

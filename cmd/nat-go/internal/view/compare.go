@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// changes lists the differences between two runs. Records are the same if their content is.
+// changes lists the differences between two runs. Records with the same content count as the same record.
 type changes struct {
 	Runs     [2]string `json:"runs"`
 	Records  [2]int    `json:"records"`

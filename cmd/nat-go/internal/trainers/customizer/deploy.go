@@ -106,7 +106,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 	}
 	if _, err = a.entity.Do(ctx, create); conflict(err) {
 		return &trainers.Error{
-			Op: op, Why: "the one that failed is still being deleted", Fault: trainers.Unavailable, Err: err,
+			Op: op, Why: "the failed deployment is still being deleted", Fault: trainers.Unavailable, Err: err,
 		}
 	}
 	return err
@@ -145,7 +145,7 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 		return trainers.JobStatus{}, err
 	}
 	if !found {
-		return trainers.JobStatus{State: trainers.Pending, Message: "deployment " + name + ": not there yet"}, nil
+		return trainers.JobStatus{State: trainers.Pending, Message: "deployment " + name + ": doesn't exist yet"}, nil
 	}
 	st := trainers.JobStatus{
 		Message: strings.TrimSpace(

@@ -58,7 +58,7 @@ func (a *Adapter) dir() string { return runfolder.Folder(a.env.RunDir).Trainer()
 // Check looks for the program and the shell.
 func (a *Adapter) Check(context.Context) error {
 	for _, name := range []string{"/bin/sh", a.conf.Command[0]} {
-		if strings.Contains(name, "{") { // contains a variable, whose value only Submit has
+		if strings.Contains(name, "{") { // it contains a variable whose value only Submit has
 			continue
 		}
 		if _, err := osexec.LookPath(name); err != nil {
@@ -78,7 +78,7 @@ func (a *Adapter) Check(context.Context) error {
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
-// submissionRecord is the record of a submission before its program starts. It is stored in submission.json.
+// submissionRecord describes a submission. It is written to submission.json before the program starts.
 type submissionRecord struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
@@ -323,8 +323,8 @@ func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 		st.Message = "the trainer was killed before it began, so none of it has run: `nat-go finetune resume " +
 			string(folder) + "` starts it"
 	case err == nil && output.Size() == 0:
-		st.Message = "the trainer was killed as it began, before it printed anything; whether its first instruction ran can't " +
-			"be told, so it is not restarted automatically: to restart it, remove " + folder.Job() + " and resume the run"
+		st.Message = "the trainer was killed as it began, before it printed anything; it is unknown whether its first " +
+			"instruction ran, so it is not restarted automatically: to restart it, remove " + folder.Job() + " and resume the run"
 	default:
 		st.Message = "the trainer was killed, or it ended and the shell that records its exit status was killed"
 	}

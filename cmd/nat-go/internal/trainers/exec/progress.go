@@ -137,7 +137,7 @@ func readEnd(path string, n int64) ([]byte, error) {
 }
 
 // lastLines returns up to n lines from the end of the output, with secrets removed even if the part that is read begins
-// in the middle of one.
+// in the middle of a secret.
 func lastLines(path string, n int, secrets *secret.Values) string {
 	b, err := readEnd(path, tailBytes)
 	if err != nil {

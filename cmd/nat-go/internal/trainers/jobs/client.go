@@ -190,7 +190,7 @@ func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, fail
 		case found:
 			return err
 		case err != nil:
-			c.Log.Warn().Err(err).Msg("can't tell whether the job was made")
+			c.Log.Warn().Err(err).Msg("cannot determine whether the job was created")
 		}
 		failure = exit.With(exit.Code(trainers.Exit(failure)),
 			fmt.Errorf("%w; it is unknown whether a job was created: `nat-go finetune resume %s` looks for one before "+

@@ -43,7 +43,7 @@ type Job struct {
 
 	Phase           Phase              `json:"phase"`
 	Ref             *trainers.JobRef   `json:"job,omitempty"`
-	Status          trainers.JobStatus `json:"status"` // as last heard
+	Status          trainers.JobStatus `json:"status"` // last known status
 	Error           string             `json:"error,omitempty"`
 	CancelRequested bool               `json:"cancel_requested,omitempty"`
 
