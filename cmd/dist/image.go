@@ -23,7 +23,7 @@ import (
 
 // system holds the paths of files that an image takes from the build machine, in addition to glibc itself.
 type system struct {
-	glibcLicence string // a file
+	glibcLicence string // licence of glibc
 	certificates string // certificates of the trusted authorities
 }
 

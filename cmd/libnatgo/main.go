@@ -16,13 +16,13 @@ package main
 typedef struct {
 	void *student, *teacher; // logits, a row of cols elements every stride elements
 	int64_t rows, cols, student_stride, teacher_stride;
-	int64_t dtype; // of both: kernels.DType
+	int64_t dtype; // kernels.DType of both sides
 	double beta, temperature, clip; // clip 0: none
 	int64_t normalize, workers;
 	double *loss; // [rows]
 	float *grad;  // [rows, cols], d loss of a row / d its student logits; or NULL
 	char *message; // why the call was refused, 0-terminated
-	int64_t room;  // of message
+	int64_t room;  // size of message in bytes
 } natgo_call;
 */
 import "C"

@@ -22,7 +22,7 @@ func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 			t.Error(err)
 			return
 		}
-		_ = text(w) // the reader may close the pipe halfway
+		_ = text(w) // the reader may close the pipe early
 		w.Close()
 	}()
 	return func() {

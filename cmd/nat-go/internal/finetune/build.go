@@ -90,7 +90,7 @@ type building struct {
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (r *run) build(ctx context.Context) (err error) {
 	r.in.proveWith(r.plan, r.tokens)
-	defer r.started.close() // closing the builders takes a while
+	defer r.started.close() // start closing the builders now, because it takes a while
 	log, err := newRecording(r)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// builder is one of the run's builders: a session with its process.
+// builder is one of the run's builders, with a session to its process.
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit

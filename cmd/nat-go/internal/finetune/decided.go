@@ -205,7 +205,7 @@ func (x *decider) addPlugins(d *runfolder.Decided) error {
 		if err != nil {
 			return exit.With(exit.Environment, err)
 		}
-		d.Add(key, content+fmt.Sprint(beside)) // a map is printed in sorted order
+		d.Add(key, content+fmt.Sprint(beside)) // fmt prints maps in sorted order
 	}
 	return nil
 }

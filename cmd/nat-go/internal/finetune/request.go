@@ -34,7 +34,7 @@ type Request struct {
 	Map       []string // meanings of the input's keys: "output=response"
 	Builders  []string // names or types of builders; empty means the configuration's, or those that fit the input
 	Formats   []string
-	Adapter   string // "files", or a name of trainer_adapters
+	Adapter   string // "files", or the name of an entry in trainer_adapters
 	OutputDir string
 	RunID     string
 	Seed      *int64

@@ -19,7 +19,7 @@ import (
 func (x *decider) writeBegun(inputs []source.Input) error {
 	p := x.plan
 	req := p.Request
-	req.Overrides = nil // overrides are in config.yml
+	req.Overrides = nil // config.yml contains the overrides
 	salt := ""
 	if p.divided != nil {
 		salt = p.divided.plan.Decided.Salt

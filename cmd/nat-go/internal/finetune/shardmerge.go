@@ -147,8 +147,8 @@ func (r *merger) joinLogs(ctx context.Context) error {
 	return nil
 }
 
-// join adds the shards' logs: first, shard by shard, the groups from their parts of the inputs, then the groups built
-// from tasks, ordered by their first members.
+// join adds the shards' logs. It first adds the groups from the shards' parts of the inputs, shard by shard, and then
+// the groups built from tasks, ordered by their first members.
 func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error {
 	for i := range m.plan.Shards {
 		log, err := m.log(j, shards.Build, i)

@@ -87,7 +87,7 @@ func (r *run) divide(ctx context.Context) error {
 		return err
 	}
 	req := r.plan.Request
-	req.Overrides = nil // overrides are in config.yml
+	req.Overrides = nil // config.yml contains the overrides
 	text, err := json.Marshal(req)
 	if err != nil {
 		return err

@@ -45,7 +45,8 @@ type Options struct {
 	Map    map[string]string // the user's mapping of keys: {"output": "response"}
 	All    bool              // read everything, not only the beginning
 
-	// Tokenizers enables the search for tokenizers on this machine; data never depends on it.
+	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user; data never
+	// depends on them.
 	Tokenizers bool
 
 	// Builders are the builders named by the user, for example with --builder. If there are any, other builders are

@@ -32,7 +32,7 @@ var remediesFile []byte
 // allRemedies returns the remedies for each builder.
 var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	if err := yaml.Unmarshal(remediesFile, &of); err != nil {
-		panic(err) // the file is embedded in the program and read by the tests
+		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
 	return of
 })

@@ -41,7 +41,7 @@ func (v *Service) Close() {
 }
 
 // Answer is the head of the frame that answers a request; the body contains the tensors. With several channels, each
-// tensor's name is prefixed with its channel and a dot. In the composer layout, that layout's own names are used.
+// tensor's name is prefixed with its channel and a dot. In the composer layout, tensors have that layout's names.
 type Answer struct {
 	ID       int64            `json:"id"`
 	Channels []Made           `json:"channels"`       // the channels that have rows

@@ -79,8 +79,8 @@ func Locate(c config.Plugin) (Found, error) {
 	return found, nil
 }
 
-// Sums returns the checksums that identify a plugin. They cover its program and the files next to it that belong to it,
-// or its Python package and the package's files.
+// Sums returns the checksums that identify a plugin. They cover either its program and the sibling files that belong to
+// the program, or its Python package.
 func Sums(ctx context.Context, spec host.Spec) (sum string, files map[string]string, err error) {
 	if spec.Module != "" {
 		return spec.ModuleFiles(ctx)

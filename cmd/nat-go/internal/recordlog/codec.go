@@ -56,7 +56,7 @@ func (c *codec) left() int { return len(c.buf) - c.at }
 func (c *codec) append(v uint64) { c.buf = binary.AppendUvarint(c.buf, v) }
 
 func (c *codec) next() uint64 {
-	if c.at < len(c.buf) && c.buf[c.at] < 0x80 { // nearly all are
+	if c.at < len(c.buf) && c.buf[c.at] < 0x80 { // nearly all values take a single byte
 		c.at++
 		return uint64(c.buf[c.at-1])
 	}

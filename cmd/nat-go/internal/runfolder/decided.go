@@ -15,7 +15,7 @@ import (
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted lists the names whose later changes were accepted by the user.
+	// Accepted lists the names whose later changes the user accepted.
 	Accepted []string `json:"accepted,omitempty"`
 }
 

@@ -254,7 +254,7 @@ func (f Folder) LeftBy() (*Holder, error) {
 		return nil, &Busy{f, h}
 	}
 	if h != nil && h.converts() && h.Placing == nil {
-		return nil, readErr // the command hadn't changed anything
+		return nil, readErr // the command didn't change anything
 	}
 	return h, readErr
 }

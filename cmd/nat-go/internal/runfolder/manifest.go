@@ -322,7 +322,7 @@ func (f Folder) checkComplete(m *Manifest) error {
 type Update struct {
 	file *durable.File
 	gone []string // obsolete files in these formats, which Commit removes
-	sum  string   // of the manifest
+	sum  string   // hash of the manifest
 }
 
 // AddFormats prepares a manifest with the given formats and their files, replacing earlier entries for these formats.

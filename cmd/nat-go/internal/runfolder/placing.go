@@ -17,7 +17,7 @@ type Placing struct {
 	// paths of the formats' obsolete files to remove, relative to the run folder
 	Gone     []string    `json:"gone,omitempty"`
 	Manifest pendingFile `json:"manifest"`
-	XXH3     string      `json:"xxh3"` // of the manifest
+	XXH3     string      `json:"xxh3"` // hash of the manifest
 }
 
 // pendingFile is a file that is about to be renamed into place. Both paths are relative to the run folder.
@@ -64,7 +64,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
 		return left
-	case left.Placing == nil: // nothing had been changed
+	case left.Placing == nil: // nothing was changed
 		return nil
 	}
 	p := left.Placing
@@ -91,7 +91,7 @@ func (f Folder) settle(left *Holder) *Holder {
 }
 
 // isValid reports whether each temporary file is next to the file that it becomes, and all paths except the manifest's
-// are in the data set. It is checked because the lock file that contains the paths may have been written by any user.
+// are in the data set. This check is needed because any user may have written the lock file, which contains the paths.
 func (p *Placing) isValid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)

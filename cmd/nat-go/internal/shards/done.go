@@ -95,8 +95,8 @@ func (f Folder) ReadStage(p *Plan, stage Stage) (all []*Done, missing []int, err
 type State struct {
 	Stage   Stage `json:"stage"`
 	Done    []int `json:"done"`
-	Running []int `json:"running"` // a process on this machine is working on them
-	Missing []int `json:"missing"` // all that are not done, including the ones in Running
+	Running []int `json:"running"` // shards that a process on this machine is working on
+	Missing []int `json:"missing"` // all shards that are not done, including those in Running
 }
 
 // Look returns the progress of a stage.

@@ -26,7 +26,7 @@ const (
 // and unmarked, with alike set to false.
 func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
-	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // differs
+	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // whether each word differs
 	Diff(x, y, inX, inY)
 	shared := 0
 	for i, s := range x {

@@ -65,7 +65,7 @@ type Tailer interface {
 
 // Factory is a type of trainer adapter. An entry in the trainer_adapters section names it in `_type`.
 type Factory struct {
-	Type string // as in YAML
+	Type string // value of `_type`
 	Doc  string // one line
 	// Format returns the row format that the adapter reads with this config. An empty format or a nil Format means any
 	// format, or token batches.

@@ -10,6 +10,6 @@
 // Each adapter is a sub-package with a Factory, which contains its `_type`, its config struct, the row format it reads,
 // and a function that opens it.
 //
-// States are NAT's: pending, running, completed, failed, canceled (one l). Progress is never a verdict, because
+// States are NAT's: pending, running, completed, failed, canceled (one l). Progress never determines the state, because
 // services report 100 for minutes before they complete, and may fail at 100.
 package trainers

@@ -1,4 +1,4 @@
-// Command program is nat-go as run by end-to-end tests: NATGO_TEST_COMMIT_BYTES lets them commit the record log more
+// Command program is nat-go as run by end-to-end tests. NATGO_TEST_COMMIT_BYTES lets them commit the record log more
 // often than a normal run would.
 package main
 

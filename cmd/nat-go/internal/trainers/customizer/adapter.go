@@ -292,8 +292,8 @@ func (a *Adapter) ref(runID, dataset, key string, j job) trainers.JobRef {
 	return ref
 }
 
-// qualified returns a reference as "namespace/name". The service may send it in that form, or as an object with these
-// fields.
+// qualified returns a reference as "namespace/name". The service may send it in that form, or as an object with the
+// fields namespace and name.
 func qualified(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -440,7 +440,8 @@ func last(have *float64, points []point) *float64 {
 	return have
 }
 
-// state maps the service's states to NAT's the way NAT does. A job that is neither pending nor finished is running.
+// state maps the service's states to NAT's in the same way as NAT. A job that is neither pending nor finished is
+// running.
 func state(s string) trainers.State {
 	switch s {
 	case "created", "pending":

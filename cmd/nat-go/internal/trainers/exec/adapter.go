@@ -82,7 +82,7 @@ const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit
 type submissionRecord struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
-	Boot string `json:"boot,omitempty"` // the boot of the system on which the submission was made, if known
+	Boot string `json:"boot,omitempty"` // identifies the system's boot during which the submission was made, if known
 	Mark string `json:"mark"`           // identifies its processes
 	// the lock's inode; a copy of the folder has a different one, which is not locked
 	Lock uint64 `json:"lock"`

@@ -19,8 +19,8 @@
 //
 // Progress is read from the program's output: lines that are JSON objects or printed Python dicts (as written by
 // Hugging Face trainers), key=value lines, and the "12/340 [" in a progress bar. Keys are step, total_steps
-// (max_steps), epoch, loss, eval_loss and progress (0..100), and a few synonyms. Only the exit status is a verdict; the
-// output never is.
+// (max_steps), epoch, loss, eval_loss and progress (0..100), and a few synonyms. Only the exit status determines
+// whether the job succeeded; the output never does.
 //
 // The program gets a small environment: PATH, HOME and similar variables, nat-go's own variables that env grants, and
 // the variables in set. It runs as the same user, with the same access.

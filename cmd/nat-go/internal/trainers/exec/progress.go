@@ -70,7 +70,7 @@ var (
 	keyValue = regexp.MustCompile(`(?:^|[\s,;])([A-Za-z_/]+)\s?[=:]\s?([-+]?[0-9][-+0-9.eE]*)%?`) // step=12 loss: 0.69
 )
 
-// parseLine adds the values in a line to those found earlier; later lines win.
+// parseLine adds the values in a line to those found earlier. Later values replace earlier ones.
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
 	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
