@@ -40,7 +40,8 @@ func (g Gaps) Names() []string {
 	return out
 }
 
-// Lowering returns the gaps that make a trace partial. Arguments with a different spelling are still the same call.
+// Lowering returns the gaps that make a trace partial. ParsedArguments isn't one of them: differently spelled arguments
+// still make the same call.
 func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 
 // Proofs is a set of statements about a trace that were confirmed by checks against the model's own tokenizer and

@@ -26,7 +26,8 @@ type Codec interface {
 // By is the property that a group's examples share.
 type By uint8
 
-// Groups are formed by task, where an example without a task is its own group, or by collection run.
+// Groups are formed by task or by collection run. If they are formed by task, an example without one is a group of its
+// own.
 const (
 	Task By = iota
 	Run

@@ -233,9 +233,9 @@ func (r *Reader) value() (Raw, int64, error) {
 	}
 }
 
-// brokenLine returns the end of a value's first line if each value is a line and this one is broken at r.buf[i], on a
-// later line; otherwise it returns 0. Values count as lines if each so far took one line or, for the first value, if
-// both it and the next line begin with '{'.
+// brokenLine returns the end of the first line of a value that is broken at r.buf[i], on a later line, if each value
+// should take one line; otherwise it returns 0. Each value should take one line if all values so far did or, for the
+// first value, if both it and the next line begin with '{'.
 func (r *Reader) brokenLine(i int) int {
 	end := bytes.IndexByte(r.buf[:min(i, len(r.buf))], '\n')
 	if r.layout != Values || end <= 0 {
@@ -285,7 +285,7 @@ func (r *Reader) fill() error {
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
-			size = min(size, max(64, 2*in.Len())) // twice the size of an input in memory is enough to see its end
+			size = min(size, max(64, 2*in.Len())) // for an input in memory, twice its size is enough to see its end
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Stage is a step of the run that items enter, and that passes them on or drops them.
+// Stage is a step of a run that passes on or drops each item that enters it.
 type Stage string
 
 // The stages of a run, in order.
@@ -67,7 +67,7 @@ func (a *Account) DroppedTotal() (n int64) {
 	return n
 }
 
-// Book holds a run's accounts. It is not safe for concurrent use; only one goroutine keeps it.
+// Book holds a run's accounts. It is not safe for concurrent use.
 type Book struct {
 	accounts map[accountKey]*Account
 }

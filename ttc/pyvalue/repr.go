@@ -11,7 +11,7 @@ import (
 
 // A Marker is called while values are printed, to report where output comes from: until the next call, the bytes
 // appended starting at dst belong to leaf v, or are the punctuation of the list or dict v. A text's own bytes include
-// its quotes and escapes. A Marker may panic to stop the work; no resources are held that would leak.
+// its quotes and escapes. A Marker may panic to stop the work: the printers hold no resources that would leak.
 type Marker func(v Value, dst int)
 
 func (m Marker) at(v Value, dst int) {

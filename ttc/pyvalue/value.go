@@ -31,8 +31,8 @@ const (
 // records where a text came from. Nothing in this package reads a tag, except that repr asks it for the name of a
 // subclass of str (subclass).
 //
-// It is four words, because the compiler keeps values up to that size in registers, and an interpreter passes values
-// around all the time.
+// A Value has four words, because the compiler keeps values up to that size in registers, and an interpreter passes
+// values around all the time.
 type Value struct {
 	kind Kind
 	n    uint64         // a bool, an int64, a float64's bits, or a text's length
@@ -40,7 +40,7 @@ type Value struct {
 	tag  *Tag           // of a leaf
 }
 
-// Tag is carried by a leaf on behalf of an interpreter. It is meant to be embedded in the value it holds.
+// Tag is data that a leaf carries for an interpreter. It is meant to be embedded in the value that Of refers to.
 type Tag struct{ Of any }
 
 // List is the content of a list or a tuple.
@@ -288,7 +288,7 @@ func (v Value) Truth() bool {
 	return true
 }
 
-// Error is the exception that Python would have raised.
+// Error is the exception that Python would raise.
 type Error struct {
 	Class string // "TypeError", "ValueError", ...
 	Text  string

@@ -6,10 +6,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. None of them
-// outlives the render, since a Result holds copies, so the next render reuses the memory at no cost to the garbage
-// collector. (Allocating them would account for a third of the time in templates that call macros and filters with
-// arguments.)
+// arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. A Result holds
+// copies, so none of these values outlives the render, and the next render reuses their memory without work for the
+// garbage collector. (Allocating them one by one would take a third of the time in templates that call macros and
+// filters with arguments.)
 type arena struct {
 	text  []byte
 	provs slab[prov]
@@ -33,8 +33,8 @@ func (a *arena) reset() {
 	a.loops.reset()
 }
 
-// slab hands out zeroed elements from a block of memory. A full block is abandoned to the holders of its elements and
-// replaced by another, which is larger unless maxSlab has been reached.
+// slab hands out zeroed elements from a block of memory. A full block is replaced by a larger one, up to maxSlab bytes;
+// the old block stays in memory for as long as any of its elements is in use.
 type slab[T any] struct {
 	room  []T
 	taken int
@@ -64,8 +64,8 @@ func (s *slab[T]) reset() {
 	s.taken = 0
 }
 
-// from takes n elements from a slab and counts their bytes against the limit: an element that is kept also keeps its
-// neighbours alive.
+// from takes n elements from a slab. Their bytes count against the limit even once they are unused, because one element
+// in use keeps its whole block in memory.
 func from[T any](st *state, s *slab[T], n int) []T {
 	var e T
 	size := n * int(unsafe.Sizeof(e))
@@ -125,7 +125,8 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns the value that b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes returns v with its quoted spans split up the way provOf does it, for texts that are cut into many parts.
+// markEscapes splits v's quoted spans once, for texts that are cut into many parts; otherwise provOf would split them
+// for each part.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

@@ -15,7 +15,7 @@ type (
 	stmt func(st *state) flow
 )
 
-// flow says how a statement ended.
+// flow is how a statement ended: normally, with break or with continue.
 type flow uint8
 
 const (
@@ -133,7 +133,7 @@ func (c *compiler) enter(f *frame) func(st *state) {
 	for _, r := range f.sym.order {
 		l := f.sym.loads[r]
 		if l.kind == loadParameter {
-			f.variable(r) // assigns it a slot
+			f.variable(r) // assigns a slot
 			continue
 		}
 		x := first{to: f.variable(r), kind: l.kind}
@@ -472,7 +472,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 	}
 }
 
-// printText prints a value that jinja2 passes on unchanged and that therefore must be text.
+// printText prints a value that jinja2 doesn't convert to text, so it must already be a str.
 func (st *state) printText(v val) {
 	if v.Kind() != pyvalue.KindStr {
 		throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())

@@ -190,7 +190,7 @@ func (st *state) attributeRef(v, name *val) *val {
 	return st.keep(st.getattr(*v, *name))
 }
 
-// condition compiles an expression whose truth value is all that matters.
+// condition compiles an expression that is used only for its truth value.
 func (c *compiler) condition(n node, f *frame) condition {
 	switch n := n.(type) {
 	case *notNode:

@@ -47,7 +47,7 @@ func minFilter(st *state, v val, a *args) val {
 	return best
 }
 
-// uniqueFilter yields the items, and only the first of several that differ only in case.
+// uniqueFilter yields the items without duplicates. Of several items that differ only in case, it yields the first.
 func uniqueFilter(st *state, v val, a *args) val {
 	a.refuse("unique", 0, "case_sensitive", "attribute")
 	a.bind("unique", 0)

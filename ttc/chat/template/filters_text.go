@@ -98,8 +98,8 @@ func tojsonFilter(st *state, v val, a *args) val {
 	return st.finish(b)
 }
 
-// dumpOptions returns tojson's arguments. If the value is a string, the separators must be a pair, but neither they nor
-// the indent are used, as in Python.
+// dumpOptions returns tojson's arguments. For a string, the indent and the separators have no effect, but the
+// separators must still be a pair, as in Python.
 func dumpOptions(st *state, of val, a *args) pyvalue.Dump {
 	if a.none() {
 		return pyvalue.Dump{}

@@ -7,13 +7,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// A conversation is rendered together with its heads, each of which consists of its first n messages for some n: when
-// the loop over the messages has processed n of them, the rest of the template is run as if the conversation ended
-// there, and its output is then undone. The result equals a separate render of the head, for two reasons. A template
-// can change only variables, which are restored. And up to that point, it hasn't seen any later message: fork.find
-// refuses templates that use the list of messages for anything but reading messages by index, and state.sees records
-// those reads. If only the last message's iteration of the loop has looked at a later message (loop.last), that
-// iteration is repeated, too.
+// A conversation is rendered together with its heads. A head is the first n messages, for some n: when the loop over
+// the messages has processed n of them, the rest of the template runs as if the conversation ended there, and its
+// output is then undone. The result equals a separate render of the head, for two reasons. First, a template can change
+// only variables, and these are restored. Second, up to that point it hasn't seen any later message: fork.find refuses
+// templates that use the list of messages for anything but reading messages by index, and state.sees records those
+// reads. If only the loop's iteration for the head's last message has looked at a later message (loop.last), that
+// iteration is repeated as well.
 
 // Head is the text of a conversation's head: Common is the whole conversation's text up to a point, and Rest is the
 // remainder of the head's text.
@@ -253,9 +253,9 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	return tailed{common, string(b.b[at:]), true}
 }
 
-// find returns the index of the template statement whose iterations end heads: the first loop over the messages. It
-// returns -1 if heads may differ from the whole conversation before that, or if the rest of the template can't be
-// undone.
+// find returns the index of the template statement between whose iterations heads end: the first loop over the
+// messages. It returns -1 if a head may differ from the whole conversation before it ends, or if the rest of the
+// template can't be undone.
 func (k *fork) find(body []node) int {
 	u := listUse{names: map[string]bool{"messages": true}}
 	for known := 0; known < len(u.names); {
@@ -425,7 +425,7 @@ func (u *listUse) assigns(n node) bool {
 	return true
 }
 
-// decides is like allows, but for an expression whose truth value is all that matters. A list of messages may be used
+// decides is like allows, but for an expression that is used only for its truth value. A list of messages may be used
 // there, because with enough messages it is never empty.
 func (u *listUse) decides(n node) bool {
 	switch n := n.(type) {

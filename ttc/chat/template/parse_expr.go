@@ -195,8 +195,8 @@ func (p *parser) nameOrConstant(t token, namespace bool) node {
 type tupleOptions struct {
 	simple    bool   // only names and literals are parsed, as in a target
 	cond      bool   // an inline if is allowed
-	end       string // a name that ends the tuple
-	brackets  bool   // () counts as a tuple
+	end       string // a keyword that ends the tuple
+	brackets  bool   // () is accepted as an empty tuple
 	namespace bool
 }
 

@@ -296,7 +296,7 @@ func (p *parser) filterBlock(t token) node {
 }
 
 type targetOptions struct {
-	end       string // a name that ends the tuple
+	end       string // a keyword that ends the tuple
 	namespace bool   // assignment to ns.attribute is allowed
 }
 

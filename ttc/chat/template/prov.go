@@ -19,8 +19,8 @@ type Source struct {
 // FromTools is Source.Message for text that comes from the tool definitions.
 const FromTools = -2
 
-// prov is a text's provenance, carried as a value's tag: its spans, as in a Result. A nil prov means template text. For
-// values such as numbers and None, it has one empty span, the source of all text printed for the value.
+// prov is a text's provenance, carried as a value's tag: its spans, as in a Result. A nil prov means template text. A
+// number or None has one empty span, whose Source is the source of all text printed for the value.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -202,7 +202,7 @@ func (b *provBuilder) addAll(p *prov, n int) {
 	b.n = start + n
 }
 
-// unquote records that the next bytes are s: src's text starting at byte off, escaped and between quotes.
+// unquote records that the next bytes are s, which is src's text starting at byte off, escaped and in quotes.
 func (b *provBuilder) unquote(s string, src *Source, off int) {
 	eachEscape(s, func(out, in int) {
 		if out == in && in > 0 {

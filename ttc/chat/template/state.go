@@ -20,7 +20,8 @@ const maxKept = 1 << 20
 
 func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
 
-// release makes the state's buffers, and nothing else, available to a later render, unless they are large.
+// release clears the render's data and returns the state, with its buffers, to the pool. A state with large buffers is
+// discarded.
 func (st *state) release() {
 	clear(st.given)
 	st.made.reset()

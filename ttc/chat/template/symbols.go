@@ -226,7 +226,7 @@ func (s *symbols) scanParams(target node) {
 	}
 }
 
-// undeclared returns the names, among the given ones, that nodes load before they store them.
+// undeclared returns which of the given names the nodes load before they store them.
 func undeclared(nodes []node, names ...string) map[string]bool {
 	found, left := map[string]bool{}, map[string]bool{}
 	for _, n := range names {

@@ -463,7 +463,7 @@ func (st *state) list(v val) []val {
 	}
 }
 
-// valueSize is the number of bytes that a list element counts towards the limit.
+// valueSize is the number of bytes that are counted against the limit for each list element.
 const valueSize = 48
 
 // index implements operator.index(v): it returns the value of an int or bool, clamped to the range of an int, and
