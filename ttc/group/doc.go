@@ -10,9 +10,9 @@
 //
 // # Why a spool and not offsets into the input
 //
-// An input may be compressed or a live service that can't be read again; an example may span several lines; and an
-// example's name depends on all examples before it ("id#2"). The spool holds the source's output, so none of this
-// matters, nothing is parsed twice, and no source needs grouping code of its own. It takes about a quarter of the
+// An input may be compressed, or it may be a live service that can't be read again; an example may span several lines;
+// and an example's name depends on all examples before it ("id#2"). The spool holds the source's output, so none of
+// this matters, nothing is parsed twice, and no source needs grouping code of its own. It takes about a quarter of the
 // uncompressed input's size, and is unlinked as soon as it has been opened, so a crash leaves nothing behind.
 //
 // # Limits

@@ -32,7 +32,7 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	case pyvalue.KindDict:
 		table = st.lib.dicts
 	case pyvalue.KindList, pyvalue.KindTuple:
-		table = nil // without the methods that don't change a list, which no template calls
+		table = nil // no template calls the methods that don't change a list
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}

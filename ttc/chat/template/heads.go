@@ -290,7 +290,8 @@ func (k *fork) find(body []node) int {
 	return at
 }
 
-// isWrite reports whether a statement changes a namespace, which a fork wouldn't undo, or looks names up late.
+// isWrite reports whether a statement changes a namespace, which a fork wouldn't undo, or looks up names while
+// rendering.
 func isWrite(n node) bool {
 	switch n.(type) {
 	case *nsRefNode, *filterBlockNode:
@@ -362,8 +363,8 @@ func constIndex(n node) int {
 	return -1
 }
 
-// allows reports whether n's use of message lists is independent of where they end, apart from uses that state.sees
-// records, and whether n uses nothing else that differs between heads.
+// allows reports whether n depends neither on where the lists of messages end, apart from uses that state.sees records,
+// nor on anything else that differs between heads.
 func (u *listUse) allows(n node) bool {
 	switch n := n.(type) {
 	case nil:

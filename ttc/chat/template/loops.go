@@ -9,7 +9,7 @@ import (
 
 // loop is the variable `loop`, an iteration that can look at neighbouring items.
 type loop struct {
-	of      val // what is iterated
+	of      val // the iterable
 	rest    iterator
 	index0  int
 	size    int // -1 until requested

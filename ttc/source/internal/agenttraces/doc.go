@@ -3,8 +3,8 @@
 // derived from them (messages).
 //
 // If the lines come from a program whose sessions we can read, they are read as that program's sessions, with each
-// model call's actual context, including compactions and sub-agents. A session's files are rejoined. Otherwise, only
-// the conversation is available, and its calls are marked as having a reconstructed history.
+// model call's actual context, including compactions and sub-agents. The files of one session are joined again.
+// Otherwise, only the conversation is available, and its calls are marked as having a reconstructed history.
 //
 // The rows are read as documented, and their traces as the programs wrote them.
 package agenttraces

@@ -175,7 +175,7 @@ func tokens(c *calls.Call, metrics json.Raw) {
 	}
 }
 
-// results returns the results of a step's calls, which are in the step itself.
+// results returns the results of a step's calls; the format keeps them in the step itself.
 func results(step json.Raw) (out []calls.Message) {
 	observation, _ := step.Get("observation")
 	list, _ := observation.Get("results")

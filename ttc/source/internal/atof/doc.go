@@ -1,10 +1,11 @@
 // Package atof reads the events of NeMo Relay, in the Agent Trajectory Observability Format: JSON lines, two for each
 // scope - a model call, a tool, an agent - and one for each mark.
 //
-// A call is the request that its scope began with and the response that it ended with, in the format of the API that
-// was called; if the response's format is unknown, Relay's own annotation is used. An agent's scope within another is a
-// sub-agent. A tool that ended in an error marks its result as failed.
+// A call consists of the request recorded when its scope began and the response recorded when it ended, in the format
+// of the API that was called; if the response's format is unknown, Relay's own annotation is used. An agent's scope
+// within another is a sub-agent. A tool that ended in an error marks its result as failed.
 //
 // Relay sorts the keys of everything it writes, so the keys in tool definitions are in a different order than in the
-// request. The end of a stream names a different root than its beginning, so ends are matched by their scope's id.
+// request. The event that ends a streamed call names a different root than the event that begins it, so ends are
+// matched by their scope's id.
 package atof

@@ -30,7 +30,7 @@ type Source struct {
 		of     belonging
 		rawID  json.Raw
 		id     string           // the example's id, if the line is rewritten
-		lines  []published.Line // likewise: the answers
+		lines  []published.Line // the answers, if the line is rewritten
 	}
 
 	scanned ttc.Example // reused for every example in a scan, which doesn't keep any
@@ -329,7 +329,7 @@ func (s *Source) object(raw json.Raw, turn string, ex *ttc.Example) {
 	s.add(&f, raw, &otherFields{}, turn, ex)
 }
 
-// add adds an answer as a candidate of the given turn, unless it names its own.
+// add adds an answer as a candidate of the given turn, unless the answer names its own turn.
 func (s *Source) add(f *fields, raw json.Raw, last *otherFields, turn string, ex *ttc.Example) {
 	st := &s.Tally.S
 	st.Steps++

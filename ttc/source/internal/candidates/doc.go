@@ -4,6 +4,6 @@
 //
 // Consecutive lines with the same id form an example, so only one example is in memory at a time, regardless of the
 // file's size. Joining an id that reappears after another id's lines would require the whole file to be in memory;
-// instead, it becomes an example of its own, named id#2, which is counted and reported in a warning. Sorting the file
-// by id fixes that.
+// instead, the later lines become an example of their own, named id#2, which is counted and reported in a warning.
+// Sorting the file by id fixes that.
 package candidates

@@ -73,8 +73,8 @@ func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, st
 	return r.fill(&f, raw, &otherFields{}, cand)
 }
 
-// fill is like Candidate, for the fields of an object. It reuses the fields other than the answer from last if they are
-// the same.
+// fill is like Candidate, but is given the fields of raw. It reuses last if the fields other than the answer are the
+// same.
 func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Candidate) (ledger.Reason, string) {
 	if reason, why := r.place(f, cand); reason != "" {
 		return reason, why
@@ -148,7 +148,7 @@ func (r *Reader) read(f *fields, b *otherFields) {
 }
 
 // answers calls each for every scored answer that a line lists, with the answer's fields and the object that contains
-// them, until each returns false. It reports whether the line lists any.
+// them, until it returns false. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)
@@ -179,8 +179,8 @@ func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) 
 	return listed
 }
 
-// ownFields returns the fields of an answer that is an object, and takes the remaining fields from the line that
-// contains it.
+// ownFields returns the fields of an answer that is an object. Fields that it lacks come from the line that contains
+// it.
 func (r *Reader) ownFields(answer json.Raw, line *fields) fields {
 	k := &r.keys
 	if answer.Kind() != json.Object {
@@ -269,8 +269,8 @@ func missing(key string, raw json.Raw) string {
 	return fmt.Sprintf("%s is null or missing; the keys are: %s", key, source.KeysOf(raw))
 }
 
-// answer reads an answer: text, parts that are all text, or one assistant message with such content. wrong says why it
-// is not an answer.
+// answer reads an answer: text, parts that are all text, or one assistant message with such content. wrong explains why
+// it is not an answer.
 func (r *Reader) answer(raw json.Raw) (text, wrong string) {
 	switch raw.Kind() {
 	case json.String:

@@ -133,7 +133,8 @@ func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 }
 
 // follow adds the lines of a chain that leads to an answer. It reports whether later answers may continue from there.
-// They may not if the answer itself was among the lines: it belongs to their history but not to its own.
+// They may not if the lines include the answer itself, which belongs to the history of later answers but not to its
+// own.
 func (h *history) follow(chain []*record, to *answer) bool {
 	h.to, h.met = to, false
 	for _, rec := range chain {

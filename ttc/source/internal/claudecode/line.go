@@ -11,7 +11,7 @@ type line struct {
 	sidechain, summary, apiError      bool
 	linked                            bool // the line names the line that it follows, or states that it follows none
 	requestID, requestRef             string
-	blockIndex                        int64 // -1: not said
+	blockIndex                        int64 // -1 if unknown
 	at                                int64 // nanoseconds since 1970
 	offset                            int64
 

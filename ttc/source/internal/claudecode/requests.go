@@ -25,10 +25,10 @@ type requests struct {
 
 type request struct {
 	shape  string
-	last   int32   // step of its last message; -1 if it doesn't have one
-	answer *answer // what came back
-	broken bool    // the start of the list is missing
-	given  bool    // the messages of the answer's call are known, and are in after
+	last   int32 // step of its last message; -1 if it doesn't have one
+	answer *answer
+	broken bool // the start of the list is missing
+	given  bool // the messages of the answer's call are known, and are in after
 	after  calls.Walk
 }
 
@@ -39,7 +39,7 @@ type step struct {
 	hash   string
 }
 
-// stepWalk identifies a list as it was sent, with a system prompt first, and up to a step.
+// stepWalk identifies the messages that were sent: a system prompt, followed by the list up to a step.
 type stepWalk struct {
 	system calls.Walk
 	step   int32
@@ -150,7 +150,7 @@ func (r *requests) resolve(answers []*answer) {
 	}
 }
 
-// shapeOf returns the contents, other than messages, of the request that led to an answer.
+// shapeOf returns the system prompt and the tools of the request that led to an answer.
 func (r *requests) shapeOf(a *answer) (shape, bool) {
 	q := r.byID[a.ref]
 	if q == nil {
@@ -208,7 +208,7 @@ func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call
 				continue
 			}
 			if slices.ContainsFunc(chain, func(rec *record) bool { return rec.attached != "" || rec.boundary }) {
-				c.Gaps |= ttc.RebuiltHistory // how attachments and compactions were inserted isn't known
+				c.Gaps |= ttc.RebuiltHistory // it isn't known how attachments and compactions were inserted
 			}
 			return h.end(), true
 		}

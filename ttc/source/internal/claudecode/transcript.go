@@ -48,7 +48,7 @@ type transcript struct {
 
 // block is a piece of an answer.
 type block struct {
-	index int64 // -1: not said
+	index int64 // -1 if unknown
 	raw   json.Raw
 	kind  string
 	text  string // distinguishes it from other blocks of its kind: its text or, for a call, its id
@@ -74,7 +74,7 @@ type record struct {
 	attached            string      // text of an attachment
 	boundary            bool
 	preserved           []string // kept verbatim by a compaction
-	anchor              string   // what they follow
+	anchor              string   // uuid of the line that they follow
 	hasResults          bool
 }
 

@@ -26,7 +26,7 @@ type reader struct {
 type file struct {
 	thread, path string
 	parent       string // the thread that it continues; empty without one
-	end          int64  // the position in the parent's file where it starts, as an ordinal
+	end          int64  // the ordinal in the parent's file at which it begins
 }
 
 // headLines is the maximum number of lines of a file searched for its thread's id.

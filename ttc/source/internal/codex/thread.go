@@ -48,7 +48,7 @@ type entry struct {
 type turn struct {
 	call      calls.Call
 	through   int64    // how far the model had read; -1 if unknown
-	input     []*entry // what it was given
+	input     []*entry // the entries that the model was given
 	inherited bool
 	missing   bool
 }
@@ -213,7 +213,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.append(&entry{message: userText(session.Text(payload, "message"))})
 }
 
-// replaced adds an item from a history that replaced another. The model's messages in it are context.
+// replaced adds an item from a replacement history, in which the model's messages are context.
 func (t *thread) replaced(item json.Raw, l session.Line) {
 	n := len(t.answers)
 	t.item(item, l)

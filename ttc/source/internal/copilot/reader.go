@@ -72,8 +72,8 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored lists the kinds of events that don't affect a model's input, apart from the types that event reads. Other
-// kinds of events, and truncations, are counted.
+// ignored lists the kinds of events that don't affect a model's input, except for the few types that event reads.
+// Events of other kinds, and truncations, are counted.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
 	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",

@@ -33,7 +33,7 @@ var (
 // likeness holds the possible meanings of an input's keys, based on their names and values.
 type likeness struct {
 	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
-	doubt [][]string  // lists that each hold a possible meaning, followed by the keys of which only one can have it
+	doubt [][]string  // for each meaning in doubt, a list of the meaning and the keys that may have it
 }
 
 // likely finds the keys that may have the wanted meanings, except for keys whose meaning is in doubt.
@@ -55,8 +55,8 @@ func likely(h *source.Head) (l likeness) {
 	return l
 }
 
-// find returns the keys whose names match their meaning and whose values fit. Keys whose last part matches take
-// precedence over keys that match only in another part.
+// find returns the keys whose names match their meaning and whose values fit. Keys that match in the last element of
+// their path take precedence over keys that match only in another element.
 func find(columns []*source.Column, words []string, fits func(*source.Column) bool) []string {
 	var last, any []string
 	for _, c := range columns {

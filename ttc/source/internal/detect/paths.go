@@ -75,8 +75,8 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 // references lists the key names of answers that other answers are compared with.
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
-// fits reports whether a column may have the meaning, judging by its name and values: a prompt isn't looked for within
-// answers, nor an answer within prompts, nor anything within a list's first element.
+// fits reports whether a column may have the meaning, judging by its name and values. It rejects prompts inside
+// answers, answers inside prompts, and anything inside the first element of a list.
 func (m *meaning) fits(c *source.Column) bool {
 	parts := strings.Split(c.Key, ".")
 	return c.Present > 0 && slices.Contains(m.names, source.CommonName(parts[len(parts)-1])) && m.is(c) &&

@@ -72,7 +72,7 @@ func (a *answer) bare(text []byte) error {
 	return nil
 }
 
-// data reads part of the result. Strings are joined and take precedence; only the last of any other values is kept.
+// data reads part of the result. Strings are joined and take precedence; of other values, only the last is kept.
 func (a *answer) data(text []byte) error {
 	if string(text) == "[DONE]" {
 		return nil

@@ -66,8 +66,7 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers is the maximum number of bytes of near-limit answers held at once, because parsing such an answer takes
-// as much memory again.
+// largeAnswers bounds the total size of large answers in memory at once: parsing an answer takes as much memory again.
 const largeAnswers = 64 << 20
 
 func orSecond(d time.Duration) time.Duration {

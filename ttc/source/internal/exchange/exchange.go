@@ -126,8 +126,8 @@ func (a *Answer) Gap() ttc.Gaps {
 	return 0
 }
 
-// AddTo adds the calls of an exchange, one for each answer, to a session. If the exchange lacks an id or a model, c's
-// is used. If c has a time or an input, it is used instead of the exchange's.
+// AddTo adds the calls of an exchange, one for each answer, to a session. The exchange's id and model take precedence
+// over c's; c's time and input take precedence over the exchange's.
 func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
 	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools

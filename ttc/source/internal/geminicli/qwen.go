@@ -43,12 +43,12 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
 	})
 	s := g.Limits.New(session.Text(json.Raw(g.Parts[0].JSON), "sessionId"))
-	contexts := map[string]*session.Given{} // after a line
+	contexts := map[string]*session.Given{} // context after each line, by uuid
 	var last *session.Given
 	for _, part := range g.Parts {
 		line := json.Raw(part.JSON)
 		id := session.Text(line, "uuid")
-		if context, ok := contexts[session.Text(line, "parentUuid")]; ok { // the conversation returns to it
+		if context, ok := contexts[session.Text(line, "parentUuid")]; ok { // the parent may be an earlier line
 			last = context
 		}
 		for _, m := range r.messages(line) {

@@ -125,7 +125,7 @@ type turns struct {
 	calls             []turn
 }
 
-// turn is a call. Its input consists of the rollout's first given messages.
+// turn is a call. Its input consists of the first messages of the rollout; given is their number.
 type turn struct {
 	calls.Call
 	given int

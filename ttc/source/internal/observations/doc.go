@@ -8,9 +8,9 @@
 // reward; with several names, it is unclear which one is the reward, so the session doesn't get one and the scores are
 // counted.
 //
-// Entries may stand on their own, in pages as the APIs return them, in the trace they belong to or, for runs, inside
+// Entries may be separate, in pages as returned by the APIs, inside the trace that they belong to or, for runs, inside
 // other runs.
 //
-// The platforms' exports are read as documented. They can't be created without an account, so unlike the other sources,
-// these have never been tested on a recorded export.
+// The platforms' exports are read as documented. Exports can't be created without an account, so these sources, unlike
+// the others, haven't been tested on real ones.
 package observations

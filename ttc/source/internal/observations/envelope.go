@@ -79,7 +79,7 @@ func withoutKeys(object json.Raw, keys []string) json.Raw {
 	return append(out, '}')
 }
 
-// holder holds the data of an entry that applies to the entries inside it.
+// holder holds the trace and the session that an entry passes on to the entries inside it.
 type holder struct {
 	self           bool // the entry is an observation or a run itself
 	trace, session string

@@ -77,7 +77,7 @@ func (e event) id() string { return source.IDText(session.Value(e.Raw, "id")) }
 type reader struct {
 	s        *calls.Session
 	tally    *source.Tally
-	contexts map[string]*session.Given // after an event
+	contexts map[string]*session.Given // context after each event, by id
 	model    string
 	gaps     ttc.Gaps
 	tools    []chat.Tool

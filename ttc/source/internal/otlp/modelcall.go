@@ -23,8 +23,8 @@ type modelCall struct {
 	gaps              ttc.Gaps
 	usage             calls.Usage
 	failed            []string // the calls whose results in the input report a failure
-	alone             bool     // the answer has text and calls, but doesn't wait for results
-	broken            string   // why it can't be reconstructed
+	alone             bool     // the answer has text and calls, but ended without waiting for results
+	broken            string   // why the call can't be reconstructed
 }
 
 type output struct {
@@ -81,8 +81,8 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 	return list
 }
 
-// messageOf reads a message made of parts. Each tool result becomes a message. In a model's message, results come from
-// tools that the provider ran before the model wrote what follows them.
+// messageOf reads a message made of parts. Each tool result becomes a separate message. Results in a model's message
+// are from tools that the provider ran; the parts after them were written later, and become another message.
 func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")

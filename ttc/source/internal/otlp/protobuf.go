@@ -88,7 +88,7 @@ func (r *reader) frame(in *bufio.Reader) (record []byte, size int64, err error) 
 	return record, n + 4, err
 }
 
-// field reads one field of a file that is a single request, and returns it as an equivalent request of its own.
+// field reads one field of a file that is a single request, and returns it as a separate request.
 func (r *reader) field(in *bufio.Reader) (record []byte, size int64, err error) {
 	tag, err := in.ReadByte()
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 	return b, nil
 }
 
-// fields calls each with the fields of a message, until each returns false. It reports whether the message is intact up
+// fields calls each with the fields of a message, until it returns false. It reports whether the message is intact up
 // to that point.
 func fields(b []byte, each func(num protowire.Number, typ protowire.Type, value []byte) bool) bool {
 	for len(b) > 0 {
@@ -183,8 +183,7 @@ func below(b []byte, field protowire.Number, each func([]byte) bool) bool {
 	return ok && whole
 }
 
-// resources stores a request's items. Spans and log records are in the same positions; they are distinguished by how
-// they begin.
+// resources stores a request's items. Spans and log records are under the same field numbers; kindOf tells them apart.
 func (r *reader) resources(record []byte, offset int64) bool {
 	return below(record, 1, func(resource []byte) bool {
 		return below(resource, 2, func(scope []byte) bool {

@@ -189,8 +189,8 @@ func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
 	}
 }
 
-// keep stores a span or a log record. For a span unrelated to models it stores only its position among the others; it
-// ignores an unrelated log record.
+// keep stores a span or a log record. Of a span unrelated to models, it stores only the ids that locate the span among
+// the others; it ignores an unrelated log record.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return

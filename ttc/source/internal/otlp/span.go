@@ -95,8 +95,8 @@ func (a attributes) structured(key string) json.Raw {
 	return parsed
 }
 
-// objectsInTexts returns the number of objects and lists in a span's JSON texts. It stops counting once there are more
-// than most.
+// objectsInTexts returns the number of objects and lists in a span's JSON texts. It stops counting once the number
+// exceeds most.
 func (s *span) objectsInTexts(most int64) (n int64) {
 	count := func(a attributes) {
 		for _, v := range a {

@@ -121,12 +121,12 @@ func (t *traces) addEvent(part session.Kept) {
 	s.events = append(s.events, ev)
 }
 
-// spanKind says what a span represents.
+// spanKind is the kind of operation that a span represents.
 type spanKind byte
 
 const (
 	otherSpan spanKind = iota
-	callSpan           // a call to a model, which writes messages
+	callSpan           // a call to a model that writes messages
 	agentSpan
 	toolSpan
 )
@@ -150,7 +150,7 @@ var kinds = []struct {
 	{"traceloop.span.kind", map[string]spanKind{"agent": agentSpan, "tool": toolSpan}},
 }
 
-// kind returns what a span represents: a span that doesn't name a kind is a call if it contains a model's output.
+// kind returns the kind of a span. A span that doesn't name one is a call if it contains a model's output.
 func (s *span) kind() spanKind {
 	named := false
 	for _, of := range kinds {
@@ -232,7 +232,7 @@ func (t *traces) tool(s *span) {
 	}
 }
 
-// ran reports whether a span says that a call's tool ran.
+// ran reports whether a span records that a call's tool ran.
 func (t *traces) ran(call chat.ToolCall) bool {
 	_, ok := t.failed[call.ID]
 	return ok

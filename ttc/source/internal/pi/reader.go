@@ -47,7 +47,7 @@ type reader struct{ tally *source.Tally }
 // add adds the calls in a file's entries.
 func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	r := &reader{tally}
-	contexts := map[string]*session.Given{} // after an entry
+	contexts := map[string]*session.Given{} // context after each entry, by id
 	var last *session.Given
 	for _, part := range entries {
 		entry := json.Raw(part.JSON)

@@ -32,7 +32,7 @@ type Line struct {
 // ErrNoScore means that an answer lacks a score.
 var ErrNoScore = errors.New("is null or missing, so the answer has no score")
 
-// Rewriter rewrites an entry as the answers that it holds. id is the common id of an example's entries; if empty, the
+// Rewriter converts an entry to the answers in it. All entries of an example have the same id; if id is empty, the
 // entry is an example of its own.
 type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 

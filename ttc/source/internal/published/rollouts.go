@@ -13,7 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// verlRole matches a role on a line of its own, as a chat template leaves it when its special tokens are skipped.
+// verlRole matches a role on a line of its own. Such lines remain if a chat template's output is decoded without
+// special tokens.
 var verlRole = regexp.MustCompile(`(?m)^(system|user|assistant|tool)\n`)
 
 // isVerl recognises the entries that verl writes into trainer.rollout_data_dir: inputs and outputs decoded without
@@ -24,8 +25,9 @@ func isVerl(h *source.Head) bool {
 
 func splits(input string) bool { return splitRoles(input) != nil }
 
-// splitRoles splits a conversation decoded without special tokens into its messages. It returns nil if the conversation
-// doesn't end where the assistant begins. A line that contains only the name of a role begins a message.
+// splitRoles splits a conversation decoded without special tokens into its messages. A line that contains only the name
+// of a role begins a message. splitRoles returns nil unless the text begins with such a line and ends with another one,
+// the assistant's.
 func splitRoles(input string) json.Raw {
 	body := strings.TrimRight(input, "\n") + "\n"
 	at := verlRole.FindAllStringSubmatchIndex(body, -1)
@@ -76,7 +78,7 @@ func isLMEval(h *source.Head) bool {
 	return hasAll(h, "doc_id", "doc", "resps") && hasAny(h, "arguments", "target", "filtered_resps")
 }
 
-// lmEval reads a sample. Its answers come from the model, before filters.
+// lmEval reads a sample. Its answers are the model's output before any filters.
 func lmEval(e json.Raw) (string, []Line, error) {
 	prompt, ok := source.At(e, "arguments.gen_args_0.arg_0")
 	if !ok {

@@ -9,7 +9,7 @@ import (
 // extensions are the file name extensions of logs.
 var extensions = []string{".jsonl", ".json", ".ndjson", ".log"}
 
-// keys lists the keys of which an entry has at least one.
+// keys lists the keys that identify entries: each entry has at least one of them.
 var keys = []string{"request", "litellm_call_id", "model_input_messages"}
 
 // Chat returns the source for logs of chat completions and Anthropic's messages.

@@ -60,9 +60,9 @@ func hashed(id string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// session returns the id of the session for a key, which is determined by the response that begins its chain. It links
-// the whole chain directly to the key at its end, so that no chain is followed twice. Responses that name each other in
-// a cycle form one session.
+// session returns the id of the session that a key belongs to, which depends on where the key's chain of previous
+// responses begins. It links all keys in the chain directly to the one at the beginning, so no chain is followed twice.
+// Responses that refer to each other in a cycle form one session.
 func (r *reader) session(key string) string {
 	chain := map[string]bool{key: true}
 	for next, ok := r.links.Get(key); ok && !chain[next]; next, ok = r.links.Get(next) {

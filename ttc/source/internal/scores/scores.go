@@ -39,7 +39,7 @@ type Scores struct {
 	given     int64
 }
 
-// Read reads the files. Its errors include the position.
+// Read reads the files. An error in a file includes the position.
 func Read(ctx context.Context, cfg *Config) (*Scores, error) {
 	s := &Scores{byID: map[string]float64{}, conflicts: map[string]bool{}}
 	paths, err := source.Matches(cfg.Path)

@@ -14,7 +14,8 @@ import (
 
 // find returns the files to read: the named files, and all files below the named folders whose names end in one of the
 // extensions, with or without .gz or .zst; for Harbor's jobs, it returns the trajectories. The files are sorted and
-// free of duplicates. It records the trials that lack a trajectory, and which of several files are empty.
+// free of duplicates. It records the trials that lack a trajectory and, if there are several files, omits and records
+// the empty ones.
 func find(ctx context.Context, paths []string, tally *source.Tally, extensions ...string) ([]string, error) {
 	named, err := source.Matches(paths)
 	if err != nil {

@@ -83,9 +83,8 @@ func Factory[C any](f Format, settings func(*C) Settings) source.Factory {
 	})
 }
 
-// Marked recognises inputs in which one of the first entries carries the format's mark. keys are keys of which such an
-// entry has at least one: most inputs lack all of them, so their entries, which may be large, aren't searched once for
-// each format.
+// Marked recognises inputs in which one of the first entries carries the format's mark. Such an entry has at least one
+// of keys. Most inputs have none of them, so their entries, which may be large, aren't searched for each format's mark.
 func Marked(mark func(entry json.Raw) bool, keys ...string) func(*source.Head) source.Reading {
 	return func(h *source.Head) source.Reading {
 		if !h.Columns().Has(keys...) {

@@ -14,14 +14,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Headed describes a format in which all entries of a file belong to the session that one of them, usually the first,
-// names. A file without such an entry is a session named after the file.
+// Headed describes a format in which all entries of a file belong to one session. One of the entries, usually the
+// first, names the session; if none does, the session is named after the file.
 type Headed struct {
 	Mark func(entry json.Raw) bool   // reports whether an entry shows that a file has this format
 	ID   func(entry json.Raw) string // returns the id that an entry gives to the session, or ""
 	Name func(path string) string    // returns the id of a session if no entry gives one; Stem if nil
 
-	// Session adds the calls in the entries, which come in the order in which they were written.
+	// Session adds the calls in the entries, which are in the order in which they were written.
 	Session func(s *calls.Session, entries []Kept, tally *source.Tally)
 }
 

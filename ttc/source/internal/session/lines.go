@@ -20,12 +20,12 @@ type Line struct {
 // LinesOf holds the lines of a file that is stored inside another.
 type LinesOf struct {
 	Lines  []json.Raw
-	Path   string // of the other
+	Path   string // of the containing file
 	Offset int64
 }
 
-// Lines calls each with every line of a file that is a JSON object, until each returns false. A damaged line is
-// recorded and skipped.
+// Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is recorded
+// and skipped.
 func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {
 	f, err := source.Open(ctx, path)
 	if err != nil {

@@ -41,8 +41,8 @@ func (n *Names) Set(key, name string) {
 	n.byKey[key] = name
 }
 
-// Least stores a name under a key unless the existing one sorts before it, so that the order in which names are stored
-// doesn't matter.
+// Least stores a name under a key unless a smaller one is already there, so the order in which names are stored doesn't
+// matter.
 func (n *Names) Least(key, name string) {
 	if old, ok := n.byKey[key]; !ok || ID(name) < old {
 		n.Set(key, name)

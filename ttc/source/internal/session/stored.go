@@ -21,7 +21,8 @@ type stored struct {
 }
 
 // ReadStored calls file for each of the files, to store its items. The returned Reader calls sessions to build the
-// sessions. If id is not nil, it returns each session's true id once all files have been read.
+// sessions. If id is not nil, it is called once all files have been read, and maps the id under which parts were stored
+// to the session's true id.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,

@@ -23,9 +23,9 @@ var labels = map[string]Chosen{
 	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,
 }
 
-// ChoiceOf returns which of two answers a label chooses: it is a word such as left, the name of an answer's key, or a
-// suffix that only that name has, such as 2 for answer2. A missing label, or an empty list of labels, is a tie; a list
-// with one label, or an object with one under value, selected or choices, means that label.
+// ChoiceOf returns which of two answers a label chooses. A label is a word such as left, the name of an answer's key,
+// or a suffix that only that name has, such as 2 for answer2. A missing label or an empty list means a tie. A list with
+// one label, or an object with a label under value, selected or choices, means that label.
 func ChoiceOf(label json.Raw, first, second string) Chosen {
 	switch label.Kind() {
 	case json.Invalid, json.Null:

@@ -210,15 +210,15 @@ type Choice struct {
 	*Column        // nil means none
 	Guessed bool   // the key is neither the default nor named by the user
 	Given   bool   // the user named the key
-	Problem string // says which keys qualify, if several do
+	Problem string // names the keys that qualify, if several do
 
 	Passed []string // names that came later in the ranking, quoted
 	Doubt  string   // why a column with such a name is not chosen
 }
 
 // Find finds the column for a key: the one that the user named, else the one with the default name, else the only one
-// with one of the key's other names (the first if the key is Ranked). taken are columns already assigned to something
-// else.
+// with one of the key's other names (the first if the key is Ranked). taken lists columns that are already assigned to
+// other keys.
 func (cs Columns) Find(k Key, taken ...string) Choice {
 	fits := func(name string) *Column {
 		c := cs.Of(name)
@@ -265,7 +265,7 @@ func (cs Columns) Find(k Key, taken ...string) Choice {
 	return Choice{Column: found[0], Guessed: true, Problem: what}
 }
 
-// ranked chooses the first name of a key.
+// ranked chooses the column whose name comes first in k.Others.
 func ranked(k Key, found []*Column) Choice {
 	slices.SortStableFunc(found, func(a, b *Column) int {
 		return slices.Index(k.Others, CommonName(a.Key)) - slices.Index(k.Others, CommonName(b.Key))
@@ -373,7 +373,7 @@ func (h *Head) TextScores(setting string) string {
 		"the worst, or remove the key if nothing is to be compared", c.Key, strings.Join(h.wordsUnder(c.Key), " and "))
 }
 
-// words returns the number of values that are strings but are not numbers, JSON, dates or empty.
+// words returns the minimum number of strings that are neither empty nor numbers, JSON or dates.
 func (c *Column) words() int {
 	return c.Kinds[json.String] - min(c.Kinds[json.String], c.Numeric) - c.Empty - c.JSON - c.Dates
 }
@@ -406,7 +406,7 @@ var judgements = []string{
 }
 
 // NoScore records, for an input without scores, which numbers within objects could be read as scores, and which columns
-// sound like scores but hold more than numbers and so are not read.
+// sound like scores but are not read because not all of their values are numbers.
 func (r *Reading) NoScore(cs Columns) {
 	within := map[string]bool{}
 	if found := cs.scoresWithin(); len(found) > 0 {

@@ -92,9 +92,9 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 	return in, nil
 }
 
-// Expand finds the files a user named: a file; a pattern (its matches, sorted); a folder, which means the file called
-// name in it, or the ones in its jobs/job_* sub-folders, sorted (NAT's append_job_id_to_output_dir), or else all data
-// files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// Expand finds the files a user named: a file; a pattern (its matches, sorted); or a folder, for which it returns the
+// file called name in it, or the ones in its jobs/job_* subfolders, sorted (NAT's append_job_id_to_output_dir), or else
+// all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {
@@ -222,7 +222,7 @@ var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.
 // maxFiles is the maximum number of files that a folder may expand to.
 const maxFiles = 100_000
 
-// isRun reports whether a folder belongs to a run of nat-go: its files were derived from data and aren't data.
+// isRun reports whether a folder belongs to a run of nat-go, whose files are output.
 func isRun(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "records", "begun.json"))
 	return err == nil

@@ -13,14 +13,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// A Harbor job has a folder for each trial. It holds the trial's result and, below it, the agent's folder with the
-// trajectory, which may be continued in additional files. The agent's folder also holds files of its own, and
-// trajectories of agents that it called.
+// A Harbor job has a folder for each trial. The trial's folder holds its result and, below it, the agent's folder with
+// the trajectory, which may be continued in additional files. The agent's folder also holds the agent's own files, and
+// the trajectories of agents that it called.
 
 // TrialResult is Harbor's result for a trial.
 type TrialResult struct {
 	Task, Name string
-	Reward     *float64 // nil if the trial has none, or none that counts
+	Reward     *float64 // nil if the trial has no valid reward
 	Failure    string   // the type of the exception that ended it
 }
 
@@ -96,7 +96,7 @@ func resultsOf(path string) (results []string) {
 	for range trialDepth {
 		dir = filepath.Dir(dir)
 		path := filepath.Join(dir, resultName)
-		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // a pipe could keep us waiting
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() { // reading a pipe could block
 			results = append(results, path)
 		}
 	}
@@ -130,8 +130,8 @@ func LackingTrial(ctx context.Context, dir string) ledger.Drop {
 	return d
 }
 
-// trialOf reads a trial's result. Where an error makes the reward invalid, Harbor says so; older versions only name the
-// error.
+// trialOf reads a trial's result. If an error makes the reward invalid, Harbor records that; older versions record only
+// the error.
 func trialOf(result json.Raw) (t TrialResult) {
 	text := func(key string) string {
 		v, _ := result.Get(key)

@@ -4,7 +4,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Head is the beginning of an input, from which a source decides whether it can read it.
+// Head is the beginning of an input. A source examines it to decide whether it can read the input.
 type Head struct {
 	Path    string     // as named by the user
 	Bytes   []byte     // the first bytes, uncompressed, at most HeadBytes

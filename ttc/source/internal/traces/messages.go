@@ -406,8 +406,9 @@ func (r *extraReader) weight(raw json.Raw) {
 	}
 }
 
-// tellError reads tool_error: the kind of an error, on a message with any role. An empty kind counts; null and false
-// don't; in an object, the kind is a member, and the whole object belongs to the error.
+// tellError reads tool_error, the kind of an error, which a message of any role may have. An empty kind is still an
+// error; null and false are not. If the value is an object, one of its members is the kind, and the whole object is
+// kept with the error.
 func tellError(n *ttc.Node, v json.Raw) {
 	b, isBool := v.Bool()
 	if v.Kind() == json.Null || isBool && !b {
@@ -730,8 +731,8 @@ func fidelity(nodes []ttc.Node) ttc.Fidelity {
 	return f
 }
 
-// isReason reports whether the text in place of a reward explains why the reward is missing: it is under a key that
-// Harbor uses for both.
+// isReason reports whether the text in place of a reward explains why the reward is missing; Harbor uses the key
+// "result" for both.
 func (s *Source) isReason(raw json.Raw) bool {
 	_, isNumber := source.Number(raw)
 	return s.cfg.RewardKey == "result" && raw.Kind() == json.String && !isNumber && !raw.Is("")

@@ -11,9 +11,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// addPairs reads the ready-made pairs and the replays that an entry lists, and the entry itself if it is one. A pair
-// becomes a turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed like any other
-// pair.
+// addPairs reads the ready-made pairs and the replays that an entry lists, and the entry itself if it is a pair or a
+// replay. A pair becomes a turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed
+// like any other pair.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.field(s.cfg.PairsKey)
 	if list.Kind() == json.Array {
@@ -77,7 +77,7 @@ type pair struct {
 	scores           [2]float64
 }
 
-// parsePair reads a pair. A listed pair may lack a state: the model's answer is its first message.
+// parsePair reads a pair. A listed pair may lack a state; its conversation then begins with the model's answer.
 func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, err error) {
 	if raw.Kind() != json.Object {
 		return p, source.BadStep, fmt.Errorf("expected a pair object, got %s", raw.Kind())
@@ -265,8 +265,8 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split removes the common beginning of both sides: many data sets repeat the prompt in each. It becomes the prompt and
-// replaces any separate one.
+// split removes the common beginning of both sides, since many data sets repeat the prompt in each. This beginning
+// becomes the prompt, in place of any separate one.
 func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
 	n := 0
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
