@@ -55,8 +55,8 @@ func formatMethod(st *state, self val, a *args) val {
 	})
 }
 
-// fill copies a format, in which a doubled mark yields a literal mark. For any other mark it calls convert with the
-// mark and the byte after it.
+// fill copies a format. A doubled mark becomes a literal mark; for any other mark, fill calls convert with the mark and
+// the byte after it.
 func (st *state) fill(format val, marks string, convert func(b *builder, mark string)) val {
 	var b builder
 	s, p, at := format.Text(), provOf(format), 0

@@ -260,8 +260,8 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of the collected spans. It returns nil if none were collected, in which case all of the text
-// comes from the template.
+// prov returns a copy of the collected spans. It returns nil if none were collected, because all of the text then comes
+// from the template.
 func (b *provBuilder) prov() *prov {
 	switch len(b.spans) {
 	case 0:

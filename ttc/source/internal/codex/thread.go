@@ -32,7 +32,7 @@ type thread struct {
 	open    *turn // the answer being read
 	last    *turn // the last answer, for later items about it
 	answers []*turn
-	failed  map[string]bool // whether a call failed, by id, if an event says so
+	failed  map[string]bool // whether a call failed according to an event, by id
 }
 
 // entry is a message in the history.
@@ -247,7 +247,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 	}
 }
 
-// outcome records whether a call failed, according to an event.
+// outcome records whether a call failed according to an event.
 func (t *thread) outcome(id string, of json.Raw) {
 	var failed bool
 	switch session.Text(of, "status") {

@@ -74,7 +74,7 @@ func langfuse(raw json.Raw) (observation, bool) {
 	return o, true
 }
 
-// otherTypes are the Langfuse observation types for neither models nor tools.
+// otherTypes are the types of Langfuse observations that are not calls to chat models or tools.
 var otherTypes = []string{
 	"SPAN", "EVENT", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL",
 }

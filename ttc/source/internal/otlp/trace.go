@@ -192,7 +192,7 @@ func (t *traces) examine() {
 	for _, s := range t.order {
 		switch s.kind() {
 		case callSpan:
-			direct := true // no tool or agent lies between the call and the enclosing span
+			direct := true // no tool or agent is between the call and the enclosing span
 			t.ancestors(s, func(a *span) {
 				kind := a.kind()
 				if direct = direct && kind != agentSpan && kind != toolSpan; direct && kind == callSpan {
@@ -291,7 +291,7 @@ func (t *traces) read(s *span) {
 	t.calls = append(t.calls, recorded{s, e})
 }
 
-// restore adds text to the answers in a history that lack it, if the calls that wrote those answers recorded it.
+// restore adds missing text to the answers in a history, if the calls that wrote those answers recorded it.
 func (t *traces) restore(e *modelCall) {
 	for i := range e.input {
 		m := &e.input[i]

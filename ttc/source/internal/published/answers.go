@@ -104,7 +104,7 @@ func hasAll(h *source.Head, keys ...string) bool {
 func hasAny(h *source.Head, keys ...string) bool { return h.Columns().Has(keys...) }
 
 // AnswersOf returns the shape of the scored answers in an input. It returns nil if the input has none of the known
-// shapes, or if the user specified how to read its keys.
+// shapes, or if the user named its keys.
 func AnswersOf(h *source.Head) *Answers {
 	if keysGiven(h) {
 		return nil
@@ -115,7 +115,7 @@ func AnswersOf(h *source.Head) *Answers {
 	return nil
 }
 
-// keysGiven reports whether the user said which keys hold the prompts or the answers.
+// keysGiven reports whether the user named a key of prompts, answers, messages or scores.
 func keysGiven(h *source.Head) bool {
 	return slices.ContainsFunc([]string{
 		"prompt_key", "output_key", "response_key", "score_key", "reward_key", "messages_key", "chosen_key",
@@ -211,7 +211,7 @@ func shp(e json.Raw) (string, []Line, error) {
 	return pair(source.IDText(value(e, "post_id")), turn, json.AppendString(nil, history), metadata, sides)
 }
 
-// numbered reads an entry that says which of its answers is better: 0 or 1.
+// numbered reads an entry that gives the number of the better answer: 0 or 1.
 func numbered(e json.Raw) (string, []Line, error) {
 	prompt, err := textOf(e, "prompt")
 	if err != nil {

@@ -64,7 +64,7 @@ var conversations = append(agents, []Conversations{
 }...)
 
 // ConversationsOf returns the shape of the conversations in an input. It returns nil if the input has none of the known
-// shapes, or if the user specified how to read its keys.
+// shapes, or if the user named its keys.
 func ConversationsOf(h *source.Head) *Conversations {
 	if keysGiven(h) {
 		return nil
@@ -149,7 +149,8 @@ func capybara(e json.Raw) (c conversed, err error) {
 // maxMessages bounds a branch's length: each of its messages names its parent, so they may form a cycle.
 const maxMessages = 100_000
 
-// chatGPT reads an exported conversation: a tree of messages, of which the branch that ends at current_node was shown.
+// chatGPT reads an exported conversation: a tree of messages. The branch that ends at current_node is the one that was
+// shown.
 func chatGPT(e json.Raw) (c conversed, err error) {
 	mapping := value(e, "mapping")
 	at, err := textOf(e, "current_node")
@@ -258,7 +259,7 @@ func xlam(e json.Raw) (c conversed, err error) {
 func tool(t json.Raw) json.Raw {
 	parameters := value(t, "parameters")
 	if kind := value(parameters, "type"); parameters.Kind() != json.Object || kind.Kind() == json.String {
-		return t // a JSON schema, which says "type": "object"
+		return t // no parameters, or a JSON schema with "type": "object"
 	}
 	var properties object
 	var required []byte

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// nameBytes is roughly the overhead of a name besides its text and its key.
+// nameBytes is roughly the memory that a name takes in addition to its text and its key.
 const nameBytes = 64
 
 // Names holds the relations between ids that files record, such as a trace's session or a call's predecessor. All are

@@ -6,7 +6,7 @@ import "context"
 type Factory struct {
 	Type string // the name used in YAML: "candidates"
 	Doc  string // one line
-	// Tried names the programs, with versions, on whose files the source was tested; it is empty if the source was
+	// Tried names the programs, with versions, whose files the source was tested with; it is empty if the source was
 	// written only from a description. It is set for sources that read files stored by other programs.
 	Tried string
 	New   func() any // a pointer to an empty config struct, for builders/schema to fill

@@ -211,7 +211,7 @@ func (c *Column) Range() string {
 	return short(slices.Min(c.numbers)) + " to " + short(slices.Max(c.numbers))
 }
 
-// TakeScore records the choice of a score, with its range, and its direction if the name says that lower is better.
+// TakeScore records the choice of a score, with its range, and its direction if the name implies that lower is better.
 func (r *Reading) TakeScore(k Key, c Choice) {
 	if c.Doubt != "" {
 		r.Guessed = append(r.Guessed, c.Doubt)

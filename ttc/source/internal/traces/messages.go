@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// graph builds a chain from the messages, including their data besides the text.
+// graph builds a chain from the messages, including their data other than text.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	if texts(raw) {
 		raw = alternating(raw)

@@ -468,7 +468,7 @@ func asMessages(raw json.Raw) json.Raw {
 	return append(out, ']')
 }
 
-// areStandard reports whether all messages are in the chat API's own form, so that asMessage wouldn't change anything.
+// areStandard reports whether all messages are in the chat API's own form, so asMessage wouldn't change anything.
 // Nearly all are, and a single pass over each confirms it.
 func areStandard(messages json.Raw) bool {
 	for m := range messages.Elements() {
