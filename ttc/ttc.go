@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Group is the unit of work: examples that may be compared with each other, in source order, never empty.
+// Group is the unit of work: one or more examples that may be compared with each other, in source order.
 type Group struct {
 	Key      string
 	Examples []*Example

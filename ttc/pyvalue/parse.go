@@ -12,8 +12,8 @@ import (
 
 // Parse is json.loads: ints may be of any size (up to CPython's 4300 digits), out-of-range floats are infinite, the
 // last of several equal keys wins but takes the position of the first, NaN and Infinity are accepted, and two escaped
-// surrogates form one character. Its reader should have checked the syntax of raw; for most other input, Parse returns
-// an error, and it never panics.
+// surrogates form one character. raw should be syntax-checked: Parse returns an error for most other input, but never
+// panics.
 func Parse(raw json.Raw) (Value, error) {
 	p := parser{b: raw}
 	v, err := p.value(0)

@@ -206,7 +206,7 @@ func AppendFloat(dst []byte, f float64) []byte {
 }
 
 // appendQuoted appends the repr of the str v: single quotes unless the text contains one and no double quote;
-// characters that Unicode 14 doesn't call printable are escaped.
+// characters that are not printable in Unicode 14 are escaped.
 func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 	s := v.text()
 	quote := byte('\'')

@@ -21,8 +21,8 @@ func (*absent) TypeName() string { return "MissingType" }
 
 func isMissing(v val) bool { return v.IsSentinel() }
 
-// undefined is jinja2's lenient Undefined: it prints as nothing, is false, iterates as empty and equals other undefined
-// values; most other uses raise an error.
+// undefined is jinja2's lenient Undefined: it prints as an empty string, is false, iterates as empty and equals other
+// undefined values; most other uses raise an error.
 type undefined struct {
 	hint   string
 	of     val // the value that lacks the attribute or item; missing for an undefined variable

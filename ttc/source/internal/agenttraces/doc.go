@@ -1,6 +1,6 @@
 // Package agenttraces reads the rows that Hugging Face generates from agent sessions, and data sets of such rows. A row
-// holds the name of the program that wrote the session (harness), its lines as written (trace), and the conversation
-// derived from them (messages).
+// holds the name of the program that wrote the session (harness), the session's lines as written (trace), and the
+// conversation derived from them (messages).
 //
 // If the lines come from a program whose sessions we can read, they are read as that program's sessions, with each
 // model call's actual context, including compactions and sub-agents. The files of one session are joined again.

@@ -18,7 +18,7 @@ var (
 		},
 		Last: []string{"text"},
 	}
-	// answerKey is the key of the text in an answer that is an object, in a list of such answers.
+	// answerKey is the key of the text in an answer, if answers are a list of objects.
 	answerKey = source.Key{
 		Setting: "answer_key", Means: "its text", Is: (*source.Column).Text,
 		Others: []string{"response", "completion", "answer", "output", "generation", "content", "text", "reply"},

@@ -31,9 +31,9 @@ type Report struct {
 	First     string // the first such exception
 }
 
-// askAll asks every question that has not been answered in dir, and writes dir/workflow_output.json once all have one.
-// progress is called with the number of answers; it may be nil. After an error, the answers so far are kept, and askAll
-// can be called again.
+// askAll asks every question that has not been answered in dir, and writes dir/workflow_output.json once all of them
+// are answered. progress is called with the number of answers; it may be nil. After an error, the answers so far are
+// kept, and askAll can be called again.
 func askAll(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
 	if err != nil {

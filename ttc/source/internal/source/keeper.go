@@ -52,7 +52,8 @@ func (k *Keeper) Raw(raw json.Raw) json.Raw {
 	return json.Raw(b[:len(b):len(b)])
 }
 
-// room returns an empty slice of the block with room for n bytes; a full block is left to the holders of its parts.
+// room returns an empty slice of the block with room for n bytes. A full block is replaced; it stays in memory for as
+// long as any of its parts is in use.
 func (k *Keeper) room(n int) []byte {
 	k.kept += n
 	if cap(k.block)-len(k.block) < n {

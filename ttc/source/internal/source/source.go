@@ -100,7 +100,7 @@ type Stats struct {
 
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by the fidelity of their text
 	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of trained calls with each gap
-	// calls that are partial only because of the gaps in the key, joined by "+"
+	// calls that are partial only because of the gaps in the key (joined by "+")
 	Rising map[string]int64 `json:"rising,omitempty"`
 	Proven map[string]int64 `json:"proven,omitempty"` // number of trained calls with each proof
 
