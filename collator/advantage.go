@@ -33,7 +33,7 @@ type taskKey struct {
 	Builder string
 	Task    string `json:",omitempty"`
 	Example string `json:",omitempty"`
-	Run     int    `json:",omitempty"` // set, like Example, only if the example is its own task
+	Run     int    `json:",omitempty"` // Run and Example are set only if the example is its own task
 }
 
 // moments holds the running mean of rewards and the sum of their squared deviations from it (Welford).
@@ -87,7 +87,7 @@ func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	return topK != nil && *topK != *k.topK
 }
 
-// score fills in the advantage of a row whose group is known, and the top_k requested from a teacher for the group.
+// score sets a row's advantage, and the top_k that its group requests from a teacher. s.Group must be set.
 func (t *tasks) score(how Advantages, s *batch.Scored) {
 	s.TeacherTopK = t.list[s.Group].topK
 	if s.Null {
@@ -108,7 +108,7 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 type taskFields struct {
 	N        int64
 	Mean, M2 float64
-	TopK     int64 // math.MinInt64 if a teacher isn't asked
+	TopK     int64 // math.MinInt64 if no rollout of the task requests one
 }
 
 // encode encodes the statistics used to score rows; decode reads them back.

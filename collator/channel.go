@@ -13,7 +13,7 @@ import (
 type channel interface {
 	Kind() builders.Kind
 	Batch() *batch.Channel // the batch channel of its rows
-	// Rows makes a record's rows, and returns the reasons why the record, or parts of it, yield none. It is called
+	// Rows makes a record's rows, and returns the reasons why the record or parts of it yield no rows. It is called
 	// concurrently, with a separate worker in each goroutine, and its result depends only on the item's group.
 	Rows(w *worker, it *Item) outcome
 }

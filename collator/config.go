@@ -20,7 +20,8 @@ type RowUnit uint8
 
 // The row units.
 const (
-	// a trajectory if the template shows all its trained turns as sampled and it can be made to fit, else turns
+	// one trajectory if the template shows all its trained turns as sampled and it can be made to fit, else one row per
+	// turn
 	Auto       RowUnit = iota
 	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained
 	PerTurn            // one trained turn, with the model input that precedes it
@@ -33,7 +34,7 @@ type Weight uint8
 // The units that have weight 1.
 const (
 	ByToken Weight = iota // every trained token or pair has weight 1, so the loss is their mean
-	// every hint's target, with all its tokens together; records without hints are weighted as with ByRollout
+	// the target of each hint, with all its tokens together; records without hints are weighted as with ByRollout
 	BySite
 	ByRollout // every record, with all its tokens together or, in rl, all its rows
 )
@@ -74,7 +75,7 @@ type Config struct {
 	Cumulative bool
 	HintSpan   string // sdpo: the part of a target in the loss: turn (or empty), call, text, reasoning
 	// Neutral is a neutral hint for sdpo. The tokens that it would have in place of each hint are stored with the row,
-	// as a baseline for the hints. If it is empty, a neutral hint isn't used.
+	// as a baseline for the hints. If it is empty, no such tokens are stored.
 	Neutral string
 	// Contrast stores the tokens of another site's hint with each sdpo site, as Neutral does. Sites without another
 	// hint to store are dropped.

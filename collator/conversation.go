@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// How well a conversation's tool-call arguments survive rendering. When printed from the parsed value, they may look
-// different.
+// How well a conversation's tool-call arguments survive rendering. Arguments that are printed from their parsed value
+// may have different text.
 const (
 	argsNone  = "none"  // no calls
 	argsExact = "exact" // printed as the same text except for white space between tokens
@@ -52,8 +52,8 @@ type material struct {
 	conv *turns.Conversation
 	args string
 	ids  bool // call ids were replaced; see shortID
-	// apart means that a trained turn's tokens are encoded separately from the model input that precedes it, as in
-	// sampling, although in the whole text a token would span the boundary.
+	// apart means that a trained turn is encoded separately from the model input that precedes it, as in sampling,
+	// because a token would span the boundary if they were encoded together.
 	apart bool
 }
 
@@ -181,7 +181,7 @@ func argumentsOf(call *chat.ToolCall) string {
 	return argsValue
 }
 
-// repeatsKeys reports whether any object within v has a duplicate key, one of which would be lost.
+// repeatsKeys reports whether any object within v has duplicate keys. Parsing would keep only one of their values.
 func repeatsKeys(v json.Raw) bool {
 	switch v.Kind() {
 	case json.Object:

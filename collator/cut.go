@@ -161,8 +161,8 @@ func (w *worker) cutFewest(
 	return best, nil
 }
 
-// renderAgain rerenders a conversation with the view's renderer. Every remaining trained turn must read as it did in
-// its own context.
+// renderAgain rerenders a conversation with the view's renderer. Every remaining trained turn must still be shown as it
+// was sampled.
 func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r

@@ -316,7 +316,7 @@ func withoutStop(message int) *cause {
 }
 
 // promptIDs returns the tokens of the prompt, including its generation prompt. If cut is set, it returns only the
-// tokens of the beginning that the prompt has in common with cut.
+// tokens of the prefix that the prompt shares with cut.
 func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32, *cause) {
 	if ids, ok := p.ids[r]; ok && cut == "" {
 		return ids, nil
@@ -351,8 +351,8 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 	return b.ids, nil
 }
 
-// pairCache caches the last prompt, because it is shared by all pairs of a turn, and each of its texts occurs in
-// several pairs.
+// pairCache caches the last prompt and its sides, because all pairs of a turn share the prompt, and each answer occurs
+// in several pairs.
 type pairCache struct{ last *promptOf }
 
 // promptOf is a prompt with values derived from it.

@@ -106,7 +106,7 @@ func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 // channels holds one channel for each kind of record.
 var channels = []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}}
 
-// channelOf returns the name of the channel that records of a kind go to.
+// channelOf returns the name of the channel for records of a kind.
 func channelOf(kind builders.Kind) string {
 	for _, ch := range channels {
 		if ch.Kind() == kind {

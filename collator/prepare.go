@@ -87,7 +87,7 @@ type KeptGroup struct {
 	Head   []byte // what Prepare made
 	File   int    // where its Rows are in the store
 	Offset int64
-	Decide func(index int) (dropped bool, split batch.Split) // for the item with that Index
+	Decide func(index int) (dropped bool, split batch.Split) // decides about the item with the given Index
 }
 
 // unpack decodes a group that pack encoded and adds the decisions about its items.
@@ -204,8 +204,8 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 	return cut.sum.result(nil), cut.sum.tasks.encode(), nil
 }
 
-// WriteKept writes a part's batches below dir/batches, without an index. It passes their index lines to put in order,
-// each with the counts to add to key, a "channel/split".
+// WriteKept writes a part's batches below dir/batches, without an index. It calls put for each batch, in order, with
+// its index line and the counts to add for key, a "channel/split".
 func (c *Collator) WriteKept(
 	ctx context.Context, part io.Reader, scores []byte, rows Reader, dir string,
 	put func(line []byte, key string, n batch.Count) error,

@@ -9,7 +9,7 @@ import (
 )
 
 // forwarded measures the work of a model's forward passes as the number of tokens and of attention pairs. A pair is a
-// token and a token that it attends to, possibly itself.
+// token and one that it attends to, possibly itself.
 type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`

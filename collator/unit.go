@@ -83,7 +83,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		// The messages before one that the template refuses can still be rendered.
 		first = r
 	}
-	// sizes recorded for the whole conversation, if it can be rendered: a larger max_length would fit it
+	// If the whole conversation was rendered, only its sizes are kept, because a larger max_length would fit it.
 	known := len(w.sizes)
 	for i := range m.nodes {
 		if !m.trained[i] {
@@ -120,7 +120,7 @@ func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// lost returns the reasons why turns of a row that should be trained are not.
+// lost returns the reasons why some turns that a row should train are not trained.
 func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))

@@ -31,8 +31,8 @@ type tileSet struct {
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept
 	stream tileFunc // finish that bypasses the caches, for an out on a 64-byte boundary; or nil
 
-	// keep for forward passes, which may store bfloat16 pairs apart, and second passes that use the stored values; or
-	// nil
+	// keep for forward passes, which may store the even and odd bfloat16 entries separately, and second passes that use
+	// the stored values; or nil
 	keepAny           [3]tileFunc
 	keptJSD, keptEven [3]tileFunc
 

@@ -26,7 +26,7 @@ const (
 	CodeNonFinite      Code = "nonfinite"       // a row without a softmax, with Options.Strict
 )
 
-// Error describes a rejected call. Nothing has been written when one is returned, except for CodeNonFinite.
+// Error describes a rejected call. If one is returned, nothing has been written, except with CodeNonFinite.
 type Error struct {
 	Code    Code
 	Message string

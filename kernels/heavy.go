@@ -7,8 +7,8 @@ import (
 
 // The gradient of an entry is G - q sum G, with G = q*rate. If a few entries hold most of the student's probability,
 // the two terms cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are
-// heavy. They are removed from the passes, whose sums then cover only the other entries, and are computed in float64,
-// less a multiple of q that makes the heaviest one's G 0. That changes no gradient.
+// heavy. They are removed from the passes, whose sums then cover only the other entries, and are computed in float64.
+// A multiple of q that makes the heaviest entry's G 0 is subtracted from every G, which doesn't change any gradient.
 
 // heavy is an entry that is computed in float64: its index, the student's probability, its loss, and the free
 // derivative of that loss.
@@ -175,8 +175,8 @@ func (r *row) adjustPass() bool {
 	return true
 }
 
-// isRough reports whether a ratePass may be off by more than 1e-6 of the loss: its errors are of the first order in D,
-// which cancels. share is the probability of the entries that it covers, and lights their loss.
+// isRough reports whether a ratePass may be off by more than 1e-6 of the loss: its errors are of first order in D, but
+// the loss is of second order. share is the probability of the entries that it covers, and lights their loss.
 func (r *row) isRough(share, lights, loss float64) bool {
 	beta := r.j.opt.Beta
 	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*share*math.Abs(lights)) <= 1e-6*loss)

@@ -226,7 +226,7 @@ func (w *worker) logProb(
 	if grad == nil {
 		return tok, false
 	}
-	// q is the kept exponential over the total, out = -q*scale/T; the target's own entry is 1-q without cancelling.
+	// q is the kept exponential over the total, out = -q*scale/T; the target's own 1-q is computed without cancelling.
 	l := a.dk*x - tok*math.Log2E
 	w.scaleKept(grad, -scale/tau*math.Exp2(a.dref-l))
 	grad[y] = float32(-math.Expm1(tok) * scale / tau)

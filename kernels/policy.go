@@ -25,7 +25,7 @@ func ParsePolicyReduction(s string) (PolicyReduction, error) {
 	return 0, fail(CodeDenominator, "unknown policy reduction %q: want token, sequence or constant", s)
 }
 
-// PolicyOptions of PolicyLoss.
+// PolicyOptions are the options of PolicyLoss.
 type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is clipped to [1-ClipLow, 1+ClipHigh]; if both are 0, clipping is off
 	KL                float64 // weight of the KL penalty towards Reference, with the k3 estimator; 0 means none

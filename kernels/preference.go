@@ -25,7 +25,7 @@ func ParsePreference(s string) (PreferenceKind, error) {
 	return 0, fail(CodeKind, "unknown preference loss %q: want sigmoid, ipo or hinge", s)
 }
 
-// PreferenceOptions of DPO.
+// PreferenceOptions are the options of DPO.
 type PreferenceOptions struct {
 	Kind           PreferenceKind
 	Beta           float64 // > 0

@@ -15,7 +15,7 @@ type worker struct {
 	padOut [block]float32 // a gradient's tail
 	raw    []float32      // a row's raw gradient where the caller's memory can't hold it
 	kept   [2][]float32   // both sides' exponentials, on a 64-byte boundary
-	sums   [2][]float64   // each tile's sum in each side's most recent first pass, as in kept
+	sums   [2][]float64   // each tile's sum in each side's most recent first pass, in the units of kept
 	// the largest exponential in each of the student's tiles, if the path keeps it
 	tops   []float32
 	row    row                                   // the current row, stored here so that it isn't allocated
@@ -274,8 +274,8 @@ func (a *tileArgs) norm(ref, scaled float32, total float64) norm {
 	return norm{ref: ref, sum: by - a.dk*float64(ref) + s, l: l, ok: math.Abs(l) < maxNormaliser, total: total}
 }
 
-// maxSumDifference is the maximum difference, in log2 units, between two rows' sums relative to their references at
-// which one row may be the other plus a constant.
+// maxSumDifference is the maximum difference, in log2 units, between two rows' norm.sum for which one row may be the
+// other plus a constant.
 const maxSumDifference = 0.125
 
 // reference chooses the values to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
@@ -411,7 +411,7 @@ func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
 }
 
 // firstPasses runs both sides' first passes. A gradient needs the exponentials, in order; a forward pass uses them
-// where it can, which excludes the ends of beta, where a weight too small for float32 may matter.
+// where it can, except if beta is 0 or 1, because then a weight too small for float32 may matter.
 func (j *JSD) firstPasses(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (zs, zt norm) {
@@ -614,7 +614,8 @@ func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
 	return res, res.loss < maxLoss
 }
 
-// klPair is a row's sides as the tiles of kl read them: t weighs the log-odds. In reverse it is the student.
+// klPair holds a row's sides as the tiles of kl read them. t, which weighs the log-odds, is the teacher or, in reverse,
+// the student.
 type klPair struct {
 	s, t    unsafe.Pointer
 	next    nextRow
@@ -661,7 +662,7 @@ func (r *row) readBoth(k *klPair, wantG bool) (sums klSums, ok bool) {
 	return sums, true
 }
 
-// klSums are sums over a row of 2^yt, 2^ys, 2^yt(yt-ys) and its magnitude.
+// klSums are sums over a row of 2^yt, 2^ys, 2^yt(yt-ys) and 2^yt|yt-ys|.
 type klSums struct{ p, q, mean, magnitude float64 }
 
 // isSignificant reports whether the divergence so far is large enough relative to the terms that are subtracted.

@@ -241,7 +241,7 @@ func (t *rateTable) plus(c float64, to []float32) {
 // bend returns the D at which both sides have the same share of the mixture, in log2 units.
 func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 
-// limitD is the largest |D| that counts, in log2 units: beyond it the smaller side has no weight.
+// limitD is the largest |D| that matters, in log2 units: beyond it the smaller side has no weight.
 const limitD = 40
 
 // evenTable is psi_1/2 over |D|. rate is not even: the table holds it for D < 0, and rate(D) = rate(-D) - D/2.

@@ -117,7 +117,7 @@ func (c *Chooser) Choose(scores []float64, keys []uint64) Result {
 		}
 	case Adjacent:
 		for i := 0; i < c.winner; i++ {
-			// The next lower score, if it is far enough below.
+			// Pair with the next lower score if it is far enough below.
 			if j := c.nextLower(i); j < n && c.first[i] <= j {
 				c.add(i, j)
 			}
@@ -165,9 +165,9 @@ func (c *Chooser) order(scores []float64) {
 	}
 }
 
-// bounds finds, for each rank, the first rank it can beat, and which ranks may win at all. It counts the pairs this
-// rules out. Rounding is monotonic, so margins grow along a row (fixed i, increasing j) and shrink from row to row: one
-// pass is enough.
+// bounds finds, for each rank, the first rank it can beat, and which ranks may win at all. It counts the pairs that
+// this rules out. Rounding is monotonic, so margins grow along a row (fixed i, increasing j) and shrink from row to
+// row: one pass is enough.
 func (c *Chooser) bounds() (left Left) {
 	n := len(c.score)
 	c.first = c.first[:0]

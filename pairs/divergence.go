@@ -10,7 +10,7 @@ import (
 
 // Divergence is the point where two rollouts diverge, and the model's next action in each of them.
 type Divergence struct {
-	Shared int // number of leading messages that they share, the prompt
+	Shared int // number of leading messages that they share, which form the prompt
 	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
 	// results that were never answered - can't be trained.
 	EndA, EndB int

@@ -34,7 +34,7 @@ type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
 }
 
-// Filter divides a turn's candidates, whose indices into all are in turn, into groups to compare and unusable ones. The
+// Filter divides a turn's candidates into groups to compare and unusable ones. turn holds their indices in all. The
 // checks run in this order: failed_scorer, non_finite_score, empty_response, repr_prompt, answer_in_prompt,
 // different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
@@ -262,8 +262,8 @@ func rarest(s string) int {
 	return at
 }
 
-// wordBytes is the length from which an output is unlikely to match the end of a word by accident: "a" is not an answer
-// in "pick a banana".
+// wordBytes is the minimum length of an output that is unlikely to match the end of a word by accident: "a" is not an
+// answer in "pick a banana".
 const wordBytes = 8
 
 func endsInWord(s string) bool {

@@ -12,14 +12,14 @@ import (
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each
-	rows    map[string][]*Row  // rows by channel, if each row of the file is to be an example
+	rows    map[string][]*Row  // rows by channel; nil unless each row of the file is to be an example
 	form    Form
 }
 
 // TooLarge is the error for a batch that would exceed its token budget.
 type TooLarge struct {
 	Channel        string
-	Tokens, Budget int // with padding; Tokens may be a lower bound
+	Tokens, Budget int // including padding; Tokens may be a lower bound
 }
 
 func (e *TooLarge) Error() string {
@@ -119,7 +119,7 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 		}
 	}
 	all = append(all, j.tensors()...)
-	if room, ok := w.(interface{ Grow(n int) }); ok { // without reserved room, a growing buffer is copied several times
+	if room, ok := w.(interface{ Grow(n int) }); ok { // a buffer that has to grow is copied several times
 		size := 0
 		for _, t := range all {
 			size += len(t.Data) + headerBytes

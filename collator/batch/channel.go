@@ -126,7 +126,7 @@ func gridOf[T int64 | float32](
 	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
-// gap is a number of cells that don't hold any of a sequence's tokens, before the token at index from.
+// gap is a run of cells, before a sequence's token at index from, that hold none of the sequence's tokens.
 type gap struct{ from, cells int }
 
 // gaps returns a sequence's gaps on one side, in order. A student that is as wide as its teacher has a gap wherever the
@@ -219,7 +219,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid returns a grid that is 1 at the given number of positions before each trained token, and off elsewhere.
+// maskGrid returns a grid that is 1 in the cells that precede trained tokens by the given distance, and off elsewhere.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {

@@ -158,7 +158,7 @@ func checkCounts(l *Line, rows []*Row) error {
 	}
 	rollouts, examples := lists(rows)
 	if !slices.Equal(rollouts.list, l.Rollouts) || !slices.Equal(examples.list, l.Examples) {
-		return fmt.Errorf("invalid lists of rollouts and examples: they don't follow from row_info")
+		return fmt.Errorf("invalid lists of rollouts and examples: they don't match row_info")
 	}
 	return nil
 }

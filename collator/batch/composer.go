@@ -17,8 +17,8 @@ import (
 // target and differ only in the hint. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict the
 // target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the same
 // distance from the end of its row. In a form of equal width, the student is padded where the teacher has the hint, so
-// that both have the same position. No token attends to that padding, and position_ids skip it, so it doesn't change
-// anything.
+// the position is the same on both sides. No token attends to that padding, and position_ids skip it, so it doesn't
+// change anything.
 
 // lossMask replaces the pair table.
 const lossMask = "sdpo_loss_mask"

@@ -77,7 +77,7 @@ func (e *Effect) Amount() string {
 	return fmt.Sprintf("%.3g to %.3g nats", e.Lower, e.Upper)
 }
 
-// BatchProof lets a batch be checked; its per-row counterpart is in row_info.
+// BatchProof holds the data needed to check a batch as a whole; the data needed to check its rows is in row_info.
 type BatchProof struct {
 	SHA256      string  `json:"sha256"`      // of the file
 	Terminators []int32 `json:"terminators"` // ids that end a turn

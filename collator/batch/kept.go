@@ -45,8 +45,8 @@ func (e *Encoded) read(from func(*Encoded) ([]byte, error)) (*Row, error) {
 	return readRow(b)
 }
 
-// KeptBy sets read as the function that reads the encodings of the rows, which must all be stored elsewhere. read is
-// called concurrently.
+// KeptBy makes the spool use read to read the encodings of its rows, which must all be stored elsewhere. read is called
+// concurrently.
 func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.kept = read }
 
 func (s *Spool) place(e *entry) (Encoded, error) {

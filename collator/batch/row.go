@@ -204,7 +204,7 @@ type Encoded struct {
 	Bytes   uint32 // of the encoding
 	Sum     uint64 // xxh3 of an encoding stored elsewhere, which the reader checks
 
-	// Where the encoding is stored, if elsewhere, and the facts that were unknown when the row was made.
+	// Where the encoding is stored, if elsewhere, and the values that aren't known yet when the row is made.
 	File    int   `json:"-"`
 	Offset  int64 `json:"-"`
 	Ordinal int64 `json:"-"` // position of the row's record among those collated
@@ -248,8 +248,8 @@ func (e *Encoded) Append(dst []byte) []byte {
 // Free releases the memory of a row that will not be spooled. The row must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
 
-// rowHead is the width of the part of a row that isn't known until all earlier rows are known. This part consists of
-// its record's ordinal and its task.
+// rowHead is the size in bytes of an encoding's first two fields, the row's task and its record's ordinal. They aren't
+// known until all earlier rows are known.
 const rowHead = 8 + 8
 
 // number sets the ordinal and the task in an encoding.
@@ -260,7 +260,7 @@ func (e *Encoded) number(data []byte) {
 	}
 }
 
-// rowFields contains the first fields of a row's encoding, up to its description as JSON.
+// rowFields contains the fields of a row's encoding that precede its Meta, which is encoded as JSON.
 type rowFields struct {
 	Group, Ordinal int64 // rowHead
 	Meta, Sides    uint32

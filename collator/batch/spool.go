@@ -146,8 +146,8 @@ func (e *entry) total() (n int) {
 	return n
 }
 
-// mix hashes words, such as a seed, an epoch and a row's number, into a key whose order is random, with MurmurHash3's
-// finaliser over each word.
+// mix hashes words, such as a seed, an epoch and a row's number, into a pseudo-random sort key. It mixes in each word
+// with MurmurHash3's finaliser.
 func mix(words ...uint64) uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for _, w := range words {

@@ -20,8 +20,8 @@ import (
 
 // A step file combines all channels in a step, as the reference composite trainer's collator returns them. It contains
 // the rows of an rl batch, followed by the rows of an sdpo batch, padded to the same width, and the pairs of a dpo
-// batch next to them. It is assembled solely from batches in the composer layout,
-// so that it can be reassembled and compared. The sides of an sdpo batch must also have equal widths.
+// batch next to them. It is assembled only from batches in the composer layout, so it can be reassembled and compared.
+// The sides of an sdpo batch must also have equal widths.
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
@@ -73,8 +73,8 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 
 // WriteSteps writes the step files for the batches in dir, then the file that lists them. With byExample, a row is an
 // example, and batches in the rl and sdpo channels must be in the order of the examples. WriteSteps returns the number
-// of steps, and the number of sdpo rows that don't match a row in any step because the rollout was cut elsewhere or
-// lacks a row.
+// of steps, and the number of sdpo rows that don't match a row in any step because the rollout has no row or was cut at
+// a different position.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {
@@ -172,7 +172,7 @@ type stepMaker struct {
 	dir   string
 	plan  [][]*Line // the batches of each step
 	hints hints     // for steps by example, the sdpo rows that aren't in any step yet; otherwise nil
-	form  Form      // of these rows
+	form  Form      // of the sdpo batches
 }
 
 func newStepMaker(dir string, byExample bool) (*stepMaker, error) {

@@ -8,8 +8,7 @@ import (
 )
 
 // Columns in the rl channel [R,T,K] with a teacher's most probable tokens AT each position, given the preceding tokens,
-// best first. Missing entries are -1 and -inf. A row that the teacher could not be asked about has only missing
-// entries.
+// best first. Missing entries are -1 and -inf. A row without an answer from the teacher has only missing entries.
 const (
 	TeacherIDs      = "teacher_topk_ids"
 	TeacherLogProbs = "teacher_topk_logprobs"

@@ -40,7 +40,7 @@ type Form struct {
 	ResponseMask bool `json:"response_mask,omitempty"`
 }
 
-// forChannel returns the part of the form that concerns a channel in a layout.
+// forChannel returns the settings of the form that apply to a channel in a layout.
 func (f Form) forChannel(c *Channel, layout Layout) (own Form) {
 	if f.ignored() != Ignored && c != RL {
 		own.IgnoreIndex = f.IgnoreIndex
@@ -140,8 +140,8 @@ func (s *Spool) Write(ctx context.Context, spec Spec) (map[string]Count, error) 
 	return counts, index.Commit()
 }
 
-// writeJobs assembles batches in parallel, from the rows that the function rows reads. It calls put for each batch, in
-// order, with the batch's line and the amounts to add to the counts for "channel/split".
+// writeJobs assembles batches in parallel from the rows that rows returns. It calls put for each batch, in order, with
+// the batch's line and the amounts to add to the counts for "channel/split".
 func (spec *Spec) writeJobs(
 	ctx context.Context, jobs iter.Seq2[job, error], rows func(job) ([]*Row, error),
 	put func(line []byte, key string, c Count) error,

@@ -297,9 +297,9 @@ func (c *checker) compare(g *grid) {
 		why := ""
 		switch y, o := g.yours[i], g.ours[i]; {
 		case !g.trained[i] && y != 0:
-			why = "the script trains the token, the batch leaves it out"
+			why = "the script trains the token, but the batch does not"
 		case g.trained[i] && y == 0 && !c.same(0, o):
-			why = "the batch trains the token, the script leaves it out"
+			why = "the batch trains the token, but the script does not"
 		case g.trained[i] && !c.same(y, o):
 			why = "the term differs"
 		default:

@@ -91,13 +91,13 @@ var mistakes = map[string]struct {
 	"one token too many": {
 		spoil: func(s *script) { s.terms[untrained] = s.term(untrained, untrained-1) },
 		want: []Difference{{
-			Term: "token_losses", Token: untrained, Why: "the script trains the token, the batch leaves it out",
+			Term: "token_losses", Token: untrained, Why: "the script trains the token, but the batch does not",
 		}},
 	},
 	"one token too few": {
 		spoil: func(s *script) { s.terms[scriptTokens+2] = 0 },
 		want: []Difference{{
-			Term: "token_losses", Row: 1, Token: 2, Why: "the batch trains the token, the script leaves it out",
+			Term: "token_losses", Row: 1, Token: 2, Why: "the batch trains the token, but the script does not",
 		}},
 	},
 	"one wrong term": {

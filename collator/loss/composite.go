@@ -227,8 +227,8 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 	return targets, nil
 }
 
-// each returns the offsets that make every logit row its own sequence, and rows returns the offsets that keep batch
-// rows whole.
+// each returns the offsets that make every logit row a sequence, and rows returns those that make every batch row a
+// sequence.
 func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
 func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
 

@@ -2,8 +2,8 @@
 //
 //	L = grpo + alpha_sdpo * jsd + beta_replay * dpo
 //
-// It exists so that a trainer's author can check their loss against an exact one. It avoids the faults common in
-// composite trainers: logits at position t-1 predict token t, masks are 0/1 and token-aligned, denominators cover the
+// It exists so that a trainer's author can check their loss against an exact one. It follows rules that composite
+// trainers often break: logits at position t-1 predict token t, masks are 0/1 and token-aligned, denominators cover the
 // whole step, a channel with nothing active is exactly 0 with a zero gradient, and missing reference log-probabilities
 // are an error, never zeros.
 //

@@ -254,7 +254,7 @@ func Evaluate(dumps []*Dump, o Options, gradients bool) (Metrics, []*Gradients, 
 	return total, all, nil
 }
 
-// add merges the metrics of a micro-batch into m. It sums losses and counts and averages the rest over the counted
+// add merges the metrics of a micro-batch into m. It sums losses and counts, and averages the rest over the counted
 // tokens or pairs.
 func (m *Metrics) add(x Metrics) {
 	mean := func(a *float64, b float64, n, k int) {

@@ -21,8 +21,8 @@ import (
 // the template's loop variable is called message. Arguments and tools are strings, which it parses: if they were
 // objects, loaders would merge their keys, and tokenize_prompt would remove every null.
 //
-// Where reasoning is context, train_detail gives the character range of the turn's text, for
-// message_field_training_detail: find_turn then looks only for the text.
+// Where reasoning is context, train_detail, which message_field_training_detail must name, gives the character range of
+// the turn's text, because find_turn then looks only for the text.
 var axolotl = Format{
 	Name:     "axolotl",
 	Consumer: "Axolotl (type: chat_template, message_field_training: train, message_field_training_detail: train_detail, message_property_mappings)",

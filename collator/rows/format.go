@@ -35,7 +35,8 @@ type Options struct {
 	// FullHistory keeps message prompts as messages in customizer rows; otherwise the prompt is the text of the last
 	// message (NAT's use_full_message_history).
 	FullHistory bool `json:"use_full_message_history,omitempty"`
-	// TextPrompt says how trl, kto and nemo_rl rows hold a string prompt: as one user message, or as the text itself.
+	// TextPrompt selects how trl, kto and nemo_rl rows hold a string prompt: as one user message, or as the text
+	// itself.
 	TextPrompt TextPrompt `json:"prompt_as"`
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
@@ -45,14 +46,14 @@ type Options struct {
 	// Stretch puts all turns up to the next context-only turn, and the messages between them, into the completion of a
 	// single trl row, for trainers that mask everything but the assistant's text. Otherwise each turn gets its own row.
 	Stretch bool `json:"stretch,omitempty"`
-	// JSONColumns says how tables hold values whose shape differs between rows.
+	// JSONColumns selects how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
 	// Template is the folder of the model whose chat template renders trl_prompts rows; Render is that template.
 	Template string          `json:"template,omitempty"`
 	Render   *turns.Renderer `json:"-"`
 }
 
-// JSONColumns says how a table holds tools, and messages with more than a role and text.
+// JSONColumns selects how a table holds tools, and messages that have more than a role and text.
 type JSONColumns uint8
 
 // The ways to hold values of differing shapes.
@@ -82,7 +83,7 @@ func (c *JSONColumns) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// TextPrompt says how to write a string prompt for a trainer that reads messages.
+// TextPrompt selects how to write a string prompt for a trainer that reads messages.
 type TextPrompt uint8
 
 // The ways to write a string prompt.
@@ -230,7 +231,7 @@ func (e *CannotCarry) Error() string {
 // encode appends the rows for the given records, separated by calls to next.
 type encode func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error)
 
-// each turns a function that appends a single record's rows into an encode.
+// each turns a function that appends a single record's rows into an encode function.
 func each(f func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)) encode {
 	return func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error) { return f(e, dst, rs[0]) }
 }
@@ -270,7 +271,7 @@ func NewEncoder(f Format, o Options) *Encoder {
 // identified by their memory address.
 func (e *Encoder) Begin() {
 	clear(e.byText)
-	clear(e.escaped) // otherwise a large group's strings would stay in memory until as many others replaced them
+	clear(e.escaped) // truncation alone would keep a large group's strings in memory
 	e.escaped = e.escaped[:0]
 	e.arena = e.arena[:0]
 }

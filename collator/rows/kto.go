@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// kto is the unpaired preference format of TRL's KTOTrainer, in which each answer is labelled good or bad by itself
+// kto is the unpaired preference format of TRL's KTOTrainer, in which each answer is individually labelled good or bad
 // (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and
 // loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen. A
 // rollout makes one row: its prompt ends before the first sampled turn, its completion is the rest up to the last

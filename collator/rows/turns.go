@@ -28,8 +28,7 @@ func (e *Encoder) Turns() Turns { return e.turns }
 // reasoning. No row trains them.
 func (e *Encoder) Silent() []int { return e.silent }
 
-// demonstrated returns a demonstration's messages up to its last trained turn, after which nothing is trained, and
-// reports which of them are trained.
+// demonstrated returns a demonstration's messages up to its last trained turn, and reports which of them are trained.
 func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {
@@ -81,7 +80,7 @@ func masked(nodes []ttc.Node, trained []bool, i int) bool {
 	return nodes[i].Message.Role == "assistant" && !trained[i]
 }
 
-// everyTurn returns the part of a demonstration that suits a trainer that trains all assistant turns. It ends with the
+// everyTurn returns the beginning of a demonstration, for a trainer that trains all assistant turns. It ends with the
 // last trained turn before the first turn that is context only, if any. Later turns are lost.
 func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
 	end, n := 0, 0

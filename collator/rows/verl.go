@@ -21,8 +21,8 @@ import (
 // others, with nulls in the gaps, and chat templates print the nulls. verl's own class fails on JSON columns;
 // natgo.verl parses them (data.custom_cls).
 //
-// The messages of an RL prompt are {role, content} and nothing else. Its tools are kept in extra_info, for the file
-// that tool_config_path names, because RLHFDataset doesn't read them from rows.
+// The messages of an RL prompt have only role and content. Its tools are kept in extra_info, for the file that
+// tool_config_path names, because RLHFDataset doesn't read them from rows.
 //
 // reward_model.ground_truth is the record's metadata value of that name, or else its example's, with the style "rule".
 // If both are missing, the field is empty and the style is "model", so that a rule-based reward is never silently
@@ -169,7 +169,7 @@ func truthOf(r *builders.Resolved) (string, bool) {
 	return string(json.AppendCompact(nil, truth)), truth != nil
 }
 
-// bare refuses messages with more than {role, content}.
+// bare refuses messages that have more than role and content.
 func (e *Encoder) bare(m *chat.Message) error {
 	switch {
 	case len(m.ToolCalls) > 0 || m.ToolCallID != "":

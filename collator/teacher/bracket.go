@@ -11,7 +11,7 @@ const rounding = 1e-6
 //
 //   - treating that as a single token can only bring the two closer, which gives the lower end;
 //   - no token contributes more than ln 2 / 2 times the sum of its two probabilities, which is exact for a token that
-//     only one side has, and gives the upper.
+//     only one side has, and gives the upper end.
 //
 // The actual token is known on both sides if the server reports its log-prob alongside the k best.
 func bracket(student, teacher []Entry) (lower, upper float64) {

@@ -30,9 +30,10 @@ type Member struct {
 }
 
 // Mixture asks several teachers and combines their answers into the single distribution that a batch has room for:
-// their weighted sum. A token that a teacher doesn't list counts as zero for it, so its probability in the mixture is a
-// lower bound, low by at most the teacher's weight times its smallest listed probability; the actual token is exact if
-// all teachers report it. All teachers have to answer, because a mixture of fewer would be a different distribution.
+// their weighted sum. If a teacher doesn't list a token, it contributes 0, so the token's probability in the mixture is
+// a lower bound, too low by at most the teacher's weight times the teacher's smallest listed probability; the actual
+// token is exact if all teachers report it. All teachers have to answer, because a mixture of fewer would be a
+// different distribution.
 type Mixture struct {
 	members []Member
 	weights []float64 // logarithms of weights that add up to 1

@@ -59,9 +59,9 @@ func askVLLM(o *Options, s Sequence) any {
 }
 
 // answerVLLM reads choices[0].prompt_logprobs: one entry per token, the first null, each {id: {logprob, rank, ...}}
-// with the k best tokens and, if it is not among them, the actual token: k or k+1, in no particular order. A position
-// without its own token belongs to another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are raw at any
-// temperature, and -inf is sent as -9999.)
+// with the k best tokens and, if it is not among them, the actual token: k or k+1, in no particular order. If a
+// position lacks its own token, the server scored another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are
+// raw at any temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	choice, err := element(body, "choices", 0)
 	if err != nil {

@@ -107,7 +107,7 @@ func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of
 	return ask, of
 }
 
-// scoredOf returns the index's entry for a row of an rl batch, or an empty one that isn't kept in the index.
+// scoredOf returns the index's entry for a row of an rl batch, or a new, empty one that isn't part of the index.
 func scoredOf(l *batch.Line, row int) *batch.Scored {
 	if row < len(l.RowInfo) && l.RowInfo[row].RL != nil {
 		return l.RowInfo[row].RL

@@ -23,7 +23,7 @@ type Entry struct {
 type Sequence struct {
 	IDs  []int32
 	From int // the first position whose prediction is needed, 0 <= From < len(IDs)-1
-	// number of log-probs per position; 0 selects the number in the teacher's options, and tokenOnly just the actual
+	// number of log-probs per position; 0 means the number in the teacher's options, tokenOnly means only the actual
 	// token's
 	K int
 }

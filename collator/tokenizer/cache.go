@@ -8,7 +8,8 @@ import (
 // DefaultCacheBytes bounds the memory of a tokenizer's cache of segments and their pieces.
 const DefaultCacheBytes = 64 << 20
 
-// segment is text between special tokens. continued is set if something precedes the text and that makes a difference.
+// segment is text between special tokens. continued is set if other text precedes it in the row and may affect its
+// tokens.
 type segment struct {
 	text      string
 	continued bool

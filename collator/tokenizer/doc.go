@@ -3,8 +3,8 @@
 //
 // The library is linked under the build tag "tokenizers"; without the tag everything compiles and Load returns
 // ErrUnavailable, which mentions `make lib`. Encode does exactly what Hugging Face's own call does with the file;
-// EncodeRow is for training rows, in which only the chat template produces special tokens. README.md says more about
-// both, about the binding's limits, and about untrusted files.
+// EncodeRow is for training rows, in which only the chat template produces special tokens. README.md describes both in
+// more detail, as well as the binding's limits and untrusted files.
 //
 // More than half of the package examines a folder's files before the library sees them, because the library terminates
 // the process on some of them.

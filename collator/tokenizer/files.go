@@ -86,7 +86,7 @@ func ReadConfig(dir string) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if raw["added_tokens_decoder"] == nil { // a folder from before transformers 4.34: the older file wins
+	if raw["added_tokens_decoder"] == nil { // a folder from before transformers 4.34: the older file takes precedence
 		if raw == nil {
 			raw = map[string]json.RawMessage{}
 		}

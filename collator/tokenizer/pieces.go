@@ -280,7 +280,7 @@ func (p *pieces) encode(text string, library func(string) (Encoding, error)) (En
 	p.recall(text, l.all)
 	for i := 0; i < len(l.all); i++ {
 		first := i
-		// Words of white space depend on whether something follows.
+		// How white space is split into words depends on whether text follows it.
 		for i < len(l.all) && (!l.all[i].known || first < i && endsBlank(text, &l.all[i-1])) {
 			i++
 		}

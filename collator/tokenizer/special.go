@@ -59,7 +59,7 @@ type found struct {
 
 // find appends the added tokens in text to out, with base added to their positions.
 func (f *finder) find(out []found, text string, base int, may func(start, end int, t *addedToken) bool) []found {
-	done := 0 // end of the last token taken
+	done := 0 // end of the last token found
 	for i := 0; i < len(text); {
 		if !f.first[text[i]] {
 			i++
@@ -252,8 +252,7 @@ func (sp *specials) findLate(early []found, text string, within func(int, int, *
 	return all
 }
 
-// outside returns the first position at which text contains a special token's characters that are not entirely within
-// template.
+// outside returns the first position of a special token's characters in text that are not entirely within template.
 func (sp *specials) outside(text string, template []chat.Span) (at int, token string, is bool) {
 	at = -1
 	for _, t := range sp.list {

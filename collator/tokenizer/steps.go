@@ -151,8 +151,8 @@ type group struct {
 type patternCheck struct {
 	pattern string
 	at      int
-	open    []group // the groups that are open, and the whole pattern
-	closed  group   // the item before
+	open    []group // the whole pattern, then the open groups
+	closed  group   // the previous item
 	repeats int
 }
 
@@ -240,7 +240,7 @@ func quantifier(pattern string, i int) (unbounded bool, end, count int) {
 		if len(text) > 4 {
 			return false, i, -1
 		}
-		n, _ := strconv.Atoi(text) // nothing is zero
+		n, _ := strconv.Atoi(text) // 0 for an empty text
 		count = max(count, n)
 	}
 	return strings.HasSuffix(body, ","), i + length, count

@@ -19,8 +19,7 @@ type dialect struct {
 	fixed  bool     // whether every conversation ends with prompt, requested or not
 	others []string // other generation prompts, with thinking switched on or off
 	filler string   // an empty think block that the switch adds after the header; empty if unknown
-	// for templates without a generation prompt, the texts that end a question or a result and after which a turn
-	// starts.
+	// for templates without a generation prompt, the texts that end a question or a result, after which a turn starts.
 	openers     []string
 	terminators []string // the texts that end a turn, longest first
 	halts       []string // terminators at which sampling stops; the others may occur within a turn
@@ -82,7 +81,7 @@ const tool = `[{"type":"function","function":{"name":"` + toolName + `","descrip
 	`"parameters":{"type":"object","properties":{"k":{"type":"string","description":"k"}},"required":["k"]}}}]`
 
 // learn renders tiny conversations, with or without a tool definition. If the template refuses a conversation, the
-// findings from it are missing from the dialect.
+// fields that depend on it are not set.
 func learn(r *Renderer, tools bool) *dialect {
 	d := &dialect{}
 	p := prober{Renderer: r}

@@ -4,7 +4,7 @@
 // A turn's span extends from the end of the generation prompt to the end of its terminator. Three things locate it. The
 // dialect of the template - generation prompt, terminators, empty think block - is learned once by rendering tiny
 // conversations (dialect.go). The origin of every byte says where each message's text ended up, so text that merely
-// looks like a header or terminator can't mislead us (find.go). And renders of the conversation's prefixes say whether
+// looks like a header or terminator can't mislead us (find.go). And renders of the conversation's prefixes show whether
 // the turn appears as the model saw and wrote it (stable.go); where they can be compared, all three have to agree.
 //
 // Text that the template inserts into a turn, and that is not part of a call's syntax, is filler: an empty think block,

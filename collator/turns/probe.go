@@ -52,13 +52,13 @@ type Report struct {
 	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest is unchanged
 }
 
-// Trim reports on which sides text loses its white space.
+// Trim reports on which sides a template strips white space from text.
 type Trim struct {
 	Left  bool `json:"left"`
 	Right bool `json:"right"`
 }
 
-// Reasoning says where hidden reasoning is shown.
+// Reasoning reports where a template shows the reasoning of messages.
 type Reasoning struct {
 	Last    bool `json:"last"`    // in the last turn
 	History bool `json:"history"` // in turns before the last question

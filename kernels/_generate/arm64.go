@@ -167,7 +167,7 @@ func (n *neon) exp2(y, t0, t1, t2 int) {
 	n.op("fsub", y, y, t0) // the fraction
 	n.constant(t0, "bias")
 	n.op("add", t1, t1, t0)
-	n.line("VSHL $23, V%d.S4, V%d.S4", t1, t1) // the exponent's place
+	n.line("VSHL $23, V%d.S4, V%d.S4", t1, t1) // into the exponent field
 	n.constant(t0, "e6")
 	for i := len(expNear) - 2; i >= 0; i-- {
 		n.constant(t2, fmt.Sprint("e", i))
@@ -303,8 +303,8 @@ func (n *neon) jsd(d dtype, grad bool) {
 	n.line("RET")
 }
 
-// jsdOdds loads both sides and computes the log-odds, limited to what float32 can multiply and, for jsdIndex, to the
-// table's range. Without a gradient it leaves the larger side's log2 in jsdS.
+// jsdOdds loads both sides and computes the log-odds, limited to values that float32 can multiply and, for jsdIndex, to
+// the table's range. Without a gradient it leaves the larger side's log2 in jsdS.
 func (n *neon) jsdOdds(d dtype, grad bool) {
 	n.load(d, jsdS, "R1")
 	n.load(d, jsdT, "R2")
@@ -371,8 +371,8 @@ func (n *neon) jsdPolynomial(first, top int) (p int) {
 	return p
 }
 
-// jsdGradient computes from psi and rate the entry, which it clips, and the raw gradient, which it stores, and adds
-// each to its sum.
+// jsdGradient computes the entry and the raw gradient from psi and rate. It clips the entry, stores the raw gradient,
+// and adds each to its sum.
 func (n *neon) jsdGradient(psi, rate int) {
 	n.line("VLD1.P 16(R10), [V27.S4]")
 	n.line("VLD1.P 16(R12), [V28.S4]")

@@ -9,9 +9,9 @@ import (
 
 // kl512 is the one-pass Kullback-Leibler divergence of t from s: both normalisers and the weighted log-odds in one pass
 // over the rows. Weights are lifted, so that a weight that float32 would round to 0 counts where the log-odds are huge.
-// Infinite log-odds make the sum infinite or NaN. For a gradient it stores the student's exponentials, whose largest it
-// leaves in max, and a second value: the exponentials of t or, if the student is t, the raw gradient. Two groups of two
-// vectors of each side are half a step apart.
+// Infinite log-odds make the sum infinite or NaN. For a gradient it stores the student's exponentials, leaves the
+// largest of them in max, and stores a second value per entry: the exponentials of t or, if the student is t, the raw
+// gradient. Two groups of two vectors of each side are half a step apart.
 type kl512 struct {
 	*generator
 	d        dtype

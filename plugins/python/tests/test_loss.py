@@ -80,13 +80,13 @@ def test_demonstrations(batches):
     wrong[row, token - 1] = 0
     report = check(batch, logits, {"token_losses": wrong})
     (found,) = report.differences
-    assert (found.row, found.token, found.id) == (row, token, ids[row, token]) and "the script leaves it out" in found.why
+    assert (found.row, found.token, found.id) == (row, token, ids[row, token]) and "the script does not" in found.why
 
     row, token = map(int, np.argwhere(~mask[:, 1:])[3] + [0, 1])  # and one too many
     wrong = terms.copy()
     wrong[row, token - 1] = 2.5
     (found,) = check(batch, logits, {"token_losses": wrong}).differences
-    assert (found.row, found.token, found.yours) == (row, token, 2.5) and "the batch leaves it out" in found.why
+    assert (found.row, found.token, found.yours) == (row, token, 2.5) and "the batch does not" in found.why
     assert f"row {row}, token {token} (id {ids[row, token]})" in str(found)
 
     unshifted = -np.take_along_axis(log_softmax(logits), ids[..., None], -1)[..., 0] * mask
