@@ -54,7 +54,7 @@ func (s *RowSite) PairWeight(row float32) float32 {
 // NoHint is the mode of a site whose hint was deliberately omitted, so its teacher reads the student's text.
 const NoHint = "none"
 
-// sound reports whether the hint has tokens if and only if its mode requires them.
+// sound reports whether the hint has tokens exactly when its mode requires them.
 func (s *RowSite) sound() bool { return s.Hint > 0 != (s.Mode == NoHint) && s.Hint >= 0 }
 
 // shift returns the number of hint tokens that a teacher has before the student's token at a position.

@@ -10,7 +10,7 @@ import (
 const messagesName = "messages"
 
 // chatRows is the common conversation format, with messages and the tools that could be called. Its readers train every
-// assistant turn, each in its own way, or only the last one if so configured (see Options.LastTurn), so a conversation
+// assistant turn, in different ways, or only the last one if so configured (see Options.LastTurn), so a conversation
 // ends before its first context-only turn.
 var chatRows = Format{
 	Name:     messagesName,

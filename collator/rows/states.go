@@ -63,7 +63,7 @@ var nemoGym = Format{
 
 func stateFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" }
 
-// prompted returns a record's state. It refuses other records and plain-text prompts.
+// prompted returns a record's state. It refuses records of other kinds, and plain-text prompts.
 func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
 	s, ok := r.Record.(*builders.State)
 	if !ok || r.Messages.IsText() {
