@@ -9,13 +9,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Builder turns a group of examples into records. Build is pure in (config, group). An error drops the whole group for
-// this builder; records from other builders are kept. A builder that implements io.Closer is closed with its session.
+// Builder turns a group of examples into records. Build is a pure function of the config and the group. An error drops
+// the whole group for this builder; records from other builders are kept. A builder that implements io.Closer is closed
+// with its session.
 type Builder interface {
 	Build(ctx context.Context, g *ttc.Group, out Output) error
 }
 
-// Output receives a builder's records and drops. An error means that the run is over: return it.
+// Output receives a builder's records and drops. If a method returns an error, the run is over: Build must return that
+// error.
 type Output interface {
 	Record(Record) error // does not retain the record: a builder may reuse its memory for the next one
 	Drop(ledger.Drop) error
@@ -105,7 +107,7 @@ type Record interface {
 
 // Head holds the fields common to all records.
 type Head struct {
-	Example  int      // index of the example in the group that the record comes from
+	Example  int      // index in the group of the example that the record comes from
 	Turn     string   // turn id within the example; empty if the record is about the whole example
 	Metadata json.Raw // one JSON object with its keys in output order; nil if there is none
 	Edits    Edits    // how its messages differ from the example's
@@ -114,7 +116,7 @@ type Head struct {
 // Header returns the head itself, so that embedding types satisfy Record.
 func (h *Head) Header() *Head { return h }
 
-// Preference says that one answer to a prompt is better than another.
+// Preference is a pair of answers to a prompt, the better one chosen and the worse one rejected.
 type Preference struct {
 	Head
 	Prompt           Content // text or messages
@@ -188,7 +190,7 @@ type Site struct {
 	HintKind   HintKind
 }
 
-// Target says which turn of a site the teacher's distribution applies to.
+// Target selects the turn of a site that the teacher's distribution applies to.
 type Target uint8
 
 // The targets of a site.
@@ -197,7 +199,7 @@ const (
 	NextTurn                 // the assistant turn after the error; the hint goes after the result
 )
 
-// HintKind says whether the model could have known the content of the hint.
+// HintKind classifies a hint by whether the model could have known its content.
 type HintKind uint8
 
 // The kinds of hint.

@@ -1,8 +1,9 @@
 // Package builders defines the contract of a trajectory builder: its input (a group of examples), its output (five
 // kinds of record), and how it describes itself.
 //
-// A builder is pure in (config, group): it may be called in any process, in any order, and more than once. It keeps no
-// state between groups and reads neither the clock nor a random source, which makes a run deterministic and resumable.
+// A builder is a pure function of its config and the group: it may be called in any process, in any order, and more
+// than once. It keeps no state between groups and reads neither the clock nor a random source, which makes a run
+// deterministic and resumable.
 //
 // A record's content is inline or a reference into the group, which the host resolves and checks. References are the
 // fast path: eight candidates for a turn form up to 28 pairs from the same eight texts.

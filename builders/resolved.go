@@ -28,7 +28,7 @@ type Change struct {
 	Was  ttc.History // hash of the context as recorded; 0 if unknown
 }
 
-// Changed names what changed the context of a turn.
+// Changed is a way in which the context of a turn changed.
 type Changed uint8
 
 // The ways in which a context may differ.

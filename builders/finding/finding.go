@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Severity says how a finding affects the run.
+// Severity determines whether a finding stops the run.
 type Severity string
 
 // The severities. Only errors stop a run.

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// answers holds, for each prompt, the statistics of the scores and any reason to drop the candidates in a task's
-// examples. Candidates that were sampled for the same prompt and scored are single-turn rollouts.
+// answers holds the score statistics of a task's candidates by prompt, and any reason to drop them. Scored candidates
+// for the same prompt are treated as single-turn rollouts.
 type answers struct {
 	*Builder
 	tasks map[string]*answered

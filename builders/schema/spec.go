@@ -54,7 +54,7 @@ type Spec struct {
 	Open     bool    // for an Object: unknown keys are accepted
 	Elem     *Spec   // the spec of the entries of a List or Map; nil means anything
 	Single   bool    // for a List: a single value is accepted as a list of one
-	OneOf    []*Spec // of a Union
+	OneOf    []*Spec // the alternatives of a Union
 
 	typ reflect.Type // nil if the spec comes from a JSON Schema
 }

@@ -77,7 +77,7 @@ func (s *Spec) validate(
 		}
 		parent, _ := s.lookup(node, keys[:len(keys)-1])
 		value, key := s.lookup(node, keys)
-		if value == nil && (!strings.HasPrefix(e.Tag(), "required") || parent == nil) { // nobody wrote it
+		if value == nil && (!strings.HasPrefix(e.Tag(), "required") || parent == nil) { // it is not set
 			continue
 		}
 		f := s.failed(doc, e, opt.Pointer, keys, value)

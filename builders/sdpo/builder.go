@@ -138,7 +138,7 @@ type work struct {
 	ctx      context.Context
 	out      builders.Output
 	group    *ttc.Group
-	at       int // of the example
+	at       int // index of the example in the group
 	siblings *siblings
 	// calls already seen in an earlier branch, keyed by node and position in the node's message
 	seen     map[[2]int]bool
@@ -191,7 +191,7 @@ func (w *work) trace(t *trace) error {
 		return err
 	}
 	var sites []builders.Site
-	var rules []string // that found them
+	var rules []string // the rules that found the sites
 	var partings []*parting
 	last := 0 // position of the last message that a site needs
 	for _, f := range w.sitesOf(t) {

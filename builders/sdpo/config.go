@@ -75,10 +75,10 @@ type Command struct {
 	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"default kind for answers that don't state one"`
 }
 
-// Where sites are.
+// The kinds of site.
 const (
 	failedCalls = "failed_calls"
-	divergence  = "divergence" // a kind of site, also the class and rule of its sites
+	divergence  = "divergence" // also the class and rule of its sites
 )
 
 // The kinds of record that a site can yield.
@@ -88,7 +88,7 @@ const (
 	emitDemonstrations = "demonstrations"
 )
 
-// Who gives hints.
+// The hint sources.
 const (
 	sourceRules    = "rules"
 	sourceSchema   = "schema"

@@ -24,7 +24,7 @@ type hint struct {
 }
 
 // source supplies hints. Empty text is not an answer unless the hint's none field is set. An error means that the
-// source failed; its message is readable.
+// source failed, and its text may be shown as the reason for a missing hint.
 type source interface {
 	hint(ctx context.Context, s *site) (hint, error)
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// kindOfHint returns the kind of a hint that repeats the environment's message. It is knowable if everything it names -
-// names, numbers and words specific to it - appears together in a message before the target turn or in the tool's
-// definition. Spread over separate messages, the same words mean something else: a flight in one message and seats in
-// another don't imply that the flight has no seats left. A hint that names nothing is hindsight, since only the
-// environment knows that the call fails.
+// kindOfHint returns the kind of a hint that repeats the environment's message. It is knowable if the tool's
+// definition, alone or together with a single message before the target turn, contains all the names, numbers and
+// specific words in the hint. Spread over several messages, the same words mean something else: a flight in one message
+// and seats in another don't imply that the flight has no seats left. A hint that names nothing is hindsight, since
+// only the environment knows that the call fails.
 func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKind {
 	var named []string
 	tool := strings.ToLower(s.made.Name)

@@ -84,7 +84,7 @@ type parting struct {
 	sibling *deed
 }
 
-// value is the mean reward of a set of rollouts.
+// value is the mean reward of a set of rollouts, with their number.
 type value struct {
 	mean     float64
 	rollouts int

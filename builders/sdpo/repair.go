@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// repair emits the records that a repaired failure yields besides distillation: a preference for the call that
+// repair emits the records that a repaired failure yields in addition to distillation: a preference for the call that
 // succeeded over the one that failed, and the successful turn as a demonstration.
 func (w *work) repair(t *trace, f *failure) error {
 	pairs, demos := w.cfg.emits(emitRepairPairs), w.cfg.emits(emitDemonstrations)

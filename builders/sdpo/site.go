@@ -17,7 +17,7 @@ import (
 // trace is one walk through an example, with its calls.
 type trace struct {
 	example   *ttc.Example
-	nodes     []int // of the graph
+	nodes     []int // indices into the graph's nodes
 	walk      []*ttc.Node
 	words     []map[string]bool // the words of the first messages on the walk, while its sites are built; see wordsOf
 	calls     []call
@@ -109,7 +109,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 }
 
 // annotate applies the source's error annotation on the result or on the turn with the call. A turn that the source
-// calls a failure is one, regardless of its result; the first of its calls represents it.
+// marks as failed is a failure regardless of its result, and its first call represents it.
 func (d *detector) annotate(t *trace, f *failure) {
 	if f.result >= 0 {
 		f.told = toldOf(t.walk[f.result])

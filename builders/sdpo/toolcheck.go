@@ -127,7 +127,7 @@ func finite(v json.Raw) bool {
 }
 
 // violations returns the schema's objections to a tool call's arguments, sorted and without duplicates. A tool without
-// a usable schema objects to nothing.
+// a usable schema has none.
 func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 	s := k.schema(tool)
 	if s == nil || !moderate(args) {

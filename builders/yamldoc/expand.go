@@ -48,7 +48,7 @@ func More(file string) finding.Finding {
 	}
 }
 
-// expand returns a copy of n, or nil if the value is unusable, in which case a finding says why.
+// expand returns a copy of n. If the value is unusable, it returns nil and reports a finding.
 func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	if x.stopped {
 		return nil

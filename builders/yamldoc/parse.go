@@ -19,10 +19,10 @@ import (
 
 // Limits bound the cost of parsing a document. They are far above anything handwritten.
 type Limits struct {
-	Bytes int // of the text
-	Depth int // of nested values
-	Nodes int // number of values after aliases are resolved
-	Text  int // bytes in those values
+	Bytes int // maximum size of the text
+	Depth int // maximum depth of nested values
+	Nodes int // maximum number of values after aliases are resolved
+	Text  int // maximum number of bytes in those values
 }
 
 // DefaultLimits are the limits for files.

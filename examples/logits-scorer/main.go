@@ -1,5 +1,5 @@
 // Command logits-scorer is a scoring program for `collator.teacher.logits` that needs nothing but Go: a toy language
-// model whose logits depend on the previous token and on recent text, so that a hint moves them. It demonstrates the
+// model whose logits depend on the previous token and on recent text, so a hint changes them. It demonstrates the
 // protocol; the demo and the tests run it. For a real model see ../composite-trainer/score_logits.py.
 package main
 

@@ -243,9 +243,9 @@ type Example struct {
 	Answers  []Answer   // answers of the trained calls
 }
 
-// Answer is a trained message in an example, with the claims that hold for its call.
+// Answer is a trained message in an example, with its call's token counts and fidelity.
 type Answer struct {
-	Node         int   // in the graph
+	Node         int   // index of its node in the graph
 	PromptTokens int64 // as recorded by the provider; 0 if unknown
 	OutputTokens int64 // likewise
 	Fidelity     ttc.Fidelity

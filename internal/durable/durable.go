@@ -235,9 +235,9 @@ func write(create func(string) (*File, error), path string, r io.Reader, commit 
 	return commit(f)
 }
 
-// Output starts the file at a path given by the user. A link is kept and its target replaced; anything but a regular
-// file - a device, a pipe - is written to directly, as is an open file named by its descriptor, such as /dev/stdout. A
-// replaced file's permissions are kept.
+// Output starts the file at a path given by the user. A link is kept and its target replaced; a file that isn't
+// regular, such as a device or a pipe, is written to directly, as is an open file named by its descriptor, such as
+// /dev/stdout. A replaced file's permissions are kept.
 func Output(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open opens a file for reading. It refuses anything but a regular file: a link may lead to an endless device, and a
-// pipe may lack a writer.
+// Open opens a file for reading. It accepts only regular files: a link may lead to an endless device, and a pipe may
+// lack a writer.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 // Continue opens a file for reading and writing, as Open does, and creates it if it doesn't exist.

@@ -115,7 +115,7 @@ type Request struct {
 	Anonymous bool  // send no bearer token, even if there is one; may be redirected to another host
 	Tries     int   // attempts in total; 0 means one
 	Harmless  bool  // idempotent: doing it twice has the same effect as once
-	OK        []int // statuses besides 2xx that are not errors
+	OK        []int // statuses other than 2xx that are not errors
 	// Check returns an error for an unusable answer with a successful status, after which a Harmless request may be
 	// repeated. It may be nil.
 	Check func(*Reply) error

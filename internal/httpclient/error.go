@@ -18,7 +18,7 @@ type Error struct {
 	Err        error         // the cause, for errors.Is; may be nil, and may contain secrets
 }
 
-// Fault says whose fault an error is, which determines whether to retry.
+// Fault classifies the cause of an error, which determines whether to retry.
 type Fault uint8
 
 // The faults.

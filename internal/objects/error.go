@@ -46,7 +46,7 @@ var errChanged = errors.New("object changed")
 // statusError is the error for an answer with an error status.
 type statusError struct {
 	status     int
-	code       string // of S3: "SlowDown"
+	code       string // S3's error code: "SlowDown"
 	message    string
 	retryAfter string
 }

@@ -66,8 +66,8 @@ func (s *Storage) s3(kind string) (service, error) {
 	return &s3{client: core}, nil
 }
 
-// answers limits the size of a service's answers other than object data, some of which the client library reads without
-// a limit.
+// answers limits the size of a service's answers that aren't object data, because the client library reads some of them
+// without a limit.
 type answers struct {
 	http.RoundTripper
 }

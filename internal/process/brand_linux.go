@@ -12,8 +12,8 @@ import (
 
 // A brand stores a process's marks where it can't lose them by accident: in the soft limit on the time that a realtime
 // thread may run without blocking. Children inherit it, even if they lose their environment, session and parent, and
-// only a program that sets this very limit loses it. Other processes have no limit; a brand is 146,000 years and the
-// halves of its last 62 bits are hashes of the two marks.
+// only a program that sets this very limit loses it. Other processes have no such limit. A brand is a limit of at least
+// 146,000 years; the two halves of its low 62 bits are hashes of the two marks.
 const (
 	brandBit  = 1 << 62
 	brandHalf = 31

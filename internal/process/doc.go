@@ -6,8 +6,8 @@
 // all processes with its mark in any session, and their children.
 //
 // A confined program can read neither the memory nor the environment of this one (Config.Confined). On Linux 5.19 and
-// later, Landlock prevents it; otherwise this program can no longer be dumped or debugged. If root starts a confined
-// program, it doesn't have the capability to look into other processes.
+// later, Landlock prevents it; otherwise this program can no longer be dumped or debugged. A confined program started
+// by root lacks the capability to look into other processes.
 //
 // The mark is in the environment and, on Linux, in a resource limit, so a process that has cleared its environment,
 // left the session, and lost its parent still has it. A process can escape on purpose by also setting that limit; and a

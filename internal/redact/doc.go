@@ -7,5 +7,6 @@
 // Service tokens and values that are named like secrets are found by internal/secret; the rules here find personal
 // data, and values recognised by their surroundings or a checksum. README.md reports the detection rates.
 //
-// No value is kept after its example has been redacted: only hashes of values are.
+// After an example has been redacted, its tool definitions are kept, because the next example may share them, but only
+// hashes of its other values.
 package redact

@@ -64,8 +64,8 @@ func (v *Values) Add(values ...string) {
 	v.replacer = strings.NewReplacer(pairs...) // the longest match must win, so it comes first
 }
 
-// AddAddress adds the secrets in an address: its password or, failing that, its user name, which on its own is usually
-// a token, and the Basic authentication made from them.
+// AddAddress adds the secrets in an address: its password or, without one, its user name, which is then usually a
+// token, and the Basic credentials made from both.
 func (v *Values) AddAddress(address string) { v.Add(OfAddress(address)...) }
 
 // OfAddress lists the secrets in an address.

@@ -15,7 +15,7 @@ import (
 )
 
 // inflater checks that pages hold no more than they claim before the library allocates room for their content: the
-// library allocates by the compressed size, and for damaged LZ4 data doubles the buffer again and again.
+// library allocates by the compressed size, and keeps doubling the buffer for damaged LZ4 data.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte

@@ -14,7 +14,7 @@ import (
 // Limits on the memory for a file. For each column, a dictionary and a page are held at once.
 const (
 	maxFooter  = 32 << 20  // size of the file's metadata, in bytes
-	maxColumns = 1024      // that hold values
+	maxColumns = 1024      // columns that hold values
 	maxHeld    = 96 << 20  // size of one dictionary and one page of every column, in bytes
 	maxRow     = 32 << 20  // size of a row's strings and other byte arrays, in bytes
 	maxValues  = 1 << 19   // of a row
@@ -26,7 +26,7 @@ const (
 type Reader struct {
 	file    *parquet.File
 	in      io.ReaderAt
-	groups  []parquet.RowGroup // that are left
+	groups  []parquet.RowGroup // row groups not yet read
 	columns []*column          // columns of the current row group
 	rows    int64              // rows remaining in that group
 	skip    int64              // rows to skip in the next group

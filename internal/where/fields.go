@@ -25,7 +25,7 @@ type Subject struct {
 type Turn struct {
 	At       string // why the turn was selected: a class of error, "divergence" or "turns"
 	Walk     []int  // nodes of the branch, starting at the root
-	Position int    // on the walk
+	Position int    // position of the turn in Walk
 }
 
 // InGroup sets the subject's group.
@@ -193,7 +193,7 @@ func list(name, doc string, of func(*Subject, func(string) bool) bool) Field[*Su
 	return Field[*Subject]{Name: name, Doc: doc, Texts: of}
 }
 
-// sum returns a field that counts an example's messages for which is returns true.
+// sum returns a field that counts an example's messages that satisfy is.
 func sum(name, doc string, is func(*ttc.Node) bool) Field[*Subject] {
 	return number(name, doc, func(s *Subject) (n float64) {
 		for i := range s.Example.Graph.Nodes {

@@ -54,7 +54,7 @@ func (l *lexer) next() {
 	case unicode.IsDigit(c):
 		inNumber := func(c rune) bool { return unicode.IsDigit(c) || unicode.IsLetter(c) || c == '.' }
 		if l.while(inNumber); l.at < len(l.text) && strings.ContainsRune("eE", l.text[l.at-1]) &&
-			strings.ContainsRune("+-", l.text[l.at]) { // of an exponent
+			strings.ContainsRune("+-", l.text[l.at]) { // the sign of an exponent
 			l.at++
 			l.while(inNumber)
 		}

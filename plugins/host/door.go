@@ -28,8 +28,8 @@ type Plugin = host.Plugin
 // the same order. Call Send and CloseSend from one goroutine, and Recv from another.
 type Session = host.Session
 
-// Result is the outcome of a group. If Reason says that the whole group was dropped, the result contains no records and
-// one drop with unit "group".
+// Result is the outcome of a group. If Reason is set, the whole group was dropped, and the result contains no records
+// and one drop with unit "group".
 type Result = host.Result
 
 // Spec describes how to run a plugin. Zero values select the defaults documented with each field.

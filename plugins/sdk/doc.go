@@ -22,14 +22,14 @@
 // library. When started by hand, it is a command-line program: describe, schema, try FILE (which has nat-go run it),
 // and --debug, which waits for a host to attach so that the plugin can run under a debugger.
 //
-// A builder is pure in (config, group) and is called with one group at a time. Its output goes to the host's log; JSON
-// lines keep their level and message. Nothing may be printed to standard output before Serve, because the first line is
-// the handshake. A panic in Build fails only its group; the process continues.
+// A builder is a pure function of its config and the group, and is called with one group at a time. Its output goes to
+// the host's log; JSON lines keep their level and message. Nothing may be printed to standard output before Serve,
+// because the first line is the handshake. A panic in Build fails only its group; the process continues.
 //
 // Importing the package does nothing to the process: memory, garbage collector, signals and environment remain under
 // the program's control. A plugin has little live memory at any time, so setting GOGC=400 in nat-go's environment,
-// which it passes on, saves the collector much work in a large run. The package pulls in no cgo, no library for
-// tokenizers, Parquet or compression and no built-in builder, so a plugin stays quick to build.
+// which it passes on, saves the garbage collector a lot of work in a large run. The package pulls in no cgo, no library
+// for tokenizers, Parquet or compression and no built-in builder, so a plugin stays quick to build.
 //
 // Part of the Go API we promise (v0).
 package sdk

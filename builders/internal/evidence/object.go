@@ -561,8 +561,7 @@ func ownError(key string) bool {
 // thrown matches the stack of an exception, as JavaScript prints it.
 var thrown = pattern("thrown")
 
-// refusesData reports whether an object has an empty data or result member and a message that doesn't say that all is
-// well.
+// refusesData reports whether an object has an empty data or result member and a message that doesn't report success.
 func (o *object) refusesData() bool {
 	said, none := o.text("message", "msg"), false
 	for _, k := range []string{"data", "result"} {
@@ -641,7 +640,7 @@ func (c Call) echo(name string, v json.Raw) bool {
 	return false
 }
 
-// only reads an object that has nothing but a message and perhaps a code. Unless the code indicates success, the
+// only reads an object whose only members are a message and perhaps a code. Unless the code indicates success, the
 // wording decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
 	if !o.only(set(whyKeys, statusKeys, []string{"type", "requestid", "documentationurl"})) {

@@ -108,7 +108,7 @@ func (t *text) startingLike(line string) (n int) {
 	return n
 }
 
-// complains reports whether a line belongs to an error: it names one or adds to one.
+// complains reports whether a line names an error or adds to one.
 func (t *text) complains(l string) bool {
 	return prefixed().MatchString(l) || more().MatchString(l) || namedError().MatchString(l) || build().MatchString(l)
 }

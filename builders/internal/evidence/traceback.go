@@ -119,13 +119,13 @@ func (t *text) stackBelow() Finding {
 	return Finding{}
 }
 
-// alone reads an exception whose stack has another format, lies above the examined lines, or is missing.
+// alone reads an exception whose stack has another format, is above the examined lines, or is missing.
 func (t *text) alone() Finding {
 	if i := slices.IndexFunc(t.tail, func(l string) bool { return strings.HasPrefix(l, "CallStack (from ") }); i > 0 &&
 		!programContinues(t.tail[i+1:]) { // Haskell
 		return failed("traceback", t.tail[i-1])
 	}
-	// Node's stack lies above the tail, or the whole text is one exception.
+	// Node's stack is above the tail, or the whole text is one exception.
 	if len(t.tail) >= 3 && strings.HasPrefix(t.last(), "Node.js v") {
 		return failed("traceback", t.errorLine())
 	}
@@ -146,8 +146,8 @@ func (t *text) alone() Finding {
 	return Finding{}
 }
 
-// spelledName matches the name of an exception that describes the fault but doesn't end in a word such as Error:
-// InvalidToken, DoesNotExist.
+// spelledName matches an exception name, such as InvalidToken or DoesNotExist, that describes the fault but doesn't end
+// in a word such as Error.
 const spelledName = `(?:[A-Za-z_]\w*(?:\.|::))*` +
 	`(?:(?:[A-Z][a-z0-9]*)*(?:Invalid|Already|Bad|Missing|Unknown|Undefined|Unsupported|Unexpected|` +
 	`Malformed|Illegal|Duplicate|NoSuch|TooMany|TooLarge|Cannot)(?:[A-Z][a-z0-9]*)+|` +

@@ -89,8 +89,8 @@ func (c Call) voice(t *text) Finding {
 // the correct usage.
 const maxUsageLines = 6
 
-// complaint returns the first line of a short text in which the command's program speaks in its own name, as it does
-// only when it fails. The rest of the program's message follows below.
+// complaint returns the first line of a short text if the command's program puts its name in front of it, which it does
+// only when it fails. The rest of its message follows.
 func (c Call) complaint(t *text, command string) Finding {
 	if command == "" {
 		return Finding{}
@@ -129,7 +129,7 @@ func (c Call) misused(t *text, command string) Finding {
 	return Finding{}
 }
 
-// pointsToHelp matches text that a program prints only to send the caller to its help.
+// pointsToHelp matches text that a program prints only to refer the caller to its help.
 var pointsToHelp = pattern("pointsToHelp")
 
 // host matches -h followed by a host name, which is not a request for help.

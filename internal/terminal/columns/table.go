@@ -15,7 +15,7 @@ const (
 // Table is a list of rows of cells.
 type Table struct {
 	Rows   [][]string
-	Indent int                                       // of every line
+	Indent int                                       // number of spaces before every line
 	Style  func(row, column int, cell string) string // styles a cell after padding; if nil, cells are not styled
 }
 

@@ -56,7 +56,7 @@ func (e *circuitError) Unwrap() error { return e.Err }
 // BuilderError reports that a builder failed on a group; its process is fine.
 type BuilderError struct {
 	Builder, Group, Message string
-	Stack                   string // of a panic
+	Stack                   string // stack of the panic, if any
 }
 
 func (e *BuilderError) Error() string {

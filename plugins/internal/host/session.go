@@ -26,8 +26,8 @@ type Session struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	queue  chan *job // to the workers
-	order  chan *job // to Recv
+	queue  chan *job // jobs for the workers
+	order  chan *job // jobs for Recv
 	window *window
 	wg     sync.WaitGroup
 	sent   uint64
@@ -36,8 +36,8 @@ type Session struct {
 	failures atomic.Int64
 }
 
-// Result is the outcome of a group. If Reason says that the whole group was dropped, the result contains no records and
-// one drop with unit "group".
+// Result is the outcome of a group. If Reason is set, the whole group was dropped, and the result contains no records
+// and one drop with unit "group".
 type Result struct {
 	Group   *ttc.Group
 	Records []builders.Record

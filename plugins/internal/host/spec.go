@@ -11,7 +11,7 @@ type Spec struct {
 	Name string   // the user's name for it
 	Path string   // executable; found on PATH if it contains no separator
 	Self bool     // run this program itself, instead of Path
-	Args []string // on the command line
+	Args []string // command-line arguments
 
 	// Module is a Python module that declares builders; the interpreter at Path serves it through the package natgo. If
 	// it is set, SHA256 is the checksum of the module's package, and Beside holds the checksums of the package's files.

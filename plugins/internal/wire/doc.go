@@ -16,6 +16,6 @@
 // Readers trust nothing: an index out of range, a text that ends before it starts, an unknown enum value, or a repeated
 // or missing part is an error that names the fault, never a panic.
 //
-// Examples have only one serialisation: the on-disk files used to form groups (ExampleCodec) also hold the protocol's
-// frames.
+// Examples have only one serialisation: the files in which they are stored for grouping (ExampleCodec) also hold the
+// protocol's frames.
 package wire

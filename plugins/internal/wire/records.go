@@ -332,7 +332,7 @@ type Results struct {
 	Drops   []ledger.Drop
 	Counts  []Count
 	Failure string // if not empty, the builder failed on the group and the fields above are void
-	Stack   string // of a panic
+	Stack   string // stack of the panic, if any
 	Bytes   int    // approximate memory held by the results
 
 	block []builders.Preference // memory that Records point into
