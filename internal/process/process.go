@@ -34,7 +34,7 @@ type Config struct {
 	// sessions.
 	Group bool
 
-	Input    bool       // the program reads what is written to Process.Stdin; otherwise its input is empty
+	Input    bool       // the program reads its input from a pipe, Process.Stdin; otherwise its input is empty
 	Files    []*os.File // additional open files: descriptors 3, 4, ...
 	Confined bool       // the program cannot read our memory and environment; see the package comment
 	// Survives lets the program outlive this one, and its processes outlive it if it ends on its own.

@@ -14,7 +14,7 @@ const secretWords = `token|secret|passw(?:or)?d|passphrase|passwd|pwd|api[_-]?ke
 
 const (
 	words = `(?:` + secretWords + `|(?:\b|[_-]|pg)pass|(?-i:[a-z0-9]Pass))`
-	// words that mark a flag as secret, after its dashes or another of its words
+	// the last word of a flag whose value is a secret
 	flagWords = `(?:` + secretWords + `|pass)`
 )
 
@@ -33,10 +33,10 @@ func keyNames() (out []string) {
 	return out
 }
 
-// shape returns a finder for a pattern whose last group is a secret. If sure, the group is one unless it is ordinary;
-// otherwise it must look random, because prose mentions such keys, and have at least minBytes bytes; 0 means
-// eight, and -1 lifts the minimum of minValue. fits reports whether to search around a hint at [at, end); nil means
-// always.
+// shape returns a finder for a pattern whose last group is a secret. If sure is set, the group is a secret unless it is
+// ordinary. Otherwise it must look random, because prose mentions such keys, and have at least minBytes bytes; 0 means
+// eight. A minBytes of -1 allows values shorter than minValue. fits reports whether to search around a hint at [at,
+// end); nil means always.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),

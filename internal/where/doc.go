@@ -6,7 +6,7 @@
 // a filter from a user's file can't fail, run long, or reach anything but the fields. Types, field names and the values
 // of enumerated fields are checked before anything is read, and an evaluation allocates nothing.
 //
-// A filter is kept as its clauses, the operands of the outermost `and`: an item that doesn't match is dropped because
-// of the first clause that doesn't hold. A number that is unknown, such as the reward of an example without a score, is
-// NaN: every comparison with it is false except !=.
+// A filter is stored as a list of clauses, the operands of the outermost `and`: an item that doesn't match is dropped
+// because of the first clause that doesn't hold. A number that is unknown, such as the reward of an example without a
+// score, is NaN: every comparison with it is false except !=.
 package where

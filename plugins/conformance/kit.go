@@ -20,7 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Options selects the checks and what they run on.
+// Options selects the checks, and the plugin, configs and groups they run on.
 type Options struct {
 	Spec    host.Spec                        // how to start the plugin
 	Configs map[string][]byte                // config per builder, as JSON; {} if missing

@@ -42,7 +42,7 @@ func ServeArgs(p Plugin, args []string) {
 	os.Exit(0)
 }
 
-// serveHost does what hashicorp/go-plugin's Serve does without linking the rest of it: it listens in the host's folder,
+// serveHost does the work of hashicorp/go-plugin's Serve without linking that library: it listens in the host's folder,
 // announces its address in the handshake (a line on standard output), and serves until the host shuts it down.
 func serveHost(p Plugin, stdout io.Writer) error {
 	versions := strings.Split(os.Getenv("PLUGIN_PROTOCOL_VERSIONS"), ",")

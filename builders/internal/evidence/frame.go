@@ -22,8 +22,8 @@ var (
 // just text.
 const frameLines = 6
 
-// frame reads what a harness puts around the output: an exit code, a time limit, a shell's prompt or command. framed is
-// false if it finds none of these.
+// frame reads the text that a harness puts around the output: an exit code, a time limit, a shell's prompt or command.
+// framed is false if it finds none of these.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
 	if l := tail[len(tail)-1]; looksLikeLog(head) && !(l[0] == '[' && codeLast().MatchString(l)) {

@@ -159,7 +159,7 @@ var httpStatus = pattern("httpStatus")
 // counts matches a count of successes, failures or warnings.
 var counts = pattern("counts")
 
-// calls matches what clients print below an error: a log of calls, a stack, headers.
+// calls matches text that clients print below an error: a log of calls, a stack, headers.
 var calls = pattern("calls")
 
 // http reads a short text that reports the status of a failed request.

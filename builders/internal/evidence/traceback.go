@@ -52,7 +52,7 @@ func (t *text) traceback() Finding {
 	return t.alone()
 }
 
-// stackAbove reads what Python prints for an exception at the end of the text: its stack, then its name.
+// stackAbove reads an exception at the end of the text in the form that Python prints: its stack, then its name.
 func (t *text) stackAbove() (_ Finding, is bool) {
 	head := -1
 	for i, l := range t.tail {

@@ -53,7 +53,7 @@ type candidate struct {
 	metadata json.Raw // an object; nil means {}
 }
 
-// prompt is what _extract_prompt returns: messages or text.
+// prompt is the result of _extract_prompt: messages or text.
 type prompt struct {
 	messages []chat.Message // nil if the prompt is text
 	text     string

@@ -281,7 +281,7 @@ func namedLevel(s string) zerolog.Level {
 	return min(level, zerolog.ErrorLevel)
 }
 
-// syncWriter receives what go-plugin forwards from the plugin's os.Stdout and os.Stderr.
+// syncWriter receives the output that go-plugin forwards from the plugin's os.Stdout and os.Stderr.
 type syncWriter struct {
 	pump   *logPump
 	stream string

@@ -28,7 +28,7 @@ type program struct {
 	limit   int64          // resident bytes
 	pump    *logPump
 
-	handshake, stderr   *io.PipeReader // what go-plugin reads
+	handshake, stderr   *io.PipeReader // the output that go-plugin reads
 	handshakeW, stderrW *io.PipeWriter
 
 	mu       sync.Mutex
