@@ -61,7 +61,8 @@ func New(o Options) (*Client, error) {
 	}
 	if o.TLS.InsecureSkipVerify &&
 		(o.Token != "" || u.User != nil || slices.ContainsFunc(o.Secrets, func(s string) bool { return s != "" })) {
-		return nil, errors.New("tls.insecure_skip_verify can't be combined with a token: the token would go to whoever answers; " +
+		return nil, errors.New("tls.insecure_skip_verify can't be combined with a token: " +
+			"the token would go to any server that answers; " +
 			"set tls.ca_file to the authority that signed the service's certificate")
 	}
 	conf, err := o.TLS.config()

@@ -156,7 +156,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 		b.WriteByte(' ')
 	}
 	if b.Len()-8 > maxHeaderBytes || len(entries) > maxTensors {
-		return nil, fmt.Errorf("header is too large: %d bytes for %d tensors, the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
+		return nil, fmt.Errorf("header is too large: %d bytes for %d tensors; the limits are %d and %d", b.Len()-8, len(entries), maxHeaderBytes, maxTensors)
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil

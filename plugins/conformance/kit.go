@@ -227,7 +227,7 @@ func sameResults(a, b []host.Result) error {
 			return fmt.Errorf("expected group %[2]q, got group %[1]q", b[i].Group.Key, a[i].Group.Key)
 		}
 		if len(a[i].Records) != len(b[i].Records) {
-			return fmt.Errorf("mismatched records of group %q: %d once and %d another "+"time", a[i].Group.Key,
+			return fmt.Errorf("mismatched records of group %q: %d the first time, %d the second", a[i].Group.Key,
 				len(a[i].Records), len(b[i].Records))
 		}
 		for j := range a[i].Records {

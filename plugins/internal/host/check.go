@@ -84,7 +84,7 @@ func countDrops(drops []ledger.Drop) error {
 	var n int64
 	for i := range drops {
 		if n += min(drops[i].N(), maxDropped); n >= maxDropped {
-			return fmt.Errorf("%d or more drops for one group, which no group can have",
+			return fmt.Errorf("%d or more drops for one group, more than a group can have",
 				int64(maxDropped))
 		}
 	}

@@ -193,7 +193,7 @@ func TestFaults(t *testing.T) {
 			dropped,
 			"more than 64 MiB of results",
 		},
-		{"drops more than there is", "drops too much", always, nil, failed, "which no group can have"},
+		{"drops more than there is", "drops too much", always, nil, failed, "more than a group can have"},
 		{"drops with codes", "drops", always, nil, []ledger.Reason{ledger.SameText, "test/too_short"}, ""},
 	} {
 		for _, instances := range []int{1, 2} {

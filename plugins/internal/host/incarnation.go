@@ -170,7 +170,7 @@ const maxSchemaBytes = 1 << 20
 
 func checkDescription(d *wire.Description) error {
 	if len(d.Builders) == 0 {
-		return errors.New("its description lists no builderss")
+		return errors.New("its description lists no builders")
 	}
 	seen := map[string]bool{}
 	for _, b := range d.Builders {

@@ -106,7 +106,7 @@ func (p *program) finish(err error) {
 func exitError(err error) error {
 	hint := ""
 	if s, ok := process.Signal(err); ok && s == syscall.SIGKILL {
-		hint = "; if nobody killed it, the system may have been out of memory"
+		hint = "; unless a user killed it, the system may have run out of memory"
 	}
 	return &endError{"its process " + process.Ended(err) + hint, err}
 }

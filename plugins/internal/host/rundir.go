@@ -45,7 +45,7 @@ func newRunDir() (*runDir, error) {
 	d.path = filepath.Join(base, d.mark[:16])
 	// go-plugin adds plugin-dir<random>/plugin<random>.
 	if n := len(d.path) + len("/plugin-dir/plugin") + 2*10; n > maxSocketPath {
-		return nil, fmt.Errorf("socket paths under %s would be %d bytes long, systems allow about %d; "+
+		return nil, fmt.Errorf("socket paths under %s would be %d bytes long, but systems allow about %d; "+
 			"set XDG_RUNTIME_DIR to a shorter folder", base, n, maxSocketPath)
 	}
 	if err := d.claim(); err != nil {
