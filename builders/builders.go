@@ -21,8 +21,8 @@ type Builder interface {
 type Output interface {
 	Record(Record) error // does not retain the record: a builder may reuse its memory for the next one
 	Drop(ledger.Drop) error
-	// Count adds n to one of the builder's own counters ("total_turns"), which are summed over the run and shown with
-	// its statistics.
+	// Count adds n to one of the builder's own counters, such as "total_turns". Counters are summed over the run and
+	// shown in its statistics.
 	Count(name string, n int64) error
 }
 

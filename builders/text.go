@@ -10,7 +10,7 @@ import (
 )
 
 // CheckTexts returns an error if text in the record itself is not UTF-8 (lone surrogates in their three-byte form are
-// allowed, as everywhere) or a raw value is not exactly one JSON value. The error's message continues a sentence that
+// allowed, as elsewhere) or a raw value is not exactly one JSON value. The error's message continues a sentence that
 // begins "the record". Referenced content is not examined.
 func CheckTexts(r Record) error {
 	var c textCheck

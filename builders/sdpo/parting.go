@@ -161,7 +161,8 @@ func newLineup(all []*course) *lineup {
 	return l
 }
 
-// next returns the state after a write. For the key 0, it returns the end of the rollouts that wrote nothing more.
+// next returns the state after a write. For the key 0, it returns the final state of the rollouts that wrote nothing
+// more.
 func (l *lineup) next(s *state, key int) *state {
 	if s.after == nil {
 		s.after = map[int]*state{}

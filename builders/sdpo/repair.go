@@ -66,9 +66,9 @@ func policy(ex *ttc.Example, n *ttc.Node) string {
 	return ex.Policy
 }
 
-// corrected returns the position of the turn that repaired a failed call: the next successful call to the same tool
-// before anyone except the model and its tools has spoken. All calls in that turn must have succeeded. It returns -1 if
-// no turn qualifies.
+// corrected returns the position of the turn that repaired a failed call: the next successful call to the same tool,
+// with only messages from the model and its tools in between. All calls in that turn must have succeeded. It returns -1
+// if no turn qualifies.
 func (t *trace) corrected(f *failure) int {
 	failed := t.failedTurns()
 	for i := range t.calls {

@@ -14,7 +14,7 @@ type open struct {
 var closes = map[byte]byte{'{': '}', '[': ']'}
 
 // unclosed finds the bracket or quote that was open where the library gave up, or that is closed by the wrong kind. The
-// library itself only notices an error later, possibly lines later. unclosed returns nil if the text looks fine.
+// library notices the error only later, possibly several lines down. unclosed returns nil if the text looks fine.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {

@@ -91,8 +91,8 @@ func score(all []sequence, memory io.WriterAt, size int64, vocab int) (rows int,
 	return rows, nil
 }
 
-// predict is the model: a fixed table of successors of the last token, and a preference for recent tokens, most of all
-// for earlier successors of the last token.
+// predict is the model: a fixed table of successors of the last token, and a preference for recent tokens, especially
+// for those that followed earlier occurrences of the last token.
 func predict(ids []int, logits []float32) {
 	last := ids[len(ids)-1]
 	for v := range logits {

@@ -217,8 +217,8 @@ func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool)
 	return append(b, raw...), changed
 }
 
-// redactNamed redacts the value of a key that is named like a secret, if Text finds something in the value or it may be
-// a secret: it isn't on the allow list, has at least eight bytes and a digit, and isn't a reference.
+// redactNamed redacts the value of a key that is named like a secret if Text finds something in the value, or if the
+// value has at least eight bytes and a digit, isn't a reference and isn't on the allow list.
 func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
@@ -434,8 +434,8 @@ var classes = sync.OnceValue(func() map[string]bool {
 // minRemainder is the minimum number of bytes next to a tag that are replaced: fewer are quotes or a separator.
 const minRemainder = 4
 
-// appendOutside appends the parts of a place that lie outside the tags, which are in order: a text may be redacted more
-// than once, and it may contain text that looks like a tag, even one copied to hide a secret.
+// appendOutside appends the parts of a place that are outside the tags, which are in order. A text may have been
+// redacted before, and may contain text that looks like a tag, possibly copied to hide a secret.
 func appendOutside(out []found, place found, tags [][]int) []found {
 	at := place.from
 	for _, t := range tags {

@@ -71,8 +71,8 @@ func (t *token) finder() finder {
 	}
 }
 
-// matched returns the range of the first group that matched, since each of a pattern's alternatives has a group, or
-// else the range of the whole match.
+// matched returns the range of the first group that matched, because each alternative of a pattern has a group of its
+// own. Without groups, it returns the range of the whole match.
 func matched(m []int) (from, to int) {
 	for i := 2; i < len(m); i += 2 {
 		if m[i] >= 0 {

@@ -280,8 +280,8 @@ func escaped(s string) []string {
 		if len(s) < 8 {
 			continue
 		}
-		// In the base64 of a longer text the value begins at one of three alignments: search for the part that only the
-		// value determines.
+		// In the base64 of a longer text the value begins at one of three alignments: search for the part that depends
+		// only on the value.
 		for lead := range 3 {
 			enc := e.EncodeToString(append(make([]byte, lead), s...))
 			from := (lead*8 + 5) / 6

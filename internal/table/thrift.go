@@ -35,7 +35,7 @@ var (
 type walker struct {
 	in                       *bufio.Reader
 	limit, left              int64 // bytes
-	schema, chunks, elements int   // that are left
+	schema, chunks, elements int   // numbers of elements still allowed
 }
 
 // checkStructure reads a structure, or returns io.EOF at the end.
@@ -144,7 +144,8 @@ func (w *walker) pairs(depth int, at place) error {
 	return w.repeat(n, depth, at, thrift.Type(b>>4), thrift.Type(b&0xF))
 }
 
-// repeat subtracts n from the number of elements still allowed, and reads the elements; each has a value of each type.
+// repeat subtracts n from the number of elements still allowed and reads n elements, each with one value of every given
+// type.
 func (w *walker) repeat(n uint64, depth int, at place, types ...thrift.Type) error {
 	left := &w.elements
 	switch at {

@@ -169,8 +169,8 @@ func (p *parser[S]) hasValue(of, value *node[S]) {
 		strings.TrimSuffix(strings.Join(of.Values, ", "), ", "))
 }
 
-// textTests maps operators that compare strings to their functions. matches is missing because it needs a compiled
-// expression.
+// textTests maps operators that compare strings to their functions. The operator matches is handled separately, because
+// it needs a compiled expression.
 var textTests = map[string]func(text, part string) bool{
 	"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
 }

@@ -52,8 +52,8 @@ func (k *kit) checkTaken(rs []host.Result) error {
 	return first
 }
 
-// checkNotDropped returns an error if any result contains a drop with this reason, which only the host sets, and with a
-// detail that contains this text.
+// checkNotDropped returns an error if any result contains a drop with the given reason, which only the host sets, and
+// the given text in its detail.
 func (k *kit) checkNotDropped(ctx context.Context, reason ledger.Reason, detail string) error {
 	return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
 		for _, r := range rs {

@@ -142,7 +142,8 @@ var answering = map[string]bool{
 	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
 }
 
-// isAnswer explains why a non-zero exit code is not a failure: the program found nothing, or reports its findings.
+// isAnswer returns the reason a non-zero exit code is not a failure (the program found nothing, or reports its
+// findings), or an empty string.
 func (c Call) isAnswer(code int, body string) string {
 	if code == 124 || code == 126 || code == 127 || code > 128 || code < 0 {
 		return "" // a timeout, a program that is missing or can't be run, a signal

@@ -487,7 +487,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 	return o.shaped()
 }
 
-// named returns the member whose name is that of an error, or that holds an error's status.
+// named returns the member that is named like an error or holds an error status.
 func (o *object) named(explained bool) (key, rule string, certain bool) {
 	for _, k := range errorKeys {
 		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
@@ -551,8 +551,8 @@ func (o *object) shaped() (key, rule string, certain bool) {
 	return "", "", false
 }
 
-// ownError reports whether a member's name says whose error it is, as in tool_error and parse_error. A name such as
-// last_error belongs to a record.
+// ownError reports whether a member is named after the source or kind of the call's own error, as in tool_error and
+// parse_error. A name such as last_error belongs to a record.
 func ownError(key string) bool {
 	return (strings.HasSuffix(key, "error") || strings.HasSuffix(key, "exception")) && !errorKey[key] &&
 		!strings.HasPrefix(key, "last") && !strings.HasPrefix(key, "on") && !strings.HasPrefix(key, "previous")

@@ -94,7 +94,8 @@ func (t *text) prefix() Finding {
 	return failed("error_prefix", first)
 }
 
-// figure matches an error whose value is a number, such as a model's error or an error count, or "none".
+// figure matches a line that gives errors as a number, such as a model's error or an error count, or says that there
+// are none.
 var figure = pattern("figure")
 
 // startingLike counts the lines that begin with the same word as the given one.

@@ -2,10 +2,9 @@ package natcompat
 
 import "slices"
 
-// sortReversed orders items and their keys as CPython 3.11's sorted(items, key=..., reverse=True) orders items. When
-// keys compare inconsistently, as NaN does, the order depends on which comparisons are made, so this is
-// CPython's own algorithm: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge
-// order.
+// sortReversed orders items and their keys as CPython 3.11's sorted(items, key=..., reverse=True) does. When keys
+// compare inconsistently, as NaN does, the order depends on which comparisons are made, so this is CPython's own
+// algorithm: Objects/listobject.c, a timsort with binary insertion, galloping and powersort's merge order.
 func sortReversed(keys []float64, items []int32) {
 	if len(keys) < 2 {
 		return

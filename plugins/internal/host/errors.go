@@ -12,8 +12,7 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// startError explains why a plugin did not start. The cause is the environment: the file, the machine, or the plugin
-// itself.
+// startError explains why a plugin did not start. The cause may be the file, the machine, or the plugin itself.
 type startError struct {
 	Plugin string
 	Err    error

@@ -30,7 +30,7 @@ type Spec struct {
 	Instances    int           // processes; 1
 	StartTimeout time.Duration // time from its start to its description; 10 s
 	CallTimeout  time.Duration // time for a unary call; 10 s
-	// How long a plugin working on groups may give no sign of life; 60 s. If it does give signs of life, it must still
+	// How long a plugin that is working on groups may go without a sign of life; 60 s. Even with signs of life, it must
 	// finish a group within ten times as long.
 	BatchTimeout time.Duration
 	DrainTimeout time.Duration // time to end after being asked to; 5 s

@@ -478,8 +478,8 @@ func (a *attempt) endIfDone() error {
 	return a.stream.CloseSend()
 }
 
-// read reads the stream to its end, independently of the consumer, so that credits the plugin grants us, and its use of
-// ours, count at once.
+// read reads the stream to its end, independently of the consumer, so that credits that the plugin grants us, and its
+// use of ours, are counted at once.
 func (a *attempt) read() error {
 	spent := int64(0)
 	for {
