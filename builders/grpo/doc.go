@@ -4,6 +4,6 @@
 // task, and a missing reward is not a reward of zero. If a rollout has branches, each branch is a record, and the
 // branches share the reward.
 //
-// Tasks that teach nothing, because they have too few rollouts or all rewards are equal, can be dropped whole but never
-// in part: an advantage computed over half a group is wrong.
+// Tasks that teach nothing (too few rollouts, or equal rewards) can be dropped whole but never in part, because an
+// advantage computed over half a group is wrong.
 package grpo

@@ -157,7 +157,7 @@ func (b *Builder) take(e int, ex *ttc.Example, p *sdpo.Found, out builders.Outpu
 }
 
 // metadata returns a state's class and position, the rollout's action there, its outcome (the messages before the next
-// assistant turn) and, if known, the reward and the agent.
+// assistant turn) and, if set, the reward and the agent.
 func (b *Builder) metadata(ex *ttc.Example, p *sdpo.Found) json.Raw {
 	said := func(node int) *chat.Message { return &ex.Graph.Nodes[node].Message }
 	m := json.AppendString([]byte(`{"at": `), p.Class)

@@ -42,7 +42,7 @@ func Respond(c Config, limit int) (*Responder, error) {
 }
 
 // listen passes on lines until the output ends or a line is too long. It waits for each to be consumed, so a program
-// that writes too much is blocked.
+// that writes faster than its lines are consumed is blocked.
 func (r *Responder) listen(out io.Reader) {
 	defer close(r.answers)
 	for text, err := range lines.ReadWhole(out, r.limit) {

@@ -14,8 +14,8 @@ import (
 )
 
 // A text of one or two sentences is scored by a logistic regression over its words, their stems and pairs, and its
-// form. All argument values become one word and all numbers another, so the weights depend on the wording of a
-// sentence, not on the values in it. TestWeights trains the model on the labelled results and writes weights.txt.
+// form. All argument values become one word and all numbers another, so the score depends on a text's wording, not on
+// the values in it. TestWeights trains the model on the labelled results and writes weights.txt.
 
 //go:embed weights.txt
 var weightsFile string

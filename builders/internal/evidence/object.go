@@ -561,7 +561,8 @@ func ownError(key string) bool {
 // thrown matches the stack of an exception, as JavaScript prints it.
 var thrown = pattern("thrown")
 
-// refusesData reports whether an object has an empty data or result member and a message that doesn't report success.
+// refusesData reports whether an object has an empty data or result member and a message that reports neither success
+// nor an empty result.
 func (o *object) refusesData() bool {
 	said, none := o.text("message", "msg"), false
 	for _, k := range []string{"data", "result"} {

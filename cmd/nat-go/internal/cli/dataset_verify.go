@@ -19,7 +19,7 @@ func newDatasetVerifyCmd() *cobra.Command {
 		Short: "Reread a data set from its files alone and report any problems",
 		Long: `Reread a data set from its files alone and report any problems: rows that violate their format, files of
 mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from
-rows.jsonl. In a run's folder every file is compared with the manifest, and the token batches are compared with their
+rows.jsonl. In a run's folder every file is compared with the manifest, and the token batches are checked against their
 proofs and the tokenizer; a run without a manifest is not verifiable.
 
 PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file (even one written by another program),

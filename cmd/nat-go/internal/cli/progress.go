@@ -114,7 +114,8 @@ func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	return strings.Join(parts, "  ")
 }
 
-// rate formats a step's speed and the time left at that speed. Both are empty while the speed is unknown.
+// rate formats a step's speed and, if the total is known, the time left at that speed. Both are empty while the speed
+// is unknown.
 func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
 	took := now.Sub(p.began)
 	if took < ratesAfter || s.Done <= p.from {

@@ -27,8 +27,8 @@ import (
 // manifest, which says whether the run succeeded. If it didn't, account returns the reason.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
-	// This isn't written earlier, because the folder of an interrupted merge must not look like a run that can be
-	// resumed.
+	// A merge's starting state isn't written earlier, because the folder of an interrupted merge must not look like a
+	// run that can be resumed.
 	if r.plan.join != nil {
 		if err := (&decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)

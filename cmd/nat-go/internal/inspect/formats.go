@@ -88,7 +88,7 @@ func (k *check) formats() {
 	for _, b := range c.Selected() {
 		kinds := kindsOf(&b)
 		if kinds == nil {
-			message := fmt.Sprintf("the default formats are %s; the kinds of record that %s makes "+
+			message := fmt.Sprintf("rows are written as %s by default; the kinds of record that %s makes "+
 				"aren't known before the run", strings.Join(DefaultFormats(c), ", "), b.Type)
 			if len(names) == 0 {
 				k.place(finding.Note, config.CodeCarries, message, "for records other than preferences and "+

@@ -39,7 +39,7 @@ func TestFormats(t *testing.T) {
 			"no trainer of trl rows trains on only the calls",
 		},
 		{"{_type: other/plugin}", "{formats: [kto]}", ""},
-		{"{_type: other/plugin}", "{}", "the default formats are trl; the kinds of record that other/plugin makes"},
+		{"{_type: other/plugin}", "{}", "rows are written as trl by default; the kinds of record that other/plugin"},
 		{"{_type: grpo_traj_builder}", "{}", ""},
 		{"{_type: states_traj_builder}", "{}", ""},
 		{"{_type: sdpo_traj_builder}", "{}", ""},

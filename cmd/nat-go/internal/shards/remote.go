@@ -100,7 +100,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	return dir, p, err
 }
 
-// fetch downloads a file. It returns an error if the file's size or checksum doesn't match is.
+// fetch downloads a file. It returns an error unless the file has the size and the checksum given in is.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
 	name := dir.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {

@@ -440,7 +440,7 @@ func last(have *float64, points []point) *float64 {
 	return have
 }
 
-// state maps the service's states to NAT's in the same way as NAT. A job that is neither pending nor finished is
+// state maps the service's states to NAT's in the same way as NAT does. A job that is neither pending nor finished is
 // running.
 func state(s string) trainers.State {
 	switch s {

@@ -323,8 +323,9 @@ func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 		st.Message = "the trainer was killed before it began, so none of it has run: `nat-go finetune resume " +
 			string(folder) + "` starts it"
 	case err == nil && output.Size() == 0:
-		st.Message = "the trainer was killed as it began, before it printed anything; it is unknown whether its first " +
-			"instruction ran, so it is not restarted automatically: to restart it, remove " + folder.Job() + " and resume the run"
+		st.Message = "the trainer was killed as it began, before it printed anything; it is unknown whether its " +
+			"first instruction ran, so it is not restarted automatically: to restart it, remove " + folder.Job() +
+			" and resume the run"
 	default:
 		st.Message = "the trainer was killed, or it ended and the shell that records its exit status was killed"
 	}
