@@ -14,8 +14,9 @@ import (
 )
 
 // A template's dialect is learned from small conversations. Before a turn is trained, the dialect is verified on the
-// conversation at hand: the turn must render the same when the conversation ends there, and the ids that are cut out of
-// the row must decode to its text. A turn that fails this check isn't trained.
+// conversation at hand: the turn must render the same when the conversation ends there and must not contain another
+// message's text, and, if the tokenizer restores text, its ids and the ids just before it, cut out of the row, must
+// decode to the text that they were made from. A turn that fails this check isn't trained.
 
 // edgeTokens is the number of tokens before a turn that are decoded along with it. It exceeds the length of any
 // generation prompt.

@@ -8,7 +8,8 @@ import (
 // The gradient of an entry is G - q sum G, with G = q*rate. If a few entries hold most of the student's probability,
 // the two terms cancel: a token at 0.999 has a gradient of a thousandth of either term, or less. Such entries are
 // heavy. They are removed from the passes, whose sums then cover only the other entries, and are computed in float64.
-// A multiple of q that makes the heaviest entry's G 0 is subtracted from every G, which doesn't change any gradient.
+// A multiple of q is subtracted from their G and from every G in the sum, usually the one that makes the heaviest
+// entry's G 0. This doesn't change any gradient, because all q add up to 1.
 
 // heavy is an entry that is computed in float64: its index, the student's probability, its loss, and the free
 // derivative of that loss.
@@ -175,8 +176,10 @@ func (r *row) adjustPass() bool {
 	return true
 }
 
-// isRough reports whether a ratePass may be off by more than 1e-6 of the loss: its errors are of first order in D, but
-// the loss is of second order. share is the probability of the entries that it covers, and lights their loss.
+// isRough reports whether a ratePass may be off by more than 1e-6 of the loss. Each side's terms, and so their rounding
+// errors, are of first order in D. The first order cancels when the terms are added up, so the loss is of second order.
+// share is the probability of the entries that the pass covers, and lights their loss; by Cauchy-Schwarz, the root
+// bounds the size of the terms.
 func (r *row) isRough(share, lights, loss float64) bool {
 	beta := r.j.opt.Beta
 	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*share*math.Abs(lights)) <= 1e-6*loss)
@@ -254,7 +257,8 @@ func (r *row) fold(l *light, rest remainder, unit float64) (top, gone float64) {
 		// U is off by up to 1e-9 near its limit, and x by the rounding error of the bend.
 		beta := r.j.opt.Beta
 		gone += 0.002 + 0.05*math.Abs(bend(beta))*beta*(1-beta)
-	case r.p.kind == ratePass && natural > 0: // only rounding, since it is the same in all rates
+	case r.p.kind == ratePass && natural > 0:
+		// The pivot is the same in all rates, so its cancellation costs only rounding, and a quarter of it counts.
 		gone = math.Abs(r.mean) + l.pivot/4
 	}
 	return top, gone * rest.largest / r.zs.total

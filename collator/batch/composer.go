@@ -16,8 +16,8 @@ import (
 // if hints accumulate, which requires a form of equal width, all sites in a rollout's row. Both sides end with the last
 // target and differ only in the hints. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict the
 // target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the same
-// distance from the end of its row. In a form of equal width, the student is padded where the teacher has the hint, so
-// the position is the same on both sides. No token attends to that padding, and position_ids skip it, so it doesn't
+// distance from the end of its row. In a form of equal width, the student is padded where the teacher has a hint, so a
+// token's position is the same on both sides. No token attends to that padding, and position_ids skip it, so it doesn't
 // change anything.
 
 // lossMask replaces the pair table.

@@ -21,8 +21,9 @@ import (
 // others, with nulls in the gaps, and chat templates print the nulls. verl's own class fails on JSON columns;
 // natgo.verl parses them (data.custom_cls).
 //
-// The messages of an RL prompt have only role and content. Its tools are kept in extra_info, for the file that
-// tool_config_path names, because RLHFDataset doesn't read them from rows.
+// The messages of a rollout's prompt have only role and content, and those of a state's prompt are like a
+// conversation's. The tools of a prompt are kept in extra_info, for the file that tool_config_path names, because
+// RLHFDataset doesn't read them from rows.
 //
 // reward_model.ground_truth is the record's metadata value of that name, or else its example's, with the style "rule".
 // If both are missing, the field is empty and the style is "model", so that a rule-based reward is never silently

@@ -30,9 +30,9 @@ type Member struct {
 }
 
 // Mixture asks several teachers and combines their answers into the single distribution that a batch has room for:
-// their weighted sum. If a teacher doesn't list a token, it contributes 0, so the token's probability in the mixture is
-// a lower bound, too low by at most the teacher's weight times the teacher's smallest listed probability; the actual
-// token is exact if all teachers report it. All teachers have to answer, because a mixture of fewer would be a
+// their weighted sum. A teacher that doesn't list a token contributes 0 to it, so the token's probability in the
+// mixture is a lower bound, too low by at most that teacher's weight times its smallest listed probability; the actual
+// token's is exact if all teachers report it. All teachers have to answer, because a mixture of fewer would be a
 // different distribution.
 type Mixture struct {
 	members []Member

@@ -59,7 +59,7 @@ type found struct {
 
 // find appends the added tokens in text to out, with base added to their positions.
 func (f *finder) find(out []found, text string, base int, may func(start, end int, t *addedToken) bool) []found {
-	done := 0 // end of the last token found
+	done := 0 // end of the last token in out
 	for i := 0; i < len(text); {
 		if !f.first[text[i]] {
 			i++

@@ -5,9 +5,9 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// grad512 is the second pass, over kept exponentials, for a gradient that clips entries, has a beta near 0 or 1, or has
-// nearly equal sides. psi and rate use the same 32 segments, chosen by the sign of D and the exponent and two fraction
-// bits of 1+|D|.
+// grad512 is the second pass, over kept exponentials, if entries are clipped, or for a gradient if beta is near 0 or 1
+// or the sides are nearly equal. psi and rate use the same 32 segments, chosen by the sign of D and the exponent and
+// two fraction bits of 1+|D|.
 type grad512 struct {
 	*generator
 	d      dtype

@@ -125,8 +125,8 @@ func (st *state) collected(b *provBuilder) *prov {
 // value returns the value that b holds.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
-// markEscapes splits v's quoted spans once, for texts that are cut into many parts; otherwise provOf would split them
-// for each part.
+// markEscapes returns v with its quoted spans split. For a text that is cut into many parts, this does once what provOf
+// would do for each part.
 func markEscapes(v val) val {
 	if p := rawProv(v); p == nil || !p.escapes {
 		return v

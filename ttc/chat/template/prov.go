@@ -20,7 +20,8 @@ type Source struct {
 const FromTools = -2
 
 // prov is a text's provenance, carried as a value's tag: its spans, as in a Result. A nil prov means template text. A
-// number or None has one empty span, whose Source is the source of all text printed for the value.
+// leaf that isn't a text, such as a number or None, has one empty span, whose Source is the source of all text printed
+// for the value.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span

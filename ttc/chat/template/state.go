@@ -20,8 +20,8 @@ const maxKept = 1 << 20
 
 func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
 
-// release clears the render's data and returns the state, with its buffers, to the pool. A state with large buffers is
-// discarded.
+// release clears the render's data and returns the state, with its buffers, to the pool. A state with large buffers, or
+// too many of them, is discarded.
 func (st *state) release() {
 	clear(st.given)
 	st.made.reset()

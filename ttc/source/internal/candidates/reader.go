@@ -148,7 +148,7 @@ func (r *Reader) read(f *fields, b *otherFields) {
 }
 
 // answers calls each for every scored answer that a line lists, with the answer's fields and the object that contains
-// them, until it returns false. It reports whether the line lists any.
+// them, until a call returns false. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)

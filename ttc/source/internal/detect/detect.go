@@ -235,8 +235,9 @@ const maxPaths = 20
 // quickEntries is the number of another file's entries to examine before examining its whole head.
 const quickEntries = 8
 
-// Confirmed reports whether the first few entries of another file are read in the same way. If it returns false, the
-// file's whole head may still be; see Recognize. given holds the settings that the user specified.
+// Confirmed reports whether the first few entries of another file are read in the same way. Even if it returns
+// false, the file's whole head may be read in that way; see Recognize. given holds the settings that the user
+// specified.
 func (f *Found) Confirmed(ctx context.Context, path string, given map[string]string) bool {
 	if f.Source.Recognize == nil {
 		return false
@@ -275,7 +276,7 @@ type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words
 
-	// Like pairs each wanted meaning with a key that may have it: {{"prompt", "Frage"}, {"output", "Antwort"}}.
+	// Like pairs wanted meanings with the keys that may have them: {{"prompt", "Frage"}, {"output", "Antwort"}}.
 	Like [][2]string
 }
 

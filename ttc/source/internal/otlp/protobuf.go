@@ -146,8 +146,8 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 	return b, nil
 }
 
-// fields calls each with the fields of a message, until it returns false. It reports whether the message is intact up
-// to that point.
+// fields calls each with the fields of a message, until a call returns false. It reports whether the message is intact
+// up to that point.
 func fields(b []byte, each func(num protowire.Number, typ protowire.Type, value []byte) bool) bool {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)

@@ -259,7 +259,7 @@ func xlam(e json.Raw) (c conversed, err error) {
 func tool(t json.Raw) json.Raw {
 	parameters := value(t, "parameters")
 	if kind := value(parameters, "type"); parameters.Kind() != json.Object || kind.Kind() == json.String {
-		return t // no parameters, or a JSON schema with "type": "object"
+		return t // the parameters are not an object, or are a JSON schema, which says "type": "object"
 	}
 	var properties object
 	var required []byte

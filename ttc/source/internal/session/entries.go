@@ -111,8 +111,8 @@ func (e Entries) nameOf(entry json.Raw) string {
 	return "entries without a type"
 }
 
-// ReadEntries calls each with every object in a file of JSON lines, or in a document that spans several lines, until it
-// returns false. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
+// ReadEntries calls each with every object in a file of JSON lines, or in a document that spans several lines, until a
+// call returns false. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {

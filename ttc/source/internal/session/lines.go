@@ -24,8 +24,8 @@ type LinesOf struct {
 	Offset int64
 }
 
-// Lines calls each with every line of a file that is a JSON object, until it returns false. A damaged line is recorded
-// and skipped.
+// Lines calls each with every line of a file that is a JSON object, until a call returns false. A damaged line is
+// recorded and skipped.
 func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {
 	f, err := source.Open(ctx, path)
 	if err != nil {

@@ -21,8 +21,8 @@ type stored struct {
 }
 
 // ReadStored calls file for each of the files, to store its items. The returned Reader calls sessions to build the
-// sessions. If id is not nil, it is called once all files have been read, and maps the id under which parts were stored
-// to the session's true id.
+// sessions. If id is not nil, it is called after all files have been read. It maps each id under which items were
+// stored to the true id of the session.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,

@@ -20,7 +20,7 @@ import (
 // TrialResult is Harbor's result for a trial.
 type TrialResult struct {
 	Task, Name string
-	Reward     *float64 // nil if the trial has no valid reward
+	Reward     *float64 // nil if the trial has no reward, or an invalid or ambiguous one
 	Failure    string   // the type of the exception that ended it
 }
 

@@ -31,7 +31,7 @@ type Options struct {
 	// Continue after this position; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
 	Inputs []Input // the inputs of the first run, with Resume; a changed one is refused
-	Raw    bool    // keep raw ids and raw steps without judging them, if the source can; for NAT-exact runs
+	Raw    bool    // keep raw ids and raw steps, and judge nothing, if the source can; for NAT-exact runs
 	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
 	// Named is called for every entry of an input that can't be named from the entry alone, as listed in Part.Named;
 	// may be nil.
