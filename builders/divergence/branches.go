@@ -1,6 +1,7 @@
 package divergence
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -8,7 +9,6 @@ import (
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
-	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -27,9 +27,7 @@ func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Outpu
 				return err
 			}
 			made = made || n > 0
-			if refused != "" {
-				why = refused
-			}
+			why = cmp.Or(refused, why)
 		}
 		if made {
 			continue
@@ -71,7 +69,7 @@ func (b *Builder) fork(
 			Head: builders.Head{
 				Example:  e,
 				Turn:     fmt.Sprint(chosen.walk[chosen.from]),
-				Metadata: branchMetadata(f, end),
+				Metadata: fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, end),
 			},
 			Prompt: builders.Content{Ref: builders.Ref{
 				Part: builders.NodeSpan, Example: e, Last: chosen.walk[chosen.from-1],
@@ -135,10 +133,7 @@ func (br branch) content() builders.Content {
 }
 
 func (br branch) policy() string {
-	if p := br.ex.Graph.Nodes[br.walk[br.from]].Policy; p != "" {
-		return p
-	}
-	return br.ex.Policy
+	return cmp.Or(br.ex.Graph.Nodes[br.walk[br.from]].Policy, br.ex.Policy)
 }
 
 // pairRefusal returns the reason two branches can't be paired, if any.
@@ -150,9 +145,4 @@ func (b *Builder) pairRefusal(chosen, left branch) ledger.Reason {
 		return ledger.SameText
 	}
 	return b.tooLong(chosen.length, left.length)
-}
-
-// branchMetadata returns the position of a pair in its session.
-func branchMetadata(f pairs.Fork, left int) json.Raw {
-	return fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, left)
 }

@@ -147,9 +147,7 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reaso
 		if r.used {
 			continue
 		}
-		why := chosen.Why[i]
-		why = cmp.Or(why, r.why)
-		d := builders.NewDrop(r.ex, "example", why)
+		d := builders.NewDrop(r.ex, "example", cmp.Or(chosen.Why[i], r.why))
 		d.Detail = fmt.Sprintf("%s %v", b.cfg.ScoreName, *r.ex.Reward)
 		if err := out.Drop(d); err != nil {
 			return err

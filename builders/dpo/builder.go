@@ -218,17 +218,12 @@ func (s *scratch) choose(ex *ttc.Example, group []int, withKeys bool) pairs.Resu
 		c := &ex.Candidates[i]
 		s.scores = append(s.scores, c.Score)
 		if withKeys {
-			s.keys = append(s.keys, textKey(c))
+			h := fnv.New64a()
+			_, _ = io.WriteString(h, c.Output) // writing to a hash never fails
+			s.keys = append(s.keys, h.Sum64())
 		}
 	}
 	return s.chooser.Choose(s.scores, s.keys)
-}
-
-// textKey identifies a candidate by its text, independently of its position.
-func textKey(c *ttc.Candidate) uint64 {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, c.Output) // writing to a hash never fails
-	return h.Sum64()
 }
 
 // records emits the pairs of a group, reusing rec for each: an Output retains no records, and allocating hundreds of

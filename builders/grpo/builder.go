@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
@@ -112,12 +113,9 @@ func isScored(ex *ttc.Example) bool {
 }
 
 func sampled(g *ttc.Graph) bool {
-	for i := range g.Nodes {
-		if g.Nodes[i].Message.Role == "assistant" && g.Nodes[i].Sampled != ttc.No {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.Nodes, func(n ttc.Node) bool {
+		return n.Message.Role == "assistant" && n.Sampled != ttc.No
+	})
 }
 
 func emit(g *ttc.Group, e int, about json.Raw, out builders.Output) error {

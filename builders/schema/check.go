@@ -101,10 +101,7 @@ func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, 
 func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
 	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
 	w.unknown = cmp.Or(w.unknown, finding.Error)
-	at := opt.At
-	if at == nil {
-		at = node
-	}
+	at := cmp.Or(opt.At, node)
 	v, _ := w.value(s, node, at, opt.Pointer)
 	return v, w.findings
 }
@@ -135,9 +132,7 @@ func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
 
 // value returns the value of a node, and whether it has one. at is where to report missing keys.
 func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
-	if s == nil {
-		s = &Spec{Kind: Any, Nullable: true}
-	}
+	s = cmp.Or(s, &Spec{Kind: Any, Nullable: true})
 	if *w.steps++; *w.steps > maxSteps {
 		if *w.steps == maxSteps+1 {
 			w.report(n, ptr, finding.Finding{Code: yamldoc.CodeTooMany, Message: "the schema has too many choices to check this value", Fix: "shorten the value, or report the schema to the plugin's author"})
@@ -147,7 +142,7 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s.Secret {
 		w.doc.Hide(n)
 	}
-	if yamldoc.IsNull(n) && !w.emptyText(s, n) {
+	if yamldoc.IsNull(n) && !(s.Kind == String && !s.Nullable && w.doc.Rewritten(n)) {
 		return w.null(s, n, at, ptr)
 	}
 	switch s.Kind {
@@ -167,11 +162,6 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	}
 	v, ok := w.scalar(s, n, ptr)
 	return v, ok && w.bounds(s, n, ptr, v)
-}
-
-// emptyText reports whether a null comes from a variable with an empty value where a string is expected.
-func (w *walker) emptyText(s *Spec, n *yaml.Node) bool {
-	return s.Kind == String && !s.Nullable && w.doc.Rewritten(n)
 }
 
 func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
@@ -345,10 +335,7 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 	if f := s.Field(meant); f != nil && f.Spec.Secret {
 		w.doc.Hide(val)
 	}
-	where := s.Name
-	if where == "" {
-		where = label(ptr)
-	}
+	where := cmp.Or(s.Name, label(ptr))
 	f := finding.Finding{
 		Code: CodeUnknownKey, Severity: severity, Suggestion: meant,
 		Message: fmt.Sprintf("%s has no key %q", where, key.Value),

@@ -89,6 +89,10 @@ func (s *Spec) fill(dst reflect.Value, v any) {
 		}
 		return
 	}
+	if v != nil && dst.Kind() == reflect.Interface {
+		dst.Set(reflect.ValueOf(v))
+		return
+	}
 	switch v := v.(type) {
 	case nil:
 		dst.SetZero()
@@ -98,30 +102,22 @@ func (s *Spec) fill(dst reflect.Value, v any) {
 	case map[string]any:
 		s.fillMap(dst, v)
 	case []any:
-		if dst.Kind() == reflect.Interface {
-			dst.Set(reflect.ValueOf(v))
-			return
-		}
 		list := reflect.MakeSlice(dst.Type(), len(v), len(v))
 		for i, e := range v {
 			s.Elem.fill(list.Index(i), e)
 		}
 		dst.Set(list)
-	case string:
-		if dst.Type() == secretType {
-			dst.Set(reflect.ValueOf(newSecret(v)))
+	default:
+		if text, isText := v.(string); isText && dst.Type() == secretType {
+			dst.Set(reflect.ValueOf(newSecret(text)))
 			return
 		}
-		setScalar(dst, v)
-	default:
-		setScalar(dst, v)
+		dst.Set(reflect.ValueOf(v).Convert(dst.Type()))
 	}
 }
 
 func (s *Spec) fillMap(dst reflect.Value, v map[string]any) {
 	switch dst.Kind() {
-	case reflect.Interface:
-		dst.Set(reflect.ValueOf(v))
 	case reflect.Map:
 		m := reflect.MakeMapWithSize(dst.Type(), len(v))
 		for k, e := range v {
@@ -140,12 +136,4 @@ func (s *Spec) fillMap(dst reflect.Value, v map[string]any) {
 			f.Spec.fill(dst.FieldByIndex(f.index), e)
 		}
 	}
-}
-
-func setScalar(dst reflect.Value, v any) {
-	if dst.Kind() == reflect.Interface {
-		dst.Set(reflect.ValueOf(v))
-		return
-	}
-	dst.Set(reflect.ValueOf(v).Convert(dst.Type()))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -392,19 +393,12 @@ func (r *schemaReader) object(s *Spec, m map[string]any, depth int) error {
 // orderOf lists the properties, starting with those named by x-order.
 func orderOf(props map[string]any, order []string) []string {
 	var out []string
-	for _, name := range order {
+	for _, name := range slices.Concat(order, slices.Sorted(maps.Keys(props))) {
 		if _, ok := props[name]; ok && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}
-	var rest []string
-	for name := range props {
-		if !slices.Contains(out, name) {
-			rest = append(rest, name)
-		}
-	}
-	slices.Sort(rest)
-	return append(out, rest...)
+	return out
 }
 
 func (r *schemaReader) elem(s *Spec, v any, depth int) (err error) {

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -66,10 +67,7 @@ func failures(config any) (out validator.ValidationErrors) {
 func (s *Spec) validate(
 	doc *yamldoc.Document, node *yaml.Node, config any, opt Options, known []finding.Finding,
 ) (fs []finding.Finding) {
-	at := opt.At
-	if at == nil {
-		at = node
-	}
+	at := cmp.Or(opt.At, node)
 	for _, e := range failures(config) {
 		keys := path(e.Namespace())
 		if s.isWrong(keys, opt.Pointer, known) {
@@ -93,9 +91,7 @@ func (s *Spec) validate(
 		case value.Kind != yaml.ScalarNode && key != nil:
 			place = key
 		}
-		if place == nil {
-			place = at
-		}
+		place = cmp.Or(place, at)
 		fs = append(fs, doc.Report(place, opt.Pointer+yamldoc.Pointer(keys...), f))
 	}
 	return fs
@@ -168,9 +164,7 @@ func (s *Spec) failed(
 	doc *yamldoc.Document, e validator.FieldError, base string, keys []string, value *yaml.Node,
 ) finding.Finding {
 	at, in, ptr := s.specAt(keys), s.specAt(keys[:len(keys)-1]), base+yamldoc.Pointer(keys...)
-	if at == nil {
-		at = &Spec{}
-	}
+	at = cmp.Or(at, &Spec{})
 	w := walker{doc: doc}
 	shown := fmt.Sprint(e.Value())
 	switch {

@@ -62,8 +62,8 @@ func ParseSize(text string) (Size, error) {
 	text = strings.TrimSpace(text)
 	factor := int64(1)
 	for _, u := range units {
-		if rest, ok := cutSuffixFold(text, u.name); ok {
-			text, factor = strings.TrimSpace(rest), u.size
+		if n := len(text) - len(u.name); n >= 0 && strings.EqualFold(text[n:], u.name) {
+			text, factor = strings.TrimSpace(text[:n]), u.size
 			break
 		}
 	}
@@ -81,13 +81,6 @@ func ParseSize(text string) (Size, error) {
 		return 0, errSize
 	}
 	return Size(f * float64(factor)), nil
-}
-
-func cutSuffixFold(text, suffix string) (string, bool) {
-	if n := len(text) - len(suffix); n >= 0 && strings.EqualFold(text[n:], suffix) {
-		return text[:n], true
-	}
-	return text, false
 }
 
 // String writes the size with the largest binary unit that divides it.

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -71,25 +70,6 @@ func (s *Spec) DefaultText() string {
 		return ""
 	}
 	return flowText(s.Default)
-}
-
-// ExampleText returns an example value in YAML; for an enum or a bool, one that differs from the default if possible.
-func (s *Spec) ExampleText() string {
-	switch {
-	case s.Example != "":
-		return s.Example
-	case s.Secret:
-		return "${VARIABLE}"
-	case len(s.Enum) > 0:
-		for _, v := range s.Enum {
-			if v != s.Default {
-				return v
-			}
-		}
-	case s.Kind == Bool:
-		return strconv.FormatBool(s.Default != true)
-	}
-	return cmp.Or(s.DefaultText(), s.example())
 }
 
 // flowText writes a value as YAML on one line.

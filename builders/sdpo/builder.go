@@ -76,7 +76,7 @@ func New(cfg Config) (*Builder, error) {
 		case sourceSuccess:
 			b.sources, b.siblings = append(b.sources, successSource{}), true
 		case sourceCommand:
-			b.sources = append(b.sources, newCommand(*cfg.Hints.Command))
+			b.sources = append(b.sources, &commandSource{cfg: *cfg.Hints.Command, known: map[string]stored{}})
 		default:
 			return nil, fmt.Errorf("hints.sources: unknown source %q", name)
 		}

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -73,13 +72,6 @@ type stored struct {
 	Hint   *string `json:"hint,omitempty"` // nil means no hint is wanted
 	Kind   string  `json:"kind,omitempty"`
 	Failed string  `json:"failed,omitempty"` // why there is no answer
-}
-
-func newCommand(cfg Command) *commandSource {
-	if cfg.Timeout <= 0 {
-		cfg.Timeout = 30 * time.Second
-	}
-	return &commandSource{cfg: cfg, known: map[string]stored{}}
 }
 
 func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
@@ -235,19 +227,16 @@ func (c *commandSource) takeIn(f *os.File) error {
 
 // run asks the program and converts any outcome into an answer.
 func (c *commandSource) run(ctx context.Context, q *question) stored {
-	a := stored{Input: q.ID}
 	r, err := c.exchange(ctx, q)
-	switch {
-	case err != nil:
-		a.Failed = err.Error()
-		if c.process != nil {
-			if said := c.process.End(); said != "" {
-				a.Failed += "; it says: " + said
-			}
-			c.process = nil
+	if err == nil {
+		return stored{Input: q.ID, Hint: r.Hint, Kind: r.Kind}
+	}
+	a := stored{Input: q.ID, Failed: err.Error()}
+	if c.process != nil {
+		if said := c.process.End(); said != "" {
+			a.Failed += "; it says: " + said
 		}
-	default:
-		a.Hint, a.Kind = r.Hint, r.Kind
+		c.process = nil
 	}
 	return a
 }

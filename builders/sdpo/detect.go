@@ -56,9 +56,7 @@ func newDetector(c *Detect) (*detector, error) {
 		setting := fmt.Sprintf("detect.match[%d]", i)
 		x := matcher{class: m.Class, rule: m.Name}
 		x.class = cmp.Or(x.class, "tool_error")
-		if x.rule == "" {
-			x.rule = fmt.Sprintf("match[%d]", i)
-		}
+		x.rule = cmp.Or(x.rule, fmt.Sprintf("match[%d]", i))
 		if x.tool, err = pattern(setting+".tool", m.Tool); err != nil {
 			return nil, err
 		}
@@ -124,10 +122,13 @@ func (m *matcher) fits(c *content) bool {
 	if !ok {
 		return false
 	}
-	if m.pattern != nil {
-		return m.pattern.MatchString(plainText(v))
+	if m.pattern == nil {
+		return evidence.Truthy(v)
 	}
-	return evidence.Truthy(v)
+	if s, isText := v.Text(); isText {
+		return m.pattern.MatchString(s)
+	}
+	return m.pattern.Match(v)
 }
 
 // flag reads any statement that the source or the message makes about a result outside the result's content:
@@ -274,12 +275,4 @@ func transientObject(o json.Raw, depth int) bool {
 	}
 	inner, _ := o.Get("error")
 	return depth < 2 && transientObject(inner, depth+1)
-}
-
-// plainText returns a value as text: a string's content, or the JSON of anything else.
-func plainText(v json.Raw) string {
-	if s, ok := v.Text(); ok {
-		return s
-	}
-	return string(v)
 }

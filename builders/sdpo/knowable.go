@@ -116,9 +116,7 @@ func singular(w string) string {
 }
 
 // empty lists words that name nothing: function words, and words that programs use to report errors.
-var empty = func() map[string]bool {
-	all := map[string]bool{}
-	for w := range strings.FieldsSeq(`
+var empty = set(`
 		a an the this that these those it its he she they them their you your i we our is are was were be been being am
 		has have had do does did done will would can could cannot can't may might must shall should not no none nor and
 		or but if then else than so as of at by for from in into on onto off to up out over under with without within
@@ -127,8 +125,4 @@ var empty = func() map[string]bool {
 		isn aren wasn weren won couldn shouldn wouldn
 		error errors failed fail fails failure failing invalid illegal wrong bad exception traceback most recent call
 		last calls called tried unable unknown unexpected denied refused rejected missing unsupported valueerror
-		keyerror typeerror runtimeerror oserror please try use used using`) {
-		all[w] = true
-	}
-	return all
-}()
+		keyerror typeerror runtimeerror oserror please try use used using`)

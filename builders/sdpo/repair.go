@@ -1,6 +1,7 @@
 package sdpo
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -50,20 +51,13 @@ func (w *work) repair(t *trace, f *failure) error {
 		// The chosen turn was sampled after the error was seen, not at this prompt: it is off-policy here, regardless
 		// of the model that sampled it.
 		ChosenPolicy:   strings.TrimSpace(w.group.Examples[w.at].Policy + " after the error"),
-		RejectedPolicy: policy(w.group.Examples[w.at], t.walk[f.turn]),
+		RejectedPolicy: cmp.Or(t.walk[f.turn].Policy, w.group.Examples[w.at].Policy),
 	})
 }
 
 // inline copies a turn as inline content. Its token ids, if any, were sampled at another prompt and are omitted.
 func inline(n *ttc.Node) builders.Content {
 	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{n.Message}}
-}
-
-func policy(ex *ttc.Example, n *ttc.Node) string {
-	if n.Policy != "" {
-		return n.Policy
-	}
-	return ex.Policy
 }
 
 // corrected returns the position of the turn that repaired a failed call: the next successful call to the same tool,

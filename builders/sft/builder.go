@@ -186,7 +186,7 @@ func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 			c.why = ledger.NonFiniteScore
 		case fails && c.score == worst:
 			c.why = FailedTask
-		case !b.cfg.reaches(c.score):
+		case b.cfg.MinScore != nil && c.score != *b.cfg.MinScore && !b.cfg.better(c.score, *b.cfg.MinScore):
 			c.why = BelowMinScore
 		}
 	}
@@ -284,8 +284,9 @@ func (b *Builder) branch(
 		return false, err
 	}
 	d := &builders.Demonstration{
-		Head: builders.Head{Example: c.example, Edits: edits}, Messages: spanTo(c.example, walk[last]),
-		Train: b.cfg.train(), Weight: 1, Score: score, MaskReasoning: !b.cfg.TrainReasoning,
+		Head:     builders.Head{Example: c.example, Edits: edits},
+		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: c.example, Last: walk[last]}},
+		Train:    b.cfg.train(), Weight: 1, Score: score, MaskReasoning: !b.cfg.TrainReasoning,
 	}
 	switch {
 	case edits != 0:
@@ -312,10 +313,6 @@ func lastOf(flags []bool) int {
 		}
 	}
 	return -1
-}
-
-func spanTo(example, last int) builders.Content {
-	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: last}}
 }
 
 // flags marks the turns of a branch to be trained: the ones selected by the loss policy and not trained in an earlier

@@ -38,14 +38,6 @@ func (c *Config) train() builders.Train {
 	return builders.TrainAll
 }
 
-// reaches reports whether a score satisfies min_score.
-func (c *Config) reaches(score float64) bool {
-	if c.MinScore == nil {
-		return true
-	}
-	return score == *c.MinScore || c.better(score, *c.MinScore)
-}
-
 func (c *Config) lower() bool { return c.Direction == "lower" }
 
 // better reports whether one score is better than another.

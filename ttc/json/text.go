@@ -129,6 +129,14 @@ var hexValue = func() (t [256]byte) {
 
 const hexDigits = "0123456789abcdef"
 
+// AppendComma appends a comma to an array or object that is being written, unless it is still empty.
+func AppendComma(dst []byte) []byte {
+	if last := dst[len(dst)-1]; last == '[' || last == '{' {
+		return dst
+	}
+	return append(dst, ',')
+}
+
 // AppendString appends text as a JSON string in UTF-8, escaping only what must be escaped: quotes, backslashes, control
 // characters, and lone surrogates as \udXXX (UTF-8 can't represent them). Without lone surrogates it is
 // json.dumps(text, ensure_ascii=False). Bytes that are not WTF-8 become U+FFFD.

@@ -17,7 +17,7 @@ var fixIt = pattern("fixIt")
 func (t *text) framework() string {
 	first := bare(t.head[0])
 	if frameworks().MatchString(first) || unknownTool().MatchString(first) {
-		if t.definition() {
+		if t.paragraphs() >= 2 {
 			return ""
 		}
 		return first
@@ -45,11 +45,6 @@ var (
 
 // headline matches a first line that only says that something failed.
 var headline = pattern("headline")
-
-// definition reports whether a text that begins like an error continues as an article about it.
-func (t *text) definition() bool {
-	return t.paragraphs() >= 2
-}
 
 // paragraphs counts lines of prose after the first line: lines of at least 25 words, or of at least 14 that contain the
 // end of a sentence. A line of 40 or more words counts twice.

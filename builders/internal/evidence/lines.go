@@ -1,6 +1,9 @@
 package evidence
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // maxLine is the number of bytes examined in each line.
 const maxLine = 400
@@ -35,9 +38,7 @@ func lastLines(text string, limit int) []string {
 	if out == nil {
 		return []string{""}
 	}
-	for i, j := 0, len(out)-1; i < j; i, j = i+1, j-1 {
-		out[i], out[j] = out[j], out[i]
-	}
+	slices.Reverse(out)
 	return out
 }
 

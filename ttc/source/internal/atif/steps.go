@@ -58,10 +58,7 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 			t.r.tally.CountUnread("sub-trajectories too deep", 1)
 			break
 		}
-		name := session.Text(sub, "trajectory_id")
-		if name == "" {
-			name = fmt.Sprint(i + 1)
-		}
+		name := cmp.Or(session.Text(sub, "trajectory_id"), fmt.Sprint(i+1))
 		if agent != "" {
 			name = agent + "/" + name
 		}
@@ -99,11 +96,7 @@ func (t *steps) step(step json.Raw, n int64) {
 	exchange.NullIfEmpty(&answer)
 	results := results(step)
 	if why, detail := untrainedReason(step); why != "" {
-		t.r.tally.S.Calls++
-		t.r.tally.Drop(ledger.Drop{
-			Unit: "call", Reason: why, Detail: detail, Example: t.s.ID,
-			Index: -1, File: t.part.Path, Offset: t.part.Offset,
-		})
+		t.r.tally.DropCall(why, detail, t.s.ID, t.part.Path, t.part.Offset)
 	} else {
 		t.call(step, answer, n)
 	}
@@ -140,9 +133,7 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 		Tools: t.tools, Output: answer,
 		Input: t.history, File: t.part.Path, Offset: t.part.Offset,
 	}
-	if m := session.Text(step, "model_name"); m != "" {
-		c.Model = m
-	}
+	c.Model = cmp.Or(session.Text(step, "model_name"), c.Model)
 	c.Time = cmp.Or(c.Time, n)
 	if t.tools == nil {
 		c.Gaps |= ttc.NoTools

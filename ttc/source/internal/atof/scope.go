@@ -137,11 +137,7 @@ func (s *scope) failure() (string, bool) {
 }
 
 func (t *scopes) drop(s *scope, why ledger.Reason, detail string) {
-	t.r.tally.S.Calls++
-	t.r.tally.Drop(ledger.Drop{
-		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1,
-		File: s.part.Path, Offset: s.part.Offset,
-	})
+	t.r.tally.DropCall(why, detail, t.out.ID, s.part.Path, s.part.Offset)
 }
 
 // call adds the model call that a scope represents.

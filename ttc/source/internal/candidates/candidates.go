@@ -42,13 +42,6 @@ var _ source.Source = (*Source)(nil)
 
 // Open opens the files of cfg.Path.
 func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
-	files, err := source.Expand(cfg.Path, fileName)
-	if err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return nil, errors.New("no input: specify a file with --from, or set sources.*.path")
-	}
 	rewrite := published.NewRewriter(cfg.Shape)
 	if rewrite != nil {
 		// Use the keys of rewritten entries.
@@ -57,15 +50,11 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 		cfg.IndexKey, cfg.AnswerKey, cfg.ContextKey, cfg.SystemKey = "", "", "", ""
 	}
 	s := &Source{cfg: cfg, reader: NewReader(cfg.Keys), rewrite: rewrite}
-	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
-	s.Tally.S.Names = map[string]int64{}
-	if opt.Resume != nil {
-		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
-			s.Close()
-			return nil, err
-		}
+	if err := s.InitFiles(cfg.Path, fileName, "a file", cfg.MaxEmpty, opt, s.begin, s.entry); err != nil {
+		return nil, err
 	}
-	return s, nil
+	s.Tally.S.Names = map[string]int64{}
+	return source.Replay(ctx, s, &s.Tally, opt)
 }
 
 func (s *Source) begin(f *source.File) *json.Reader {
@@ -219,12 +208,8 @@ func (s *Source) name(ex *ttc.Example) {
 		add = func() (string, bool) { return s.IDs.AddLine(ex.Row, s.lines-1, entry) }
 	}
 	unique, _ := add()
-	if unique != ex.ID {
-		if st.RepeatedIDs++; st.FirstRepeat == "" {
-			st.FirstRepeat = ex.ID
-		}
-		ex.ID = unique
-	}
+	st.Renamed(ex.ID, unique)
+	ex.ID = unique
 }
 
 // fits checks an example against the limits: it has n lines before the one read ahead, and size bytes including that

@@ -1,6 +1,7 @@
 package claudecode
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -47,9 +48,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 			r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
 			continue
 		}
-		if id == "" {
-			id = session.Stem(path)
-		}
+		id = cmp.Or(id, session.Stem(path))
 		bySession[id] = append(bySession[id], path)
 	}
 	for id, paths := range bySession {

@@ -251,15 +251,9 @@ func (t *transcript) assistant(l *line) {
 		t.open[rec.agent] = a
 	}
 	rec.answer = a
-	if a.request == "" {
-		a.request = l.requestID
-	}
-	if a.ref == "" {
-		a.ref = l.requestRef
-	}
-	if s := session.Text(l.message, "stop_reason"); s != "" {
-		a.stop = s
-	}
+	a.request = cmp.Or(a.request, l.requestID)
+	a.ref = cmp.Or(a.ref, l.requestRef)
+	a.stop = cmp.Or(session.Text(l.message, "stop_reason"), a.stop)
 	if u, ok := l.message.Get("usage"); ok {
 		a.usage = exchange.AnthropicUsage(u)
 	}
@@ -398,10 +392,7 @@ func (t *transcript) systemLine(l *line) {
 
 // callOutside counts a call that the session mentions but that yields nothing to train on.
 func (t *transcript) callOutside(why ledger.Reason, l *line, detail string) {
-	t.tally.S.Calls++
-	t.tally.Drop(ledger.Drop{
-		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1, File: t.path, Offset: l.offset,
-	})
+	t.tally.DropCall(why, detail, t.out.ID, t.path, l.offset)
 }
 
 // calls builds the session's calls.

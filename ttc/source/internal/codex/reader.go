@@ -76,9 +76,7 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	if err != nil || !known {
 		return nil, err
 	}
-	if f.thread == "" {
-		f.thread = session.Stem(path)
-	}
+	f.thread = cmp.Or(f.thread, session.Stem(path))
 	return f, nil
 }
 

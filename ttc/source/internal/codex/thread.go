@@ -1,13 +1,13 @@
 package codex
 
 import (
+	"cmp"
 	"context"
 	"math"
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -123,9 +123,7 @@ func (t *thread) line(l session.Line) {
 	case "response_item":
 		t.item(payload, l)
 	case "turn_context":
-		if m := session.Text(payload, "model"); m != "" {
-			t.model = m
-		}
+		t.model = cmp.Or(session.Text(payload, "model"), t.model)
 	case "token_usage_record":
 		t.usage(payload)
 	case "compacted":
@@ -167,9 +165,7 @@ func (t *thread) usage(payload json.Raw) {
 	if t.last == nil {
 		return
 	}
-	if id := session.Text(payload, "response_id"); id != "" {
-		t.last.call.ID = id
-	}
+	t.last.call.ID = cmp.Or(session.Text(payload, "response_id"), t.last.call.ID)
 	counts, _ := payload.Get("usage")
 	number := func(key string) int64 { v, _ := counts.Get(key); n, _ := v.Int64(); return n }
 	t.last.call.Usage = calls.Usage{Input: number("input_tokens"), Output: number("output_tokens")}
@@ -184,12 +180,7 @@ func (t *thread) close() { t.open = nil }
 func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.close()
 	if !t.inherited {
-		t.r.tally.S.Calls++
-		t.r.tally.Drop(ledger.Drop{
-			Unit: "call", Reason: session.UnstoredCall, Example: t.out.ID,
-			Detail: "the call that wrote the summary of a compaction",
-			Index:  -1, File: t.path, Offset: l.Offset,
-		})
+		t.r.tally.DropCall(session.UnstoredCall, "the call that wrote the summary of a compaction", t.out.ID, t.path, l.Offset)
 	}
 	old := t.history
 	t.history = nil
@@ -235,10 +226,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 		t.rollBack(n)
 	case "stream_error", "error":
 		if !t.inherited {
-			t.r.tally.S.Calls++
-			t.r.tally.Drop(ledger.Drop{
-				Unit: "call", Reason: session.FailedCall, Example: t.out.ID, Index: -1, File: t.path, Offset: l.Offset,
-			})
+			t.r.tally.DropCall(session.FailedCall, "", t.out.ID, t.path, l.Offset)
 		}
 	default:
 		if !passedEvents[typ] {
@@ -285,12 +273,8 @@ func (t *thread) addCalls() {
 			continue
 		}
 		if a.missing {
-			t.r.tally.S.Calls++
-			t.r.tally.Drop(ledger.Drop{
-				Unit: "call", Reason: session.MissingHistory,
-				Detail:  "the thread that it was forked from is not among the files",
-				Example: t.out.ID, Index: -1, File: a.call.File, Offset: a.call.Offset,
-			})
+			t.r.tally.DropCall(session.MissingHistory, "the thread that it was forked from is not among the files",
+				t.out.ID, a.call.File, a.call.Offset)
 			continue
 		}
 		c := a.call

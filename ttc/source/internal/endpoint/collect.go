@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,7 +41,7 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 		return "", nil, err
 	}
 	client, err := httpclient.New(httpclient.Options{
-		Base: base, Token: cfg.Token, Timeout: cfg.Timeout, Backoff: orSecond(cfg.Backoff), MaxPause: 30 * time.Second,
+		Base: base, Token: cfg.Token, Timeout: cfg.Timeout, Backoff: cmp.Or(cfg.Backoff, time.Second), MaxPause: 30 * time.Second,
 		MaxAnswer: cfg.MaxAnswer, Large: int(max(1, largeAnswers/max(1, cfg.MaxAnswer))), Connections: cfg.Concurrency,
 	})
 	if err != nil {
@@ -68,13 +69,6 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 
 // largeAnswers bounds the total size of large answers in memory at once: parsing an answer takes as much memory again.
 const largeAnswers = 64 << 20
-
-func orSecond(d time.Duration) time.Duration {
-	if d == 0 {
-		return time.Second
-	}
-	return d
-}
 
 type collector struct {
 	cfg      *Config
@@ -174,9 +168,7 @@ func (c *collector) one(ctx context.Context, body []byte, path string) error {
 	defer c.mu.Unlock()
 	c.failed++
 	c.row++
-	if c.first == nil {
-		c.first = err
-	}
+	c.first = cmp.Or(c.first, err)
 	if c.row >= maxFailed {
 		return fmt.Errorf("%d questions in a row got no answer; the other answers are kept, and the run can be resumed: %w", c.row, err)
 	}

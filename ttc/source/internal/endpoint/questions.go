@@ -104,10 +104,7 @@ func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 		}
 		raw := []byte{'{'}
 		for i, v := range row {
-			if i > 0 {
-				raw = append(raw, ',')
-			}
-			raw = append(append(append(raw, quote(head[i])...), ':'), quote(v)...)
+			raw = append(append(append(json.AppendComma(raw), quote(head[i])...), ':'), quote(v)...)
 		}
 		if err := do(entry{raw: append(raw, '}'), question: quote(row[column])}); err != nil {
 			return err

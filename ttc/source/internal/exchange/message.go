@@ -61,10 +61,8 @@ func Arguments(call *chat.ToolCall, value json.Raw) {
 		call.AsObject = value != nil && value.Kind() != json.Null
 		text = string(value)
 	}
-	call.Arguments, call.Parsed = text, nil
-	if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
-		call.Parsed = parsed
-	}
+	call.Arguments = text
+	call.Parsed, _ = json.Parse([]byte(text), json.Limits{})
 }
 
 // CallOf reads a call whose id, name and arguments are under the given keys.

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -110,19 +111,14 @@ func joinChunks(pieces []json.Raw) json.Raw {
 		out = append(append(out, `,"usage":`...), usage...)
 	}
 	out = append(out, `,"choices":[`...)
-	for i, n := range slices.Sorted(maps.Keys(choices)) {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = choices[n].append(out)
+	for _, n := range slices.Sorted(maps.Keys(choices)) {
+		out = choices[n].append(json.AppendComma(out))
 	}
 	return append(out, `]}`...)
 }
 
 func (c *choice) add(piece json.Raw) {
-	if f := session.Text(piece, "finish_reason"); f != "" {
-		c.finish = f
-	}
+	c.finish = cmp.Or(session.Text(piece, "finish_reason"), c.finish)
 	delta := member(piece, "delta")
 	if text, ok := member(delta, "content").Text(); ok {
 		c.said = true
@@ -141,9 +137,7 @@ func (c *choice) add(piece json.Raw) {
 			c.calls[n] = &streamedCall{}
 		}
 		s, f := c.calls[n], member(call, "function")
-		if id := session.Text(call, "id"); id != "" {
-			s.id = id
-		}
+		s.id = cmp.Or(session.Text(call, "id"), s.id)
 		s.name += session.Text(f, "name")
 		s.arguments.WriteString(session.Text(f, "arguments"))
 	}
@@ -162,20 +156,16 @@ func (c *choice) append(out json.Raw) json.Raw {
 	if c.refusal.Len() > 0 {
 		out = json.AppendString(append(out, `,"refusal":`...), c.refusal.String())
 	}
-	for i, n := range slices.Sorted(maps.Keys(c.calls)) {
-		if i == 0 {
-			out = append(out, `,"tool_calls":[`...)
-		} else {
-			out = append(out, ',')
+	if len(c.calls) > 0 {
+		out = append(out, `,"tool_calls":[`...)
+		for _, n := range slices.Sorted(maps.Keys(c.calls)) {
+			s := c.calls[n]
+			out = json.AppendString(append(json.AppendComma(out), `{"type":"function","id":`...), s.id)
+			out = json.AppendString(append(out, `,"function":{"name":`...), s.name)
+			out = json.AppendString(append(out, `,"arguments":`...), s.arguments.String())
+			out = append(out, `}}`...)
 		}
-		s := c.calls[n]
-		out = json.AppendString(append(out, `{"type":"function","id":`...), s.id)
-		out = json.AppendString(append(out, `,"function":{"name":`...), s.name)
-		out = json.AppendString(append(out, `,"arguments":`...), s.arguments.String())
-		out = append(out, `}}`...)
-		if i == len(c.calls)-1 {
-			out = append(out, ']')
-		}
+		out = append(out, ']')
 	}
 	out = append(out, '}')
 	if c.finish != "" {
@@ -210,9 +200,7 @@ func joinMessage(pieces []json.Raw) json.Raw {
 				b.add(member(p, "delta"))
 			}
 		case "message_delta":
-			if s := session.Text(member(p, "delta"), "stop_reason"); s != "" {
-				stop = s
-			}
+			stop = cmp.Or(session.Text(member(p, "delta"), "stop_reason"), stop)
 			count(member(p, "usage"))
 		}
 	}
@@ -220,18 +208,12 @@ func joinMessage(pieces []json.Raw) json.Raw {
 	out = json.AppendString(append(out, `,"model":`...), session.Text(head, "model"))
 	out = json.AppendString(append(out, `,"stop_reason":`...), stop)
 	out = append(out, `,"usage":{`...)
-	for i, k := range keys {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(json.AppendString(out, k), ':'), usage[k]...)
+	for _, k := range keys {
+		out = append(append(json.AppendString(json.AppendComma(out), k), ':'), usage[k]...)
 	}
 	out = append(out, `},"content":[`...)
-	for i, n := range slices.Sorted(maps.Keys(blocks)) {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = blocks[n].append(out)
+	for _, n := range slices.Sorted(maps.Keys(blocks)) {
+		out = blocks[n].append(json.AppendComma(out))
 	}
 	return append(out, `]}`...)
 }
@@ -260,12 +242,8 @@ func (b *block) add(delta json.Raw) {
 
 func (b *block) append(out json.Raw) json.Raw {
 	out = append(out, '{')
-	n := 0
 	set := func(key string, value json.Raw) {
-		if n++; n > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(json.AppendString(out, key), ':'), value...)
+		out = append(append(json.AppendString(json.AppendComma(out), key), ':'), value...)
 	}
 	for k, v := range b.start.Members() {
 		if name, _ := k.Text(); b.added[name] == nil {

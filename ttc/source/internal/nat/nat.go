@@ -24,23 +24,13 @@ var _ source.Source = (*Source)(nil)
 
 // Open opens the files of cfg.Path.
 func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
-	files, err := source.Expand(cfg.Path, FileName)
+	s := &Source{cfg: cfg}
+	err := s.InitFiles(cfg.Path, FileName, "a workflow_output.json", cfg.MaxEmpty, opt, s.begin, s.entry)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, errors.New("no input: specify a workflow_output.json with --from, or set sources.*.path")
-	}
-	s := &Source{cfg: cfg}
-	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
 	s.parser.init(&s.cfg, opt.Raw, &s.Tally)
-	if opt.Resume != nil {
-		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
-			s.Close()
-			return nil, err
-		}
-	}
-	return s, nil
+	return source.Replay(ctx, s, &s.Tally, opt)
 }
 
 func (s *Source) begin(f *source.File) *json.Reader {

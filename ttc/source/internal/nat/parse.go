@@ -105,9 +105,7 @@ func (p *parser) name(
 	case missing:
 		s.MissingIDs++
 	case unique != id:
-		if s.RepeatedIDs++; s.FirstRepeat == "" {
-			s.FirstRepeat = id
-		}
+		s.Renamed(id, unique)
 	default:
 		ex.Task, ex.Trial = source.Trial(id)
 	}

@@ -110,10 +110,7 @@ func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls
 }
 
 func (r *reader) drop(part session.Kept, id string, why ledger.Reason, detail string) {
-	r.tally.S.Calls++
-	r.tally.Drop(ledger.Drop{
-		Unit: "call", Reason: why, Detail: detail, Example: id, Index: -1, File: part.Path, Offset: part.Offset,
-	})
+	r.tally.DropCall(why, detail, id, part.Path, part.Offset)
 }
 
 // turns holds a rollout's calls.

@@ -71,10 +71,7 @@ func withoutKeys(object json.Raw, keys []string) json.Raw {
 		if name, _ := k.Text(); slices.Contains(keys, name) {
 			continue
 		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, k...), ':'), v...)
+		out = append(append(append(json.AppendComma(out), k...), ':'), v...)
 	}
 	return append(out, '}')
 }
@@ -98,12 +95,9 @@ func holderOf(entry json.Raw) holder {
 
 // tell returns an observation or a score with its trace and session filled in.
 func (h holder) tell(e json.Raw) json.Raw {
-	out, n := json.Raw("{"), 0
+	out := json.Raw("{")
 	add := func(key, value []byte) {
-		if n++; n > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, key...), ':'), value...)
+		out = append(append(append(json.AppendComma(out), key...), ':'), value...)
 	}
 	for k, v := range e.Members() {
 		add(k, v)

@@ -150,11 +150,7 @@ func (t *traced) reward() *float64 {
 }
 
 func (t *traced) drop(c *recorded, why ledger.Reason, detail string) {
-	t.r.tally.S.Calls++
-	t.r.tally.Drop(ledger.Drop{
-		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1,
-		File: c.part.Path, Offset: c.part.Offset,
-	})
+	t.r.tally.DropCall(why, detail, t.out.ID, c.part.Path, c.part.Offset)
 }
 
 // call adds a call.

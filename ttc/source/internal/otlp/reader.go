@@ -3,6 +3,7 @@ package otlp
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -76,9 +77,7 @@ func (r *reader) file(ctx context.Context) error {
 			return r.err == nil
 		})
 	}
-	if err == nil {
-		err = r.err
-	}
+	err = cmp.Or(err, r.err)
 	switch {
 	case err != nil:
 		return err
@@ -249,11 +248,8 @@ func isModelItem(raw json.Raw) bool {
 // appendPlace appends the fields that locate a span among the others.
 func appendPlace(b []byte, raw json.Raw) []byte {
 	b = append(b, '{')
-	for i, key := range []string{"traceId", "spanId", "parentSpanId"} {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(json.AppendString(b, key), ':')
+	for _, key := range []string{"traceId", "spanId", "parentSpanId"} {
+		b = append(json.AppendString(json.AppendComma(b), key), ':')
 		b = json.AppendString(b, session.Text(raw, key))
 	}
 	return append(b, '}')

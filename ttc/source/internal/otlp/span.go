@@ -170,23 +170,15 @@ func appendPlain(b []byte, v json.Raw, depth int) json.Raw {
 		case `"arrayValue"`:
 			values, _ := inner.Get("values")
 			b = append(b, '[')
-			n := 0
 			for e := range values.Elements() {
-				if n++; n > 1 {
-					b = append(b, ',')
-				}
-				b = appendPlain(b, e, depth+1)
+				b = appendPlain(json.AppendComma(b), e, depth+1)
 			}
 			return append(b, ']')
 		case `"kvlistValue"`:
 			values, _ := inner.Get("values")
 			b = append(b, '{')
-			n := 0
 			for e := range values.Elements() {
-				if n++; n > 1 {
-					b = append(b, ',')
-				}
-				b = append(json.AppendString(b, session.Text(e, "key")), ':')
+				b = append(json.AppendString(json.AppendComma(b), session.Text(e, "key")), ':')
 				value, _ := e.Get("value")
 				b = appendPlain(b, value, depth+1)
 			}

@@ -247,10 +247,7 @@ func (t *traces) agent(s *span) (name string) {
 }
 
 func (t *traces) drop(s *span, why ledger.Reason, detail string) {
-	t.r.tally.S.Calls++
-	t.r.tally.Drop(ledger.Drop{
-		Unit: "call", Reason: why, Detail: detail, Example: t.out.ID, Index: -1, File: s.path, Offset: s.offset,
-	})
+	t.r.tally.DropCall(why, detail, t.out.ID, s.path, s.offset)
 }
 
 // recorded is a call as its span describes it.

@@ -115,7 +115,7 @@ func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) (
 		return b, false
 	}
 	b = append(b, '{')
-	ok, n := true, 0
+	ok := true
 	lists := map[protowire.Number][][]byte{}
 	whole := fields(message, func(num protowire.Number, typ protowire.Type, value []byte) bool {
 		s, known := of[num]
@@ -126,10 +126,7 @@ func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) (
 			lists[num] = append(lists[num], value)
 			return int64(len(lists[num])) <= t.objects || t.stop()
 		}
-		if n++; n > 1 {
-			b = append(b, ',')
-		}
-		b = append(json.AppendString(b, s.key), ':')
+		b = append(json.AppendString(json.AppendComma(b), s.key), ':')
 		var fine bool
 		b, fine = t.field(b, value, s)
 		ok = ok && fine
@@ -140,16 +137,10 @@ func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) (
 		if elements == nil {
 			continue
 		}
-		if n++; n > 1 {
-			b = append(b, ',')
-		}
-		b = append(json.AppendString(b, of[num].key), ":["...)
-		for i, e := range elements {
-			if i > 0 {
-				b = append(b, ',')
-			}
+		b = append(json.AppendString(json.AppendComma(b), of[num].key), ":["...)
+		for _, e := range elements {
 			var fine bool
-			b, fine = t.message(b, e, of[num].of)
+			b, fine = t.message(json.AppendComma(b), e, of[num].of)
 			if ok = ok && fine; t.full {
 				return b, false
 			}
@@ -253,16 +244,13 @@ func (t *transcoder) list(
 	b, list []byte, depth int, element func(b, value []byte, depth int) ([]byte, bool),
 ) ([]byte, bool) {
 	b = append(b, `{"values":[`...)
-	n, ok := 0, true
+	ok := true
 	whole := below(list, 1, func(v []byte) bool {
 		if t.full {
 			return false
 		}
-		if n++; n > 1 {
-			b = append(b, ',')
-		}
 		var fine bool
-		b, fine = element(b, v, depth+1)
+		b, fine = element(json.AppendComma(b), v, depth+1)
 		ok = ok && fine
 		return fine
 	})

@@ -7,7 +7,6 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -115,11 +114,7 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
 	if stop == "error" || stop == "aborted" { // such an answer is not resent to the model
-		r.tally.S.Calls++
-		r.tally.Drop(ledger.Drop{
-			Unit: "call", Reason: session.FailedCall, Detail: stop, Example: s.ID, Index: -1, File: part.Path,
-			Offset: part.Offset,
-		})
+		r.tally.DropCall(session.FailedCall, stop, s.ID, part.Path, part.Offset)
 		return before
 	}
 	m := r.said(message)

@@ -73,10 +73,7 @@ func (o *oasst) add(lines []Line, m json.Raw, id, parent string) []Line {
 
 // walk adds the lines for a message and for the messages below it, which are under "replies".
 func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
-	id := source.IDText(value(m, "message_id"))
-	if id == "" {
-		id = parent + "/" + strconv.Itoa(len(o.above))
-	}
+	id := cmp.Or(source.IDText(value(m, "message_id")), parent+"/"+strconv.Itoa(len(o.above)))
 	lines = o.add(lines, m, id, parent)
 	for reply := range value(m, "replies").Elements() {
 		lines = o.walk(reply, id, lines)

@@ -18,11 +18,8 @@ func (o object) set(key string, v json.Raw) object {
 	}
 	if o == nil {
 		o = object{'{'}
-	} else {
-		o = append(o, ',')
 	}
-	o = append(json.AppendString(o, key), ':')
-	return append(o, v...)
+	return append(append(json.AppendString(json.AppendComma(o), key), ':'), v...)
 }
 
 // text adds a string member.
@@ -105,10 +102,8 @@ func (m messages) add(role, text string) messages {
 func (m messages) raw(message json.Raw) messages {
 	if m == nil {
 		m = messages{'['}
-	} else {
-		m = append(m, ',')
 	}
-	return append(m, message...)
+	return append(json.AppendComma(m), message...)
 }
 
 // end completes the list without changing it: more can be added to m.

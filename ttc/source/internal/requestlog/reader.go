@@ -145,10 +145,7 @@ func (l *log) add(part session.Kept) {
 }
 
 func (l *log) drop(part session.Kept, why ledger.Reason, detail string) {
-	l.r.tally.S.Calls++
-	l.r.tally.Drop(ledger.Drop{
-		Unit: "call", Reason: why, Detail: detail, Example: l.out.ID, Index: -1, File: part.Path, Offset: part.Offset,
-	})
+	l.r.tally.DropCall(why, detail, l.out.ID, part.Path, part.Offset)
 }
 
 // give adds a call, with the messages of the calls that it continues.

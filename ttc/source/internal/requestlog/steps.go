@@ -15,12 +15,8 @@ func stepOf(step, given json.Raw) (request, response json.Raw) {
 		return nil, nil
 	}
 	b := []byte(`{"messages":[`)
-	n := 0
 	for m := range given.Elements() {
-		if n++; n > 1 {
-			b = append(b, ',')
-		}
-		b = append(b, messageOf(m)...)
+		b = append(json.AppendComma(b), messageOf(m)...)
 	}
 	b = append(b, "]}"...)
 	return b, append(append([]byte(`{"choices":[{"message":`), messageOf(written)...), "}]}"...)

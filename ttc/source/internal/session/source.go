@@ -63,13 +63,7 @@ func newSource(
 		redact: redactor, prove: opt.Prove, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{},
 	}
 	s.ids.Reset()
-	if opt.Resume != nil {
-		if err := source.Replay(ctx, s, tally, opt); err != nil {
-			s.Close()
-			return nil, err
-		}
-	}
-	return s, nil
+	return source.Replay(ctx, s, tally, opt)
 }
 
 // Next returns the next example; see source.Source.
@@ -163,12 +157,9 @@ func (s *Source) book(ex *calls.Example) {
 	}
 	ex.ID, ex.Task, ex.Trial = ID(ex.ID), ID(ex.Task), ID(ex.Trial)
 	sum, size := fingerprint(&ex.Example)
-	if unique, _ := s.ids.Add(s.at.Row, ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1}); unique != ex.ID {
-		if st.RepeatedIDs++; st.FirstRepeat == "" {
-			st.FirstRepeat = ex.ID
-		}
-		ex.ID = unique
-	}
+	unique, _ := s.ids.Add(s.at.Row, ex.ID, xxh3.Uint128{Hi: uint64(s.at.Row) + 1})
+	st.Renamed(ex.ID, unique)
+	ex.ID = unique
 	ex.Row = s.at.Row
 	s.at.Row++
 	s.at.Offset += size

@@ -91,12 +91,22 @@ func Chain(sum, hash uint64) uint64 {
 	return sum ^ sum>>29
 }
 
-// Replay advances a newly opened source to opt.Resume by rereading the part before it without reporting drops. It
-// returns an error if the input has changed.
-func Replay(ctx context.Context, s Source, tally *Tally, opt Options) error {
-	to := *opt.Resume
+// Replay advances a newly opened source to opt.Resume, if that is set, by rereading the part before it without
+// reporting drops. It returns an error, and closes the source, if the input has changed.
+func Replay[S Source](ctx context.Context, s S, tally *Tally, opt Options) (S, error) {
+	if opt.Resume == nil {
+		return s, nil
+	}
 	tally.Silent = true
-	defer func() { tally.Silent = false }()
+	err := replay(ctx, s, opt)
+	if tally.Silent = false; err != nil {
+		s.Close()
+	}
+	return s, err
+}
+
+func replay(ctx context.Context, s Source, opt Options) error {
+	to := *opt.Resume
 	var from Cursor
 	if opt.Part != nil {
 		from = opt.Part.From

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/zeebo/xxh3"
@@ -115,11 +116,15 @@ func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical 
 	if missing {
 		st.MissingIDs++
 	}
-	if unique != id {
-		if st.RepeatedIDs++; st.FirstRepeat == "" {
-			st.FirstRepeat = id
-		}
-	}
+	st.Renamed(id, unique)
 	ex.ID = unique
 	return false
+}
+
+// Renamed counts an id that was taken, if unique differs from it.
+func (s *Stats) Renamed(id, unique string) {
+	if unique != id {
+		s.RepeatedIDs++
+		s.FirstRepeat = cmp.Or(s.FirstRepeat, id)
+	}
 }

@@ -274,6 +274,14 @@ func (t *Tally) Drop(d ledger.Drop) {
 // maxUnread is the maximum number of kinds of unread items that are counted separately.
 const maxUnread = 100
 
+// DropCall counts and drops a model call that yields nothing to train on.
+func (t *Tally) DropCall(why ledger.Reason, detail, example, file string, offset int64) {
+	t.S.Calls++
+	t.Drop(ledger.Drop{
+		Unit: "call", Reason: why, Detail: detail, Example: example, Index: -1, File: file, Offset: offset,
+	})
+}
+
 // CountUnread counts unread items in an input.
 func (t *Tally) CountUnread(what string, n int64) {
 	if n == 0 {
@@ -291,12 +299,17 @@ func (t *Tally) CountUnread(what string, n int64) {
 // unitKey is the unit of drops that concern an input's keys.
 const unitKey = "key"
 
-// Unused reports a key that has a meaning but is not read.
-func (t *Tally) Unused(ex *ttc.Example, key string) {
+// DropPart drops an example, or the part of it that a turn names.
+func (t *Tally) DropPart(ex *ttc.Example, unit, turn string, why ledger.Reason, detail string) {
 	t.Drop(ledger.Drop{
-		Unit: unitKey, Reason: KeyNotUsed, Detail: key, Run: ex.Run, Example: ex.ID, Index: -1,
+		Unit: unit, Reason: why, Detail: detail, Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
 		File: ex.File, Offset: ex.Offset,
 	})
+}
+
+// Unused reports a key that has a meaning but is not read.
+func (t *Tally) Unused(ex *ttc.Example, key string) {
+	t.DropPart(ex, unitKey, "", KeyNotUsed, key)
 }
 
 // Error explains why an input can't be read, including the location and a remedy.

@@ -42,6 +42,19 @@ func (w *Walk) Init(
 	w.noted, w.IDs.noted = opt.noted, opt.noted
 }
 
+// InitFiles is Init for the files that patterns name; see Expand. wanted says what to specify if there are none.
+func (w *Walk) InitFiles(
+	patterns []string, name, wanted string, maxEmpty int64, opt Options,
+	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),
+) error {
+	files, err := Expand(patterns, name)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no input: specify %s with --from, or set sources.*.path", wanted)
+	}
+	w.Init(files, maxEmpty, opt, begin, entry)
+	return err
+}
+
 // Scans reports whether only the positions and names of examples are needed: the examples may lack everything else.
 func (w *Walk) Scans() bool { return w.noted != nil }
 

@@ -147,10 +147,7 @@ func (r *csvReader) next() error {
 		if cell == "" || i >= len(r.names) {
 			continue
 		}
-		if len(line) > 1 {
-			line = append(line, ',')
-		}
-		line = json.AppendString(append(line, r.names[i]...), strings.ToValidUTF8(cell, "\uFFFD"))
+		line = json.AppendString(append(json.AppendComma(line), r.names[i]...), strings.ToValidUTF8(cell, "\uFFFD"))
 	}
 	r.line = append(line, '}', '\n')
 	r.buf = r.line

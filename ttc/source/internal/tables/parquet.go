@@ -85,11 +85,8 @@ func appendValue(dst []byte, n parquet.Node, v any) []byte {
 			}
 		}
 		dst = append(dst, '[')
-		for i, x := range v {
-			if i > 0 {
-				dst = append(dst, ',')
-			}
-			dst = appendValue(dst, element, x)
+		for _, x := range v {
+			dst = appendValue(json.AppendComma(dst), element, x)
 		}
 		return append(dst, ']')
 	}
@@ -102,17 +99,12 @@ func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].
 // column the same keys.
 func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
 	dst = append(dst, '{')
-	first := true
 	member := func(name string, node parquet.Node) {
 		x, ok := v[name]
 		if !ok || x == nil {
 			return
 		}
-		if !first {
-			dst = append(dst, ',')
-		}
-		first = false
-		dst = appendValue(append(json.AppendString(dst, name), ':'), node, x)
+		dst = appendValue(append(json.AppendString(json.AppendComma(dst), name), ':'), node, x)
 	}
 	if n.Leaf() {
 		return append(dst, '}')

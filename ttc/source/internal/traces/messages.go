@@ -72,10 +72,7 @@ func (s *Source) renamed(list json.Raw) json.Raw {
 	delete(names, "")
 	out := []byte{'['}
 	for m := range list.Elements() {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = renameMembers(out, m, names)
+		out = renameMembers(json.AppendComma(out), m, names)
 	}
 	return append(out, ']')
 }
@@ -92,7 +89,6 @@ func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 		taken[to] = has && from != to
 	}
 	out = append(out, '{')
-	first := true
 	for key, v := range o.Members() {
 		name, _ := key.Text()
 		to, renamed := names[name]
@@ -102,11 +98,7 @@ func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 		case taken[name]:
 			continue
 		}
-		if !first {
-			out = append(out, ',')
-		}
-		first = false
-		out = append(append(json.AppendString(out, name), ':'), v...)
+		out = append(append(json.AppendString(json.AppendComma(out), name), ':'), v...)
 	}
 	return append(out, '}')
 }

@@ -190,7 +190,7 @@ func (s *Source) addReplay(raw json.Raw, ex *ttc.Example, turn string) {
 	}
 	if err != nil {
 		s.Tally.S.Steps++
-		s.dropStep(ex, turn, source.BadStep, err)
+		s.Tally.DropPart(ex, "step", turn, source.BadStep, err.Error())
 		return
 	}
 	p.prompt = s.complete(p.prompt, raw)
@@ -202,20 +202,13 @@ func (s *Source) addReplay(raw json.Raw, ex *ttc.Example, turn string) {
 		}
 		n++
 		if reason, err := teachersAnswer(e, &c); err != nil {
-			s.dropStep(ex, turn, reason, err)
+			s.Tally.DropPart(ex, "step", turn, reason, err.Error())
 			continue
 		}
 		s.Tally.S.Candidates++
 		s.Tally.S.Names[c.Step]++
 		ex.Candidates = append(ex.Candidates, c)
 	}
-}
-
-func (s *Source) dropStep(ex *ttc.Example, turn string, reason ledger.Reason, err error) {
-	s.Tally.Drop(ledger.Drop{
-		Unit: "step", Reason: reason, Detail: err.Error(), Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
-		File: ex.File, Offset: ex.Offset,
-	})
 }
 
 // teachersAnswer reads one of several answers to a state: its text, its score, and the model that wrote it.

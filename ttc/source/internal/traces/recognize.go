@@ -452,15 +452,12 @@ func asMessages(raw json.Raw) json.Raw {
 	changed := false
 	out := []byte{'['}
 	for m := range raw.Elements() {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
 		text := asMessage(m)
 		changed = changed || text != nil
 		if text == nil {
 			text = m
 		}
-		out = append(out, text...)
+		out = append(json.AppendComma(out), text...)
 	}
 	if !changed {
 		return raw
@@ -497,10 +494,7 @@ func alternating(raw json.Raw) json.Raw {
 	out := []byte{'['}
 	roles, n := [2]string{"user", "assistant"}, 0
 	for text := range raw.Elements() {
-		if n > 0 {
-			out = append(out, ',')
-		}
-		out = json.AppendString(append(out, `{"role":`...), roles[n%2])
+		out = json.AppendString(append(json.AppendComma(out), `{"role":`...), roles[n%2])
 		out = append(append(append(out, `,"content":`...), text...), '}')
 		n++
 	}
@@ -604,9 +598,7 @@ func isUntyped(content json.Raw) bool {
 func textParts(parts json.Raw) json.Raw {
 	out := []byte{'['}
 	for p := range parts.Elements() {
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
+		out = json.AppendComma(out)
 		if text, ok := p.Get("text"); ok {
 			out = append(append(append(out, `{"type":"text","text":`...), text...), '}')
 		} else {

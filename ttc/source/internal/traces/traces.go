@@ -1,6 +1,7 @@
 package traces
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,26 +46,16 @@ var _ source.Source = (*Source)(nil)
 
 // Open opens the files of cfg.Path.
 func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
-	files, err := source.Expand(cfg.Path, fileName)
+	s := newSource(cfg)
+	err := s.InitFiles(cfg.Path, fileName, "a file", cfg.MaxEmpty, opt, s.begin, s.entry)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) == 0 {
-		return nil, errors.New("no input: specify a file with --from, or set sources.*.path")
-	}
-	s := newSource(cfg)
-	s.Init(files, cfg.MaxEmpty, opt, s.begin, s.entry)
 	s.Tally.S.Names = map[string]int64{}
 	if s.tools, err = readTools(ctx, cfg.ToolsFile); err != nil {
 		return nil, err
 	}
-	if opt.Resume != nil {
-		if err := source.Replay(ctx, s, &s.Tally, opt); err != nil {
-			s.Close()
-			return nil, err
-		}
-	}
-	return s, nil
+	return source.Replay(ctx, s, &s.Tally, opt)
 }
 
 func newSource(cfg Config) *Source {
@@ -126,19 +117,8 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	s.At.Row++
 	s.At.Offset = s.Reader.Offset()
 	drop := func(reason ledger.Reason, detail string) (*ttc.Example, error) {
-		if ex.ID == "" {
-			ex.ID = source.RowName(ex.Row)
-		}
-		s.Tally.Drop(ledger.Drop{
-			Unit:    "example",
-			Reason:  reason,
-			Detail:  detail,
-			Run:     ex.Run,
-			Example: ex.ID,
-			Index:   -1,
-			File:    ex.File,
-			Offset:  offset,
-		})
+		ex.ID = cmp.Or(ex.ID, source.RowName(ex.Row))
+		s.Tally.DropPart(ex, "example", "", reason, detail)
 		return nil, nil
 	}
 	if tooLarge != nil {
@@ -195,26 +175,14 @@ func (s *Source) addCandidates(ex *ttc.Example) {
 			reason, detail = s.candidates.Candidate(e, &c)
 		}
 		if reason != "" {
-			s.Tally.Drop(ledger.Drop{
-				Unit:    "step",
-				Reason:  reason,
-				Detail:  detail,
-				Run:     ex.Run,
-				Example: ex.ID,
-				Turn:    c.Turn,
-				Index:   -1,
-				File:    ex.File,
-				Offset:  ex.Offset,
-			})
+			s.Tally.DropPart(ex, "step", c.Turn, reason, detail)
 			continue
 		}
 		st.Candidates++
 		st.Names[c.Step]++
 		ex.Candidates = append(ex.Candidates, c)
 	}
-	if ex.Policy == "" {
-		ex.Policy = s.candidates.Policy()
-	}
+	ex.Policy = cmp.Or(ex.Policy, s.candidates.Policy())
 }
 
 // meaningful lists keys of an entry that have a meaning but are not read under these names; telling lists such keys for
@@ -352,11 +320,8 @@ func (s *Source) fromTranscript(raw json.Raw) json.Raw {
 		return raw
 	}
 	out := []byte{'['}
-	for i, m := range messages {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(json.AppendString(append(out, `{"role":`...), m.Role), `,"content":`...)
+	for _, m := range messages {
+		out = append(json.AppendString(append(json.AppendComma(out), `{"role":`...), m.Role), `,"content":`...)
 		out = append(json.AppendString(out, m.Text), '}')
 	}
 	return append(out, ']')

@@ -101,7 +101,7 @@ func message(raw json.Raw) (chat.Message, error) {
 	}
 	list := append(append([]byte("["), raw...), ']')
 	if texts, ok := raw.Get("tool_calls"); ok && texts.Kind() == json.Array {
-		var inner []byte
+		inner := []byte{'['}
 		for e := range texts.Elements() {
 			if text, ok := e.Text(); ok {
 				parsed, err := json.Parse([]byte(text), json.Limits{})
@@ -110,20 +110,14 @@ func message(raw json.Raw) (chat.Message, error) {
 				}
 				e = parsed
 			}
-			if inner != nil {
-				inner = append(inner, ',')
-			}
-			inner = append(inner, e...)
+			inner = append(json.AppendComma(inner), e...)
 		}
 		list = []byte("[{")
 		for k, v := range raw.Members() {
 			if name, _ := k.Text(); name == "tool_calls" {
-				v = append(append([]byte("["), inner...), ']')
+				v = append(inner, ']')
 			}
-			if len(list) > 2 {
-				list = append(list, ',')
-			}
-			list = append(append(append(list, k...), ':'), v...)
+			list = append(append(append(json.AppendComma(list), k...), ':'), v...)
 		}
 		list = append(list, "}]"...)
 	}
