@@ -20,10 +20,8 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 		isDunder(v, name[2:len(name)-2]) {
 		return st.unsafe(v, name), true
 	}
-	for _, m := range changing[v.Kind()] {
-		if m == name {
-			return st.unsafe(v, name), true
-		}
+	if slices.Contains(changing[v.Kind()], name) {
+		return st.unsafe(v, name), true
 	}
 	var table map[string]method
 	switch v.Kind() {
@@ -41,15 +39,11 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 		refuseUnsupported(v, name)
 		return missing, false
 	}
-	return boundMethod(v, name, m), true
-}
-
-func boundMethod(self val, name string, m method) val {
 	return pyvalue.OfObject(&callable{builtinKind, name, func(st *state, a *args) val {
-		st.reads(self)
+		st.reads(v)
 		st.reads(a.plain...)
-		return m(st, self, a)
-	}})
+		return m(st, v, a)
+	}}), true
 }
 
 // isDunder reports whether v has __name__.

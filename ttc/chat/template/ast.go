@@ -1,5 +1,7 @@
 package template
 
+import "slices"
+
 // A node is a statement or an expression of a parsed template.
 type node interface{ at() int32 }
 
@@ -127,7 +129,7 @@ type arguments struct {
 
 func (a *arguments) empty() bool { return len(a.plain)+len(a.names) == 0 && a.star == nil }
 
-func (a *arguments) nodes() []node { return concat(a.plain, a.values, present(a.star)) }
+func (a *arguments) nodes() []node { return slices.Concat(a.plain, a.values, present(a.star)) }
 
 // Statements.
 type (
@@ -239,35 +241,27 @@ func statementChildren(n node) []node {
 	case *outputNode:
 		return n.items
 	case *forNode:
-		return concat([]node{n.target, n.iter}, n.body, n.otherwise, present(n.test))
+		return slices.Concat([]node{n.target, n.iter}, n.body, n.otherwise, present(n.test))
 	case *ifNode:
-		out := concat([]node{n.test}, n.body)
+		out := slices.Concat([]node{n.test}, n.body)
 		for _, e := range n.elifs {
 			out = append(out, e)
 		}
-		return concat(out, n.otherwise)
+		return slices.Concat(out, n.otherwise)
 	case *macroNode:
 		var out []node
 		for _, p := range n.params {
 			out = append(out, p)
 		}
-		return concat(out, n.defaults, n.body)
+		return slices.Concat(out, n.defaults, n.body)
 	case *bodyNode:
 		return statementChildren(n.macro)
 	case *filterBlockNode:
-		return concat(n.body, []node{n.filter})
+		return slices.Concat(n.body, []node{n.filter})
 	case *setNode:
 		return []node{n.target, n.value}
 	case *setBlockNode:
-		return concat([]node{n.target}, n.body)
+		return slices.Concat([]node{n.target}, n.body)
 	}
 	return nil
-}
-
-func concat(lists ...[]node) []node {
-	var out []node
-	for _, l := range lists {
-		out = append(out, l...)
-	}
-	return out
 }

@@ -384,11 +384,7 @@ func (st *state) unpack(v val, n int) []val {
 		throw("TypeError", "cannot unpack non-iterable %s object", v.TypeName())
 	}
 	items := make([]val, 0, n)
-	for {
-		item, ok := it.next()
-		if !ok {
-			break
-		}
+	for item := range it.all {
 		if len(items) == n {
 			throw("ValueError", "too many values to unpack (expected %d)", n)
 		}

@@ -52,10 +52,7 @@ func (t thrown) place(src string, current int32) *Error {
 	if pos < 0 {
 		pos = current
 	}
-	if int(pos) > len(src) {
-		pos = int32(len(src))
-	}
-	before := src[:pos]
+	before := src[:min(int(pos), len(src))]
 	line := strings.Count(before, "\n") + 1
 	column := pytext.Len(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 	return &Error{Class: t.class, Text: t.text, Line: line, Column: column}

@@ -58,11 +58,7 @@ func uniqueFilter(st *state, v val, a *args) val {
 		if !started {
 			it, started = st.mustIterate(v), true
 		}
-		for {
-			item, ok := it.next()
-			if !ok {
-				return missing, false
-			}
+		for item := range it.all {
 			st.step()
 			key := st.ignoreCase(item)
 			st.hashes(key)
@@ -74,6 +70,7 @@ func uniqueFilter(st *state, v val, a *args) val {
 				return item, true
 			}
 		}
+		return missing, false
 	})
 }
 

@@ -26,16 +26,13 @@ func (st *state) newLazyGenerator(name string, v val, prepare func() func(val) (
 			it = st.mustIterate(v)
 		}
 		started = true
-		for {
-			item, ok := it.next()
-			if !ok {
-				return missing, false
-			}
+		for item := range it.all {
 			st.step()
 			if out, keep := f(item); keep {
 				return out, true
 			}
 		}
+		return missing, false
 	})
 }
 
@@ -116,18 +113,10 @@ func attributeParts(attribute val) []val {
 	var parts []val
 	for _, p := range strings.Split(attribute.Text(), ".") {
 		v := pyvalue.Str(p)
-		if isDigits(p) {
-			if i, ok := parseInt(p); ok {
-				v = pyvalue.Int(i)
-			}
+		if i, ok := parseInt(p); ok && !strings.ContainsFunc(p, func(r rune) bool { return !pytext.IsDigit(r) }) {
+			v = pyvalue.Int(i)
 		}
 		parts = append(parts, v)
 	}
 	return parts
-}
-
-func isDigits(s string) bool {
-	ok := s != ""
-	eachRune(s, func(_ int, r rune, _ int) { ok = ok && pytext.IsDigit(r) })
-	return ok
 }

@@ -63,15 +63,13 @@ func joinFilter(st *state, v val, a *args) val {
 	it := st.mustIterate(v)
 	sep := or(p[0], pyvalue.Str(""))
 	b := st.borrow()
-	for first := true; ; first = false {
-		item, ok := it.next()
-		if !ok {
-			break
-		}
+	first := true
+	for item := range it.all {
 		st.step()
 		if !first {
 			st.appendText(b, sep)
 		}
+		first = false
 		st.appendText(b, item)
 		st.checkRoom(b.size())
 	}

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -312,13 +313,8 @@ var operators2 = []string{"//", "**", "==", "!=", ">=", "<="}
 
 func (l *lexer) operator() {
 	op := l.src[l.pos : l.pos+1]
-	if l.pos+1 < len(l.src) {
-		two := l.src[l.pos : l.pos+2]
-		for _, o := range operators2 {
-			if two == o {
-				op = o
-			}
-		}
+	if two := l.src[l.pos:min(l.pos+2, len(l.src))]; slices.Contains(operators2, two) {
+		op = two
 	}
 	switch op {
 	case "{", "(", "[":

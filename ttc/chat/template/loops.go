@@ -97,11 +97,7 @@ func (l *loop) length() int {
 		}
 	}
 	var rest []val
-	for {
-		item, ok := l.rest.next()
-		if !ok {
-			break
-		}
+	for item := range l.rest.all {
 		rest = append(rest, item)
 	}
 	l.rest = slice(rest)
@@ -142,7 +138,12 @@ func (l *loop) attribute(name string) (val, bool) {
 }
 
 func (c *compiler) forStatement(n *forNode, f *frame) stmt {
-	c.refuseLoopTarget(n)
+	contains(statementChildren(n), func(e node) bool {
+		if name, ok := e.(*nameNode); ok && name.use == useStore && name.name == "loop" {
+			throwAt(name.at(), "TemplateAssertionError", "Can't assign to special loop variable in for-loop target")
+		}
+		return false
+	})
 	return c.loop(n, f, nil)
 }
 
@@ -150,15 +151,6 @@ func (c *compiler) forStatement(n *forNode, f *frame) stmt {
 func (c *compiler) loop(n *forNode, f *frame, k *fork) stmt {
 	iter, run := c.expr(n.iter, f), c.loopBody(n, f, f.inner(), f.inner(), k)
 	return func(st *state) flow { return run(st, iter(st)) }
-}
-
-func (c *compiler) refuseLoopTarget(n *forNode) {
-	contains(statementChildren(n), func(e node) bool {
-		if name, ok := e.(*nameNode); ok && name.use == useStore && name.name == "loop" {
-			throwAt(name.at(), "TemplateAssertionError", "Can't assign to special loop variable in for-loop target")
-		}
-		return false
-	})
 }
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
@@ -283,11 +275,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, re
 				started = true
 				enter(st)
 			}
-			for {
-				item, ok := rest.next()
-				if !ok {
-					return missing, false
-				}
+			for item := range rest.all {
 				st.pos = at
 				st.step()
 				assign(st, item)
@@ -295,6 +283,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, re
 					return item, true
 				}
 			}
+			return missing, false
 		}}
 	}
 }

@@ -128,10 +128,20 @@ func (st *state) callMacro(m *macro, a *args) val {
 	}
 	code.enter(st)
 	st.push(code.at)
-	code.fillDefaults(st)
+	for i, place := range code.places {
+		if !isMissing(*place.of(st)) {
+			continue
+		}
+		if d := i - (len(code.places) - len(code.defaults)); d >= 0 {
+			*place.of(st) = code.defaults[d](st)
+		} else {
+			*place.of(st) = undefinedHint("parameter '" + code.params[i] + "' was not provided")
+		}
+	}
 	code.body(st)
 	v := st.pop()
-	st.ret(back)
+	st.depth--
+	st.act = back
 	return v
 }
 
@@ -144,18 +154,5 @@ func (code *macroCode) refuseRest(a *args, taken []bool) {
 	}
 	if len(a.plain) > len(code.params) {
 		throw("TypeError", "macro '%s' takes not more than %d argument(s)", code.name, len(code.params))
-	}
-}
-
-func (code *macroCode) fillDefaults(st *state) {
-	for i, place := range code.places {
-		if !isMissing(*place.of(st)) {
-			continue
-		}
-		if d := i - (len(code.places) - len(code.defaults)); d >= 0 {
-			*place.of(st) = code.defaults[d](st)
-		} else {
-			*place.of(st) = undefinedHint("parameter '" + code.params[i] + "' was not provided")
-		}
 	}
 }

@@ -285,11 +285,7 @@ func (st *state) in(a, b val) bool {
 	if !ok {
 		throw("TypeError", "argument of type '%s' is not iterable", b.TypeName())
 	}
-	for {
-		item, ok := it.next()
-		if !ok {
-			return false
-		}
+	for item := range it.all {
 		st.costOf(item)
 		same, err := pyvalue.Same(item, a)
 		check(err)
@@ -297,6 +293,7 @@ func (st *state) in(a, b val) bool {
 			return true
 		}
 	}
+	return false
 }
 
 // slice is v[i:j:k].

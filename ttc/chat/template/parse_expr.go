@@ -6,9 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-func (p *parser) expression() node { return p.conditional() }
-
-func (p *parser) conditional() node {
+func (p *parser) expression() node {
 	t := p.cur()
 	p.enter(t)
 	defer p.leave()
@@ -17,7 +15,7 @@ func (p *parser) conditional() node {
 		p.chain(links)
 		c := &condNode{pos: pos(t.pos), then: n, test: p.or()}
 		if p.skipName("else") {
-			c.otherwise = p.conditional()
+			c.otherwise = p.expression()
 		}
 		n = c
 	}
@@ -197,7 +195,7 @@ type tupleOptions struct {
 	cond      bool   // an inline if is allowed
 	end       string // a keyword that ends the tuple
 	brackets  bool   // () is accepted as an empty tuple
-	namespace bool
+	namespace bool   // assignment to ns.attribute is allowed
 }
 
 func (p *parser) tuple(o tupleOptions) node {
@@ -242,33 +240,31 @@ func (p *parser) tupleEnd(name string) bool {
 
 func (p *parser) list() node {
 	n := &listNode{pos: pos(p.op("[").pos)}
-	for !p.isOp("]") {
-		if n.items != nil {
+	p.separated("]", func() { n.items = append(n.items, p.expression()) })
+	return n
+}
+
+// separated parses elements up to a closing bracket; a comma may follow the last one.
+func (p *parser) separated(end string, element func()) {
+	for first := true; !p.isOp(end); first = false {
+		if !first {
 			p.op(",")
-			if p.isOp("]") {
+			if p.isOp(end) {
 				break
 			}
 		}
-		n.items = append(n.items, p.expression())
+		element()
 	}
-	p.op("]")
-	return n
+	p.op(end)
 }
 
 func (p *parser) dict() node {
 	n := &dictNode{pos: pos(p.op("{").pos)}
-	for !p.isOp("}") {
-		if n.keys != nil {
-			p.op(",")
-			if p.isOp("}") {
-				break
-			}
-		}
+	p.separated("}", func() {
 		n.keys = append(n.keys, p.expression())
 		p.op(":")
 		n.values = append(n.values, p.expression())
-	}
-	p.op("}")
+	})
 	return n
 }
 
@@ -279,7 +275,7 @@ func (p *parser) postfix(n node) node {
 		case p.isOp(".") || p.isOp("["):
 			n = p.subscript(n)
 		case p.isOp("("):
-			n = p.call(n)
+			n = &callNode{pos(p.cur().pos), n, p.callArguments()}
 		default:
 			return n
 		}
@@ -295,7 +291,7 @@ func (p *parser) filterExpr(n node) node {
 		case p.isName("is"):
 			n = p.test(n)
 		case p.isOp("("):
-			n = p.call(n)
+			n = &callNode{pos(p.cur().pos), n, p.callArguments()}
 		default:
 			return n
 		}
@@ -347,21 +343,10 @@ func (p *parser) subscribed() node {
 	return s
 }
 
-func (p *parser) call(n node) node {
-	t := p.cur()
-	return &callNode{pos(t.pos), n, p.callArguments()}
-}
-
 func (p *parser) callArguments() arguments {
 	var a arguments
 	open := p.op("(")
-	for first := true; !p.isOp(")"); first = false {
-		if !first {
-			p.op(",")
-			if p.isOp(")") {
-				break
-			}
-		}
+	p.separated(")", func() {
 		switch {
 		case p.isOp("**"):
 			p.unsupported(p.cur(), "passing a dict of arguments")
@@ -377,8 +362,7 @@ func (p *parser) callArguments() arguments {
 			}
 			a.plain = append(a.plain, p.expression())
 		}
-	}
-	p.op(")")
+	})
 	return a
 }
 

@@ -1,6 +1,9 @@
 package template
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 const (
 	// maxNesting is the maximum nesting depth of expressions and blocks in a template.
@@ -18,11 +21,6 @@ type parser struct {
 	depth  int
 	ends   [][]string // the end tags that the blocks being parsed are waiting for
 	open   []string   // the tags of the blocks being parsed
-}
-
-func parse(tokens []token) []node {
-	p := &parser{tokens: tokens}
-	return p.statements(nil)
 }
 
 func (p *parser) cur() token  { return p.tokens[p.i] }
@@ -178,14 +176,7 @@ func (p *parser) failUnknown(name string, t token) {
 		msg = "Encountered unknown tag '" + name + "'."
 	}
 	if n := len(p.ends); n > 0 {
-		want := ""
-		for i, e := range p.ends[n-1] {
-			if i > 0 {
-				want += " or "
-			}
-			want += "'" + e + "'"
-		}
-		msg += " Jinja was looking for the following tags: " + want + "."
+		msg += " Jinja was looking for the following tags: '" + strings.Join(p.ends[n-1], "' or '") + "'."
 	}
 	n := len(p.open)
 	if name != "" {
@@ -199,7 +190,7 @@ func (p *parser) failUnknown(name string, t token) {
 
 func (p *parser) forStatement(t token) node {
 	n := &forNode{pos: pos(t.pos)}
-	n.target = p.target(targetOptions{end: "in"})
+	n.target = p.target(tupleOptions{end: "in"})
 	p.expect(tokName, "in", "in")
 	n.iter = p.tuple(tupleOptions{end: "recursive"})
 	if p.skipName("if") {
@@ -234,7 +225,7 @@ func (p *parser) ifStatement(t token) node {
 }
 
 func (p *parser) setStatement(t token) node {
-	target := p.target(targetOptions{namespace: true})
+	target := p.target(tupleOptions{namespace: true})
 	if p.skipOp("=") {
 		return &setNode{pos(t.pos), target, p.tuple(tupleOptions{cond: true})}
 	}
@@ -295,13 +286,9 @@ func (p *parser) filterBlock(t token) node {
 	return &filterBlockNode{pos(t.pos), f, body}
 }
 
-type targetOptions struct {
-	end       string // a keyword that ends the tuple
-	namespace bool   // assignment to ns.attribute is allowed
-}
-
-func (p *parser) target(o targetOptions) node {
-	n := p.tuple(tupleOptions{simple: true, end: o.end, namespace: o.namespace})
+func (p *parser) target(o tupleOptions) node {
+	o.simple = true
+	n := p.tuple(o)
 	p.assignableNode(n)
 	setUse(n, useStore)
 	return n

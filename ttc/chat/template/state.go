@@ -160,11 +160,6 @@ func (st *state) newActivation(fn *funcScope, parent *activation) *activation {
 	return a
 }
 
-func (st *state) ret(to *activation) {
-	st.depth--
-	st.act = to
-}
-
 // push starts capturing printed text; pop stops capturing and returns the text.
 func (st *state) push(at int32) {
 	if len(st.outer) > 4*st.input.Limits.Depth {
@@ -218,11 +213,6 @@ func (st *state) print(v val) {
 		st.write(v.Text(), rawProv(v))
 		return
 	}
-	st.printRepr(v)
-}
-
-// printRepr prints a value that is not text.
-func (st *state) printRepr(v val) {
 	n := st.out.size()
 	st.appendText(st.out, v)
 	st.spend(st.out.size() - n)

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -47,7 +48,7 @@ func Compile(src string) (t *Template, err error) {
 		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
 	}
 	c := &compiler{lib: builtins}
-	t.run, t.root = c.root(parse(lex(t.src)))
+	t.run, t.root = c.root((&parser{tokens: lex(t.src)}).statements(nil))
 	t.from = c.from
 	return t, nil
 }
@@ -60,16 +61,11 @@ type Limits struct {
 }
 
 func (l Limits) orDefault() Limits {
-	if l.Steps <= 0 {
-		l.Steps = 30_000_000
+	return Limits{
+		Steps: cmp.Or(max(l.Steps, 0), 30_000_000),
+		Bytes: cmp.Or(max(l.Bytes, 0), 256<<20),
+		Depth: cmp.Or(max(l.Depth, 0), 200),
 	}
-	if l.Bytes <= 0 {
-		l.Bytes = 256 << 20
-	}
-	if l.Depth <= 0 {
-		l.Depth = 200
-	}
-	return l
 }
 
 // DefaultNow is the time that strftime_now reads by default, never the machine's clock.

@@ -191,18 +191,15 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 			out[i] = missing
 		}
 	}
-next:
 	for k, name := range a.names {
-		for i, p := range params {
-			if p == name {
-				if !isMissing(out[i]) {
-					throw("TypeError", "%s() got multiple values for argument '%s'", fn, name)
-				}
-				out[i] = a.named[k]
-				continue next
-			}
+		i := slices.Index(params, name)
+		if i < 0 {
+			throw("TypeError", "%s() got an unexpected keyword argument '%s'", fn, name)
 		}
-		throw("TypeError", "%s() got an unexpected keyword argument '%s'", fn, name)
+		if !isMissing(out[i]) {
+			throw("TypeError", "%s() got multiple values for argument '%s'", fn, name)
+		}
+		out[i] = a.named[k]
 	}
 	for i := range required {
 		if isMissing(out[i]) {
@@ -216,10 +213,8 @@ next:
 func (a *args) none() bool { return len(a.plain)+len(a.names) == 0 }
 
 func (a *args) get(name string) (val, bool) {
-	for i, n := range a.names {
-		if n == name {
-			return a.named[i], true
-		}
+	if i := slices.Index(a.names, name); i >= 0 {
+		return a.named[i], true
 	}
 	return missing, false
 }
@@ -247,6 +242,12 @@ func (it *iterator) next() (val, bool) {
 	item := it.items[0]
 	it.items = it.items[1:]
 	return item, true
+}
+
+// all yields the remaining items.
+func (it *iterator) all(yield func(val) bool) {
+	for item, ok := it.next(); ok && yield(item); item, ok = it.next() {
+	}
 }
 
 func slice(items []val) iterator { return iterator{items: items} }
@@ -452,15 +453,12 @@ func (st *state) list(v val) []val {
 	}
 	var out []val
 	it := st.mustIterate(v)
-	for {
-		item, ok := it.next()
-		if !ok {
-			return out
-		}
+	for item := range it.all {
 		st.step()
 		st.spend(valueSize)
 		out = append(out, item)
 	}
+	return out
 }
 
 // valueSize is the number of bytes that are counted against the limit for each list element.
