@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
@@ -226,25 +227,28 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 	l := spec.line(p, rows)
 	l.File = fmt.Sprintf("%s/%05d.safetensors", p.key(), j.number)
 	all := assemble(p.channel, rows, p.layout, l.Form, spec.PadID)
-	size := 4 << 10 // of the header
-	for i := range all {
-		size += len(all[i].Data)
-	}
-	var data bytes.Buffer
-	data.Grow(size)
 	meta := map[string]string{"channel": l.Channel, "layout": l.Layout}
-	if err := tensors.Write(&data, all, meta); err != nil {
-		return finished{}, err
-	}
-	sum := sha256.Sum256(data.Bytes())
-	l.Proof.SHA256 = hex.EncodeToString(sum[:])
 	path := filepath.Join(spec.Dir, filepath.FromSlash(l.File))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return finished{}, err
 	}
-	if err := durable.WriteMember(path, data.Bytes()); err != nil {
+	file, err := durable.Create(path)
+	if err != nil {
 		return finished{}, err
 	}
+	defer file.Abort()
+	sum := sha256.New()
+	err = tensors.Write(io.MultiWriter(sum, file), all, meta)
+	if err == nil {
+		err = file.Prepare()
+	}
+	if err == nil {
+		err = file.CommitUnsynced() // writeJobs syncs the folder
+	}
+	if err != nil {
+		return finished{}, err
+	}
+	l.Proof.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	text, err := marshal(l)
 	return finished{text, l.count()}, err
 }
