@@ -28,7 +28,8 @@ import (
 type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
-	offsets []chat.Span // offsets of the side being made
+	ids     []int32     // ids of the side being made
+	offsets []chat.Span // their offsets
 	spans   []chat.Span
 	runs    []chat.Span
 	fields  []template.Span
@@ -168,8 +169,8 @@ type sideBuilder struct {
 	w        *worker
 	m        *material
 	v        *view
-	ids      []int32
-	offsets  []chat.Span // offsets into the rendered text, in the worker's memory; zero-width for sampled ids
+	ids      []int32     // in the worker's memory, like offsets
+	offsets  []chat.Span // offsets into the rendered text; zero-width for sampled ids
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
@@ -198,8 +199,8 @@ func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 			return nil, notFound(l)
 		}
 	}
-	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), offsets: w.offsets[:0]}
-	defer func() { w.offsets = b.offsets[:0] }()
+	b := &sideBuilder{w: w, m: m, v: v, own: turns.Template(&v.res), ids: w.ids[:0], offsets: w.offsets[:0]}
+	defer func() { w.ids, w.offsets = b.ids, b.offsets }()
 	at, skip := 0, 0 // skip: bytes at the start of the next piece already covered by the last ids
 	var ranges []chat.Span
 	var owners []*turns.Turn
@@ -261,18 +262,18 @@ func (b *sideBuilder) text(from, to, skip int) *cause {
 	for ; i < len(b.own) && b.own[i].Start < to; i++ {
 		w.spans = append(w.spans, chat.Span{Start: max(b.own[i].Start, from) - from, End: min(b.own[i].End, to) - from})
 	}
-	w.enc.Reset()
-	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, b.v.res.Text[from:to], w.spans); err != nil {
+	row := tokenizer.Encoding{IDs: b.ids, Offsets: b.offsets}
+	if err := w.cfg.Tokenizer.EncodeRow(&row, b.v.res.Text[from:to], w.spans); err != nil {
 		return refuseTokens(err)
 	}
-	// Grow ids just once: collecting one worker's garbage slows down the others.
-	b.ids = slices.Grow(b.ids, len(w.enc.IDs))
-	for k, id := range w.enc.IDs {
-		o := w.enc.Offsets[k]
+	first := len(b.ids)
+	b.ids, b.offsets = row.IDs[:first], row.Offsets[:first]
+	for k := first; k < len(row.IDs); k++ {
+		o := row.Offsets[k]
 		if o.End <= skip && skip > 0 {
 			continue
 		}
-		b.ids = append(b.ids, id)
+		b.ids = append(b.ids, row.IDs[k])
 		b.offsets = append(b.offsets, chat.Span{Start: from + o.Start, End: from + o.End})
 	}
 	return nil
@@ -391,7 +392,7 @@ func (b *sideBuilder) finish(limit int) (*side, *cause) {
 		short:   b.m.ids,
 		left:    b.v.leftOut(b.m),
 	}
-	s.IDs = b.ids
+	s.IDs = slices.Clone(b.ids)
 	if len(s.IDs) > limit && b.isSound() {
 		return s, nil
 	}

@@ -34,11 +34,6 @@ func newCache(limit int) *cache {
 func (c *cache) get(key segment) (Encoding, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.find(key)
-}
-
-// find is get for a caller that holds the lock.
-func (c *cache) find(key segment) (Encoding, bool) {
 	if enc, ok := c.young[key]; ok {
 		c.hits++
 		return enc, true
@@ -53,7 +48,7 @@ func (c *cache) find(key segment) (Encoding, bool) {
 }
 
 func (c *cache) put(key segment, enc Encoding) {
-	key.text = strings.Clone(key.text) // don't retain the row it was cut from
+	key.text = strings.Clone(key.text) // don't retain the row that it was cut from
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.store(key, enc)
@@ -76,7 +71,7 @@ func (c *cache) store(key segment, enc Encoding) {
 
 // SetCacheBytes empties the cache of segments and their pieces and bounds its memory; 0 turns it off.
 func (t *Tokenizer) SetCacheBytes(limit int) {
-	t.pieces = newPieces(t.shape, newCache(limit/2))
+	t.pieces = newPieces(t.shape, newWords(limit/2))
 	if t.pieces != nil {
 		limit -= limit / 2
 	}

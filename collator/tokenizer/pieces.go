@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"strings"
 	"sync"
@@ -15,7 +16,7 @@ import (
 type pieces struct {
 	digits int     // maximum digits in a word; 0 for GPT-2's words, which have no limit and may follow a space
 	added  *finder // the added tokens that are not special; nil if all are
-	cache  *cache
+	words  *words
 	lists  sync.Pool // of *pieceList
 }
 
@@ -40,12 +41,12 @@ const (
 )
 
 // newPieces returns nil for a tokenizer that can't, or is not known to, encode piece by piece.
-func newPieces(s *shape, cache *cache) *pieces {
+func newPieces(s *shape, words *words) *pieces {
 	digits, known := wordsOf(s.parts["pre_tokenizer"])
 	if !known || !independent(s) {
 		return nil
 	}
-	p := &pieces{digits: digits, cache: cache}
+	p := &pieces{digits: digits, words: words}
 	p.lists.New = func() any { return new(pieceList) }
 	var plain []addedToken
 	all, once := effective(s.added)
@@ -198,8 +199,9 @@ var ends = [classes][classes]bool{
 // piece is a part of a text and, if known, its encoding.
 type piece struct {
 	chat.Span
-	enc   Encoding
-	known bool
+	token  *addedToken // the piece is this token
+	tokens []byte      // see words
+	known  bool
 }
 
 type pieceList struct{ all []piece }
@@ -257,8 +259,9 @@ func endsBeforeBlank(text string) bool {
 	return r >= 0xC0 && r < 0x1000 || r >= 0x3041 && r < 0xD800 || r >= 0x1F000
 }
 
-// encode encodes a segment. library encodes a part of it; if it fails, so does encode.
-func (p *pieces) encode(text string, library func(string) (Encoding, error)) (Encoding, error) {
+// encode appends the tokens of a segment to dst, with base added to their offsets. library encodes a part of it; if it
+// fails, so does encode.
+func (p *pieces) encode(dst *Encoding, text string, base int, library func(string) (Encoding, error)) error {
 	l := p.lists.Get().(*pieceList)
 	defer func() {
 		clear(l.all)
@@ -269,10 +272,7 @@ func (p *pieces) encode(text string, library func(string) (Encoding, error)) (En
 	if p.added != nil {
 		for _, f := range p.added.find(nil, text, 0, func(int, int, *addedToken) bool { return true }) {
 			l.cut(text, from, f.Start, p.digits)
-			l.all = append(l.all, piece{
-				Span: f.Span, known: true,
-				enc: Encoding{IDs: []int32{f.token.ID}, Offsets: []chat.Span{{End: f.End - f.Start}}},
-			})
+			l.all = append(l.all, piece{Span: f.Span, token: f.token, known: true})
 			from = f.End
 		}
 	}
@@ -288,72 +288,67 @@ func (p *pieces) encode(text string, library func(string) (Encoding, error)) (En
 			start, end := l.all[first].Start, l.all[i-1].End
 			enc, err := library(text[start:end])
 			if err != nil {
-				return Encoding{}, err
+				return err
 			}
 			p.learn(text, l.all[first:i], enc)
+			dst.append(enc, base+start)
+		}
+		if i < len(l.all) {
+			l.all[i].appendTo(dst, base)
 		}
 	}
-	return joined(l.all), nil
+	return nil
+}
+
+// appendTo appends the tokens of a known piece of a text that begins at base.
+func (x *piece) appendTo(dst *Encoding, base int) {
+	base += x.Start
+	if x.token != nil {
+		dst.IDs = append(dst.IDs, x.token.ID)
+		dst.Offsets = append(dst.Offsets, chat.Span{Start: base, End: base + x.End - x.Start})
+	}
+	for t := x.tokens; len(t) > 0; t = t[wordToken:] {
+		dst.IDs = append(dst.IDs, int32(binary.LittleEndian.Uint32(t)))
+		dst.Offsets = append(dst.Offsets, chat.Span{Start: base + int(t[4]), End: base + int(t[5])})
+	}
 }
 
 func endsBlank(text string, x *piece) bool { return classOf[text[x.End-1]] >= blank }
 
-// recall fills in the encodings of pieces that are in the cache.
+// recall fills in the encodings of pieces that are remembered.
 func (p *pieces) recall(text string, all []piece) {
-	p.cache.mu.Lock()
-	defer p.cache.mu.Unlock()
+	p.words.mu.Lock()
+	defer p.words.mu.Unlock()
 	for i := range all {
 		if x := &all[i]; !x.known && x.End-x.Start <= maxPieceBytes {
-			x.enc, x.known = p.cache.find(segment{text: text[x.Start:x.End]})
+			x.tokens, x.known = p.words.find(text[x.Start:x.End])
 		}
 	}
 }
 
-// learn splits the joint encoding of adjacent pieces into one for each piece, and caches them.
+// learn remembers the encodings of adjacent pieces, given their joint one.
 func (p *pieces) learn(text string, run []piece, enc Encoding) {
-	base, at := run[0].Start, 0
-	for i := range run {
-		x := &run[i]
-		first := at
+	base := run[0].Start
+	endOf := func(x *piece, at int) int { // of its tokens, which begin at at
 		for at < len(enc.IDs) && base+enc.Offsets[at].End <= x.End && base+enc.Offsets[at].Start >= x.Start {
 			at++
 		}
-		x.enc = Encoding{IDs: enc.IDs[first:at:at], Offsets: enc.Offsets[first:at:at]}
+		return at
 	}
-	if at < len(enc.IDs) { // a token without characters, or with characters in two pieces
-		clear(run)
-		run[0] = piece{Span: chat.Span{Start: base, End: base}, enc: enc}
-		return
+	at := 0
+	for i := range run {
+		at = endOf(&run[i], at)
 	}
+	if at < len(enc.IDs) {
+		return // a token without characters, or with characters in two pieces
+	}
+	at = 0
 	for i := range run {
 		x := &run[i]
-		for k := range x.enc.Offsets {
-			x.enc.Offsets[k].Start -= x.Start - base
-			x.enc.Offsets[k].End -= x.Start - base
-		}
+		end := endOf(x, at)
 		if x.End-x.Start <= maxPieceBytes {
-			own := Encoding{
-				IDs:     append([]int32(nil), x.enc.IDs...),
-				Offsets: append([]chat.Span(nil), x.enc.Offsets...),
-			}
-			p.cache.put(segment{text: text[x.Start:x.End]}, own)
+			p.words.put(text[x.Start:x.End], enc.IDs[at:end], enc.Offsets[at:end], x.Start-base)
 		}
+		at = end
 	}
-}
-
-// joined returns the encoding of all pieces.
-func joined(all []piece) Encoding {
-	n := 0
-	for i := range all {
-		n += len(all[i].enc.IDs)
-	}
-	enc := Encoding{IDs: make([]int32, 0, n), Offsets: make([]chat.Span, 0, n)}
-	for i := range all {
-		x := &all[i]
-		enc.IDs = append(enc.IDs, x.enc.IDs...)
-		for _, s := range x.enc.Offsets {
-			enc.Offsets = append(enc.Offsets, chat.Span{Start: x.Start + s.Start, End: x.Start + s.End})
-		}
-	}
-	return enc
 }

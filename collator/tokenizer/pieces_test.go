@@ -117,8 +117,8 @@ func inPieces(t rapid.TB, tok *Tokenizer, text string) {
 		t.Fatal(err)
 	}
 	for _, memory := range []string{"of others", "of its own"} {
-		got, err := tok.pieces.encode(text, library)
-		if err != nil {
+		var got Encoding
+		if err := tok.pieces.encode(&got, text, 0, library); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got.IDs, want.IDs) || !slices.Equal(got.Offsets, want.Offsets) {
@@ -163,10 +163,10 @@ func TestPiecesRemembered(t *testing.T) {
 				var l pieceList
 				l.cut(text, 0, len(text), tok.pieces.digits)
 				for choice := range 1 << len(l.all) {
-					tok.pieces.cache = newCache(1 << 20)
+					tok.pieces.words = newWords(1 << 20)
 					for i, x := range l.all {
 						if choice>>i&1 == 1 {
-							if _, err := tok.pieces.encode(text[x.Start:x.End], library); err != nil {
+							if err := tok.pieces.encode(&Encoding{}, text[x.Start:x.End], 0, library); err != nil {
 								t.Fatal(err)
 							}
 						}

@@ -54,35 +54,38 @@ func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) erro
 		return nil
 	}
 	key := segment{text: text[from:to], continued: from > 0 && t.continues}
-	enc, ok := t.cache.get(key)
-	if !ok {
-		var err error
-		enc, err = t.encodeSegment(key)
-		if err != nil {
-			if e, ok := err.(*Error); ok && e.Offset >= 0 {
-				e.Offset += from
-			}
-			return err
+	if enc, ok := t.cache.get(key); ok {
+		dst.append(enc, from)
+		return nil
+	}
+	first := len(dst.IDs)
+	if err := t.encodeSegment(dst, key, from); err != nil {
+		if e, ok := err.(*Error); ok && e.Offset >= 0 {
+			e.Offset += from
 		}
-		t.cache.put(key, enc)
+		return err
 	}
-	dst.IDs = append(dst.IDs, enc.IDs...)
-	for _, s := range enc.Offsets {
-		dst.Offsets = append(dst.Offsets, chat.Span{Start: from + s.Start, End: from + s.End})
-	}
+	enc := Encoding{}
+	enc.append(Encoding{dst.IDs[first:], dst.Offsets[first:]}, -from)
+	t.cache.put(key, enc)
 	return nil
 }
 
-func (t *Tokenizer) encodeSegment(s segment) (Encoding, error) {
+// encodeSegment appends the tokens of a segment to dst, with base added to their offsets.
+func (t *Tokenizer) encodeSegment(dst *Encoding, s segment, base int) error {
 	library := func(text string) (Encoding, error) {
 		return t.encode(text, false, variant{specialsAsText: true, continued: s.continued})
 	}
 	if t.pieces != nil && !s.continued && len(s.text) <= maxPiecesBytes && strings.IndexByte(s.text, 0) < 0 {
-		if enc, err := t.pieces.encode(s.text, library); err == nil {
-			return enc, nil
+		first := len(dst.IDs)
+		if t.pieces.encode(dst, s.text, base, library) == nil {
+			return nil
 		}
+		dst.IDs, dst.Offsets = dst.IDs[:first], dst.Offsets[:first]
 	}
-	return library(s.text)
+	enc, err := library(s.text)
+	dst.append(enc, base)
+	return err
 }
 
 // encodeWhole encodes a row for a tokenizer whose segments depend on each other.

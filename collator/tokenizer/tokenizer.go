@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"sync"
 	"unicode/utf8"
 
@@ -20,6 +21,15 @@ type Encoding struct {
 
 // Reset empties e but keeps its allocated memory.
 func (e *Encoding) Reset() { e.IDs, e.Offsets = e.IDs[:0], e.Offsets[:0] }
+
+// append appends the tokens of x, with base added to their offsets.
+func (e *Encoding) append(x Encoding, base int) {
+	e.IDs = append(e.IDs, x.IDs...)
+	e.Offsets = slices.Grow(e.Offsets, len(x.Offsets))
+	for _, s := range x.Offsets {
+		e.Offsets = append(e.Offsets, chat.Span{Start: base + s.Start, End: base + s.End})
+	}
+}
 
 // Options determine how Encode treats special tokens.
 type Options struct {

@@ -1,0 +1,117 @@
+package tokenizer
+
+import (
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+	"sync"
+
+	"github.com/nat-go/nat-go/ttc/chat"
+)
+
+// words keeps the encodings of pieces in two generations, like cache. Because a text has thousands of pieces, it has
+// its own hash table, whose entries are next to each other in memory and contain no pointers.
+type words struct {
+	mu         sync.Mutex
+	seed       maphash.Seed
+	young, old table
+	limit      int // bytes of both
+}
+
+// table is a hash table with linear probing. An entry consists of the length of the text, the number of tokens, the
+// text, and the tokens.
+type table struct {
+	data  []byte
+	slots []uint64 // in the upper half, a part of the hash; in the lower half, the entry's position plus one
+	count int
+}
+
+// wordToken is the width of a token in an entry, which consists of its id and the edges of its part of the text.
+const wordToken = 4 + 1 + 1
+
+func newWords(limit int) *words {
+	return &words{limit: min(limit, math.MaxInt32), seed: maphash.MakeSeed()}
+}
+
+// find returns the tokens of a text of at most maxPieceBytes. The caller holds the lock.
+func (w *words) find(text string) (tokens []byte, ok bool) {
+	hash := maphash.String(w.seed, text)
+	entry := w.young.find(text, hash)
+	if entry == nil {
+		if entry = w.old.find(text, hash); entry == nil {
+			return nil, false
+		}
+		w.store(entry, hash)
+	}
+	return entry[2+len(text):], true
+}
+
+// put adds the encoding of a text of at most maxPieceBytes, which begins at base in the text of the offsets.
+func (w *words) put(text string, ids []int32, offsets []chat.Span, base int) {
+	if len(ids) > 0xff {
+		return
+	}
+	entry := make([]byte, 2, 2+len(text)+wordToken*len(ids))
+	entry[0], entry[1] = byte(len(text)), byte(len(ids))
+	entry = append(entry, text...)
+	for i, id := range ids {
+		entry = binary.LittleEndian.AppendUint32(entry, uint32(id))
+		entry = append(entry, byte(offsets[i].Start-base), byte(offsets[i].End-base))
+	}
+	hash := maphash.String(w.seed, text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.young.find(text, hash) == nil {
+		w.store(entry, hash)
+	}
+}
+
+func (w *words) store(entry []byte, hash uint64) {
+	if len(entry) > w.limit/2 {
+		return
+	}
+	if t := &w.young; len(t.data)+len(entry)+8*len(t.slots) > w.limit/2 {
+		w.young, w.old = table{}, w.young
+	}
+	w.young.add(w.seed, entry, hash)
+}
+
+func (t *table) find(text string, hash uint64) []byte {
+	for i := int(hash); len(t.slots) > 0; i++ {
+		slot := t.slots[i&(len(t.slots)-1)]
+		if slot == 0 {
+			break
+		}
+		if slot>>32 == hash>>32 {
+			entry := t.data[uint32(slot)-1:]
+			if end := 2 + int(entry[0]); string(entry[2:end]) == text {
+				end += wordToken * int(entry[1])
+				return entry[:end:end]
+			}
+		}
+	}
+	return nil
+}
+
+// add adds an entry that the table doesn't contain. At least half of the slots remain free.
+func (t *table) add(seed maphash.Seed, entry []byte, hash uint64) {
+	if t.count++; 2*t.count > len(t.slots) {
+		t.slots = make([]uint64, max(1<<10, 2*len(t.slots)))
+		for at := 0; at < len(t.data); {
+			end := at + 2 + int(t.data[at])
+			t.place(at, maphash.Bytes(seed, t.data[at+2:end]))
+			at = end + wordToken*int(t.data[at+1])
+		}
+	}
+	t.place(len(t.data), hash)
+	t.data = append(t.data, entry...)
+}
+
+// place points a free slot to the entry at a position.
+func (t *table) place(at int, hash uint64) {
+	i := int(hash)
+	for t.slots[i&(len(t.slots)-1)] != 0 {
+		i++
+	}
+	t.slots[i&(len(t.slots)-1)] = hash>>32<<32 | uint64(at+1)
+}
