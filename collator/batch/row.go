@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/zeebo/xxh3"
@@ -168,6 +169,27 @@ func (o Owners) MarshalJSON() ([]byte, error) {
 		b = append(append(append(b, `,"`...), x.Why...), `"]`...)
 	}
 	return append(b, ']'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes a few times faster than encoding/json does, which reads everything else.
+func (o *Owners) UnmarshalJSON(b []byte) error {
+	text := strings.TrimSuffix(strings.TrimPrefix(string(b), "[["), "]]")
+	list := make(Owners, 0, strings.Count(text, "],[")+1)
+	for item := range strings.SplitSeq(text, "],[") {
+		end, rest, _ := strings.Cut(item, `,`)
+		message, rest, _ := strings.Cut(rest, `,"`)
+		why, rest, _ := strings.Cut(rest, `"`)
+		x := Owner{Why: why}
+		var err, err2 error
+		x.End, err = strconv.Atoi(end)
+		x.Message, err2 = strconv.Atoi(message)
+		if err != nil || err2 != nil || rest != "" || strings.Trim(why, "abcdefghijklmnopqrstuvwxyz_") != "" {
+			return json.Unmarshal(b, (*[]Owner)(o))
+		}
+		list = append(list, x)
+	}
+	*o = list
+	return nil
 }
 
 // UnmarshalJSON reads [end, message, why].

@@ -113,7 +113,10 @@ func (s *Spool) read(e *entry) (*Row, error) {
 		}
 		return at.read(s.kept)
 	}
-	b := make([]byte, e.Bytes)
+	room := encodings.Get().(*Encoded)
+	defer room.Free()
+	room.data = slices.Grow(room.data[:0], int(e.Bytes))
+	b := room.data[:e.Bytes]
 	if _, err := s.file.ReadAt(b, e.Offset); err != nil && err != io.EOF {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // byteTexts holds the text of each id in a byte-level vocabulary, that is, the bytes that its token's characters
@@ -72,5 +73,5 @@ func (t *byteTexts) decode(ids []int32) (string, bool) {
 		}
 		text = append(text, t.all[start:t.end[id]]...)
 	}
-	return string(text), utf8.Valid(text)
+	return unsafe.String(unsafe.SliceData(text), len(text)), utf8.Valid(text)
 }
