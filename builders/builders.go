@@ -19,7 +19,7 @@ type Builder interface {
 // Output receives a builder's records and drops. If a method returns an error, the run is over: Build must return that
 // error.
 type Output interface {
-	Record(Record) error // does not retain the record: a builder may reuse its memory for the next one
+	Record(Record) error // doesn't retain the record, so a builder may reuse its memory for the next one
 	Drop(ledger.Drop) error
 	// Count adds n to one of the builder's own counters, such as "total_turns". Counters are summed over the run and
 	// shown in its statistics.

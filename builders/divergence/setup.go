@@ -9,8 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// setups groups rollouts that have the same tools and setup. The groups are in the order of their first rollouts. It
-// calls same only for rollouts whose setups have the same texts, because a task may have as many setups as rollouts.
+// setups groups rollouts that have the same tools and setup. The groups are in the order of their first rollouts. A
+// task may have as many setups as rollouts, so same is called only for rollouts whose setups have equal texts, not for
+// every pair.
 func setups(
 	all []*rollout, setup func([]*ttc.Node) []*ttc.Node, same func(a, b []*ttc.Node) bool,
 ) (sets [][]*rollout) {

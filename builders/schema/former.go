@@ -48,8 +48,8 @@ func (s *Spec) Formerly(key string) *Field {
 	return nil
 }
 
-// former reads a setting that field f replaced, reports its current form, and returns that value, or "" if the setting
-// had no effect. rank is its index among the settings that f replaced; the lowest rank takes precedence.
+// former reads a setting that field f replaced and reports its current form. It returns the value that f gets, or "" if
+// the setting has no effect. rank is the setting's index among those that f replaced; the lowest rank takes precedence.
 func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{

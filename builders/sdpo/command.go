@@ -23,8 +23,8 @@ import (
 
 // commandSource queries a user's program: one JSON object per line in, one per line out. Every answer is stored in a
 // file under the hash of its question and never requested again, so a run that is repeated or resumed produces the same
-// records. Failures are not stored: a resumed run asks again about uncommitted failures. The file is locked while a
-// question is pending, so processes that share it ask each question once.
+// records. Failures are not stored, so a resumed run asks those questions again unless their groups were already
+// committed. The file is locked while a question is pending, so processes that share it ask each question once.
 type commandSource struct {
 	cfg Command
 
@@ -178,7 +178,7 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 	if a = c.run(ctx, q); ctx.Err() != nil {
 		return a, context.Cause(ctx)
 	}
-	if a.Failed != "" { // this builder won't ask again, but the next one will
+	if a.Failed != "" { // kept only in memory: other builders ask again
 		c.known[q.ID] = a
 		return a, nil
 	}

@@ -49,7 +49,7 @@ type course struct {
 	why     ledger.Reason // why it doesn't have a parting
 }
 
-// add adds the rollout's next deed. A repeated read counts with its last result.
+// add adds the rollout's next deed. If a read is repeated before the next write, its last result counts.
 func (c *course) add(d deed) {
 	switch c.deeds = append(c.deeds, d); {
 	case d.writes:
@@ -178,8 +178,8 @@ func (l *lineup) next(s *state, key int) *state {
 	return s.after[key]
 }
 
-// reading returns the results that the rollouts in a state got for a read, or nil if all that performed it got the
-// given result.
+// reading returns the results that the rollouts in a state got for a read, or nil if none of them got a result other
+// than the given one.
 func (l *lineup) reading(s *state, d *deed) *reading {
 	if s.reads == nil {
 		s.reads = map[int]*reading{}
@@ -244,8 +244,9 @@ func (c *comparison) read(d *deed) {
 	c.rest.add(c.at)
 }
 
-// leave compares the rollout's next write with the others', advances to the state after it, and returns the rollouts
-// that remain. The key is 0 at the end.
+// leave advances to the state after the rollout's next write, and returns the rollouts that are still in the same
+// state. key identifies the write; 0 means that none follows. If no earlier write lowered the state's value as much,
+// this one becomes the rollout's parting.
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)

@@ -155,8 +155,8 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builder
 	return nil
 }
 
-// countedOnly counts the imitated examples whose score is the only one in the input. Such a score doesn't show whether
-// an example is good.
+// countedOnly counts the imitated examples of an input in which all scores are the same. Such a score doesn't show
+// whether an example is good.
 const countedOnly = "only_score"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.

@@ -5,9 +5,9 @@
 //
 //	go build -tags cshared -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
 //
-// The tag keeps other builds and linters from compiling the only package here that imports "C": compiled cgo files
-// contain the checkout's path, but builds with -trimpath share them between checkouts, so linters would look for files
-// in a deleted checkout.
+// This is the only package here that imports "C". The tag excludes it from other builds and from linters: compiled cgo
+// files contain the checkout's path, but builds with -trimpath share them between checkouts, so linters would look for
+// files in a deleted checkout.
 package main
 
 /*

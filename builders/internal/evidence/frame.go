@@ -178,7 +178,7 @@ var readers = map[string]bool{
 	"cut": true, "sort": true, "uniq": true, "column": true,
 }
 
-// reads returns the command's last program if it prints documents. Their text isn't about the call; only the program's
+// reads returns the command's last program if it prints documents. Such text isn't about the call; only the program's
 // own messages are.
 func (c Call) reads() string {
 	command := strings.TrimSpace(c.command())
@@ -187,7 +187,7 @@ func (c Call) reads() string {
 	}
 	parts := strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' })
 	if len(parts) == 0 || strings.Contains(command, "|") && len(parts) > 1 && !quotes(parts[0]) {
-		return "" // the first program in a pipeline may fail
+		return "" // the text may be an error of the pipeline's first program
 	}
 	words := strings.Fields(parts[len(parts)-1])
 	if len(words) == 0 {

@@ -74,7 +74,7 @@ var (
 		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "callid", "name", "error",
 		"message", "output", "text", "result",
 	})
-	// Members that mark a record, which describes something that exists on its own.
+	// Members that mark an object as a record, which describes something that exists independently of the call.
 	recordKey = set(exitKeys, []string{
 		"id", "sid", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat",
 		"checkedat", "started", "finished", "duration", "attempts", "attempt",

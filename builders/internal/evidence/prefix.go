@@ -109,7 +109,7 @@ func (t *text) startingLike(line string) (n int) {
 	return n
 }
 
-// complains reports whether a line names an error or adds to one.
+// complains reports whether a line names an error or continues an error message.
 func (t *text) complains(l string) bool {
 	return prefixed().MatchString(l) || more().MatchString(l) || namedError().MatchString(l) || build().MatchString(l)
 }

@@ -26,7 +26,7 @@ var (
 	cutOff = pattern("cutOff")
 	// providedFor matches a command that continues after failures.
 	providedFor = pattern("providedFor")
-	// ruleOf matches a sentence about all things of a kind.
+	// ruleOf matches a sentence that states a rule for all things of a kind, such as "Refunds can't ...".
 	ruleOf = pattern("ruleOf")
 	// exitTag matches an exit code in a tag, as some harnesses write it next to the output.
 	exitTag = pattern("exitTag")

@@ -89,8 +89,8 @@ func (c Call) voice(t *text) Finding {
 // the correct usage.
 const maxUsageLines = 6
 
-// complaint returns the first line of a short text if the command's program puts its name in front of it, which it does
-// only when it fails. The rest of its message follows.
+// complaint reads a short text that begins with the name of the command's program, which a program writes only in front
+// of an error. Other lines of the message may follow. Any other text is left to misused.
 func (c Call) complaint(t *text, command string) Finding {
 	if command == "" {
 		return Finding{}

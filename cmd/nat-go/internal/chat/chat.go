@@ -31,7 +31,7 @@ type Answerer interface {
 //	{"ok":false,"error":{"code":"...","message":"...","line":0,"column":0}}
 //
 // with the position in the template if the template refused the request, else 0. Answers from Tokens lack line and
-// column. Answer returns read and write errors and, after the last line, a *Refused if it refused requests.
+// column. Answer returns read and write errors. If it refused any requests, it returns a *Refused after the last line.
 func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	w := bufio.NewWriterSize(out, 1<<16)
 	var dst []byte

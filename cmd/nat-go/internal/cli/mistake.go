@@ -14,9 +14,9 @@ import (
 // natFlags maps each flag of NAT's `finetune` that nat-go lacks to the reason it is missing.
 var natFlags = map[string]string{
 	"result_json_path":       "it extracts an answer from a workflow's result, but preference pairs are built from the recorded steps",
-	"validation_dataset":     "NAT's preference training reads no validation runs; dataset.split takes the validation set from the pairs",
-	"validation_interval":    "NAT's preference training makes no validation runs; dataset.split takes the validation set from the pairs",
-	"validation_config_file": "NAT's preference training makes no validation runs; dataset.split takes the validation set from the pairs",
+	"validation_dataset":     "NAT's preference training doesn't run validation; dataset.split takes the validation set from the pairs",
+	"validation_interval":    "NAT's preference training doesn't run validation; dataset.split takes the validation set from the pairs",
+	"validation_config_file": "NAT's preference training doesn't run validation; dataset.split takes the validation set from the pairs",
 }
 
 // mistake returns the message for an invalid command line. It rewords messages from cobra and pflag that are meant for

@@ -117,8 +117,8 @@ func planArg(args []string) shards.Folder {
 	return shards.Find(args[0])
 }
 
-// withFinalCode gives err the exit code that makes a scheduler give up on a shard if a retry would fail again, because
-// something is wrong with the plan, the configuration or the inputs. A system error or a missing file gets the code for
+// withFinalCode returns err with the exit code that tells a scheduler not to retry the shard, if a retry would fail
+// again because the plan, the configuration or the inputs are wrong. A system error or a missing file gets the code for
 // the environment, because the next attempt may succeed.
 func withFinalCode(err error) error {
 	var errno syscall.Errno

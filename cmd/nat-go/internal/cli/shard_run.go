@@ -102,7 +102,8 @@ func (c *localPlan) runShard(
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
-	// With tasks, other processes on this machine that build the group stage may be reading the copies of built shards.
+	// If builders need whole tasks, other processes on this machine may still be reading the copies of built shards in
+	// the group stage.
 	if !c.plan.Tasks || of.Stage == shards.Group {
 		err = os.RemoveAll(string(c.dir.Shard(of.Stage, of.Number)))
 	}

@@ -101,14 +101,14 @@ type Teacher struct {
 	Concurrency   int            `yaml:"concurrency" doc:"sequences scored concurrently" default:"8" validate:"gte=1,lte=1024"`
 	Timeout       *time.Duration `yaml:"timeout" doc:"time limit per answer; default: 60s, with protocol atropos 20m" validate:"omitempty,gte=1s"`
 	MaxAnswer     int64          `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
-	HintEffect    bool           `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites it moves too little, or the wrong way, weigh nothing"`
+	HintEffect    bool           `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites it moves too little, or the wrong way, get weight 0"`
 	MinEffect     float64        `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must beat the neutral one"`
 	Neutral       string         `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
 	Rollouts      bool           `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also have the server score the rl channel's rows, at every position, for the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
 	Logits        *Logits        `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions; the hint effect computed from them is how far the predictions with the hint differ from those without it, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
 	Dumps         string         `yaml:"dumps" nullable:"true" doc:"folder with logits dumped at the pair positions, one file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
 	Use           string         `yaml:"use" default:"filter" validate:"oneof=filter weights" doc:"what logits and dumps are used for: filter drops sites below min_jsd; weights also spreads a site's weight over its tokens in proportion to their divergence"`
-	MinJSD        float64        `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) weigh nothing; with top-k log-probs (hint_effect), only if it is certainly smaller"`
+	MinJSD        float64        `yaml:"min_jsd" default:"0" validate:"gte=0" doc:"sites with a smaller mean divergence (beta 0.5, in nats) get weight 0; with top-k log-probs (hint_effect), only if it is certainly smaller"`
 }
 
 // LogProbs returns the number of log-probs requested per token.

@@ -186,7 +186,8 @@ func (c change) String() string {
 	return c.Text
 }
 
-// changes ends the file and lists the changes that the reader makes. Changes made only by old versions come last.
+// changes completes the last chunk and lists the changes that the reader makes to the file. Changes made only by old
+// versions come last.
 func (r *reading) changes() []change {
 	r.endChunk()
 	all := r.row.changes("", false)

@@ -29,8 +29,8 @@ type alternative struct {
 	empty []byte
 }
 
-// The first refused records are tried with other formats. There are few distinct reasons, because quoted strings and
-// numbers are removed from them.
+// The first triedRefusals refused records are tried with other formats. maxReasons is enough, because quoted strings
+// and numbers are removed from reasons, so few distinct ones remain.
 const (
 	triedRefusals = 200
 	maxReasons    = 50

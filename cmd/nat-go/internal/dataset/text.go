@@ -139,8 +139,8 @@ func (t *statsText) lengths() {
 	}
 }
 
-// repeats adds the work that the token batches require, the contexts of trained turns, repeated records, content on
-// both sides of the split, and content that the chat template omits.
+// repeats adds lines on the work that the token batches require, the contexts of trained turns, repeated records,
+// content on both sides of the split, and content that the chat template omits.
 func (t *statsText) repeats() {
 	if t.Batches != nil {
 		if words := t.Batches.Stats.Forward.Words(t.Batches.Counts); words != "" {

@@ -24,7 +24,7 @@ import (
 //go:embed ask_trl.py
 var askTRL []byte
 
-// Trainer is a trainer to consult, with the Python in which it is installed.
+// Trainer is a trainer to query, with the Python in which it is installed.
 type Trainer struct {
 	Python  string        // path or name of the interpreter
 	Timeout time.Duration // for one question

@@ -2,9 +2,9 @@
 // itself, and compares ids and masks with our token rows, token by token.
 //
 // A trainer of text rows renders and tokenises them again, with its own idea of the loss mask. Reading its source only
-// shows the behaviour of one version. So the trainer is consulted: its own classes run in the user's Python, with the
-// user's settings and a model that has only a few weights (ask_trl.py). The script reads the settings and the name of a
-// file of rows from standard input, and answers in JSON lines. Its time and output are bounded, its libraries are
+// shows the behaviour of one version. So the trainer itself is queried: its own classes run in the user's Python, with
+// the user's settings and a model that has only a few weights (ask_trl.py). The script reads the settings and the name
+// of a file of rows from standard input, and answers in JSON lines. Its time and output are bounded, its libraries are
 // offline (HF_HUB_OFFLINE), and its small environment contains no credentials.
 //
 // Our side comes from the collator, one row per conversation. Each token there has an owner (a message, the template,

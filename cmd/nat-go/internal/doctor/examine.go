@@ -22,7 +22,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// trainers lists the trainers that can be consulted.
+// trainers lists the trainers that can be queried.
 var trainers = []string{"trl"}
 
 // PythonVariable is the environment variable that specifies the Python in which trainers are installed.

@@ -26,7 +26,7 @@ type Bed struct {
 	Dir, Exe string
 	Env      []string
 
-	PluginsKilled int // counted by tests that kill plugins
+	PluginsKilled int // number of plugin processes that the test has killed
 }
 
 // NewBed returns a bed with an input of the given number of examples. Its runs commit the record log every 256 KiB.

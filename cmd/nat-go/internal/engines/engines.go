@@ -31,7 +31,7 @@ type Run struct {
 type step struct {
 	Name      string
 	PerShard  bool // one process per shard runs the stage called Name; if false, one process merges
-	LeaveRows bool // the merge leaves it to the shards to write the rows
+	LeaveRows bool // the merge leaves writing the rows to the shards
 }
 
 // Steps returns the steps of the run, in order.

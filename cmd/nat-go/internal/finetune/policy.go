@@ -55,8 +55,8 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 }
 
 // takePolicy uses the only model named in the inputs as the model to be trained, if the configuration doesn't name one.
-// It does nothing unless byTask is set, which means that all inputs were read before any record was built, because
-// otherwise shards might choose different models.
+// It does so only if byTask is set, which means that all inputs were read before any record was built; otherwise,
+// shards might choose different models.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
 		return

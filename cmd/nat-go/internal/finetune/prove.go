@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// prover checks traces' claims about one model's calls, using its tokenizer and template. It doesn't check other
-// models' calls, because other tokenizers count differently.
+// prover checks traces' claims about one model's calls, using its tokenizer and template. It doesn't check the calls of
+// other models, whose tokenizers count differently.
 type prover struct {
 	model     string
 	tokenizer *tokenizer.Tokenizer

@@ -279,8 +279,8 @@ func (r *sharding) checkShardFiles(d *shards.Done) error {
 	return nil
 }
 
-// checkNames returns an error if a builder has more reasons or counters than can be counted separately. Otherwise,
-// which ones are counted separately would depend on the groups in all earlier shards.
+// checkNames returns an error if a builder has more reasons or counters than are counted separately. A run on one
+// machine counts the first maxNames separately, but which ones are first depends on the groups in all earlier shards.
 func checkNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 )
 
-// LeftOut describes the content of the examples that a chat template on this machine omits, both from token batches and
-// in trainers that use the template.
+// LeftOut describes the content that a chat template on this machine omits from the examples. Token batches lack it,
+// and so does the input of trainers that use the template.
 type LeftOut struct {
 	Model   string   `json:"model"`             // the folder of its tokenizer
 	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"

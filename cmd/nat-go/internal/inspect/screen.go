@@ -29,7 +29,7 @@ func (r *Report) Screen(w io.Writer) error {
 	return err
 }
 
-// printer prints a line under a name.
+// printer prints a line that begins with a name.
 type printer func(name, format string, a ...any)
 
 // maxSkipped is the maximum number of skipped files that are listed.
