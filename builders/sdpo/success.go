@@ -64,7 +64,7 @@ func (sb *siblings) hint(s *site) hint {
 	var best *chat.ToolCall
 	for _, c := range sb.byPrompt[s.prompts()[s.turn]] {
 		if c.Name == s.made.Name && strings.TrimSpace(c.Arguments) == strings.TrimSpace(s.made.Arguments) {
-			continue // the environment answered the same call in two ways
+			continue // the same call failed here
 		}
 		if best == nil || best.Name != s.made.Name && c.Name == s.made.Name {
 			best = c

@@ -125,7 +125,7 @@ func (t *text) alone() Finding {
 		!programContinues(t.tail[i+1:]) { // Haskell
 		return failed("traceback", t.tail[i-1])
 	}
-	// Node's stack is above the tail, or the whole text is one exception.
+	// Node.js prints its version last; the stack may be above the tail.
 	if len(t.tail) >= 3 && strings.HasPrefix(t.last(), "Node.js v") {
 		return failed("traceback", t.errorLine())
 	}

@@ -34,7 +34,8 @@ func Page(types Types) []byte {
 	r.section("collator", "How records become token batches. Without `tokenizer`, none are written.", sections["collator"])
 	r.section("finetuning", "What a run does. NAT's section, with NAT's defaults.", sections["finetuning"])
 	r.components("trainers",
-		"How a run collects its input and waits for its job. The name is NAT's; without the section, its defaults apply.", types.Trainers)
+		"How a run collects its input and waits for its job. The name is NAT's; without the section, its defaults apply.",
+		types.Trainers)
 	r.components("trainer_adapters",
 		"Adapters that hand the data set to a trainer. Without one, the data set is written as files and nothing is "+
 			"trained.", types.Adapters)

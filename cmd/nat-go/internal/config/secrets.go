@@ -60,8 +60,8 @@ func holdsSecret(doc *yamldoc.Document, known *secret.Values, s scalar) bool {
 const minSecretLen = 6
 
 // gatherSecrets fills Options.Secrets with the values that must not be shown: secrets, regardless of how they entered
-// the configuration, and the values of variables that the configuration grants to programs. It also adds most of these
-// values to l.known, if they are long enough.
+// the configuration, and the values of variables that the configuration grants to programs. It also adds values that
+// are long enough to l.known, except those of granted variables whose names don't suggest a secret.
 func (l *loader) gatherSecrets() {
 	l.known = new(secret.Values)
 	add := func(values ...string) {

@@ -95,7 +95,7 @@ func rendererOf(cfg collator.Config, tok *tokenizer.Tokenizer, text string) (*tu
 	return turns.New(text, turns.Settings{Vars: collator.TemplateVars(tok.Config, cfg.TemplateVars), Now: at})
 }
 
-// vocabulary holds the token ids in a tokenizer.json, and its parts that decide how text is split.
+// vocabulary holds the token ids in a tokenizer.json, and the parts of the file that determine how text is split.
 type vocabulary struct {
 	ids   map[string]int
 	parts map[string]json.RawMessage
