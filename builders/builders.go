@@ -142,7 +142,7 @@ type Demonstration struct {
 	MaskReasoning bool // treat the reasoning in trained turns as context, without a loss
 }
 
-// Train is a loss policy: which assistant turns to train.
+// Train is a loss policy: which assistant turns to train on.
 type Train uint8
 
 // The loss policies.

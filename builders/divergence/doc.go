@@ -2,7 +2,7 @@
 //
 // Two scored rollouts of the same task begin alike and diverge at some point. The messages they share become the
 // prompt, the rest of the better rollout is chosen, and the rest of the worse one is rejected. Messages from the
-// environment are context on both sides, and only the model's own turns are trained. The pair is thus about the step
+// environment are context on both sides, and only the model's own turns are trained on. The pair is thus about the step
 // where one rollout began to go wrong, not about the steps that both took.
 //
 // Only rollouts that had the same tools and system prompt are compared. Rollouts that began with the same messages are

@@ -254,11 +254,11 @@ func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
 	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
-// seen marks the messages that were trained, or had failed calls, in earlier branches of a rollout.
+// seen marks the messages that were trained on, or had failed calls, in earlier branches of a rollout.
 type seen struct{ trained, failed []bool }
 
-// branch emits the demonstration for one branch, up to its last trained turn, since nothing after that is trained.
-// Turns that several branches share are trained in the first one.
+// branch emits the demonstration for one branch, up to its last trained turn. Turns that several branches share are
+// trained on only in the first one.
 func (b *Builder) branch(
 	g *ttc.Group, c choice, walk []int, several bool, seen *seen, score *float64, out builders.Output,
 ) (made bool, err error) {
@@ -273,7 +273,7 @@ func (b *Builder) branch(
 		flags[i] = flags[i] && remove && len(f.calls) < len(graph.Nodes[walk[i]].Message.ToolCalls)
 	}
 	last := lastOf(flags)
-	if last < 0 { // the turns are trained in earlier branches, or all of their calls failed
+	if last < 0 { // earlier branches train on the turns, or all of their calls failed
 		return false, nil
 	}
 	if err := count(out, "trailing_messages", len(walk)-1-last); err != nil {
@@ -315,8 +315,7 @@ func lastOf(flags []bool) int {
 	return -1
 }
 
-// flags marks the turns of a branch to be trained: the ones selected by the loss policy and not trained in an earlier
-// branch.
+// flags marks the turns of a branch to train on: the ones that the loss policy selects and no earlier branch trains on.
 func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	flags := make([]bool, len(nodes))
 	last := -1

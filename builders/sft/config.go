@@ -7,8 +7,8 @@ type FailedCalls string
 
 // The ways to treat failed tool calls.
 const (
-	contextFailed FailedCalls = "context" // failed calls are kept, and the turns that made them aren't trained
-	trainFailed   FailedCalls = "train"   // failed calls are kept and trained
+	contextFailed FailedCalls = "context" // failed calls are kept, and the turns that made them aren't trained on
+	trainFailed   FailedCalls = "train"   // failed calls are kept and trained on
 	removeFailed  FailedCalls = "remove"  // failed calls are cut out, together with their results
 )
 

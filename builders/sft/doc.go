@@ -17,6 +17,6 @@
 // The reasoning in a trained turn is trained with it, since the model writes it before the answer. With
 // train_reasoning: false, it is only context.
 //
-// In a rollout with branches, each branch becomes a demonstration, and a turn shared by several branches is trained
+// In a rollout with branches, each branch becomes a demonstration, and a turn shared by several branches is trained on
 // only in the first.
 package sft

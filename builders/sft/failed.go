@@ -78,8 +78,8 @@ func failed(n *ttc.Node, call *chat.ToolCall) bool {
 	return evidence.Read(text, evidence.Call{Arguments: args}).Failed
 }
 
-// withoutFailed returns the walk as messages, without failed calls, and reports which messages are trained. A turn is
-// removed if all of its calls failed; otherwise only the failed calls are removed.
+// withoutFailed returns the walk as messages, without failed calls, and reports which messages are trained on. A turn
+// is removed if all of its calls failed; otherwise only the failed calls are removed.
 func withoutFailed(
 	g *ttc.Graph, walk []int, flags []bool, fs map[int]failure,
 ) (messages []chat.Message, trained []bool) {

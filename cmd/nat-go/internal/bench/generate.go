@@ -13,7 +13,7 @@ import (
 // for a prompt of PromptBytes, with outputs of OutputBytes.
 type Shape struct {
 	Examples, Turns, Candidates int
-	PromptBytes, OutputBytes    int // 0: 600 and 300
+	PromptBytes, OutputBytes    int // 0 means 600 and 300
 	Seed                        uint64
 }
 

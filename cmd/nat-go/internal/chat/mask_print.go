@@ -106,8 +106,8 @@ func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	return s, nil
 }
 
-// whyInTurn explains whether a token in a turn is trained and, if not, why: the template inserted it, or it spans the
-// turn's edge.
+// whyInTurn explains whether a token in a turn is trained on and, if not, why: the template inserted it, or it spans
+// the turn's edge.
 func whyInTurn(t *turns.Turn, at int, trained bool) string {
 	switch {
 	case trained:
@@ -118,5 +118,5 @@ func whyInTurn(t *turns.Turn, at int, trained bool) string {
 	return straddles
 }
 
-// straddles explains why a token that is only partly the model's is not trained.
+// straddles explains why a token that is only partly the model's is not trained on.
 const straddles = "across edge"

@@ -23,8 +23,8 @@ func newDoctorCmd() *cobra.Command {
 TRAINER is trl. Its own classes, in your Python, tokenise the first rows of a run's data set (trl rows and sft batches),
 or of files: JSON lines with messages, prompt and completion, or prompt, chosen and rejected; token rows (input_ids,
 labels) as JSON lines or Parquet. Ids and masks are compared with those of our token rows, and differences are put into
-words: "TRL trains 212 tokens here that we don't: tool results". A difference is not always an error: you decide whether
-those tokens should be trained.
+words: "TRL trains on 212 tokens here that we don't: tool results". A difference is not always an error: you decide
+whether those tokens should be trained on.
 
 With --serving, the folder that the model is served from is compared with the one it is trained with: template,
 vocabulary, special tokens, stop tokens. This requires neither Python nor rows.

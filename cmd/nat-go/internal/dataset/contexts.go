@@ -134,8 +134,8 @@ var changedBy = map[string]string{
 	"format":    "the format can't hold the tools, earlier messages, reasoning or names",
 }
 
-// ContextsInWords describes how many turns are trained, how many of those have a changed context, and the causes of the
-// changes.
+// ContextsInWords describes how many turns are trained on, how many of those have a changed context, and the causes of
+// the changes.
 func ContextsInWords(c *runfolder.Contexts) string {
 	var changed []string
 	n := int64(0)

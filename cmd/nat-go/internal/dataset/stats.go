@@ -232,12 +232,12 @@ type meter struct {
 	scratch   []ttc.History
 }
 
-// turns counts the turns that a record trains.
+// turns counts a record's trained turns.
 func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 	m.scratch = contexts
 	prompt := 0
 	if k := r.Record.Kind(); k == builders.KindState || k == builders.KindRollout && len(contexts) > 0 {
-		prompt = 1 // the first context is the prompt's, which isn't trained
+		prompt = 1 // the first context is the prompt's, which isn't trained on
 	}
 	m.contexts.Turns += int64(len(contexts) - prompt)
 	for _, c := range r.Changes {

@@ -93,7 +93,7 @@ type verifier struct {
 	report *Report
 	more   map[string]int // number of findings per code and file
 	tmp    string
-	last   bool // the run's rows are for trainers that train only a row's last turn, if the format supports that
+	last   bool // the run's rows are for trainers that train only on a row's last turn, if the format supports that
 }
 
 func newVerifier() *verifier {
@@ -383,8 +383,8 @@ type Origin struct {
 	Gaps     []string `json:"gaps"`   // why the fidelity is not higher
 	Proven   []string `json:"proven"` // parts that were compared with the model's tokenizer and template, and matched
 
-	// Contexts are the hashes of the contexts of the turns that the record trains, and Changed lists the hashes that
-	// differ from the recorded ones. Only a record's first row has them.
+	// Contexts are the hashes of the contexts of the record's trained turns, and Changed lists the hashes that differ
+	// from the recorded ones. Only a record's first row has them.
 	Contexts []hash           `json:"contexts,omitempty"`
 	Changed  []changedContext `json:"changed,omitempty"`
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// formatContexts counts the turns that a format's records train, by how their contexts changed.
+// formatContexts counts the trained turns of a format's records, by how their contexts changed.
 type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts
@@ -91,7 +91,7 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 
 // contextCheck compares the contexts of rows with the contexts in rows.jsonl.
 type contextCheck struct {
-	last    bool // the trainer trains only the last turn of a row
+	last    bool // the trainer trains only on the last turn of a row
 	hasher  history.Hasher
 	scratch []ttc.History
 	files   []*rowContexts

@@ -319,7 +319,7 @@ type member struct {
 	record   *builders.Resolved
 	hash     recordlog.Hash
 	decision curate.Decision
-	contexts []ttc.History // contexts of the turns that the record trains
+	contexts []ttc.History // contexts of the record's trained turns
 }
 
 // sharing writes a group in a format in which several records may form a row. Such records are on the same side of the

@@ -38,7 +38,7 @@ func TestDifferences(t *testing.T) {
 	}
 	var b bytes.Buffer
 	r := Report{Trainer: "trl", Inputs: []Compared{{File: "f", Method: sft, Rows: 1, Differ: []int{3}, Differences: d}}}
-	if err := r.Text(&b, false); err != nil || !strings.Contains(b.String(), "TRL trains 2 tokens here that we don't: tool results  (row 3)") || r.Sound() {
+	if err := r.Text(&b, false); err != nil || !strings.Contains(b.String(), "TRL trains on 2 tokens here that we don't: tool results  (row 3)") || r.Sound() {
 		t.Errorf("%v: %s", err, b.String())
 	}
 	if d := differences(nil); !d.add(0, match(ours, ours)) || len(d) != 0 {

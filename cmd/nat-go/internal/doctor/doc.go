@@ -8,7 +8,7 @@
 // offline (HF_HUB_OFFLINE), and its small environment contains no credentials.
 //
 // Our side comes from the collator, one row per conversation. Each token there has an owner (a message, the template,
-// the tool definitions), so that a difference can be put into words: "TRL trains 212 tokens here that we don't: tool
+// the tool definitions), so that a difference can be put into words: "TRL trains on 212 tokens here that we don't: tool
 // results".
 //
 // Its Finding is not the one in package finding: it is a difference as printed by `doctor --json`, without a position

@@ -28,8 +28,8 @@ const (
 var classOfOwner = map[string]string{
 	batch.InLoss: classTurns, batch.Markup: classTemplate, batch.Tools: "tool definitions",
 	batch.Filler: "template filler (no model wrote it)", batch.CutOff: "ends of turns that were cut off",
-	batch.NotSampled: "assistant turns that we don't train", batch.OtherRow: "assistant turns that we don't train",
-	batch.Policy: "assistant turns that we don't train",
+	batch.NotSampled: "assistant turns that we don't train on", batch.OtherRow: "assistant turns that we don't train on",
+	batch.Policy: "assistant turns that we don't train on",
 }
 
 var classOfRole = map[string]string{

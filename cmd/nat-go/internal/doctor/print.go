@@ -61,11 +61,11 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 func (d *difference) words(trainer string) string {
 	switch n := quantity(d.Tokens, "token"); d.Kind {
 	case trainerTrains:
-		return fmt.Sprintf("%s trains %s here that we don't: %s", trainer, n, d.Class)
+		return fmt.Sprintf("%s trains on %s here that we don't: %s", trainer, n, d.Class)
 	case oursTrains:
-		return fmt.Sprintf("we train %s here that %s doesn't: %s", n, trainer, d.Class)
+		return fmt.Sprintf("we train on %s here that %s doesn't: %s", n, trainer, d.Class)
 	case trainerOnly:
-		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, when(d.Trained, ", and trains them"))
+		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, when(d.Trained, ", and trains on them"))
 	default:
 		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, when(d.Trained, " that we train"), d.Class)
 	}
