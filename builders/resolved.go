@@ -65,7 +65,7 @@ type Origin struct {
 	Policy   string // model that sampled it; empty if unknown
 	Fidelity ttc.Fidelity
 	Gaps     ttc.Gaps   // why the fidelity is not higher
-	Proofs   ttc.Proofs // its checks
+	Proofs   ttc.Proofs // statements about it that checks confirmed
 	Sampling *ttc.Sampling
 
 	TeacherTopK *int     // the top_k that the example requests from a teacher

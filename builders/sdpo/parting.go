@@ -281,10 +281,10 @@ func (c *comparison) leave(key int) crowd {
 	return after
 }
 
-// part finds the point where each of a task's rollouts diverges from the better ones. A rollout that got a different
-// result for the same read was never in the same state. A read that others didn't perform doesn't count as a
-// difference, since rollouts for the same task rarely perform the same reads. The best rollouts, and rollouts with the
-// same writes as a better one, don't diverge.
+// part finds the point where each of a task's rollouts diverges from the better ones. Rollouts that got different
+// results for the same read aren't in the same state. A read that others didn't perform doesn't count as a difference,
+// since rollouts for the same task rarely perform the same reads. The best rollouts, and rollouts with the same writes
+// as a better one, don't diverge.
 func part(all []*course) {
 	l := newLineup(all)
 	begin, rest := &state{to: len(all)}, make(bits, len(all)/64+1)

@@ -2,9 +2,9 @@
 //
 // It chooses among a task's rollouts (traces with a reward) or, if an example has them, among the candidates for each
 // of its turns. The best ones, the ones above a threshold, or all of them become demonstrations. The others are each
-// dropped once, with the reason. The best are the first n with the best score and different words. A task without a
-// single scored rollout was not meant for selection, so all of it is imitated unless a selection is configured. Next to
-// scored rollouts, an unscored one is neither good nor bad, so only `select: all` includes it.
+// dropped once, with the reason. The best are the first n with the best score and different words. A task without
+// scored rollouts offers nothing to select by, so all of it is imitated unless a selection is configured. In a task
+// with scored rollouts, nothing shows whether an unscored one is good, so only `select: all` includes it.
 //
 // Unless `min_score` or `select: all` is set, failed rollouts and answers are not imitated, even if their task has
 // nothing better. If all scores in the input are 0 or 1, a rollout or answer with a score of 0 failed; otherwise one

@@ -19,7 +19,7 @@ import (
 
 // progress shows the progress of a run: one line that is overwritten on a terminal, or a line every 10 s elsewhere.
 type progress struct {
-	mu    sync.Mutex // an upload reports from the goroutine that sends it
+	mu    sync.Mutex // an upload reports from its own goroutine
 	w     io.Writer
 	now   func() time.Time
 	width func() int // columns of the terminal, which may change; 0 means not a terminal

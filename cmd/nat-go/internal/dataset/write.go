@@ -614,9 +614,9 @@ func appendNames(dst []byte, key string, names []string) []byte {
 	return dst
 }
 
-// appendDigits appends n >= 0 in decimal. It writes digits one at a time and reads none back. strconv copies them from
-// its own buffer; the copy waits for all earlier stores, such as stores to a row that isn't in the cache, and would
-// take a ninth of the writing time.
+// appendDigits appends n >= 0 in decimal. It writes one digit at a time and reads none back. strconv formats into a
+// buffer and copies from there; that copy waits for all earlier stores, such as those to a row that isn't in the cache,
+// and would take a ninth of the writing time.
 func appendDigits(dst []byte, n int64) []byte {
 	end := len(dst)
 	for left := n; ; left /= 10 {

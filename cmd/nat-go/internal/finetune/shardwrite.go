@@ -24,8 +24,7 @@ import (
 )
 
 // The work of writing a data set is divided by rows, not by builder. Each shard writes the text rows for a range of the
-// merged log, and a range of the token batches. It reads the rows of its batches from the folders of the shards that
-// made them.
+// merged log, and a range of the token batches, whose rows it reads from the folders of the shards that made them.
 
 // share describes what a shard wrote. It is stored next to the rows, in a file that the shard's manifest lists.
 type share struct {

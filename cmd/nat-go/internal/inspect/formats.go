@@ -79,8 +79,8 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 }
 
 // formats warns of row formats that can carry none of the builders' records, or whose trainers train on turns other
-// than the configured ones. If a plugin's builder is selected, whose records are unknown here, it only says which
-// formats are the defaults.
+// than the configured ones. The kinds of a plugin's records are unknown here, so if a plugin's builder is selected,
+// formats only notes which formats are written by default.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
