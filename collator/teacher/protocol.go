@@ -16,7 +16,7 @@ type protocol struct {
 	path string
 	// ask builds the body of a request.
 	ask func(o *Options, s Sequence) any
-	// answer parses an answer's predictions at positions s.From and later.
+	// answer parses a response's predictions at positions s.From and later.
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
 	// tokenize is the path at which the server tokenises texts; empty if it can't.
 	tokenize string
@@ -316,8 +316,8 @@ func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error
 	return out, nil
 }
 
-// Limits on lists in an answer: although the answer's size is limited, a list of two-byte elements takes twelve times
-// that much memory.
+// Limits on lists in a response: although the response's size is limited, a list of two-byte elements takes twelve
+// times that much memory.
 const (
 	maxPositions = 1 << 20
 	maxEntries   = 1 << 16

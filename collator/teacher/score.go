@@ -49,14 +49,14 @@ type Scores struct {
 	Token []float32 // log-prob of the actual token; NaN if the server didn't report it
 }
 
-// badAnswer is an unusable answer. It is not retried, since the server would give it again.
+// badAnswer is an unusable response. It is not retried, since the server would give it again.
 type badAnswer struct{ why string }
 
 func (e *badAnswer) Error() string { return "the teacher's answer can't be used: " + e.why }
 
 func bad(format string, a ...any) error { return &badAnswer{fmt.Sprintf(format, a...)} }
 
-// raw is one position of an answer as the server returned it.
+// raw is one position of a response as the server returned it.
 type raw struct {
 	entries []Entry
 	actual  float64 // log-prob of the actual token, used if the entries lack it; NaN if unknown

@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// maxAnswer is the default limit on an answer's size in bytes.
+// maxAnswer is the default limit on a response's size in bytes.
 const maxAnswer = 8 << 20
 
 // Options are the settings of a client.
@@ -30,15 +30,15 @@ type Options struct {
 	Token          string // bearer token; if empty, no Authorization header is sent
 	TLS            TLS
 	ConnectTimeout time.Duration // dial timeout; 0 means ten seconds
-	// Time limit for a complete answer, counted from the last request byte that was accepted; 0 means a minute.
+	// Time limit for a complete response, counted from the last request byte that was accepted; 0 means a minute.
 	Timeout     time.Duration
 	Backoff     time.Duration // delay before the second attempt; doubles, with jitter; 0 means half a second
 	MaxPause    time.Duration // longest pause between two attempts, even if the service asks for more; 0 means a minute
-	MaxAnswer   int64         // maximum size of a decompressed answer, in bytes; 0 means maxAnswer
+	MaxAnswer   int64         // maximum size of a decompressed response, in bytes; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
 	Secrets     []string      // never shown in errors, like Token and Base's secrets
 
-	// Large is the maximum number of concurrent answers larger than an eighth of MaxAnswer; others wait, with their
+	// Large is the maximum number of concurrent responses larger than an eighth of MaxAnswer; others wait, with their
 	// time limits suspended. A Reply counts until it is closed. 0 means no limit.
 	Large int
 }
@@ -117,7 +117,7 @@ type Request struct {
 	Tries     int   // attempts in total; 0 means one
 	Harmless  bool  // idempotent: doing it twice has the same effect as once
 	OK        []int // statuses other than 2xx that are not errors
-	// Check returns an error for an unusable answer with a successful status, after which a Harmless request may be
+	// Check returns an error for an unusable response with a successful status, after which a Harmless request may be
 	// repeated. It may be nil.
 	Check func(*Reply) error
 }
@@ -126,7 +126,7 @@ type Request struct {
 // more, such as a day, is useless, and a run that waits before each request seems to hang.
 const patience = 10
 
-// Do makes the request, retrying where that is allowed and may help, and reads the whole answer.
+// Do makes the request, retrying where that is allowed and may help, and reads the whole response.
 func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 	wait := c.o.Backoff
 	for try := 1; ; try++ {
@@ -298,7 +298,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// failed returns the error for a request that got no complete answer.
+// failed returns the error for a request that got no complete response.
 func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	c := x.c
 	why := err
@@ -359,7 +359,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// read reads the answer, up to the limit.
+// read reads the response, up to the limit.
 func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	c, limit := r.x.c, r.x.c.o.MaxAnswer
 	if resp.StatusCode/100 != 2 {
@@ -405,7 +405,7 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 }
 
 // pieces holds data whose length is unknown until all of it has been read. It is assembled only once, because growing a
-// buffer would double the garbage from each concurrent answer.
+// buffer would double the garbage from each concurrent response.
 type pieces struct {
 	in   io.Reader
 	list [][]byte
@@ -442,7 +442,7 @@ func (p *pieces) join() []byte {
 	return text
 }
 
-// ErrTooLong is wrapped by the error for an answer above the limit. Such a request is not repeated.
+// ErrTooLong is wrapped by the error for a response above the limit. Such a request is not repeated.
 var ErrTooLong = errors.New("answer is too long")
 
 func size(n int64) string {
@@ -452,7 +452,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// enlarge waits for a slot for a large answer.
+// enlarge waits for a slot for a large response.
 func (r *Reply) enlarge(ctx context.Context) error {
 	r.x.watch.pause()
 	defer r.x.watch.reset()

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Error explains why a request got no useful answer.
+// Error explains why a request got no useful response.
 type Error struct {
 	Op  string // the attempted action: "create the job (POST http://host/v1/customization/jobs)"
 	Why string // what happened: "HTTP 422: config: unknown configuration"
 	Fix string // what to do; may be empty
 
 	Fault      Fault
-	Status     int           // HTTP status of the answer; 0 if there was none
-	Unsettled  bool          // the request may have been carried out even though no answer confirms it
+	Status     int           // HTTP status of the response; 0 if there was none
+	Unsettled  bool          // the request may have been carried out even though no response confirms it
 	RetryAfter time.Duration // how long the service asks us to wait; 0 if it doesn't say
 	Err        error         // the cause, for errors.Is; may be nil, and may contain secrets
 }
@@ -23,9 +23,9 @@ type Fault uint8
 
 // The faults.
 const (
-	Refused     Fault = iota // the service understood and refused: a retry would give the same answer
+	Refused     Fault = iota // the service understood and refused: a retry would give the same response
 	Denied                   // credentials
-	Unavailable              // unreachable, overloaded, broken answer: a retry can help
+	Unavailable              // unreachable, overloaded, broken response: a retry can help
 	Local                    // a file, a certificate, an address in the config, this machine
 	Gone                     // the service doesn't know the requested object
 )

@@ -14,7 +14,7 @@ import (
 	"unicode/utf8"
 )
 
-// Reply is a service's answer to a request.
+// Reply is a service's response to a request.
 type Reply struct {
 	Status int
 	Header http.Header
@@ -22,13 +22,13 @@ type Reply struct {
 
 	x    *exchange
 	cut  bool // Body is only the beginning of a long refusal
-	held bool // it holds a slot for a large answer
+	held bool // it holds a slot for a large response
 }
 
 // maxRefusal is the maximum number of bytes of a refusal that are read.
 const maxRefusal = 64 << 10
 
-// Close releases the answer; see Options.Large. Closing twice is harmless.
+// Close releases the response; see Options.Large. Closing twice is harmless.
 func (r *Reply) Close() {
 	if r.held {
 		r.held = false
@@ -36,7 +36,7 @@ func (r *Reply) Close() {
 	}
 }
 
-// JSON decodes the answer. The error for an answer that is not JSON is Unsettled.
+// JSON decodes the response. The error for a response that is not JSON is Unsettled.
 func (r *Reply) JSON(v any) error {
 	dec := json.NewDecoder(bytes.NewReader(r.Body))
 	dec.UseNumber()
@@ -49,7 +49,7 @@ func (r *Reply) JSON(v any) error {
 	return nil
 }
 
-// shape describes an answer that could not be decoded.
+// shape describes a response that could not be decoded.
 func (r *Reply) shape(err error) string {
 	switch body := bytes.TrimSpace(r.Body); {
 	case len(body) == 0:
@@ -63,7 +63,7 @@ func (r *Reply) shape(err error) string {
 	}
 }
 
-// refusal returns the error for an answer with an unexpected status.
+// refusal returns the error for a response with an unexpected status.
 func (r *Reply) refusal() error {
 	e := &Error{
 		Op: r.x.op,
@@ -93,8 +93,8 @@ func (r *Reply) refusal() error {
 	return e
 }
 
-// detail returns the answer's own description of the error: FastAPI's detail, or the error or message of other JSON. If
-// there is none, it returns the title of an HTML page, or the first bytes.
+// detail returns the response's own description of the error: FastAPI's detail, or the error or message of other JSON.
+// If there is none, it returns the title of an HTML page, or the first bytes.
 func (r *Reply) detail() string {
 	var v map[string]any
 	if json.Unmarshal(r.Body, &v) == nil {
@@ -155,7 +155,7 @@ func (r *Reply) title() string {
 
 func (r *Reply) excerpt() string { return r.shorten(string(r.Body[:min(len(r.Body), 2000)])) }
 
-// Excerpt returns the beginning of the answer for display on one line.
+// Excerpt returns the beginning of the response for display on one line.
 func (r *Reply) Excerpt() string { return r.excerpt() }
 
 // shorten shortens text from the service to fit on one line of an error.

@@ -43,7 +43,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // errChanged is wrapped by the error for an object that has changed since it was opened.
 var errChanged = errors.New("object changed")
 
-// statusError is the error for an answer with an error status.
+// statusError is the error for a response with an error status.
 type statusError struct {
 	status     int
 	code       string // S3's error code: "SlowDown"
@@ -101,7 +101,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 	return e
 }
 
-// answered returns the service's answer that err reports, or nil if there was none.
+// answered returns the service's response that err reports, or nil if there was none.
 func answered(err error) *statusError {
 	if own, ok := errors.AsType[*statusError](err); ok {
 		return own
@@ -129,7 +129,7 @@ func passing(status int, code string) bool {
 	return status >= 500
 }
 
-// certain reports whether a request without an answer would fail again.
+// certain reports whether a request without a response would fail again.
 func certain(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -129,7 +129,7 @@ type moving struct {
 
 func (m moving) Read(p []byte) (int, error) {
 	n, err := m.ReadSeeker.Read(p)
-	if m.w.moved(n, 0) || err != nil { // after the body, the time limit for the answer applies
+	if m.w.moved(n, 0) || err != nil { // after the body, the time limit for the response applies
 		m.w.timer.Reset(m.w.most)
 	}
 	return n, err

@@ -66,13 +66,13 @@ func (s *Storage) s3(kind string) (service, error) {
 	return &s3{client: core}, nil
 }
 
-// answers limits the size of a service's answers that aren't object data, because the client library reads some of them
-// without a limit.
+// answers limits the size of a service's responses that aren't object data, because the client library reads some of
+// them without a limit.
 type answers struct {
 	http.RoundTripper
 }
 
-// maxAnswer is the maximum size of an answer other than an object's data.
+// maxAnswer is the maximum size of a response other than an object's data.
 const maxAnswer = 1 << 20
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -197,7 +197,7 @@ func (c *s3) get(ctx context.Context, at place, from, n int64, is Info) (io.Read
 	return body, nil
 }
 
-// checkRange refuses an answer for a different range from the one requested, and reads the object's size from it.
+// checkRange refuses a response for a different range from the one requested, and reads the object's size from it.
 func checkRange(header http.Header, from, n int64, now *Info) error {
 	var first, last, size int64
 	text := header.Get("Content-Range")

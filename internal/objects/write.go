@@ -83,7 +83,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	return s.complete(ctx, path, up, size)
 }
 
-// complete ends an upload. If it succeeded but the answer was lost, a retry, which the client library may make on its
+// complete ends an upload. If it succeeded but the response was lost, a retry, which the client library may make on its
 // own, fails because the upload is unknown; the state of the object shows whether it was replaced.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	before, err := s.Stat(ctx, path)
@@ -164,7 +164,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 			Help: "Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk",
 		}
 	default:
-		return err // the next attempt may get a different answer
+		return err // the next attempt may get a different response
 	}
 	s.mu.Lock()
 	s.honours[at.scheme+at.bucket] = err

@@ -16,7 +16,7 @@ import (
 // maxStderr is the maximum number of bytes kept of a responder's standard error.
 const maxStderr = 2000
 
-// Responder is a program that answers each line it reads with one line. It is not trusted: an answer has a size limit
+// Responder is a program that answers each line it reads with one line. It is not trusted: a response has a size limit
 // and a deadline, and an unsolicited line is an error. It serves one caller at a time.
 type Responder struct {
 	*Process
@@ -56,7 +56,7 @@ func (r *Responder) listen(out io.Reader) {
 	}
 }
 
-// Ask sends a line and waits for the answer. The error's text completes a sentence that begins "the ... command ...".
+// Ask sends a line and waits for the response. The error's text completes a sentence that begins "the ... command ...".
 func (r *Responder) Ask(ctx context.Context, send []byte, wait time.Duration) ([]byte, error) {
 	select { // unsolicited output is an error
 	case a, ok := <-r.answers:

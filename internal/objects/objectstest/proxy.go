@@ -50,7 +50,7 @@ func (p *Proxy) Faults() map[string]int {
 	return out
 }
 
-// draw picks a fault, or "" for none, and the share of the answer or of the delay that it applies to.
+// draw picks a fault, or "" for none, and the share of the response or of the delay that it applies to.
 func (p *Proxy) draw() (kind string, share float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.pass(w, r, kind, share)
 }
 
-// Lose forwards a request and loses the answer.
+// Lose forwards a request and loses the response.
 func (p *Proxy) Lose(w http.ResponseWriter, r *http.Request) { p.pass(w, r, "answer lost", 0) }
 
 func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, kind string, share float64) {

@@ -15,14 +15,14 @@
 //
 // For each sequence in order, and each of its positions in order, the program writes one row of vocab logits, for the
 // token after that position, contiguously from the beginning of the memory. dtype is float32, bfloat16 or float16, in
-// the machine's byte order. The answer follows once the rows are written. Positions may repeat. probes are the ids that
-// the program's tokenizer gives the texts, without special tokens; a program without a tokenizer omits them, and has to
-// be trusted.
+// the machine's byte order. The response follows once the rows are written. Positions may repeat. probes are the ids
+// that the program's tokenizer gives the texts, without special tokens; a program without a tokenizer omits them, and
+// has to be trusted.
 //
 // # Trust
 //
-// The program is not trusted: answers have a size limit and a deadline; a program that dies, hangs, floods or sends an
-// invalid answer is killed together with everything it started and restarted at the next request, until it has failed
+// The program is not trusted: responses have a size limit and a deadline; a program that dies, hangs, floods or sends an
+// invalid response is killed together with everything it started and restarted at the next request, until it has failed
 // too often in a row. On Linux the memory is sealed, so the program can't shrink it under the reader. The program may
 // write to it at any time, which only corrupts the program's own results. If a request fails, the caller may repeat it
 // in smaller parts or give up.

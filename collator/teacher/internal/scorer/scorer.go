@@ -20,7 +20,7 @@ import (
 const version = "nat.logits.v1"
 
 const (
-	maxAnswer = 1 << 20 // maximum size of an answer line, in bytes
+	maxAnswer = 1 << 20 // maximum size of a response line, in bytes
 	maxVocab  = 1 << 24
 	maxModel  = 200 // maximum size of a model name, in bytes
 	// maxFailures is the number of consecutive failures after which a Scorer gives up on its program.
@@ -33,7 +33,7 @@ const (
 type Options struct {
 	Command      []string      // the program and its arguments
 	Memory       int64         // size of the memory shared with it, in bytes [64 MiB]
-	Timeout      time.Duration // per answer [5m]
+	Timeout      time.Duration // per response [5m]
 	StartTimeout time.Duration // limit on the time to load its model [10m]
 	Probes       []Probe       // texts whose ids it must report
 	Assume       bool          // trust a program that doesn't report the probes
@@ -231,7 +231,7 @@ func (s *Scorer) checkModel(in *introduction) error {
 	return nil
 }
 
-// exchange sends a request and reads the answer.
+// exchange sends a request and reads the response.
 func (s *Scorer) exchange(ctx context.Context, ask any, wait time.Duration, into any) error {
 	line, err := json.Marshal(ask)
 	if err != nil {
