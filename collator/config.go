@@ -23,7 +23,7 @@ const (
 	// one trajectory if the template shows all its trained turns as sampled and it can be made to fit, else one row per
 	// turn
 	Auto       RowUnit = iota
-	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained
+	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained on
 	PerTurn            // one trained turn, with the model input that precedes it
 )
 

@@ -41,7 +41,7 @@ func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversati
 // material is a conversation to be made into rows.
 type material struct {
 	nodes   []ttc.Node
-	trained []bool // whether to train each message; only the assistant's
+	trained []bool // whether to train on each message; only the assistant's
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
 	// elsewhere marks the messages that the record trains, each in its own row; nil if one row trains them all.

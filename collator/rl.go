@@ -22,7 +22,7 @@ func (rollouts) Rows(w *worker, it *Item) outcome {
 	}
 	rows, lost, whole := w.rollout(m, cutTail)
 	weight := float32(1)
-	if w.cfg.Weight != ByToken { // trainers that reduce per sequence treat each row as one
+	if w.cfg.Weight != ByToken { // trainers that reduce per sequence treat each row as a sequence
 		weight = 1 / float32(max(1, len(rows)))
 	}
 	out := w.outcome(it, m, rows, lost, whole, weight)

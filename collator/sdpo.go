@@ -294,7 +294,7 @@ func blocksBeforeTarget(m *material) (out []block) {
 }
 
 // row makes the student and its teachers from a view. size is the length of the longest of them. Targets for which no
-// site can be spliced are not trained.
+// site can be spliced are not trained on.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
@@ -342,7 +342,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 	return &madeSide{side: student}, size, nil
 }
 
-// endAtTarget cuts off the template's text after the last target, where nothing is trained.
+// endAtTarget cuts off the template's text after the last target, where nothing is trained on.
 func (w *worker) endAtTarget(s *side, v *view) *cause {
 	end := s.Trained[len(s.Trained)-1].End
 	if end == len(s.IDs) {

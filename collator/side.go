@@ -176,7 +176,7 @@ type sideBuilder struct {
 	sampled  []span
 	rendered bool // a trained turn lacks ids from the source
 	open     []int
-	without  []chat.Span // bytes of the render that are in trained turns but aren't trained
+	without  []chat.Span // bytes of the render that are in trained turns but aren't trained on
 }
 
 // span is a run of tokens that belongs to a turn.
@@ -571,12 +571,12 @@ func ascii(s string) bool {
 	return true
 }
 
-// owners returns the owner of each run of tokens, and whether the run is trained or why it isn't.
+// owners returns the owner of each run of tokens, and whether the run is trained on or why it isn't.
 func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	spans := slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
 	b.w.fields = spans
 	c := ownerCursor{sideBuilder: b, runs: trained, spans: spans}
-	var same chat.Span // tokens before next that start in this range have the same owner
+	var same chat.Span // a token before next that starts in this range belongs to out's last owner
 	next := 0
 	for i := range b.ids {
 		if at := b.offsets[i].Start; i < next && at >= same.Start && at < same.End {
@@ -601,7 +601,7 @@ type ownerCursor struct {
 	runs  []chat.Span // trained tokens
 	spans []template.Span
 
-	turn, span, run, given int // index of the first one of each that hasn't ended
+	turn, span, run, given int // for each kind, the index of the first one that hasn't ended
 }
 
 // owner returns the owner of token i.
@@ -652,8 +652,8 @@ func (c *ownerCursor) owner(i int) (o batch.Owner) {
 	return o
 }
 
-// same returns a byte range and next: tokens after i and before next that start in the range share token i's owner,
-// which must be the last one found.
+// same determines which of the following tokens have the same owner as token i, the last one passed to owner. They are
+// the tokens before next that start in the returned byte range.
 func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	if len(c.sampled) > 0 {
 		return bytes, 0
@@ -679,7 +679,7 @@ func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	return bytes, next
 }
 
-// edge returns the first edge of s after at, if it comes before limit, or else limit.
+// edge returns the smaller of limit and the first edge of s after at, if there is one.
 func edge(s chat.Span, at, limit int) int {
 	switch {
 	case s.Start > at:
@@ -690,7 +690,7 @@ func edge(s chat.Span, at, limit int) int {
 	return limit
 }
 
-// why returns the reason a turn is not trained, or InLoss if it is.
+// why returns the reason a turn is not trained on, or InLoss if it is.
 func (b *sideBuilder) why(message int) string {
 	switch {
 	case b.m.trained[message]:

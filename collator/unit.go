@@ -20,7 +20,7 @@ type madeSide struct {
 	short  bool            // something was cut out
 	kept   bool            // see keptFiller
 	prompt string          // the text before the first trained turn of a preference
-	partly []int           // messages that are not trained because the template shows them only in part
+	partly []int           // messages that are not trained on because the template shows them only in part
 }
 
 // rollout makes the rows of one conversation: a single one, or one per trained turn. turnsRefused holds refusals of
@@ -34,9 +34,9 @@ func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused
 	return rows, append(empty, turnsRefused...), whole
 }
 
-// withoutEmpty returns the conversation with empty turns marked as not trained, and the reasons. A turn is empty if the
-// model wrote nothing in it, or only reasoning that is context. A turn with ids from the source is never empty, because
-// the model sampled its end. The conversation is nil if no other turn is trained.
+// withoutEmpty returns the conversation with empty turns marked as not trained on, and the reasons. A turn is empty if
+// the model wrote nothing in it, or only reasoning that is context. A turn with ids from the source is never empty,
+// because the model sampled its end. The conversation is nil if no other turn is trained on.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
 	for i := range m.nodes {
 		n := &m.nodes[i]
@@ -120,7 +120,7 @@ func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// lost returns the reasons why some turns that a row should train are not trained.
+// lost returns the reasons why some turns that should be trained on are not.
 func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
@@ -132,8 +132,8 @@ func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 }
 
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
-// lists the turns that the first one doesn't show: with Auto no row is made; otherwise only the other turns are
-// trained, and the refusal says why none is left.
+// lists the turns that the first one doesn't show: with Auto no row is made; otherwise only the other turns are trained
+// on, and the refusal says why none is left.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -236,7 +236,7 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		if last >= 0 {
 			if ok, err := v.r.Stable(m.conv, &v.res, &v.turns[last]); ok && err == nil {
 				v.standsAsSampled(v.turns[last].Message)
-				return nil // other turns are verified before they are trained
+				return nil // other turns are verified before they are trained on
 			}
 		}
 	}

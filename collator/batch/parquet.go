@@ -25,7 +25,7 @@ func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) 
 }
 
 // WriteLossMasks is like WriteParquet, for SkyRL's pre-tokenised rows. It writes input_ids and loss_mask, which is 1
-// where a token is trained and 0 elsewhere. SkyRL passes on every other column, so no others are written.
+// where a token is trained on and 0 elsewhere. SkyRL passes on every other column, so no others are written.
 func WriteLossMasks(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List}, {Name: "loss_mask", Kind: tensors.Uint8List},

@@ -23,7 +23,7 @@ type Side struct {
 	LogProbs []float32   // rl: log-probs of the trained tokens, in order, in nats; nil if unknown
 }
 
-// InLoss reports whether token i is trained.
+// InLoss reports whether token i is trained on.
 func (s *Side) InLoss(i int) bool {
 	_, ok := slices.BinarySearchFunc(s.Trained, i, func(r chat.Span, at int) int {
 		switch {
@@ -135,21 +135,21 @@ type Proof struct {
 type Owner struct {
 	End     int    // position after the last token
 	Message int    // index in the record's messages; -1: none
-	Why     string // InLoss, or why the tokens are not trained
+	Why     string // InLoss, or why the tokens are not trained on
 }
 
-// Reasons why tokens are or are not trained.
+// Reasons why tokens are or are not trained on.
 const (
 	InLoss     = "trained"
 	Context    = "context"     // a message that is not the assistant's
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; not written by a model
-	Reasoning  = "reasoning"   // the reasoning of a turn that is trained without it
-	OtherPart  = "other_part"  // a part of a turn whose other part is trained
+	Reasoning  = "reasoning"   // the reasoning of a turn that is trained on without it
+	OtherPart  = "other_part"  // a part of a turn whose other part is trained on
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
-	OtherRow   = "other_row"   // a turn that is trained in another row of the record
+	OtherRow   = "other_row"   // a turn that is trained on in another row of the record
 	Policy     = "loss_policy" // an assistant turn excluded by the record's loss policy; in sdpo, one that isn't a target
 	CutOff     = "cut_off"     // a redaction tag, or the terminator of a turn that the model did not end
 )

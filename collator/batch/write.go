@@ -32,7 +32,7 @@ const (
 
 // Form holds the settings, other than the layout, that differ between trainers.
 type Form struct {
-	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained; 0 means Ignored
+	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained on; 0 means Ignored
 	// For sdpo in the composer layout. EqualWidth makes the student as wide as the teacher, padded where the teacher
 	// has the hint. SignedMask puts IgnoreIndex instead of 0 into the loss mask outside the loss. ResponseMask adds a
 	// mask of the model's own turns.

@@ -42,7 +42,7 @@ type GRPO struct {
 // DPO is the dpo channel. Row i on both sides is one pair.
 type DPO struct {
 	Chosen, Rejected             Tokens
-	ChosenLabels, RejectedLabels []int64   // [R,T], kernels.IgnoreIndex where not trained
+	ChosenLabels, RejectedLabels []int64   // [R,T], kernels.IgnoreIndex where not trained on
 	RefChosen, RefRejected       []float32 // [R], sums over labels under the reference model
 	RowWeight                    []float32 // [R] or nil
 }

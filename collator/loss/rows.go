@@ -25,7 +25,7 @@ type RowsRequest struct {
 	Rest             string // with TopK, how the other entries are treated: bucket or renormalise
 	// if above 0, number of leading columns that are vocabulary; required if the sides differ in width
 	Vocab   int
-	Sum     bool // the gradient belongs to sum(w*loss), not to sum(w*loss)/sum(w)
+	Sum     bool // the gradient is that of sum(w*loss) instead of sum(w*loss)/sum(w)
 	Workers int
 }
 

@@ -28,7 +28,7 @@ func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 	return dst
 }
 
-// flaggedContexts is like Contexts, for a row whose messages say whether they are trained.
+// flaggedContexts is like Contexts, for a row whose messages say whether they are trained on.
 func (r *Row) flaggedContexts(h *history.Hasher, at ttc.History, dst []ttc.History) []ttc.History {
 	for i := range r.Trained {
 		n := &r.Completion.Nodes[0]

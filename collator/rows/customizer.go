@@ -58,7 +58,7 @@ var customizer = Format{
 func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	switch r.Record.(type) {
 	case *builders.Preference:
-	case *builders.Demonstration: // the service trains all assistant turns
+	case *builders.Demonstration: // the service trains on all assistant turns
 		return e.chatRow(dst, r)
 	default:
 		return dst, e.refuse("the format holds only preferences and demonstrations")

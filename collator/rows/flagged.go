@@ -16,7 +16,7 @@ import (
 
 // axolotl is a conversation in the format of Axolotl's chat_template data sets (0.19,
 // prompt_strategies/chat_template.py), with a train member in each assistant message. Axolotl reads the member named by
-// message_field_training; without that setting, it trains every turn. It passes on other members if
+// message_field_training; without that setting, it trains on every turn. It passes on other members if
 // message_property_mappings names them or jinja_template_analyzer.py finds them in the template, which it can't unless
 // the template's loop variable is called message. Arguments and tools are strings, which it parses: if they were
 // objects, loaders would merge their keys, and tokenize_prompt would remove every null.
@@ -42,7 +42,7 @@ var axolotl = Format{
 
 // openAISFT is the chat format of OpenAI's supervised fine-tuning, and of Azure's, where an assistant message with
 // weight 0 isn't trained (https://platform.openai.com/docs/guides/supervised-fine-tuning). Messages without a weight
-// are trained.
+// are trained on.
 var openAISFT = Format{
 	Name:     "openai_sft",
 	Service:  true,
@@ -136,8 +136,8 @@ func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error)
 	return append(e.appendTools(dst, r.Origin.Tools), '}'), err
 }
 
-// flagged reads a conversation whose assistant messages have a key that says whether they are trained; assistant
-// messages without the key are trained.
+// flagged reads a conversation whose assistant messages have a key that says whether they are trained on; assistant
+// messages without the key are trained on.
 func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools func()) *Row {
 	var trained []bool
 	row := r.conversation(flagReader(key, &trained, check))
@@ -149,7 +149,7 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 	return row
 }
 
-// flagReader returns a check that reads the key that says whether a message is trained, and appends the value to
+// flagReader returns a check that reads the key that says whether a message is trained on, and appends the value to
 // trained.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {

@@ -40,8 +40,8 @@ type Options struct {
 	TextPrompt TextPrompt `json:"prompt_as"`
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
-	// LastTurn writes one messages row per turn, for trainers that are set to train only the last turn. Otherwise the
-	// trainer trains all of them.
+	// LastTurn writes one messages row per turn, for trainers that are configured to train on only the last turn.
+	// Otherwise they train on all turns.
 	LastTurn bool `json:"last_turn,omitempty"`
 	// Stretch puts all turns up to the next context-only turn, and the messages between them, into the completion of a
 	// single trl row, for trainers that mask everything but the assistant's text. Otherwise each turn gets its own row.

@@ -13,7 +13,7 @@ import (
 // loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen. A
 // rollout makes one row: its prompt ends before the first sampled turn, its completion is the rest up to the last
 // sampled turn, and its label comes from the record's metadata. A completion may have several messages, as in DPO: TRL
-// (1.16, tokenize_fn in trl/trainer/kto_trainer.py) renders it after the prompt and trains all of it, including tool
+// (1.16, tokenize_fn in trl/trainer/kto_trainer.py) renders it after the prompt and trains on all of it, including tool
 // results.
 var kto = Format{
 	Name:     "kto",

@@ -112,8 +112,8 @@ func moreThanText(m *chat.Message) bool {
 	return m.ReasoningKey != "" || m.ToolCallID != "" || len(m.ToolCalls) > 0 || m.Name != ""
 }
 
-// named reports whether a message has a name, or reasoning that isn't the assistant's. A tool result's name is its
-// call's, which the row contains.
+// named reports whether a message has a name, or reasoning that isn't the assistant's. A tool result's name doesn't
+// count, because the row contains it in the call.
 func named(m *chat.Message) bool {
 	return m.Name != "" && m.Role != "tool" || m.ReasoningKey != "" && m.Role != "assistant"
 }

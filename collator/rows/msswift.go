@@ -13,7 +13,7 @@ import (
 )
 
 // msSwift is ms-swift's own conversation format (4.6, docs: Custom dataset): each tool call is a message, reasoning is
-// part of the text, tools are a JSON string, and loss says whether the assistant's text or a call is trained.
+// part of the text, tools are a JSON string, and loss says whether the assistant's text or a call is trained on.
 // Consecutive assistant messages become one, each part with its own loss (_swift_prepare_inputs in
 // swift/template/base.py). This allows reasoning to be context for a trained answer. The format can't hold ids, so
 // results belong to the calls before them, in order, and the record is read back without ids. It can be verified only

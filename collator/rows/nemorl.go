@@ -42,7 +42,7 @@ var nemoRL = Format{
 }
 
 // nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best. A completion may
-// consist of several messages there, but preference_collate_fn trains only the last one (only_unmask_final), so the
+// consist of several messages there, but preference_collate_fn trains on only the last one (only_unmask_final), so the
 // answers would be compared in different contexts. The chat template doesn't receive the tools.
 var nemoRLRanked = Format{
 	Name:     "nemo_rl_ranked",

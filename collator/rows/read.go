@@ -18,8 +18,8 @@ type Row struct {
 	Chosen, Rejected builders.Passage // of a Preference
 	// the completion of a Demonstration or a judged answer, or the hint of a Distillation
 	Completion  builders.Passage
-	WholePrompt bool // the prompt's assistant turns are trained too
-	// for a flagged Demonstration, whether each message is trained, with the prompt's messages first
+	WholePrompt bool // the prompt's assistant turns are trained on too
+	// for a flagged Demonstration, whether each message is trained on, with the prompt's messages first
 	Trained       []bool
 	MaskReasoning bool        // the reasoning of its trained turns is context
 	Label         *bool       // whether the completion is good; nil if the row lacks a label

@@ -13,7 +13,7 @@ import (
 // trl is the format of TRL's DPOTrainer and SFTTrainer: the conversational preference format with an explicit prompt,
 // and the conversational prompt-completion format (https://huggingface.co/docs/trl/dataset_formats), one row for each
 // trained turn. A side of a pair may have several messages, all of which TRL treats as the completion: tool results
-// between turns are trained too.
+// between turns are trained on too.
 var trl = Format{
 	Name:     "trl",
 	Consumer: "TRL (DPOTrainer, SFTTrainer)",
@@ -123,7 +123,7 @@ func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role str
 	return e.fullMessages(dst, p.Nodes)
 }
 
-// trlDemonstration writes a row for each trained turn, with everything before it as the prompt: TRL trains the whole
+// trlDemonstration writes a row for each trained turn, with everything before it as the prompt: TRL trains on the whole
 // completion. With Options.Stretch the completion extends to the last turn before one that is context only, and the
 // trainer has to mask the messages in it that are not the assistant's.
 func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, error) {

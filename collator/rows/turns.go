@@ -28,7 +28,7 @@ func (e *Encoder) Turns() Turns { return e.turns }
 // reasoning. No row trains them.
 func (e *Encoder) Silent() []int { return e.silent }
 
-// demonstrated returns a demonstration's messages up to its last trained turn, and reports which of them are trained.
+// demonstrated returns a demonstration's messages up to its last trained turn, and whether each is trained on.
 func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
 	d, ok := r.Record.(*builders.Demonstration)
 	if !ok {
@@ -80,8 +80,8 @@ func masked(nodes []ttc.Node, trained []bool, i int) bool {
 	return nodes[i].Message.Role == "assistant" && !trained[i]
 }
 
-// everyTurn returns the beginning of a demonstration, for a trainer that trains all assistant turns. It ends with the
-// last trained turn before the first turn that is context only, if any. Later turns are lost.
+// everyTurn returns the beginning of a demonstration, for a trainer that trains on all assistant turns. It ends with
+// the last trained turn before the first turn that is context only, if any. Later turns are lost.
 func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
 	end, n := 0, 0
 	for i := range nodes {
@@ -132,7 +132,7 @@ func (e *Encoder) eachTurn(
 	return dst, nil
 }
 
-// flagged appends messages; each assistant message has a member that says whether it is trained.
+// flagged appends messages; each assistant message has a member that says whether it is trained on.
 func (e *Encoder) flagged(
 	dst []byte, nodes []ttc.Node, trained []bool, member func(dst []byte, m *chat.Message, trained bool) []byte,
 ) ([]byte, error) {

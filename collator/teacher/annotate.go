@@ -83,7 +83,7 @@ func columns(ctx context.Context, t asker, b *batchWork, rep *Asked) error {
 	return nil
 }
 
-// replace returns a copy of all in which the tensors in with replace any that have the same name.
+// replace returns a copy of all, without the tensors whose names occur in with, followed by with.
 func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	out := slices.DeleteFunc(slices.Clone(all), func(t tensors.Tensor) bool {
 		return slices.ContainsFunc(with, func(w tensors.Tensor) bool { return w.Name == t.Name })

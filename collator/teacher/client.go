@@ -213,8 +213,8 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	return scores, c.store.put(key, s, scores)
 }
 
-// ScoreAll scores sequences concurrently, and identical ones only once. Results are in order. It returns an error only
-// if further requests are pointless or the context is done.
+// ScoreAll scores sequences concurrently, and scores duplicates once. Results are in order. It returns an error only if
+// further requests are pointless or the context is done.
 func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error) {
 	results := make([]Result, len(all))
 	first := map[string]int{}

@@ -155,7 +155,7 @@ func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Ta
 	return out
 }
 
-// mean returns the mean log-prob of a row's trained tokens, or nil if none is trained or the server doesn't report it.
+// mean returns the mean log-prob of a row's trained tokens, or nil if it has none or the server doesn't report it.
 func (g *grid) mean(s *Scores, row int) *float64 {
 	sum, n := 0.0, 0
 	for p, lp := range s.Token {

@@ -49,7 +49,7 @@ type Scores struct {
 	Token []float32 // log-prob of the actual token; NaN if the server didn't report it
 }
 
-// badAnswer is an unusable response. It is not retried, since the server would give it again.
+// badAnswer is an unusable response. It is not retried, because the server would send it again.
 type badAnswer struct{ why string }
 
 func (e *badAnswer) Error() string { return "the teacher's answer can't be used: " + e.why }

@@ -283,7 +283,7 @@ func (w *scoring) load(key string) {
 		return
 	}
 	for _, list := range [][]float64{w.d.Token, w.d.Student, w.d.Teacher} {
-		n, _ := binary.Decode(data, binary.LittleEndian, list) // there is enough
+		n, _ := binary.Decode(data, binary.LittleEndian, list) // the length was checked above
 		data = data[n:]
 	}
 	for _, pairs := range w.bySite { // a site is restored as a whole or not at all

@@ -31,7 +31,7 @@ type Side struct {
 	Tokens []Token `json:"tokens"`
 }
 
-// Token is a token, its owner, and whether it is trained or why it isn't.
+// Token is a token, its owner, and whether it is trained on or why it isn't.
 type Token struct {
 	Position int    `json:"position"`
 	ID       int32  `json:"id"`

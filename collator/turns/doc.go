@@ -8,7 +8,7 @@
 // the turn appears as the model saw and wrote it (stable.go); where they can be compared, all three have to agree.
 //
 // Text that the template inserts into a turn, and that is not part of a call's syntax, is filler: an empty think block,
-// which the model was not asked to write. It is in the span but never trained.
+// which the model was not asked to write. It is in the span but never trained on.
 //
 // Probe determines, in the same way, how a template treats conversations: which messages it accepts and where it puts
 // them, which text it trims, drops, hoists, rewrites or adds, and how it ends a turn. Its findings show how a hint can

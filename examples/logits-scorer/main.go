@@ -1,4 +1,4 @@
-// Command logits-scorer is a scoring program for `collator.teacher.logits` that needs nothing but Go: a toy language
+// Command logits-scorer is a scoring program for `collator.teacher.logits` that needs only Go. It runs a toy language
 // model whose logits depend on the previous token and on recent text, so a hint changes them. It demonstrates the
 // protocol; the demo and the tests run it. For a real model see ../composite-trainer/score_logits.py.
 package main

@@ -2,8 +2,8 @@
 //
 // A trace is a list of calls, each with all the messages it was given and the one it returned. A Session accepts them
 // in any order and stores every message once: histories share a walk as long as they are equal and branch where they
-// differ - at a retry, a fork, a compaction, an edited context. A model's message is trained in the one place where it
-// was written; in the history of a later call it is the same node if that call saw it unchanged, and context otherwise.
+// differ - at a retry, a fork, a compaction, an edited context. A model's message is trained on only where it was
+// written; in the history of a later call it is the same node if that call saw it unchanged, and context otherwise.
 //
 // Two calls with the same history and different answers are a retry: the answer that a later call continues from is the
 // one that counts. The others become context and are counted as Abandoned. If no call continues from any of the

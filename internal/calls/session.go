@@ -239,7 +239,7 @@ type Example struct {
 	Agent    string
 	Calls    int64 // in all
 	Trained  int64
-	SetAside []setAside // calls that aren't trained
+	SetAside []setAside // calls that aren't trained on
 	Answers  []Answer   // answers of the trained calls
 }
 
@@ -252,7 +252,7 @@ type Answer struct {
 	Gaps         ttc.Gaps // why the fidelity is not higher
 }
 
-// setAside is a call that is not trained.
+// setAside is a call that is not trained on.
 type setAside struct {
 	Why    Reason
 	ID     string
@@ -266,13 +266,13 @@ type Reason uint8
 // Reasons for not training a call.
 const (
 	Repeated  Reason = iota // the same answer to the same messages was recorded earlier
-	Copied                  // the answer is trained elsewhere, possibly in another session
+	Copied                  // the answer is trained on elsewhere, possibly in another session
 	Abandoned               // a retry: a later call continues from another answer to the same messages
 	Ambiguous               // several answers to the same messages, and no call continues from any of them
 )
 
-// owner reports whether an answer is trained here. It is called once, in order, for each answer that isn't set aside
-// for another reason. If it is nil, every such answer is trained.
+// owner reports whether an answer is trained on here. It is called once, in order, for each answer that isn't set aside
+// for another reason. If it is nil, every such answer is trained on.
 type owner func(id string, answer xxh3.Uint128) bool
 
 // Examples makes the examples, in the order of their first calls. No more calls can be added after that.
@@ -384,7 +384,7 @@ func (s *Session) example(g *graph, given []*graph, own owner) *Example {
 	return ex
 }
 
-// settle decides which calls are trained.
+// settle decides which calls are trained on.
 func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []bool {
 	trained := make([]bool, len(g.calls))
 	type siblings struct{ all, continued int }

@@ -2,7 +2,7 @@
 //
 // Each finding is replaced by a tag that names its class, "<REDACTED:email:3>". A value has the same tag throughout a
 // data set, in texts, reasoning, arguments and results alike, so that a value copied from a result into a call is still
-// a copy. A tag within a turn is not trained (see Tags): a model shouldn't learn to write it.
+// a copy. A tag within a turn is not trained on (see Tags), because a model shouldn't learn to write it.
 //
 // Service tokens and values that are named like secrets are found by internal/secret; the rules here find personal
 // data, and values recognised by their surroundings or a checksum. README.md reports the detection rates.

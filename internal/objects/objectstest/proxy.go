@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Proxy is a proxy in front of a server that disturbs some requests as networks and busy servers do.
+// Proxy is a proxy in front of a server. It injects faults like those of networks and busy servers.
 type Proxy struct {
 	Address string
 
@@ -22,14 +22,14 @@ type Proxy struct {
 	rng    *rand.Rand
 	rate   float64
 	faults map[string]int
-	// Before is called before each request that is not spoiled; if it returns true the request is not forwarded.
+	// Before is called before each request without a fault; if it returns true, the request is not forwarded.
 	Before func(w http.ResponseWriter, r *http.Request) bool
 }
 
 // The faults.
 var kinds = []string{"dropped", "slow", "status 500", "503 SlowDown", "cut", "answer lost"}
 
-// NewProxy starts a proxy that spoils a share of the requests, chosen from a seed.
+// NewProxy starts a proxy that injects faults into a share of the requests, which are chosen using the seed.
 func NewProxy(t testing.TB, server string, seed uint64, rate float64) *Proxy {
 	t.Helper()
 	p := &Proxy{server: server, rng: rand.New(rand.NewPCG(seed, 1)), rate: rate, faults: map[string]int{}}

@@ -85,8 +85,8 @@ func Texts(v json.Raw, f func(text string)) {
 	}
 }
 
-// lines adds lines, and the paragraphs that they belong to. The place of a run that is within a single line is that
-// line.
+// lines adds each line, and then the paragraph that it belongs to, located at its first line. A run within a single
+// line is located at that line.
 func (x *Index) lines(in io.Reader, path string) error {
 	var paragraph []byte
 	at, first := Place{File: path}, int64(1)

@@ -95,7 +95,7 @@ func (s *scanner) next() []gram {
 		if s.words > 0 && s.words < runLength && s.letters >= minLetters {
 			found = append(found, gram{mix(s.rolling + uint64(s.words)), 0, len(s.text)})
 		}
-		s.words = runLength // so that the text is not reported again
+		s.words = runLength // so that the next call does not return the whole text again
 	}
 	return found
 }
@@ -144,7 +144,7 @@ func (s *scanner) nonASCII(found []gram) []gram {
 	return found
 }
 
-// endWord ends the current word, if there is one, and appends the run that the word completes.
+// endWord ends the current word, if there is one, and appends the run that ends with it.
 func (s *scanner) endWord(found []gram, to int) []gram {
 	if s.from < 0 {
 		return found

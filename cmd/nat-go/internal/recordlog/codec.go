@@ -19,7 +19,7 @@ import (
 // which are copied.
 type codec struct {
 	buf   []byte
-	lists int64 // memory that the written lists will take when read back
+	lists int64 // memory needed to read back the written lists
 
 	reading bool
 	at      int // the next position to read; reslicing buf for every value would be slower

@@ -13,7 +13,7 @@ import (
 type contexts struct {
 	hasher history.Hasher
 	texts  []textHashes
-	tools  []chat.Tool // the tools that the last call of after hashed
+	tools  []chat.Tool // the tools last hashed by after
 	root   ttc.History // their hash
 	known  bool        // root is valid
 }
@@ -104,7 +104,7 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	return dst
 }
 
-// trainedIn returns, for each message in a demonstration, whether it is trained. It returns nil for records of other
+// trainedIn returns, for each message in a demonstration, whether it is trained on. It returns nil for records of other
 // kinds. In a rollout or a distillation, all sampled messages count as trained.
 func trainedIn(r *builders.Resolved) []bool {
 	d, ok := r.Record.(*builders.Demonstration)

@@ -14,7 +14,7 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 	return read(dir, (*Reader).each)
 }
 
-// read returns an iterator that opens the log in dir and yields the groups that each yields from it.
+// read returns an iterator that opens the log in dir and passes its reader to each, which yields the groups.
 func read(dir string, each func(r *Reader, yield func(*Group, error) bool)) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := newReader(dir)

@@ -47,8 +47,8 @@ func (f Folder) isExcluded(rel string) bool {
 }
 
 // Walk calls do for every file in the folder that the manifest covers, with its path in the folder. It doesn't follow
-// links, and skips temporary files. The teacher's answers, of which there may be millions, get a single call for their
-// folder, with a path that ends in a slash.
+// links, and skips temporary files. For the teacher's answers, of which there may be millions, do is called once with
+// their folder's path, which ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

@@ -138,7 +138,7 @@ type Written struct {
 	Dropped int64     `json:"dropped,omitempty"` // kept records that the format can't represent
 	Refused []Refusal `json:"refused,omitempty"` // reasons why it can't, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can represent all or most of these records
-	// number of omitted messages after a record's last turn, which are never trained
+	// number of omitted messages after a record's last turn, which are never trained on
 	Trimmed int64 `json:"trimmed,omitempty"`
 
 	// Omitted counts records by the parts that rows can't represent, such as a message's refusal.

@@ -56,7 +56,7 @@ func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err e
 	for {
 		frame, err := in.Next()
 		if err != nil || !keep(frame) {
-			break // the end of the file, or of the useful frames
+			break // the end of the file, a damaged frame, or one that keep rejects
 		}
 		end += frameHead + int64(len(frame))
 	}

@@ -155,14 +155,14 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the end of fetchRanges' error message for a file that belongs to a divided merge.
+// divideAgain returns the short argument of fetchRanges for a file that belongs to a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 
 // fetchRanges downloads parts of a file into a file with holes in place of the rest. If the object ends too early, the
-// error says that the object is shorter than short, a phrase that includes the remedy.
+// error is "<object> is shorter than <short>", where short includes the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)

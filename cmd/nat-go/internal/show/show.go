@@ -124,7 +124,7 @@ func (p *printer) printText(spans []Piece, st style) {
 	}
 }
 
-// printBlock prints indented text, using shortened.
+// printBlock prints indented text, without its middle if it is long (see shortened).
 func (p *printer) printBlock(spans []Piece, indent int) {
 	p.shortened(wrap(spans, p.Width-indent), func(l line) {
 		p.WriteString(strings.Repeat(" ", indent))
@@ -148,7 +148,8 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 	}
 }
 
-// printLine prints a line, with differing pieces either in the style mark or between open and end.
+// printLine prints a line in style st. It prints differing pieces in style mark or, without colours, between open and
+// end.
 func (p *printer) printLine(l line, st, mark style, open, end string) {
 	for _, s := range l.spans {
 		switch {

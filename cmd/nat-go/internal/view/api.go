@@ -109,7 +109,7 @@ type row struct {
 	Length   uint32   `json:"length"`
 	Messages uint16   `json:"messages"`
 	Turns    uint16   `json:"turns"`
-	Share    *float64 `json:"share"`  // share of its tokens that are trained
+	Share    *float64 `json:"share"`  // share of its tokens that are trained on
 	Spread   *float64 `json:"spread"` // spread of the rewards in its group
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`

@@ -102,7 +102,7 @@ type batches struct {
 	Batches int64  `json:"batches"`
 	Rows    int64  `json:"rows"`
 	Tokens  int64  `json:"tokens"`
-	Active  int64  `json:"active"` // tokens that are trained
+	Active  int64  `json:"active"` // tokens that are trained on
 	// Distinct counts tokens with the same prefix in a batch only once.
 	Distinct int64 `json:"distinct,omitempty"`
 }

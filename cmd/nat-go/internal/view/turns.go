@@ -15,8 +15,8 @@ type turn struct {
 	Changed string `json:"changed,omitempty"` // why its context differs from the recorded one
 }
 
-// turns returns a demonstration's turns, trained or not. A turn that several branches of an example share is trained in
-// only one of their records. In the others, In names that record.
+// turns returns a demonstration's turns, trained or not. A turn that several branches of an example share is trained on
+// in only one of their records. In the others, In names that record.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// ignored is the mask of a token that is not trained.
+// ignored is the mask of a token that is not trained on.
 const ignored = -100
 
 // lowest replaces a log-prob of minus infinity, as in vLLM; the server can't pass infinities on.
@@ -17,8 +17,8 @@ const lowest = -9999
 const noLogProb = 1.0
 
 // Group is a scored group, ScoredData in Atropos. Lists are indexed by sequence, then by token, and are unshifted:
-// Masks[i][t] is Tokens[i][t] if that token is trained, else -100, and all other entries at t refer to the token at t,
-// given the preceding tokens.
+// Masks[i][t] is Tokens[i][t] if that token is trained on, else -100, and all other entries at t refer to the token at
+// t, given the preceding tokens.
 type Group struct {
 	Tokens            [][]int64      `json:"tokens"`
 	Masks             [][]int64      `json:"masks"`

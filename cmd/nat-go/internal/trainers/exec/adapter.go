@@ -401,8 +401,8 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	return nil
 }
 
-// unseen returns the reason why a program's state is unknown, if its lock is free here and it lacks an exit status. It
-// returns nil if the program has ended.
+// unseen is called for a program whose lock is free and that lacks an exit status. It returns the reason why the
+// program's state is unknown here, or nil if the program has ended.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
 	if err != nil {
