@@ -91,7 +91,7 @@ type Collator struct {
 	ends        []int32 // the ids in terminators, in order
 	pad         int64
 	vocab       int64
-	restores    bool // the tokenizer restores ASCII text exactly, even if it decodes tokens piece by piece
+	restores    bool // the tokenizer restores ASCII text exactly, even when tokens are decoded piece by piece
 	passesArgs  bool // the template prints argument strings unchanged
 }
 

@@ -44,7 +44,7 @@ type material struct {
 	trained []bool // whether to train on each message; only the assistant's
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks the messages that the record trains, each in its own row; nil if one row trains them all.
+	// elsewhere marks the trained messages of a record that has a row for each of them; nil if one row trains on all.
 	elsewhere []bool
 	// each node's index in the record's messages, if some were cut out; nil means that the indices are unchanged
 	index []int

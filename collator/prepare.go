@@ -84,8 +84,8 @@ type Reader = func(*batch.Encoded) ([]byte, error)
 
 // KeptGroup is a group that was prepared, in any process, by a Collator with the same configuration.
 type KeptGroup struct {
-	Head   []byte // what Prepare made
-	File   int    // where its Rows are in the store
+	Head   []byte // as made by Prepare
+	File   int    // File and Offset locate its Rows in the store
 	Offset int64
 	Decide func(index int) (dropped bool, split batch.Split) // decides about the item with the given Index
 }

@@ -15,15 +15,16 @@ type forwarded struct {
 	Pairs  int64 `json:"attended_pairs"`
 }
 
-// add adds a sequence of n tokens, of which the first common tokens have already been forwarded.
+// add adds a sequence of n tokens, whose first common tokens have already been forwarded.
 func (f *forwarded) add(n, common int) {
 	pairs := func(n int64) int64 { return n * (n + 1) / 2 }
 	f.Tokens += int64(n - common)
 	f.Pairs += pairs(int64(n)) - pairs(int64(common))
 }
 
-// sharing counts the forward passes over sft and rl rows in three ways: for each row separately, and with every shared
-// prefix counted once per record (a rollout) or once per group (a task), as loaders that pack prefix trees do.
+// sharing counts the forward passes over sft and rl rows in three ways: with every row counted in full, with every
+// shared prefix counted once per record (a rollout), and with it counted once per group (a task). Loaders that pack
+// prefix trees make these savings.
 type sharing struct {
 	Alone  forwarded `json:"alone"`
 	Record forwarded `json:"once_per_record"`

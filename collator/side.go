@@ -491,7 +491,7 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	}
 	var others []int32
 	var want []byte
-	at := 0 // position up to which the text is accounted for
+	at := 0 // end of the text compared so far
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End
 		if start < at || !ascii(text[at:start]) {

@@ -219,7 +219,7 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 }
 
 // Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
-// encoded in parallel where they are made, and the spool accepts them one by one.
+// encoded in parallel by the workers that make them, and are then added to the spool one by one.
 type Encoded struct {
 	Variant uint8
 	Length  [maxSides]uint32

@@ -189,7 +189,7 @@ type grid struct {
 	trained []bool
 	yours   []float64 // nil means not provided
 	ours    []float64
-	at      [][]float64 // our values of the term, computed from logits at other positions
+	at      [][]float64 // our values of the term, from the logits at each position in elsewhere
 }
 
 // elsewhere lists the wrong positions at which a script may read a token's logits. The right one is the preceding

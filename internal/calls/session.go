@@ -63,8 +63,8 @@ type node struct {
 	parent, message int32
 	walk            uint64 // hash of all messages up to it
 	answer          int32  // index in calls of the call that wrote it, or -1
-	inner           bool   // a message follows
-	renumbered      int32  // -1: not yet
+	inner           bool   // another message follows
+	renumbered      int32  // index in the example's graph; -1 until it is added
 }
 
 type edge struct{ parent, message int32 }

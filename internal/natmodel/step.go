@@ -16,7 +16,7 @@ type Step struct {
 	Metadata  json.Raw // payload.metadata: an object, or nil
 	Data      json.Raw // payload.data: an object, or nil
 
-	Fields json.Cursor // placed before Data
+	Fields json.Cursor // positioned before Data
 }
 
 // fieldError names the field of a step that NAT's model rejects, and the reason.
@@ -152,8 +152,8 @@ const payload = "payload"
 type payloadFields struct {
 	event, timestamp, spanTimestamp, framework, name, tags, metadata, data, usage, uuid json.Raw
 
-	inData  json.Cursor // before data
-	strange bool        // an unknown key is invalid Unicode
+	inData  json.Cursor // positioned before data
+	strange bool        // an unknown key has a lone surrogate
 }
 
 // read reads the fields of the object that c is in.

@@ -22,7 +22,7 @@ type File struct {
 	last  int64 // offset at which Read ends: the end of the object or of a section
 	end   int64 // offset in the object at which body ends
 	body  io.ReadCloser
-	cut   error // error that ended body too early, until the retry is counted
+	cut   error // error that came with data, to be reported by the next read
 	left  patience
 	since int64 // bytes received since patience was reset
 

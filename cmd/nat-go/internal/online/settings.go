@@ -46,8 +46,8 @@ type Settings struct {
 // defaultTokens is the default of batch_tokens, the maximum number of tokens in a channel's batch, including padding.
 const defaultTokens = 4 << 20
 
-// ownPolicy is the model assumed for traces that don't name one, if collator.policy doesn't either, because a training
-// loop passes in samples of the model being trained.
+// ownPolicy is the model assumed for traces that don't name one if collator.policy isn't set, because a training loop
+// passes in samples of the model being trained.
 const ownPolicy = "policy"
 
 // builderOf maps channels to the builders that make their records.

@@ -9,7 +9,7 @@
 // if messages of one role contain it in more than 5 % of the examples, and in three or more tasks, even where an answer
 // quotes it. This needs a pass over all examples before the pass that finds overlaps.
 //
-// Memory use depends only on the benchmarks. It consists of a table with the hashes of their runs of words, and of
-// counts of the runs that occur in examples. If the benchmarks have more than maxGrams runs, only one in two, four or
-// more is kept, so overlaps that contain few runs may be missed.
+// Memory use depends only on the benchmarks. The index holds a table with the hashes of their runs of words, and counts
+// of the runs that occur in examples. If the benchmarks have more than maxGrams runs, only one in two, four or more is
+// kept, so overlaps that contain few runs may be missed.
 package overlap

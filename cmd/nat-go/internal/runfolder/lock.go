@@ -51,7 +51,7 @@ type Lock struct {
 	Left *Holder
 
 	file     *os.File
-	writeErr error // why the file doesn't name the holder; not fatal, so that a user can clear a full disk
+	writeErr error // why the file doesn't name the holder; not fatal, so that a user can free space on a full disk
 	keep     bool  // Close leaves the holder in the file, because its renames aren't finished
 	holder   Holder
 }

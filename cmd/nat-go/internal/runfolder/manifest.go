@@ -144,7 +144,7 @@ type Written struct {
 	// Omitted counts records by the parts that rows can't represent, such as a message's refusal.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 
-	Contexts *Contexts     `json:"contexts,omitempty"` // contexts of the turns that the format's rows train
+	Contexts *Contexts     `json:"contexts,omitempty"` // contexts of the trained turns in the format's rows
 	Rows     *rows.Options `json:"rows,omitempty"`     // the format's own options, if they differ from the manifest's
 }
 

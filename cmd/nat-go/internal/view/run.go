@@ -42,7 +42,7 @@ type Run struct {
 	mu    sync.Mutex
 	kept  []keptGroup // the most recently read groups
 	last  string      // the last query for rows
-	found []uint32    // its answer
+	found []uint32    // the ordinals that it found
 
 	against *compared // comparison with other, once requested
 
