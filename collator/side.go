@@ -58,7 +58,7 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// without returns the reason the view lacks a turn for a message, or nil if it has one.
+// without returns the reason the view has no turn for a message, or nil if it has one.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -117,7 +117,7 @@ type side struct {
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off when it was sampled
-	open     []int // indices in the record of trained messages whose rendered, complete turn lacks a stop token
+	open     []int // indices in the record of trained messages whose rendered, complete turn has no stop token
 	short    bool  // call ids were replaced; see shortID
 	left     leftOut
 	args     string
@@ -174,7 +174,7 @@ type sideBuilder struct {
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
-	rendered bool // a trained turn lacks ids from the source
+	rendered bool // a trained turn has no ids from the source
 	open     []int
 	without  []chat.Span // bytes of the render that are in trained turns but aren't trained on
 }

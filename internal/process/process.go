@@ -273,8 +273,8 @@ func (p *Process) Kill(cause error) {
 	if p.cause == nil {
 		p.cause = cause
 	}
-	// Kill its group at once, and the rest after it has ended, while processes that a later scan would miss are still
-	// children of the ending one.
+	// Kill everything that a scan finds now, because a later scan would miss processes that can be found only as
+	// children of a running one. Any others are killed after the program has ended.
 	tree := p.tree()
 	tree.signal(syscall.SIGKILL)
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
