@@ -14,7 +14,7 @@ type Error struct {
 	Fault      Fault
 	Status     int           // HTTP status of the response; 0 if there was none
 	Unsettled  bool          // the request may have been carried out even though no response confirms it
-	RetryAfter time.Duration // how long the service asks us to wait; 0 if it doesn't say
+	RetryAfter time.Duration // how long the service asks us to wait; 0 if unspecified
 	Err        error         // the cause, for errors.Is; may be nil, and may contain secrets
 }
 
@@ -27,7 +27,7 @@ const (
 	Denied                   // credentials
 	Unavailable              // unreachable, overloaded, broken response: a retry can help
 	Local                    // a file, a certificate, an address in the config, this machine
-	Gone                     // the service doesn't know the requested object
+	Gone                     // the service has no such object
 )
 
 func (e *Error) Error() string {
