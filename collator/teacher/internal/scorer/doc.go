@@ -21,9 +21,9 @@
 //
 // # Trust
 //
-// The program is not trusted: responses have a size limit and a deadline; a program that dies, hangs, floods or sends an
-// invalid response is killed together with everything it started and restarted at the next request, until it has failed
-// too often in a row. On Linux the memory is sealed, so the program can't shrink it under the reader. The program may
-// write to it at any time, which only corrupts the program's own results. If a request fails, the caller may repeat it
-// in smaller parts or give up.
+// The program is not trusted: responses have a size limit and a deadline; a program that dies, hangs, floods or sends
+// an invalid response is killed together with everything it started and restarted at the next request, until it has
+// failed too often in a row. On Linux the memory is sealed, so the program can't shrink it under the reader. The
+// program may write to it at any time, which only corrupts the program's own results. If a request fails, the caller
+// may repeat it in smaller parts or give up.
 package scorer
