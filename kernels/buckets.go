@@ -21,7 +21,7 @@ type bucketJob struct {
 	scale    float64
 }
 
-// bucketRow is a worker's scratch for a row on a support.
+// bucketRow is the memory that a worker reuses to compute losses over a support, one row at a time.
 type bucketRow struct {
 	ids    []int32
 	terms  bucketTerms
@@ -35,7 +35,7 @@ type bucketRow struct {
 type bucketTerms struct {
 	a, b    []float64 // student, teacher
 	restZ   float64   // the student's rest; -Inf if there is none
-	bregman bool      // the form of the loss's summands
+	bregman bool      // use the Bregman summands of the loss
 }
 
 func (q *bucketJob) run(pool *runPool, path *tileSet, labels []int32) (Stats, error) {

@@ -258,7 +258,7 @@ func (r *row) fold(l *light, rest remainder, unit float64) (top, gone float64) {
 		beta := r.j.opt.Beta
 		gone += 0.002 + 0.05*math.Abs(bend(beta))*beta*(1-beta)
 	case r.p.kind == ratePass && natural > 0:
-		// The pivot is the same in all rates, so its cancellation costs only rounding, and a quarter of it counts.
+		// The pivot is the same in all rates, so its cancellation costs only rounding: count only a quarter of it.
 		gone = math.Abs(r.mean) + l.pivot/4
 	}
 	return top, gone * rest.largest / r.zs.total
@@ -296,7 +296,7 @@ func (w *worker) unclipped(rest float64) float64 {
 
 // fold returns a pivot, and the sum over all entries of G less pivot*q. The parameter q is the share of the entries
 // that aren't heavy. The pivot is the heaviest entry's G/q if own is set or that entry is more than half of the row;
-// otherwise it is l's. With own and without heavy entries it is 0.
+// otherwise it is l.pivot. If own is set and there are no heavy entries, it is 0.
 func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

@@ -22,7 +22,7 @@ type worker struct {
 	heavy  []heavy                               // a gradient's entries that are computed in float64
 	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
 	skips  []int32                               // entries that normaliser skips, in ascending order
-	bucket bucketRow                             // scratch for a row on a support
+	bucket bucketRow                             // memory for a row of a bucketJob
 	copied *[tile]float32
 	zero   *[tile]float32
 	next   func() // the goroutine's body, stored so that starting it allocates nothing
@@ -459,7 +459,8 @@ type plan struct {
 	h    float64 // the table's unit of D, in log2 of odds
 	fix  float64 // factor for its sums
 	kept bool    // whether it uses the exponentials of the first pass
-	// end is set if beta is 0, where the teacher's side weighs the log-odds, or 1, where the student's does.
+	// end is set if beta is 0 or 1. At 0 the teacher's probabilities are the weights of the log-odds (teacherWeighs),
+	// at 1 the student's are.
 	end, teacherWeighs bool
 	pivot              float64 // the amount that a ratePass subtracts from the student's rates, in units of h
 	bend               float64 // the amount by which a ratePass's x is less than D, in units of h

@@ -12,7 +12,7 @@ import (
 type Divergence struct {
 	Shared int // number of leading messages that they share, which form the prompt
 	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
-	// results that were never answered - can't be trained.
+	// results that were never answered - can't be trained on.
 	EndA, EndB int
 }
 

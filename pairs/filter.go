@@ -22,7 +22,7 @@ type Out struct {
 
 // Filtered is the outcome of Filter for a turn.
 type Filtered struct {
-	Groups [][]int // candidates that may be compared: same prompt, at least two, distinct texts
+	Groups [][]int // candidates to compare: at least two per group, with the same prompt and distinct texts
 	Out    []Out   // all other candidates, once each
 	// Contained counts candidates that are kept although their output occurs in the prompt; leaks decides which ones
 	// are kept.
@@ -111,7 +111,7 @@ func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []in
 	}
 	for k, i := range turn {
 		if where[k] != inside && where[k] != atEnd {
-			continue // almost all candidates take this branch, so their outputs need not be measured
+			continue // true of almost all candidates, so isLong is rarely called
 		}
 		long := isLong(all[i].Output) && copied < len(turn)
 		if long || where[k] == atEnd && !answeredOtherwise(all, turn, i) {

@@ -36,7 +36,7 @@ type Example struct {
 	Policy   string   // model that sampled it; empty if unknown
 	Fidelity Fidelity
 	Gaps     Gaps   // reasons that the fidelity is not higher, as far as the source knows
-	Proofs   Proofs // the proofs that hold for every trained message
+	Proofs   Proofs // the proofs that hold for every message trained on
 	Sampling *Sampling
 	RawID    json.Raw // the id as written; nil without one
 

@@ -353,8 +353,8 @@ var keyName = compiled(`[\w-]+`)
 // listed matches a flag and its value in a list of words: ["--token", "value"].
 var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
-// Setting reports whether the value of a setting, in a hand-written file, contains a secret. It finds more than looks:
-// in such a file the value of a flag named like a secret is one even if it doesn't look random.
+// Setting reports whether the value of a setting, in a hand-written file, contains a secret. It finds more than looks
+// does: in such a file, the value of a flag named like a secret counts as a secret even if it doesn't look random.
 func Setting(text string) bool {
 	if looks(text) {
 		return true

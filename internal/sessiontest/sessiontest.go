@@ -104,7 +104,7 @@ func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 }
 
 // Walks lists the branches of an example in a short notation. A call is in brackets, a result follows its call's id; an
-// exclamation mark means failed, a star means trained.
+// exclamation mark means failed, a star means trained on.
 func Walks(ex *ttc.Example) string {
 	var out []string
 	for _, leaf := range ex.Graph.Leaves() {

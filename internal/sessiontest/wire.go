@@ -83,7 +83,7 @@ func shown(walk []chat.Message, spelled bool) string {
 	return b.String()
 }
 
-// Trained returns the trained calls of a reading, in the same form as Wire.
+// Trained returns the calls in a reading that are trained on, in the same form as Wire.
 func Trained(r Reading, spelled bool) (out []string) {
 	for _, ex := range r.Examples {
 		for i := range ex.Graph.Nodes {

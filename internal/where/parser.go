@@ -16,12 +16,13 @@ type parser[S any] struct {
 	named  []string // fields, in the order in which the filter names them
 }
 
-// node is a part of a filter: a field, or a value or function without a name.
+// node is a parsed part of a filter. Its Field is the one that the part names or, for any other part, an unnamed one
+// that computes its value.
 type node[S any] struct {
 	Field[S]
 	from, to int
 	constant *string   // value of a quoted string; else nil
-	fields   []string  // fields named in an operand of `and`
+	fields   []string  // names of the fields in an operand of `and`
 	operands []node[S] // of `and`
 }
 

@@ -126,8 +126,8 @@ func (g *generator) sum256(d dtype, keep bool) {
 		}
 		g.limit256(y, z[0], "")
 		g.exp2_256(y, z, p, false)
-		// Vectors are added in pairs first, then in float64: many small terms added one by one to a large float32 would
-		// be lost.
+		// Vectors are added up in pairs before they are added to the float64 sum: many small terms added one by one to
+		// a large float32 would be lost.
 		if keep {
 			for j := range p {
 				g.VMULPS(p[j], z[j], p[j])
@@ -159,8 +159,8 @@ func (g *generator) sum256(d dtype, keep bool) {
 	g.RET()
 }
 
-// limit256 limits y to the range of exp2_256. MAXPS and MINPS return their second source on NaN: y, so that a NaN
-// reaches the sum.
+// limit256 limits y to the range of exp2_256. If an operand is NaN, MAXPS and MINPS return their second source. That is
+// y, so a NaN in y reaches the sum.
 func (g *generator) limit256(y []VecPhysical, tmp VecPhysical, lifted string) {
 	g.VMOVUPS(g.narrow.mem(lifted+"low"), tmp)
 	for j := range y {
@@ -230,7 +230,8 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, su
 	}
 	for j := range E {
 		g.VSUBPS(S[j], T[j], E[j])
-		g.VMAXPS(g.narrow.mem("-far"), E[j], E[j]) // masked: -Inf, or NaN on both sides, becomes finite
+		// The log-odds of masked entries become finite: -Inf or, if both sides are masked, NaN.
+		g.VMAXPS(g.narrow.mem("-far"), E[j], E[j])
 	}
 	weigh(S, "")
 	if gradient == "Forward" {

@@ -97,8 +97,8 @@ func (g *rate256) polynomial() {
 	}
 }
 
-// entries stores the raw gradient, and adds it and the teacher's side of the loss to their sums: four vectors first,
-// then in float64.
+// entries stores the raw gradient. It adds up four vectors of the raw gradient, and of the teacher's side of the loss,
+// and adds the results to the float64 sums.
 func (g *rate256) entries() {
 	at := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 32 * j} }
 	raw, teacher, zero := g.segment, g.u, g.other

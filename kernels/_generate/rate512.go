@@ -108,8 +108,8 @@ func (g *rate512) polynomial(q rateGroup) (st stream) {
 	return st
 }
 
-// entries stores the raw gradient, and adds it and the teacher's side of the loss to their sums: eight vectors first,
-// then in float64.
+// entries stores the raw gradient. It adds up eight vectors of the raw gradient, and of the teacher's side of the loss,
+// over both groups, and adds the results to the float64 sums.
 func (g *rate512) entries(q rateGroup, entry int) (st stream) {
 	at := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
 	raw, teacher, u := q.argument, q.segment, q.u

@@ -96,7 +96,8 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	g.nextStep(i, n, next, zero, 128)
 	interleave(g.polynomial512(groups[0], e5, e4), head(groups[1], i, 64))
 	interleave(g.polynomial512(groups[1], e5, e4), append(tail(groups[0], 0, half), head(groups[0], next, 0)...))
-	// Vectors are added in pairs, then in float64: small terms added one by one to a large float32 would be lost.
+	// Vectors are added up in pairs before they are added to the float64 sum: small terms added one by one to a large
+	// float32 would be lost.
 	sum := groups[1].p[0]
 	tail(groups[1], 64, sum).write()
 	g.VADDPS(sum, half, half)
@@ -226,9 +227,9 @@ func (g *geometric512) polynomial(q oddsGroup) (st stream) {
 	return st
 }
 
-// entries multiplies psi by the larger side's probability, which is relative to the teacher's normaliser, and adds the
-// products: four vectors first, then in float64. With many equal terms, rounding against a large sum always errs the
-// same way.
+// entries multiplies psi by the larger side's probability, which is relative to the teacher's normaliser. It adds up
+// four vectors of products before it adds them to the float64 sum: with many equal terms, rounding against a large sum
+// always errs the same way.
 func (g *geometric512) entries(q oddsGroup, entry int) (st stream) {
 	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
 	larger := q.segment

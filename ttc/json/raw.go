@@ -337,7 +337,7 @@ func endOfString(data []byte, i int) int {
 			return i + 1
 		}
 		back := i - 1
-		for data[back] == '\\' { // a string's own opening quote ends the run
+		for data[back] == '\\' { // stops at the opening quote at the latest
 			back--
 		}
 		if i++; (i-back)&1 == 0 { // an even number of backslashes: the quote is real

@@ -193,7 +193,7 @@ func (r *Reader) value() (Raw, int64, error) {
 	start := r.Offset()
 	r.lastLine = r.line
 	r.scan.reset(r.lim.Depth)
-	i, from := 0, 0 // from is where the value begins: before the buffer once it is too large to be stored
+	i, from := 0, 0 // from is the start of the value; it is negative once the value is too large to be stored
 	tooLarge := false
 	for {
 		var st status
@@ -281,11 +281,11 @@ func (r *Reader) discard() {
 
 // fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger one.
 func (r *Reader) fill() error {
-	limit := r.lim.Size + blockBytes // the largest value that is stored, and the start of the next
+	limit := r.lim.Size + blockBytes // room for the largest value that is stored, and the start of the next
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
-			size = min(size, max(64, 2*in.Len())) // for an input in memory, twice its size is enough to see its end
+			size = min(size, max(64, 2*in.Len())) // for an input in memory, twice its size leaves room to reach its end
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]

@@ -179,12 +179,12 @@ next:
 		}
 		w := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
 		binary.LittleEndian.PutUint64(room[n:n+8], w)
-		done := 0 // how many of the eight are done; room[n] is for the next one
+		done := 0 // number of the eight bytes processed; the next one goes to room[n]
 		for special := escapes(w); special != 0; special &= special - 1 {
 			k := bits.TrailingZeros64(special) / 8
 			rest := w >> (8 * k & 63)
 			n += k - done
-			if c := byte(rest); c != '"' && c != '\\' { // few of them
+			if c := byte(rest); c != '"' && c != '\\' { // a control character, which is rare
 				dst, i = json.AppendEscape(room[:n], rune(c)), i+k+1
 				goto next
 			}

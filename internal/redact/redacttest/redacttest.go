@@ -33,7 +33,7 @@ type Planter struct{ rand *rand.Rand }
 // New returns a planter. The same seed yields the same secrets.
 func New(seed uint64) Planter { return Planter{rand.New(rand.NewPCG(seed, seed+1))} }
 
-// innermost matches a drawn part of a pattern that contains no other one.
+// innermost matches a drawn part of a pattern that contains no further drawn parts.
 var innermost = regexp.MustCompile(`\{([a-z0-9]+) ([^{}]*)\}`)
 
 // Plant returns a secret that matches a pattern, with the text before and after it. In a pattern, bars enclose the
@@ -58,7 +58,7 @@ func (p Planter) draw(name, argument string) string {
 	}
 	n, err := strconv.Atoi(argument)
 	if err != nil {
-		panic(err) // the patterns are our own
+		panic(err) // a bug in one of our patterns
 	}
 	switch name {
 	case "octet":
@@ -104,7 +104,7 @@ func patterns(name string) (all map[string]string) {
 		err = yaml.Unmarshal(b, &all)
 	}
 	if err != nil {
-		panic(err) // the files are our own
+		panic(err) // a bug in one of our files
 	}
 	return all
 }

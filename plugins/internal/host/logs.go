@@ -266,7 +266,8 @@ func textLevel(line []byte) zerolog.Level {
 	return namedLevel(string(name))
 }
 
-// namedLevel returns the named level, but none that would end the host.
+// namedLevel returns the log level with the given name, lowered to error if a message of that level would end the host.
+// An unknown name means debug.
 func namedLevel(s string) zerolog.Level {
 	switch s = strings.ToLower(s); s {
 	case "warning":

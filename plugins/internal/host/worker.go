@@ -97,9 +97,9 @@ func (w *worker) room(ctx context.Context) bool {
 // full reports whether too many results are waiting for Recv to add more.
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
-// isolate resends the jobs that a failing process was working on, one by one, each after the previous answer. A further
-// failure then has only one possible culprit, which has already failed together with others, and counts as poison. It
-// returns the jobs that it didn't send because too many results are waiting to be consumed.
+// isolate resends the jobs that a failing process was working on, one by one, each after the previous answer. If the
+// process fails again, only one job can be the cause; because it was also in progress at the earlier failure, it counts
+// as poison. isolate returns the jobs that it didn't send because too many results are waiting to be consumed.
 //
 // A killed process proves nothing: a user, or the system for lack of memory, may have killed it, and may do so again.
 // The group it was working on is tried alone aloneTries times.

@@ -9,7 +9,7 @@ import (
 type line struct {
 	typ, subtype, uuid, parent, agent string
 	sidechain, summary, apiError      bool
-	linked                            bool // the line names the line that it follows, or states that it follows none
+	linked                            bool // the line has a parentUuid, which may be null
 	requestID, requestRef             string
 	blockIndex                        int64 // -1 if unknown
 	at                                int64 // nanoseconds since 1970

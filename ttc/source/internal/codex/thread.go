@@ -218,7 +218,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 		t.outcome(session.Text(item, "id"), item)
 	case "exec_command_end", "patch_apply_end", "mcp_tool_call_end":
 		t.outcome(session.Text(payload, "call_id"), payload)
-	case "token_count": // after each answer
+	case "token_count": // follows each answer
 		t.close()
 	case "thread_rolled_back":
 		v, _ := payload.Get("num_turns")

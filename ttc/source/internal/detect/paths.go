@@ -22,11 +22,11 @@ var meanings = []meaning{
 	{"score_key", "the score", (*source.Column).Number, source.ScoreNames(), nil},
 }
 
-// meaning is a setting that names a key, with the meaning of that key.
+// meaning describes a setting whose value is a key, and the keys that it may be set to.
 type meaning struct {
 	setting, means string
 	is             func(*source.Column) bool
-	names          []string // of the keys
+	names          []string // of these keys
 	not            []string // the objects in which these names mean something else
 }
 

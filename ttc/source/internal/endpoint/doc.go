@@ -8,12 +8,12 @@
 //
 // Behaviour of a real `nat serve` 1.9.0 that NAT's own client gets wrong or hides, and how it is handled:
 //
-//   - The workflow is posted to <base>/generate/full; NAT's help shows an address that ends in /generate. With a wrong
+//   - Questions are posted to <base>/generate/full; NAT's help shows an address that ends in /generate. With a wrong
 //     address, every question gets a 404, and the data set has no steps. Here both spellings work, and a 404 ends the
 //     collection.
-//   - {"input_message": ...} fits only workflows whose parameter has that name; else every question gets 422. Here that
-//     ends the collection, and the error names the key to set.
-//   - A workflow that raises an exception answers HTTP 200 and one bare line of JSON, which NAT's client ignores. Here
+//   - {"input_message": ...} fits only workflows whose parameter has that name; otherwise every question gets a 422.
+//     Here that ends the collection, and the error names the key to set.
+//   - A workflow that raises an exception sends HTTP 200 and one bare line of JSON, which NAT's client ignores. Here
 //     the example is marked as interrupted and counted.
 //   - A connection that ends early leaves an incomplete answer. The question is asked again.
 //   - A score of NaN arrives as null, so that candidate stays unscored (a local run keeps NaN).

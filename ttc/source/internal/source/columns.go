@@ -212,8 +212,8 @@ type Choice struct {
 	Given   bool   // the user named the key
 	Problem string // names the keys that qualify, if several do
 
-	Passed []string // names that came later in the ranking, quoted
-	Doubt  string   // why a column with such a name is not chosen
+	Passed []string // keys that also qualify but rank lower, quoted
+	Doubt  string   // why a column with one of the names is not chosen
 }
 
 // Find finds the column for a key: the one that the user named, else the one with the default name, else the only one

@@ -94,15 +94,15 @@ type Stats struct {
 	// versions newer than tested, each with the newest version tested
 	Newer map[string]string `json:"newer,omitempty"`
 
-	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of trained calls, as recorded
+	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of the calls trained on, as recorded
 	WrittenTokens int64 `json:"written_tokens,omitempty"` // of their answers
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 
-	Fidelity map[string]int64 `json:"fidelity,omitempty"` // trained calls, by the fidelity of their text
-	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of trained calls with each gap
+	Fidelity map[string]int64 `json:"fidelity,omitempty"` // calls trained on, by the fidelity of their text
+	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of calls trained on that have each gap
 	// calls that are partial only because of the gaps in the key (joined by "+")
 	Rising map[string]int64 `json:"rising,omitempty"`
-	Proven map[string]int64 `json:"proven,omitempty"` // number of trained calls with each proof
+	Proven map[string]int64 `json:"proven,omitempty"` // number of calls trained on that have each proof
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
@@ -157,7 +157,7 @@ func (s *Stats) Warnings() []string {
 		for _, class := range slices.Sorted(maps.Keys(s.Redacted)) {
 			classes = append(classes, fmt.Sprintf("%s %d", class, s.Redacted[class]))
 		}
-		out = append(out, "redacted, and not trained: "+strings.Join(classes, ", "))
+		out = append(out, "redacted, and not trained on: "+strings.Join(classes, ", "))
 	}
 	if text := s.lacking(); text != "" {
 		out = append(out, text)

@@ -47,7 +47,7 @@ var outcomes = []struct {
 	{"solved", isVerdict, true, ""},
 	{"is_solved", isVerdict, true, ""},
 	{"task_success", isVerdict, true, ""},
-	{"target", isFlag, true, "trajectory"}, // SWE-agent's trajectories by Nebius
+	{"target", isFlag, true, "trajectory"}, // Nebius's SWE-agent trajectories
 	{"success", isVerdict, false, ""},
 	{"is_success", isVerdict, false, ""},
 	{"succeeded", isVerdict, false, ""},
@@ -140,7 +140,7 @@ func isShare(c *Column) bool {
 
 func isName(c *Column) bool { return c.Kinds[json.String]+c.Kinds[json.Number] == c.Present }
 
-// isID accepts names that are different in every entry.
+// isID accepts strings and numbers if no two entries have the same one.
 func isID(c *Column) bool { return isName(c) && len(c.distinct) == c.Present }
 
 // Outcome finds the outcomes of rollouts whose conversations are under a key.

@@ -66,8 +66,9 @@ func (w *Walk) Begin(offset, lines int64) {
 	}
 }
 
-// Far returns an error that ends a scan's reading of a block once offset is far beyond the block and no entry has begun
-// since. Otherwise, every earlier block would be read up to that offset.
+// Far returns an error if offset is so far beyond the block being scanned that the search for the next entry should
+// end. Without this limit, the scan would read each block in a long stretch without entries up to the end of the
+// stretch.
 func (w *Walk) Far(offset int64) error {
 	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
 		return errFar

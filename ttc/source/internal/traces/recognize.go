@@ -516,7 +516,7 @@ func asMessage(m json.Raw) json.Raw {
 	if text, isThere := m.Get("text"); ok && !has && isThere {
 		value, keys[1] = text, "text"
 		if prompt, _ := m.Get("system_prompt"); text.Kind() == json.Null && prompt.Kind() == json.String {
-			value = prompt // SWE-agent's trajectories by Nebius
+			value = prompt // Nebius's SWE-agent trajectories
 		}
 	}
 	if name := speaker(m); !ok && name != "" {
@@ -581,7 +581,7 @@ func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.
 	return append(out, '}')
 }
 
-// isUntyped reports whether content consists of Amazon's parts, {"text": ...} without a type.
+// isUntyped reports whether content consists of Amazon-style parts, {"text": ...} without a type.
 func isUntyped(content json.Raw) bool {
 	n := 0
 	for p := range content.Elements() {
@@ -594,7 +594,8 @@ func isUntyped(content json.Raw) bool {
 	return n > 0 && content.Kind() == json.Array
 }
 
-// textParts converts Google's and Amazon's parts, {"text": ...}, to the chat API's; others are unchanged.
+// textParts converts Google-style and Amazon-style parts, {"text": ...}, to those of the chat API; others are
+// unchanged.
 func textParts(parts json.Raw) json.Raw {
 	out := []byte{'['}
 	for p := range parts.Elements() {

@@ -39,7 +39,7 @@ type Source struct {
 	}
 
 	shape     *published.Conversations // shape of the entries; nil means they are plain
-	keepEqual bool                     // keep entries that are identical
+	keepEqual bool                     // keep duplicate entries
 }
 
 var _ source.Source = (*Source)(nil)
