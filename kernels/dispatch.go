@@ -16,33 +16,33 @@ type tileSet struct {
 	max  [3]tileFunc // max = largest entry of s
 	sum  [3]tileFunc // sum = sum 2^(k s - ref)
 	jsd  [3]tileFunc // sum = loss in log2 units, max = largest |D|
-	even [3]tileFunc // jsd for beta 1/2, or nil
+	even [3]tileFunc // like jsd, but for beta 1/2; or nil
 
-	// sum that stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the teacher's
-	// normaliser
+	// like sum, but stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the
+	// teacher's normaliser
 	keep     [3]tileFunc
 	keepsMax bool        // keep and the tiles of kl for a gradient leave the largest value that they kept in max
-	grad     [3]tileFunc // jsd and g = raw gradient, sumG its sum, clipped
-	evenGrad [3]tileFunc // grad without clip for beta 1/2, or nil
-	// g = raw gradient without clipping of entries, for a beta inside (0,1), sumG its sum, sum the teacher's side of
-	// the loss, each relative to its side's own normaliser; or nil
+	grad     [3]tileFunc // like jsd; also g = raw gradient, sumG = its sum, clipped = number of clipped entries
+	evenGrad [3]tileFunc // like grad, but without clipping and for beta 1/2; or nil
+	// for a beta inside (0,1), without clipping; or nil. g = raw gradient, sumG = its sum, sum = the teacher's side of
+	// the loss, each relative to its side's own normaliser
 	rate   [3]tileFunc
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept
-	stream tileFunc // finish that bypasses the caches, for an out on a 64-byte boundary; or nil
+	stream tileFunc // like finish, but bypasses the caches, for an out on a 64-byte boundary; or nil
 
-	// keep for forward passes, which may store the even and odd bfloat16 entries separately, and second passes that use
-	// the stored values; or nil
+	// keepAny is like keep, but for forward passes: it may store the even and odd bfloat16 entries separately. The
+	// other two are second passes that use the stored values. All may be nil.
 	keepAny           [3]tileFunc
 	keptJSD, keptEven [3]tileFunc
 
-	// keep to within float64 rounding, or nil
+	// like keep, but accurate to within float64 rounding; or nil
 	exact [3]tileFunc
 
-	// one pass over both sides, with refs -nls and -nlt: sum klLift 2^yt, sumG 2^ys, kl, klAbs; or nil
+	// one pass over both sides, with references -nls, -nlt: sum = klLift sum 2^yt, sumG = sum 2^ys, kl, klAbs; or nil
 	kl [3]tileFunc
-	// kl for a gradient: kept gets the student's exponentials; keptT gets those of t if the student is s (klForward),
-	// 2^yt (yt-ys) if it is t (klReverse); all values of t are lifted
+	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets those of t if the student is s
+	// (klForward), 2^yt (yt-ys) if it is t (klReverse); all values of t are lifted
 	klForward, klReverse [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer

@@ -39,7 +39,7 @@ var innermost = regexp.MustCompile(`\{([a-z0-9]+) ([^{}]*)\}`)
 // Plant returns a secret that matches a pattern, with the text before and after it. In a pattern, bars enclose the
 // secret and braces enclose the drawn parts: {hex 32} is 32 characters of an alphabet, {octet 60} is a number of at
 // least 60, {crc 36} is 36 characters whose last six are the CRC-32 of the others, as in GitHub's tokens, and {base64
-// TEXT} is the text encoded, once its own parts are drawn.
+// TEXT} is the base64 of TEXT, in which drawn parts are replaced first.
 func (p Planter) Plant(pattern string) (before, secret, after string) {
 	for innermost.MatchString(pattern) {
 		pattern = innermost.ReplaceAllStringFunc(pattern, func(part string) string {

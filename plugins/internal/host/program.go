@@ -19,8 +19,8 @@ import (
 )
 
 // program is our own runner.Runner. go-plugin sees only the handshake, which is the first line of standard output, and
-// no standard error; both are always drained to the end. It can be killed at any time, even before it is started and
-// while go-plugin is waiting.
+// nothing of standard error; both streams are always read to the end. It can be killed at any time, even before it is
+// started and while go-plugin is waiting.
 type program struct {
 	name    string
 	config  process.Config // set before Start

@@ -662,7 +662,7 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	a.sendMu.Unlock()
 	a.mu.Lock()
 	idle := len(a.jobs) == 0
-	answered := idle || a.jobs[0].number > a.lastSent.Load() // everything sent so far
+	answered := idle || a.jobs[0].number > a.lastSent.Load() // whether everything sent so far has been answered
 	a.mu.Unlock()
 	name := a.session.plugin.spec.Name
 	quiet, fruitless := a.clock.read()

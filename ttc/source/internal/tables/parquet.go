@@ -163,7 +163,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	}
 	n := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
-	if !bytes.ContainsAny(dst[n:], ".e") { // it remains a float
+	if !bytes.ContainsAny(dst[n:], ".e") { // so that it is read as a float
 		dst = append(dst, ".0"...)
 	}
 	return dst
