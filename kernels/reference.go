@@ -239,7 +239,8 @@ func (o *Options) refJSD(s, t unsafe.Pointer, ds, dt DType, n int, put func(i in
 }
 
 // refPair is a row of both sides. The gradient G_j - q_j sum G cancels if one entry, top, holds nearly all of q.
-// Subtracting that entry's own G/q = c from all changes nothing and makes its term exactly 0.
+// Subtracting c*q_j from every G_j, where c is G/q of that entry, doesn't change the gradient, and makes that entry's
+// own G exactly 0.
 type refPair struct {
 	o    *Options
 	z, w *refRow // student, teacher

@@ -267,7 +267,7 @@ type second256 struct {
 	// argument within it; larger is 2^hi, then scratch.
 	student, teacher, odds, larger, psi []VecPhysical
 	sign                                []VecPhysical // the original D, for its sign
-	early, late                         VecPhysical   // scratch of a lookup, before and after exp2
+	early, late                         VecPhysical   // scratch for lookups before and after exp2
 	tmp, far, acc, sum                  VecPhysical
 }
 

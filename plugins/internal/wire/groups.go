@@ -440,7 +440,7 @@ func (d *decoder) node(n *pb.Node, at int) ttc.Node {
 	return out
 }
 
-// orEmpty distinguishes "known to be empty" from "unknown".
+// orEmpty turns nil into an empty slice: a list that is known to be empty isn't nil, which means unknown.
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -75,7 +75,7 @@ func hasDelta(pieces []json.Raw) bool {
 // choice collects the pieces of one choice.
 type choice struct {
 	content, reasoning, refusal strings.Builder
-	said                        bool // has content, which may be empty
+	said                        bool // the choice has content, possibly empty
 	finish                      string
 	calls                       map[int64]*streamedCall
 }

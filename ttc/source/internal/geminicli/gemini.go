@@ -144,7 +144,7 @@ func (g *gemini) answer(part session.Kept, record, content json.Raw, known bool)
 	var results []calls.Message
 	for call := range session.Value(record, "toolCalls").Elements() {
 		id := session.Text(call, "id")
-		// the call may be recorded as a part, too
+		// the call may also be recorded as a part
 		if !slices.ContainsFunc(m.ToolCalls, func(c chat.ToolCall) bool { return c.ID == id }) {
 			m.ToolCalls = append(m.ToolCalls, callOf(call))
 		}

@@ -20,10 +20,11 @@ type Entries struct {
 	ID func(entry json.Raw) (id string, ok bool)
 	// Others is the name under which entries in other formats are counted; if empty, they are counted by type.
 	Others string
-	// Within returns the entries that an entry holds, or none if it is an entry itself. If nil, no entry holds any.
+	// Within returns the entries inside an entry; if there are none, the entry itself is used. If Within is nil, no
+	// entry contains others.
 	Within   func(entry json.Raw) []json.Raw
 	Regroup  func(id string) string
-	Names    []*Names                     // what ID keeps
+	Names    []*Names                     // the names that ID stores
 	Sessions func(Group) []*calls.Session // builds the sessions from the entries that share an id
 }
 

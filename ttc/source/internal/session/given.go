@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 )
 
-// Given is the last message of a context, and the entry that it comes from. Contexts share their beginnings: an entry
-// costs one link, however long its context is. Nil is the empty context.
+// Given is the last message of a context, and the entry that it comes from. Contexts share their beginnings, so each
+// entry adds only one link, however long its context is. Nil is the empty context.
 type Given struct {
 	Entry  string
 	Ref    calls.Ref

@@ -45,7 +45,7 @@ func (in Input) Same(other Input) bool {
 func Identify(ctx context.Context, paths []string) (Input, error) {
 	in := Input{Path: strings.Join(paths, ", ")}
 	add := func(info fs.FileInfo, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // gone since the folder was listed
+		if errors.Is(err, fs.ErrNotExist) { // removed after the folder was listed
 			return nil
 		}
 		if err == nil && info.Mode().IsRegular() {

@@ -177,7 +177,7 @@ func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 
 // take adds a block to the result of the blocks before it.
 func (c *scanner) take(at int64, b *block) error {
-	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // all of it belongs to an earlier entry
+	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // the whole block belongs to an earlier entry
 		return nil
 	}
 	first := 0

@@ -126,7 +126,7 @@ func message(raw json.Raw) (chat.Message, error) {
 		return chat.Message{}, err
 	}
 	m := ms[0]
-	m.Extra = nil // provider_state, for example
+	m.Extra = nil // drops keys such as provider_state
 	for i := range m.ToolCalls {
 		m.ToolCalls[i].Type = cmp.Or(m.ToolCalls[i].Type, "function")
 	}
