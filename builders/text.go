@@ -48,7 +48,8 @@ func CheckTexts(r Record) error {
 // textCheck stores the first problem found.
 type textCheck struct{ err error }
 
-// text is kept small enough to be inlined: most texts in a record are empty, and then the check doesn't cost a call.
+// text is kept small enough to be inlined, so that checking an empty text doesn't cost a call. Most texts in a record
+// are empty.
 func (c *textCheck) text(what, s string) {
 	if s != "" && !isASCII(s) {
 		c.check(what, s)

@@ -66,7 +66,7 @@ type Config struct {
 
 	Advantages Advantages // rl
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts from an
-	// unknown model. Their rows are marked, and have no log-probs where ids are made. The option is for trainers that
+	// unknown model. Their rows are marked, and lack log-probs where ids are made. The option is for trainers that
 	// accept these rows.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused

@@ -75,7 +75,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 }
 
 // weigh sets the weights of pairs, unless each token has weight 1. Where hints accumulate, the second hint for a turn
-// has no pairs, so its site keeps weight 0.
+// lacks pairs, so its site keeps weight 0.
 func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -329,7 +329,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 	if len(splices) == 0 {
 		return nil, 0, refusal // refusal is set, because every trained turn is some site's target
 	}
-	if !slices.Equal(kept, m.trained) { // rebuild the student without training the turns that have no teacher
+	if !slices.Equal(kept, m.trained) { // rebuild the student without training the turns that lack a teacher
 		fewer := *m
 		fewer.trained = kept
 		return sp.row(w, &fewer, v)

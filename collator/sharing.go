@@ -23,8 +23,8 @@ func (f *forwarded) add(n, common int) {
 }
 
 // sharing counts the forward passes over sft and rl rows in three ways: with every row counted in full, with every
-// shared prefix counted once per record (a rollout), and with it counted once per group (a task). Loaders that pack
-// prefix trees make these savings.
+// shared prefix counted once per record (a rollout), and with every shared prefix counted once per group (a task).
+// Loaders that pack prefix trees forward a shared prefix only once.
 type sharing struct {
 	Alone  forwarded `json:"alone"`
 	Record forwarded `json:"once_per_record"`

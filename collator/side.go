@@ -58,7 +58,7 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// without returns the reason the view has no turn for a message, or nil if it has one.
+// without returns the reason the view lacks a turn for a message, or nil if it has one.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -117,7 +117,7 @@ type side struct {
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off when it was sampled
-	open     []int // indices in the record of trained messages whose rendered, complete turn has no stop token
+	open     []int // indices in the record of trained messages whose rendered, complete turn lacks a stop token
 	short    bool  // call ids were replaced; see shortID
 	left     leftOut
 	args     string
@@ -174,7 +174,7 @@ type sideBuilder struct {
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
-	rendered bool // a trained turn has no ids from the source
+	rendered bool // a trained turn lacks ids from the source
 	open     []int
 	without  []chat.Span // bytes of the render that are in trained turns but aren't trained on
 }
@@ -491,7 +491,7 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	}
 	var others []int32
 	var want []byte
-	at := 0 // end of the text compared so far
+	at := 0 // end of the text that the tokens so far cover
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End
 		if start < at || !ascii(text[at:start]) {
@@ -652,8 +652,8 @@ func (c *ownerCursor) owner(i int) (o batch.Owner) {
 	return o
 }
 
-// same determines which of the following tokens have the same owner as token i, the last one passed to owner. They are
-// the tokens before next that start in the returned byte range.
+// same returns a byte range and a token index, next. The tokens after i and before next that start in the range have
+// the same owner as token i, which must be the last one passed to owner.
 func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	if len(c.sampled) > 0 {
 		return bytes, 0
@@ -679,7 +679,7 @@ func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	return bytes, next
 }
 
-// edge returns the smaller of limit and the first edge of s after at, if there is one.
+// edge returns the first edge of s after at, or limit if there is none before it.
 func edge(s chat.Span, at, limit int) int {
 	switch {
 	case s.Start > at:

@@ -288,8 +288,8 @@ func (w *worker) spliceAt(
 	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
 }
 
-// noPlace explains why a row has no token boundary at the end of before: either a token straddles the position (the two
-// line breaks around an empty tool result are one token), or the row was encoded differently.
+// noPlace explains why a row lacks a token boundary at the end of before: either a token straddles the position (the
+// two line breaks around an empty tool result are one token), or the row was encoded differently.
 func (w *worker) noPlace(before string, student *side, target int) string {
 	for i := target; i > 0; i-- {
 		if at, ok := student.cut(i); !ok || at > len(before) {

@@ -27,7 +27,7 @@ func ParseTemplateTime(s string) (time.Time, error) {
 }
 
 // TemplateText returns the source of a chat template, from the file called name or else from the tokenizer's template
-// of that name. If name is empty, it returns the tokenizer's default, or PlainTemplate if the tokenizer has no
+// of that name. If name is empty, it returns the tokenizer's default, or PlainTemplate if the tokenizer lacks
 // templates.
 func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	if name != "" {

@@ -24,8 +24,8 @@ type tileSet struct {
 	keepsMax bool        // keep and the tiles of kl for a gradient leave the largest value that they kept in max
 	grad     [3]tileFunc // like jsd; also g = raw gradient, sumG = its sum, clipped = number of clipped entries
 	evenGrad [3]tileFunc // like grad, but without clipping and for beta 1/2; or nil
-	// for a beta inside (0,1), without clipping; or nil. g = raw gradient, sumG = its sum, sum = the teacher's side of
-	// the loss, each relative to its side's own normaliser
+	// for a beta inside (0,1), without clipping of entries; or nil. g = raw gradient, sumG = its sum, sum = the
+	// teacher's side of the loss, each relative to its side's own normaliser
 	rate   [3]tileFunc
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept

@@ -245,8 +245,8 @@ func (c *comparison) read(d *deed) {
 }
 
 // leave advances to the state after the rollout's next write, and returns the rollouts that are still in the same
-// state. key identifies the write; 0 means that none follows. If no earlier write lowered the state's value as much,
-// this one becomes the rollout's parting.
+// state. key identifies the write; 0 means that none follows. The step becomes the rollout's parting if it lowers the
+// state's value, and by more than each earlier step did.
 func (c *comparison) leave(key int) crowd {
 	self, here := c.all[c.at], c.here
 	c.here = c.next(here, key)

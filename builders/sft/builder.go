@@ -273,7 +273,7 @@ func (b *Builder) branch(
 		flags[i] = flags[i] && remove && len(f.calls) < len(graph.Nodes[walk[i]].Message.ToolCalls)
 	}
 	last := lastOf(flags)
-	if last < 0 { // earlier branches train on the turns, or all of their calls failed
+	if last < 0 { // no turns are selected, earlier branches train on them, or their calls failed
 		return false, nil
 	}
 	if err := count(out, "trailing_messages", len(walk)-1-last); err != nil {
@@ -315,7 +315,8 @@ func lastOf(flags []bool) int {
 	return -1
 }
 
-// flags marks the turns of a branch to train on: the ones that the loss policy selects and no earlier branch trains on.
+// flags marks the turns of a branch that the loss policy selects, except those selected in an earlier branch. It adds
+// the marked turns to seen.
 func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	flags := make([]bool, len(nodes))
 	last := -1

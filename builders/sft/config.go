@@ -15,7 +15,7 @@ const (
 // Config is the `trajectory_builders.<name>` section with `_type: sft_traj_builder`.
 type Config struct {
 	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, to imitate; default: the best if some are scored, otherwise all. Those with the lowest score in the input are imitated only with all or a min_score"`
-	N         int      `yaml:"n" default:"4" validate:"gte=1" doc:"select best: maximum number per task or turn; only those that share the best score are taken, and duplicates count once"`
+	N         int      `yaml:"n" default:"4" validate:"gte=1" doc:"select best: maximum number per task or turn; only those that share the best score are taken, and duplicates only once"`
 	MinScore  *float64 `yaml:"min_score" validate:"required_if=Select threshold" doc:"minimum score; required with select threshold, an additional condition with best"`
 	Direction string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
 	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"auto: the candidates of examples that have any, otherwise the rollout"`

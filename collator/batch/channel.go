@@ -126,7 +126,7 @@ func gridOf[T int64 | float32](
 	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
-// gap is a run of cells that precedes a sequence's token at index from and holds none of its tokens.
+// gap is a run of cells that precedes a sequence's token at index from and holds none of the sequence's tokens.
 type gap struct{ from, cells int }
 
 // gaps returns a sequence's gaps on one side, in order. A student that is as wide as its teacher has a gap wherever the
@@ -289,7 +289,7 @@ func (a *assembly) rowColumns() []tensors.Tensor {
 
 // active counts the labels of all sides, or the pairs of an sdpo row.
 func (r *Row) active() (n int) {
-	if r.Meta.RL != nil { // a rollout's teacher, if it has one, has the same trained tokens
+	if r.Meta.RL != nil { // a rollout's teacher isn't counted, because its targets are tokens of the rollout
 		return r.Sides[0].Active()
 	}
 	if len(r.Meta.Sites) > 0 {

@@ -87,7 +87,7 @@ func (d *Dump) readGRPO(c *columns) {
 	g.RefLogprobs = c.floats("ref_logprobs", 2)
 	g.Advantage = c.floats("advantage", 1)
 	g.RowWeight = c.floats("row_weight", 1)
-	if c.has("reward_null") { // an unscored rollout has no advantage, so its weight is zero
+	if c.has("reward_null") { // an unscored rollout lacks an advantage, so its weight is zero
 		null, _ := c.ints("reward_null", 1)
 		if g.RowWeight == nil {
 			g.RowWeight = ones(g.R)

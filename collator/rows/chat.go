@@ -10,7 +10,7 @@ import (
 const messagesName = "messages"
 
 // chatRows is the common conversation format, with messages and the tools that could be called. Its readers train on
-// every assistant turn, each in its own way, or on only the last one if configured to (see Options.LastTurn), so a
+// every assistant turn, though in different ways, or only on the last one if so configured (see Options.LastTurn), so a
 // conversation ends before its first context-only turn.
 var chatRows = Format{
 	Name:     messagesName,

@@ -41,7 +41,7 @@ var axolotl = Format{
 }
 
 // openAISFT is the chat format of OpenAI's supervised fine-tuning, and of Azure's, where an assistant message with
-// weight 0 isn't trained (https://platform.openai.com/docs/guides/supervised-fine-tuning). Messages without a weight
+// weight 0 isn't trained on (https://platform.openai.com/docs/guides/supervised-fine-tuning). Messages without a weight
 // are trained on.
 var openAISFT = Format{
 	Name:     "openai_sft",

@@ -140,7 +140,7 @@ func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 // by encoding the record again.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
-// LostTurns returns the reason why a turn may have no row even though the format carries its record.
+// LostTurns returns the reason why a turn may lack a row even though the format carries its record.
 func (f Format) LostTurns() ledger.Reason { return cmp.Or(f.lost, AfterContextTurn) }
 
 // Partly reports whether a record's rows hold only part of the model's input because the format can't hold the rest

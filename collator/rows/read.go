@@ -22,7 +22,7 @@ type Row struct {
 	// for a flagged Demonstration, whether each message is trained on, with the prompt's messages first
 	Trained       []bool
 	MaskReasoning bool        // the reasoning of its trained turns is context
-	Label         *bool       // whether the completion is good; nil if the row has no label
+	Label         *bool       // whether the completion is good; nil if the row lacks a label
 	Tools         []chat.Tool // tools the model could call
 	// Shape lists the keys and whether each holds text or messages. It is the same in all rows of a file.
 	Shape string

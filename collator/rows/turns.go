@@ -11,7 +11,7 @@ import (
 // Turns counts the trained turns of demonstrations, or the sites of distillations, that a format carries or loses.
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
-	Lost     int64 `json:"lost,omitempty"`     // the record's trained turns that have no row
+	Lost     int64 `json:"lost,omitempty"`     // the record's trained turns that lack a row
 	Repeated int64 `json:"repeated,omitempty"` // row bytes that repeat content from another row of the record
 }
 

@@ -2,7 +2,7 @@ package teacher
 
 import "github.com/nat-go/nat-go/ttc/ledger"
 
-// Reasons why a sequence has no teacher log-probs, or a site has weight 0.
+// Reasons why a sequence lacks teacher log-probs, or a site has weight 0.
 const (
 	HintNoEffect       ledger.Reason = "hint_no_effect"
 	hintWrongWay       ledger.Reason = "hint_wrong_way"

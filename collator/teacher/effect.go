@@ -238,7 +238,7 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 }
 
 // probes returns the batch's sites for measurement, with one hint each, even if the teacher's row has more. A second
-// hint for the same turn has no pairs, so it doesn't get a probe.
+// hint for the same turn lacks pairs, so it doesn't get a probe.
 func (b *batchWork) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0

@@ -162,7 +162,7 @@ func (p *Pairs) check() error {
 }
 
 // Sequences returns the teacher rows, each from the first position a pair refers to. For a row without pairs, the
-// Sequence has no IDs.
+// Sequence lacks IDs.
 func (p *Pairs) Sequences() []Sequence {
 	out := make([]Sequence, len(p.Teacher))
 	for i, r := range p.TeacherRow {

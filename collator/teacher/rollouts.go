@@ -14,7 +14,7 @@ type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // names of the teachers, in order, if there are several
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
-	// tasks with a row that has no teacher columns; all their rows are pushed without them
+	// tasks with a row that lacks teacher columns; all their rows are pushed without them
 	Without int `json:"groups_without,omitempty"`
 	Excused int `json:"excused,omitempty"` // rows whose group disables the teacher
 }
@@ -23,7 +23,7 @@ type Taught struct {
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // groups counted so far; true if a row of the group has no teacher columns
+	groups  map[int64]bool // groups counted so far; true if a row of the group lacks teacher columns
 }
 
 func newRollouts(t asker) *rollouts {
@@ -34,7 +34,7 @@ func newRollouts(t asker) *rollouts {
 type grid struct {
 	rows    [][]int32 // without padding
 	width   int
-	trained []int64 // [R,T]; nil if the batch has no response mask
+	trained []int64 // [R,T]; nil if the batch lacks a response mask
 }
 
 // batch adds the teacher's log-probs at every position of an rl batch's rows, in columns [R,T,K]. They hold the
@@ -155,7 +155,8 @@ func (w *rollouts) summarise(s *Sequence, r *Result, g *grid, row int) *batch.Ta
 	return out
 }
 
-// mean returns the mean log-prob of a row's trained tokens, or nil if it has none or the server doesn't report it.
+// mean returns the mean log-prob of a row's trained tokens, or nil if there are none or the server doesn't report all
+// of their log-probs.
 func (g *grid) mean(s *Scores, row int) *float64 {
 	sum, n := 0.0, 0
 	for p, lp := range s.Token {

@@ -113,7 +113,7 @@ func decode(data []byte, s Sequence) (*Scores, bool) {
 			return nil, false
 		}
 		out.Token[p], out.Top[p] = head.Token, make([]Entry, head.Entries)
-		read, _ := binary.Decode(data[at:], binary.LittleEndian, out.Top[p]) // as long as checked above
+		read, _ := binary.Decode(data[at:], binary.LittleEndian, out.Top[p]) // the length was checked above
 		data = data[at+read:]
 	}
 	return out, len(data) == 0

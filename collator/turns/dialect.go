@@ -264,7 +264,7 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				// a call may have no header.
+				// a call may lack a header.
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
 					d.header = begun
@@ -275,7 +275,7 @@ func (d *dialect) learnHeader(p prober) {
 	}
 }
 
-// learnOpeners finds where turns start if the template has no generation prompt: in Mistral's, right after [/INST].
+// learnOpeners finds where turns start if the template lacks a generation prompt: in Mistral's, right after [/INST].
 func (d *dialect) learnOpeners(p prober) {
 	if d.header != "" {
 		return

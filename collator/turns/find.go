@@ -288,7 +288,7 @@ func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// opened finds the turn of message i if the template has no generation prompt.
+// opened finds the turn of message i if the template lacks a generation prompt.
 func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	limit, mine := o.first(i, from)
 	t := Turn{Message: i, Start: -1, Thinking: true}
@@ -435,8 +435,8 @@ func (o *origins) calls(t *Turn) bool {
 	return false
 }
 
-// arguments returns the end of the first call arguments in a message's spans starting at k, or -1 if these spans have
-// no arguments. A name by itself may belong to the result.
+// arguments returns the end of the first call arguments in a message's spans starting at k, or -1 if these spans lack
+// arguments. A name by itself may belong to the result.
 func (o *origins) arguments(k, message int) int {
 	for ; k < len(o.spans) && o.spans[k].Message == message; k++ {
 		if s := &o.spans[k]; strings.HasPrefix(s.Field, "tool_calls[") && strings.Contains(s.Field, "arguments") {

@@ -88,7 +88,7 @@ func (r *Renderer) With(s Settings) *Renderer {
 	return newRenderer(r.tmpl, r.fingerprint, m, s)
 }
 
-// Silent returns the renderer with thinking switched off, or nil if the template has no switch or thinking is already
+// Silent returns the renderer with thinking switched off, or nil if the template lacks a switch or thinking is already
 // off.
 func (r *Renderer) Silent() *Renderer { return r.silent }
 

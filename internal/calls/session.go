@@ -263,7 +263,7 @@ type setAside struct {
 // Reason is a reason for not training a call.
 type Reason uint8
 
-// Reasons for not training a call.
+// Reasons for not training on a call.
 const (
 	Repeated  Reason = iota // the same answer to the same messages was recorded earlier
 	Copied                  // the answer is trained on elsewhere, possibly in another session

@@ -11,7 +11,7 @@ import (
 )
 
 // Open opens a file for reading. It accepts only regular files: a link may lead to an endless device, and a pipe may
-// have no writer.
+// lack a writer.
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 // Continue opens a file for reading and writing, as Open does, and creates it if it doesn't exist.

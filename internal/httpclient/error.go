@@ -27,7 +27,7 @@ const (
 	Denied                   // credentials
 	Unavailable              // unreachable, overloaded, broken response: a retry can help
 	Local                    // a file, a certificate, an address in the config, this machine
-	Gone                     // the service has no such object
+	Gone                     // the requested object doesn't exist
 )
 
 func (e *Error) Error() string {

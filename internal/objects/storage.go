@@ -38,7 +38,7 @@ type Info struct {
 	ETag    string    // identifies its content; empty if unknown
 }
 
-// same reports whether two responses describe the same state of an object.
+// same reports whether two Infos describe the same state of an object.
 func (i Info) same(other Info) bool {
 	return i.Size == other.Size && i.ETag == other.ETag && (i.ETag != "" || i.ModTime.Equal(other.ModTime))
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes gives the program its own session, or a process group. This system has no parent-death signal.
+// attributes gives the program its own session, or a process group. This system lacks a parent-death signal.
 func attributes(c *Config) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group}
 }

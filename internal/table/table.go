@@ -265,7 +265,7 @@ func (c *column) peek() (parquet.Value, error) {
 		if c.err != nil && !errors.Is(c.err, io.EOF) {
 			return parquet.Value{}, c.err
 		}
-		if c.values == nil || c.err != nil { // the last page is not released: the row uses its memory
+		if c.values == nil || c.err != nil { // read the next page; the last isn't released, as the row uses its memory
 			page, err := c.pages.ReadPage()
 			if err != nil {
 				return parquet.Value{}, err

@@ -230,7 +230,7 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, su
 	}
 	for j := range E {
 		g.VSUBPS(S[j], T[j], E[j])
-		// The log-odds of masked entries become finite: -Inf or, if both sides are masked, NaN.
+		// Where t is masked, its weight is 0 and the log-odds are -Inf or, if s is masked too, NaN. Make them finite.
 		g.VMAXPS(g.narrow.mem("-far"), E[j], E[j])
 	}
 	weigh(S, "")

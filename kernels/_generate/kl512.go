@@ -109,7 +109,7 @@ func (g *kl512) terms(q klGroup, entry int) (st stream) {
 	st.each(2, func(j int) { g.VSCALEFPS(q.s.y[j], q.s.p[j], q.s.p[j]) })
 	st.each(2, func(j int) { g.VSCALEFPS(q.t.y[j], q.t.p[j], q.t.p[j]) })
 	st.each(2, func(j int) { g.VSUBPS(q.s.y[j], odds[j], odds[j]) })
-	// The log-odds of masked entries, whose weight is 0, become finite: -Inf or, if both sides are masked, NaN.
+	// Where t is masked, its weight is 0 and the log-odds are -Inf or, if s is masked too, NaN. Make them finite.
 	st.each(2, func(j int) { g.VMAXPS_BCST(g.wide.mem("-far"), odds[j], odds[j]) })
 	st.each(2, func(j int) { g.VMULPS(q.t.p[j], odds[j], odds[j]) })
 	student := q.s.p

@@ -90,9 +90,10 @@ func Expand(paths []string, name string) ([]string, error) { return source.Expan
 // returns an error if a file or folder doesn't exist or a pattern has no matches; it doesn't look for objects.
 func Matches(paths []string) ([]string, error) { return source.Matches(paths) }
 
-// Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, the
-// error says what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may be
-// opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx is done.
+// Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, it
+// returns an error that says what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
+// named "-", may be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx
+// is done.
 func Open(ctx context.Context, path string) (*File, error) { return source.Open(ctx, path) }
 
 // IsRowName reports whether an id was generated from a row number, such as "#12". Such an id doesn't identify examples

@@ -178,8 +178,8 @@ var readers = map[string]bool{
 	"cut": true, "sort": true, "uniq": true, "column": true,
 }
 
-// reads returns the command's last program if it prints documents. Such text isn't about the call; only the program's
-// own messages are.
+// reads returns the command's last program if it prints documents. A document's text isn't about the call; only the
+// program's own messages are.
 func (c Call) reads() string {
 	command := strings.TrimSpace(c.command())
 	if command == "" || strings.ContainsAny(command, "\n") {

@@ -89,8 +89,9 @@ func (c Call) voice(t *text) Finding {
 // the correct usage.
 const maxUsageLines = 6
 
-// complaint reads a short text that begins with the name of the command's program, which a program writes only in front
-// of an error. Other lines of the message may follow. Any other text is left to misused.
+// complaint matches a text that begins with the name of the command's program, as error messages do. In a text of more
+// than maxUsageLines lines, the first lines must include part of a usage message or another line that begins with that
+// name. Any other text, and one whose first line is not an error, is left to misused.
 func (c Call) complaint(t *text, command string) Finding {
 	if command == "" {
 		return Finding{}

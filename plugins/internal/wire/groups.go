@@ -440,7 +440,7 @@ func (d *decoder) node(n *pb.Node, at int) ttc.Node {
 	return out
 }
 
-// orEmpty turns nil into an empty slice: a list that is known to be empty isn't nil, which means unknown.
+// orEmpty turns nil into an empty slice, because nil would mean that the list is unknown rather than empty.
 func orEmpty[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -297,7 +297,7 @@ func (b *builder) write(s string, p *prov) {
 	switch {
 	case p == nil:
 		b.p.n += len(s)
-	case len(p.spans) == 1 && p.spans[0].End == len(s) && p.spans[0].Start == 0: // a whole field
+	case len(p.spans) == 1 && p.spans[0].End == len(s) && p.spans[0].Start == 0: // one span covers the text
 		one := &p.spans[0]
 		b.p.add(len(s), one.Source, one.Offset, one.Mode)
 	default:

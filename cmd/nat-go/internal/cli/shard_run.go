@@ -102,8 +102,8 @@ func (c *localPlan) runShard(
 		sum.Status, sum.Error = runfolder.Failed, err.Error()
 		return sum, err
 	}
-	// If builders need whole tasks, other processes on this machine may still be reading the copies of built shards in
-	// the group stage.
+	// If builders need whole tasks, other processes on this machine may be in the group stage and reading the copies of
+	// built shards.
 	if !c.plan.Tasks || of.Stage == shards.Group {
 		err = os.RemoveAll(string(c.dir.Shard(of.Stage, of.Number)))
 	}

@@ -67,7 +67,7 @@ func (d *difference) words(trainer string) string {
 	case trainerOnly:
 		return fmt.Sprintf("%s puts %s here that our row lacks%s", trainer, n, when(d.Trained, ", and trains on them"))
 	default:
-		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, when(d.Trained, " that we train"), d.Class)
+		return fmt.Sprintf("%s lacks %s of our row%s: %s", trainer, n, when(d.Trained, " that we train on"), d.Class)
 	}
 }
 

@@ -54,9 +54,9 @@ func (r *Report) yield(typ string) (y Yield) {
 	return y
 }
 
-// choose chooses pairs of scored answers if there are any, because answers are scored to be compared, and otherwise
-// imitation of the model's answers. It adds pairs of a task's scored rollouts only if every turn keeps its recorded
-// context. If the rollouts word the users' messages differently, such pairs are made only on request.
+// choose selects pairs of scored answers if there are any, because answers are scored to be compared. Otherwise it
+// selects imitation of the model's answers. It adds pairs of a task's scored rollouts only if every turn keeps its
+// recorded context. If the rollouts word the users' messages differently, such pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {

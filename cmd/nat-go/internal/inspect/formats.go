@@ -80,7 +80,7 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 
 // formats warns of row formats that can carry none of the builders' records, or whose trainers train on turns other
 // than the configured ones. The kinds of a plugin's records are unknown here, so if a plugin's builder is selected,
-// formats only notes which formats are written by default.
+// formats warns of nothing, and only notes the default formats if the configuration names none.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats

@@ -64,8 +64,8 @@ func (g *Group) hashOf(text int32) (h Hash) {
 	return h
 }
 
-// appendContent appends the input for a record's content hash, which consists of its kind, the hashes of its texts and,
-// for kinds with messages, the fields added by appendOwn.
+// appendContent appends the input for a record's content hash. That input consists of the record's kind, the hashes of
+// its texts and, for kinds with messages, the fields that appendOwn appends.
 func (g *Group) appendContent(buf []byte, i int) []byte {
 	r, s := &g.Records[i], g.sides[i]
 	buf = append(buf, byte(r.Record.Kind()))

@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// Place is an example's position in the inputs, which consists of a collection run and a row in that run.
+// Place is an example's position in the inputs, given by its collection run and its row in that run.
 type Place struct{ Run, Row int64 }
 
 // placeWidth is the size of an encoded place.

@@ -155,7 +155,7 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the short argument of fetchRanges for a file that belongs to a divided merge.
+// divideAgain returns the argument for fetchRanges' parameter short, for a file that belongs to a divided merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))

@@ -31,7 +31,7 @@ const (
 	// the service is unreachable or overloaded, or its response is invalid: exit 3; a retry can help
 	Unavailable = httpclient.Unavailable
 	Local       = httpclient.Local // the cause is a file, a program or this machine: exit 3
-	Gone        = httpclient.Gone  // the service has no such job: exit 1
+	Gone        = httpclient.Gone  // the service doesn't have the job: exit 1
 )
 
 // Errorf returns the error of operation op. fix is a remedy, and may be empty.

@@ -68,7 +68,7 @@ type headAnswer struct {
 	Info    batch.Meta   `json:"info"`
 	Weight  float32      `json:"weight"`
 	Sides   []sideInfo   `json:"sides"`
-	Shown   []int        `json:"shown"` // the sides that Pieces compares
+	Shown   []int        `json:"shown"` // indices of the sides that Pieces divides
 	Pieces  []tokenPiece `json:"pieces"`
 	Width   int          `json:"width"` // tokens per window
 }

@@ -114,7 +114,7 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	if prompt.Column == nil || !prompt.Text() {
 		return
 	}
-	if prompt.Guessed { // a column called prompt is complete
+	if prompt.Guessed { // a column called prompt doesn't need a context
 		r.Take(contextKey, h.Columns().Find(contextKey, prompt.Key, r.Settings["output_key"]))
 	}
 	if h.Texts(prompt.Key, transcript.Is) {

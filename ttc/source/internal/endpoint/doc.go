@@ -13,8 +13,8 @@
 //     collection.
 //   - {"input_message": ...} fits only workflows whose parameter has that name; otherwise every question gets a 422.
 //     Here that ends the collection, and the error names the key to set.
-//   - A workflow that raises an exception sends HTTP 200 and one bare line of JSON, which NAT's client ignores. Here
-//     the example is marked as interrupted and counted.
+//   - If a workflow raises an exception, the response is HTTP 200 and one bare line of JSON, which NAT's client
+//     ignores. Here the example is marked as interrupted and counted.
 //   - A connection that ends early leaves an incomplete answer. The question is asked again.
 //   - A score of NaN arrives as null, so that candidate stays unscored (a local run keeps NaN).
 package endpoint

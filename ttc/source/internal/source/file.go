@@ -296,9 +296,10 @@ type File struct {
 	torn    torn
 }
 
-// Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, the
-// error says what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input, named "-", may be
-// opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx is done.
+// Open opens an input: plain, gzip or zstd, detected from its first bytes. For a Git LFS pointer or an empty file, it
+// returns an error that says what to do. Tables - Parquet, CSV - are read as JSON lines. A pipe and standard input,
+// named "-", may be opened repeatedly, and are read from their beginning each time. Opening and reading stop when ctx
+// is done.
 func Open(ctx context.Context, path string) (*File, error) {
 	return open(ctx, &File{ID: Input{Path: path}})
 }

@@ -67,7 +67,7 @@ func (w *Walk) Begin(offset, lines int64) {
 }
 
 // Far returns an error if offset is so far beyond the block being scanned that the search for the next entry should
-// end. Without this limit, the scan would read each block in a long stretch without entries up to the end of the
+// end. Without this limit, the scan of each block in a long stretch without entries would read to the end of the
 // stretch.
 func (w *Walk) Far(offset int64) error {
 	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {

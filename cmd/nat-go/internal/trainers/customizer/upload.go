@@ -75,7 +75,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 // submitting returns the operation's name for use in errors.
 func submitting(data trainers.DataSet) string { return "submit run " + data.RunID }
 
-// rowFiles finds the files with the kind of record that the training type uses. A run may have no validation file.
+// rowFiles finds the files with the kind of record that the training type uses. A run may lack a validation file.
 func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err error) {
 	op := submitting(data)
 	f, ok := data.Formats["customizer"]

@@ -401,7 +401,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	return nil
 }
 
-// unseen is called for a program whose lock is free and that has no exit status. It returns the reason why the
+// unseen is called for a program whose lock is free and whose exit status is missing. It returns the reason why the
 // program's state is unknown here, or nil if the program has ended.
 func unseen(dir string) error {
 	b, err := readBorn(dir)
