@@ -174,12 +174,10 @@ type told struct {
 
 // tool returns the tool's name according to the source, or an empty string if the source doesn't give one.
 func (e *told) tool() (name string) {
-	if e.meta.Kind() == json.Object {
-		for _, key := range []string{"tool", "tool_name", "name"} {
-			v, _ := e.meta.Get(key)
-			if name, _ = v.Text(); name != "" {
-				return name
-			}
+	for _, key := range []string{"tool", "tool_name", "name"} {
+		v, _ := e.meta.Get(key)
+		if name, _ = v.Text(); name != "" {
+			return name
 		}
 	}
 	return ""
@@ -263,9 +261,6 @@ func (d *detector) isTransient(text string) bool {
 }
 
 func transientObject(o json.Raw, depth int) bool {
-	if o.Kind() != json.Object {
-		return false
-	}
 	for _, k := range []string{"code", "status_code", "statusCode", "http_status", "httpStatus", "status"} {
 		v, _ := o.Get(k)
 		n, ok := v.Int64()

@@ -473,12 +473,11 @@ func (b *Builder) writes(made *chat.ToolCall, tool *chat.Tool) bool {
 	if len(b.writers) > 0 {
 		return anyFits(b.writers, made.Name)
 	}
-	if tool != nil && tool.Raw.Kind() == json.Object {
-		if annotations, _ := tool.Raw.Get("annotations"); annotations.Kind() == json.Object { // as defined by MCP
-			if hint, _ := annotations.Get("readOnlyHint"); hint.Kind() == json.Bool {
-				only, _ := hint.Bool()
-				return !only
-			}
+	if tool != nil {
+		annotations, _ := tool.Raw.Get("annotations") // as defined by MCP
+		hint, _ := annotations.Get("readOnlyHint")
+		if only, ok := hint.Bool(); ok {
+			return !only
 		}
 	}
 	name := made.Name[strings.LastIndexAny(made.Name, "./:")+1:]

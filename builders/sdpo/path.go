@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,22 +70,13 @@ func parseStep(s string) (st step, rest string, err error) {
 func (p path) find(v json.Raw) (json.Raw, bool) {
 	for _, st := range p {
 		if !st.array {
-			if v.Kind() != json.Object {
-				return nil, false
-			}
 			var ok bool
 			if v, ok = v.Get(st.key); !ok {
 				return nil, false
 			}
 			continue
 		}
-		if v.Kind() != json.Array {
-			return nil, false
-		}
-		var all []json.Raw
-		for e := range v.Elements() {
-			all = append(all, e)
-		}
+		all := slices.Collect(v.Elements())
 		i := st.index
 		if i < 0 {
 			i += len(all)

@@ -41,17 +41,11 @@ func (e *told) class() string {
 
 // tools returns the names of the existing tools according to the source.
 func (e *told) tools() (names []string) {
-	if e.meta.Kind() != json.Object {
-		return nil
-	}
 	for _, key := range []string{"available_tools", "tools", "available", "tool_names"} {
 		list, _ := e.meta.Get(key)
-		if list.Kind() != json.Array {
-			continue
-		}
 		for t := range list.Elements() {
 			name, ok := t.Text()
-			if !ok && t.Kind() == json.Object {
+			if !ok {
 				v, _ := t.Get("name")
 				name, ok = v.Text()
 			}
@@ -72,9 +66,6 @@ func (s *site) parameters() json.Raw {
 		if p := parameters(t); p != nil {
 			return p
 		}
-	}
-	if s.told.meta.Kind() != json.Object {
-		return nil
 	}
 	for _, key := range []string{"schema", "parameters", "input_schema"} {
 		if v, _ := s.told.meta.Get(key); v.Kind() == json.Object {

@@ -81,10 +81,8 @@ func (k *checker) call(made *chat.ToolCall, tools []chat.Tool) *fault {
 }
 
 func toolNamed(tools []chat.Tool, name string) *chat.Tool {
-	for i := range tools {
-		if tools[i].Name == name {
-			return &tools[i]
-		}
+	if i := slices.IndexFunc(tools, func(t chat.Tool) bool { return t.Name == name }); i >= 0 {
+		return &tools[i]
 	}
 	return nil
 }
@@ -190,9 +188,6 @@ func (k *checker) schema(tool *chat.Tool) *jsonschema.Schema {
 // parameters returns the schema of a tool's arguments, if the definition has one: under parameters (OpenAI),
 // input_schema (Anthropic) or inputSchema (MCP), at the top level or within "function".
 func parameters(tool *chat.Tool) json.Raw {
-	if tool.Raw.Kind() != json.Object {
-		return nil
-	}
 	inner := tool.Raw
 	if fn, ok := inner.Get("function"); ok && fn.Kind() == json.Object {
 		inner = fn

@@ -247,15 +247,11 @@ func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
 			j := keyIndex(at, key)
 			if j < 0 {
 				k := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: 1, Column: 1}
-				v := value
-				if !last {
-					v = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
-				}
 				d.own(k, src)
-				d.origins[v] = origin{src: src}
-				at.Content = append(at.Content, k, v)
+				at.Content = append(at.Content, k, &yaml.Node{})
 				j = len(at.Content) - 2
-			} else if last || IsNull(at.Content[j+1]) {
+			}
+			if last || IsNull(at.Content[j+1]) {
 				v := value
 				if !last {
 					v = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}

@@ -28,7 +28,9 @@ func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 	switch {
 	case len(x.findings) < MaxFindings:
 		x.findings = append(x.findings,
-			x.src.report(n, ptr, finding.Finding{Code: code, Severity: finding.Error, Message: msg, Fix: fix}))
+			x.src.reportAs(n, origin{}, ptr, finding.Finding{
+				Code: code, Severity: finding.Error, Message: msg, Fix: fix,
+			}))
 	case len(x.findings) == MaxFindings:
 		x.findings = append(x.findings, More(x.src.Name))
 	}

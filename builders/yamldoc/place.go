@@ -64,10 +64,6 @@ func (s *Source) ReportAt(line, col, end int, ptr string, f finding.Finding) fin
 	return s.place(f, line, col, end)
 }
 
-func (s *Source) report(n *yaml.Node, ptr string, f finding.Finding) finding.Finding {
-	return s.reportAs(n, origin{}, ptr, f)
-}
-
 func (s *Source) reportAs(n *yaml.Node, o origin, ptr string, f finding.Finding) finding.Finding {
 	f.Pointer = ptr
 	col, end := s.span(n, o)

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -268,13 +269,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 		return s, false
 	}
 	slices.SortStableFunc(places, func(a, b found) int {
-		switch {
-		case a.from != b.from:
-			return a.from - b.from
-		case a.to != b.to:
-			return b.to - a.to
-		}
-		return vagueness(a.class) - vagueness(b.class)
+		return cmp.Or(a.from-b.from, b.to-a.to, vagueness(a.class)-vagueness(b.class))
 	})
 	var b strings.Builder
 	at := 0

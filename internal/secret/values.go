@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -50,12 +51,7 @@ func (v *Values) Add(values ...string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	all := append(slices.Clone(v.forms), more...)
-	slices.SortFunc(all, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	v.forms = slices.Compact(all)
 	pairs := make([]string, 0, 2*len(v.forms))
 	for _, f := range v.forms {
@@ -128,24 +124,18 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 			}
 		}
 	}
-	if from >= to {
-		if from > 0 || to < len(s) {
-			return Mask
-		}
-		return s
+	if from >= to && s != "" {
+		return Mask
 	}
 	// Complete values first: the end of one value may be the beginning of another.
-	if from > 0 || to < len(s) {
-		out := v.Redact(s[from:to])
-		if from > 0 {
-			out = Mask + out
-		}
-		if to < len(s) {
-			out += Mask
-		}
-		return out
+	out := v.Redact(s[from:to])
+	if from > 0 {
+		out = Mask + out
 	}
-	return v.Redact(s)
+	if to < len(s) {
+		out += Mask
+	}
+	return out
 }
 
 // Writer masks the values in the text written through it, however it is split into pieces. A possible beginning of a

@@ -132,7 +132,7 @@ func (c Call) logged(text string, depth int) Finding {
 		return Finding{}
 	}
 	v := value(first)
-	if v == nil || v.Kind() != json.Object ||
+	if v.Kind() != json.Object ||
 		!looksLikeLog(firstLines(rest, 1)) && !level().MatchString(firstLines(rest, 1)[0]) {
 		return Finding{}
 	}
@@ -157,10 +157,7 @@ func value(text string) json.Raw {
 	if len(text) > maxJSON || !strings.ContainsRune(`{["`, rune(text[0])) {
 		return nil
 	}
-	v, err := json.Parse([]byte(text), json.Limits{})
-	if err != nil {
-		return nil
-	}
+	v, _ := json.Parse([]byte(text), json.Limits{})
 	return v
 }
 
@@ -194,8 +191,8 @@ func literal(text string) json.Raw {
 			i++
 		}
 	}
-	v, err := json.Parse(b.Bytes(), json.Limits{})
-	if err != nil || v.Kind() != json.Object {
+	v, _ := json.Parse(b.Bytes(), json.Limits{})
+	if v.Kind() != json.Object {
 		return nil
 	}
 	return v
@@ -265,10 +262,7 @@ func members(text string) json.Raw {
 			b = json.AppendString(b, v)
 		}
 	}
-	v, err := json.Parse(append(b, '}'), json.Limits{})
-	if err != nil {
-		return nil
-	}
+	v, _ := json.Parse(append(b, '}'), json.Limits{})
 	return v
 }
 

@@ -218,9 +218,6 @@ func quotes(part string) bool {
 
 // command returns the command line that the call ran, if any.
 func (c Call) command() string {
-	if c.Arguments.Kind() != json.Object {
-		return ""
-	}
 	for _, key := range []string{"command", "cmd", "input", "script", "commands"} {
 		v := member(c.Arguments, key)
 		if s, ok := v.Text(); ok {

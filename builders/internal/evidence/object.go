@@ -622,9 +622,6 @@ func (c Call) foreign(o *object) []string {
 
 // echo reports whether a member repeats an argument of the call.
 func (c Call) echo(name string, v json.Raw) bool {
-	if c.Arguments.Kind() != json.Object {
-		return false
-	}
 	given, ok := c.Arguments.Get(name)
 	if ok {
 		return string(given) == string(v)

@@ -3,6 +3,7 @@ package atif
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
@@ -53,7 +54,7 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 		t.step(step, n)
 	}
 	inner, _ := trajectory.Get("subagent_trajectories")
-	for i, sub := range enumerate(inner) {
+	for i, sub := range slices.Collect(inner.Elements()) {
 		if depth == maxDepth {
 			t.r.tally.CountUnread("sub-trajectories too deep", 1)
 			break
@@ -64,13 +65,6 @@ func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 		}
 		(&steps{r: t.r, s: t.s, part: t.part}).add(sub, name, depth+1)
 	}
-}
-
-func enumerate(list json.Raw) (out []json.Raw) {
-	for e := range list.Elements() {
-		out = append(out, e)
-	}
-	return out
 }
 
 // step adds a step; n is its number.
@@ -114,15 +108,11 @@ func (t *steps) say(m calls.Message) {
 // untrainedReason returns the reason a step's answer is not trained on: it was copied, or it was not produced by
 // exactly one call.
 func untrainedReason(step json.Raw) (ledger.Reason, string) {
-	if v, ok := step.Get("is_copied_context"); ok {
-		if copied, _ := v.Bool(); copied {
-			return session.CopiedCall, "the step is copied context"
-		}
+	if copied, _ := session.Value(step, "is_copied_context").Bool(); copied {
+		return session.CopiedCall, "the step is copied context"
 	}
-	if v, ok := step.Get("llm_call_count"); ok {
-		if n, ok := v.Int64(); ok && n != 1 {
-			return severalCalls, fmt.Sprintf("the step represents %d calls", n)
-		}
+	if n, ok := session.Value(step, "llm_call_count").Int64(); ok && n != 1 {
+		return severalCalls, fmt.Sprintf("the step represents %d calls", n)
 	}
 	return "", ""
 }
@@ -178,10 +168,8 @@ func results(step json.Raw) (out []calls.Message) {
 			m.Role = "user"
 		}
 		extra, _ := e.Get("extra")
-		if v, ok := extra.Get("tool_result_is_error"); ok {
-			if failed, ok := v.Bool(); ok {
-				m.Error = &failed
-			}
+		if failed, ok := session.Value(extra, "tool_result_is_error").Bool(); ok {
+			m.Error = &failed
 		}
 		out = append(out, m)
 	}

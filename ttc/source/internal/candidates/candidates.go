@@ -94,7 +94,10 @@ func (s *Source) readAhead() error {
 		reason, detail := source.BadStep, "the line is "+raw.Kind().String()+", not an object"
 		if tooLarge == nil && raw.Kind() == json.Object {
 			s.ahead.raw, s.ahead.offset = raw, offset
-			if err = s.reshape(); err == nil {
+			if s.rewrite != nil {
+				s.ahead.id, s.ahead.lines, err = s.rewrite(raw)
+			}
+			if err == nil {
 				s.ahead.ok, s.ahead.rawID = true, s.id()
 				s.ahead.of = s.belongs()
 				return nil
@@ -121,14 +124,6 @@ func (s *Source) readAhead() error {
 			return err
 		}
 	}
-}
-
-// reshape rewrites the line read ahead, if it has the shape of a published data set.
-func (s *Source) reshape() (err error) {
-	if s.rewrite != nil {
-		s.ahead.id, s.ahead.lines, err = s.rewrite(s.ahead.raw)
-	}
-	return err
 }
 
 func reasonOf(err error) ledger.Reason {

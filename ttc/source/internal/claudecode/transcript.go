@@ -303,29 +303,28 @@ func (t *transcript) attachment(l *line) {
 	var texts []string
 	for e := range l.rendered.Elements() {
 		content, _ := e.Get("content")
-		for _, b := range exchange.Blocks(content) {
-			texts = append(texts, session.Text(b, "text"))
-		}
+		texts = append(texts, textsOf(content)...)
 	}
 	rec.attached = strings.Join(texts, "\n")
 	t.size += int64(len(rec.attached))
 	if rec.attached == "" && kind == "queued_command" {
 		prompt, _ := l.attachment.Get("prompt")
-		for _, b := range exchange.Blocks(prompt) {
-			texts = append(texts, session.Text(b, "text"))
-		}
-		rec.attached = strings.Join(texts, "\n")
+		rec.attached = strings.Join(textsOf(prompt), "\n")
 	}
+}
+
+// textsOf returns the texts of content's blocks.
+func textsOf(content json.Raw) (texts []string) {
+	for _, b := range exchange.Blocks(content) {
+		texts = append(texts, session.Text(b, "text"))
+	}
+	return texts
 }
 
 // snapshot records the system prompt and the tools, which later lines refer to.
 func (t *transcript) snapshot(l *line) {
-	var parts []string
 	prompt, _ := l.attachment.Get("systemPrompt")
-	for _, b := range exchange.Blocks(prompt) {
-		parts = append(parts, session.Text(b, "text"))
-	}
-	if parts != nil {
+	if parts := textsOf(prompt); parts != nil {
 		t.prompt = strings.Join(parts, "\n\n")
 		if prefix := session.Text(l.attachment, "cliPrefix"); prefix != "" {
 			t.prefixes[t.prompt] = prefix + "\n"

@@ -92,10 +92,8 @@ func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error 
 	ordinal := int64(-1)
 	return session.Lines(ctx, f.path, t.r.limits.MaxLine, t.r.tally, func(l session.Line) bool {
 		ordinal++
-		if v, ok := l.JSON.Get("ordinal"); ok {
-			if n, ok := v.Int64(); ok {
-				ordinal = n
-			}
+		if n, ok := session.Value(l.JSON, "ordinal").Int64(); ok {
+			ordinal = n
 		}
 		if ordinal >= end || t.tooLarge {
 			return false
@@ -180,7 +178,9 @@ func (t *thread) close() { t.open = nil }
 func (t *thread) compacted(payload json.Raw, l session.Line) {
 	t.close()
 	if !t.inherited {
-		t.r.tally.DropCall(session.UnstoredCall, "the call that wrote the summary of a compaction", t.out.ID, t.path, l.Offset)
+		t.r.tally.DropCall(
+			session.UnstoredCall, "the call that wrote the summary of a compaction", t.out.ID, t.path, l.Offset,
+		)
 	}
 	old := t.history
 	t.history = nil

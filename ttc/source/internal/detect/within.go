@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -74,12 +75,7 @@ func within(
 		return nil, err
 	}
 	h.Given = given
-	var able []source.Factory
-	for _, f := range all {
-		if f.Wrapped {
-			able = append(able, f)
-		}
-	}
+	able := slices.DeleteFunc(slices.Clone(all), func(f source.Factory) bool { return !f.Wrapped })
 	found, err := Choose(able, only, h)
 	if err != nil {
 		return nil, err

@@ -41,7 +41,8 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 		return "", nil, err
 	}
 	client, err := httpclient.New(httpclient.Options{
-		Base: base, Token: cfg.Token, Timeout: cfg.Timeout, Backoff: cmp.Or(cfg.Backoff, time.Second), MaxPause: 30 * time.Second,
+		Base: base, Token: cfg.Token, Timeout: cfg.Timeout,
+		Backoff: cmp.Or(cfg.Backoff, time.Second), MaxPause: 30 * time.Second,
 		MaxAnswer: cfg.MaxAnswer, Large: int(max(1, largeAnswers/max(1, cfg.MaxAnswer))), Connections: cfg.Concurrency,
 	})
 	if err != nil {

@@ -1,7 +1,9 @@
 package nat
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -47,15 +49,8 @@ func hasOnly(m map[string]int64, names ...string) bool {
 
 // list prints counts, most frequent first.
 func list(m map[string]int64) string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b string) int {
-		if m[a] != m[b] {
-			return int(max(-1, min(1, m[b]-m[a])))
-		}
-		return strings.Compare(a, b)
+	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m[b], m[a]), strings.Compare(a, b))
 	})
 	const most = 12
 	var b strings.Builder

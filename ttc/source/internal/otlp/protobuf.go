@@ -13,8 +13,6 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/nat-go/nat-go/ttc/ledger"
-	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -50,12 +48,12 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 		case errors.Is(err, io.EOF), err == nil && r.tally.Enough(offset):
 			return nil
 		case errors.As(err, &tooLong):
-			r.unread(err.Error(), offset)
+			r.tally.DropLine(r.path, offset, err.Error())
 		case err != nil && !errors.Is(err, errRecord):
-			r.unread(fmt.Sprintf("the rest of the file can't be read: %v", err), offset)
+			r.tally.DropLine(r.path, offset, fmt.Sprintf("the rest of the file can't be read: %v", err))
 			return ctx.Err()
 		case err != nil || !r.resources(record, offset):
-			r.unread("the record is not an export request", offset)
+			r.tally.DropLine(r.path, offset, "the record is not an export request")
 		}
 		offset += size
 		if err := ctx.Err(); err != nil {
@@ -127,16 +125,7 @@ func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 
 // decompress returns the content of a compressed record.
 func (r *reader) decompress(record []byte) ([]byte, error) {
-	d, err := zstd.NewReader(
-		bytes.NewReader(record),
-		zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderMaxMemory(64<<20),
-	)
-	if err != nil {
-		return nil, errRecord
-	}
-	defer d.Close()
-	b, err := io.ReadAll(io.LimitReader(d, r.limits.MaxLine+1))
+	b, err := unpack(record, r.limits.MaxLine+1)
 	if err != nil {
 		return nil, errRecord
 	}
@@ -144,6 +133,20 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 		return nil, &longRecordError{int64(len(b)), r.limits.MaxLine}
 	}
 	return b, nil
+}
+
+// unpack returns up to limit bytes of a compressed record's content, and what precedes an error.
+func unpack(record []byte, limit int64) ([]byte, error) {
+	d, err := zstd.NewReader(
+		bytes.NewReader(record),
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(64<<20),
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	return io.ReadAll(io.LimitReader(d, limit))
 }
 
 // fields calls each with the fields of a message, until a call returns false. It reports whether the message is intact
@@ -282,20 +285,10 @@ func kindOf(item []byte) (kind byte, ok bool) {
 // looksLikeProtobuf reports whether a file begins with an export request in protobuf.
 func looksLikeProtobuf(head []byte) bool {
 	if framed(head) {
-		r := &reader{limits: session.Limits{MaxLine: 1 << 20}}
 		n := min(int(binary.BigEndian.Uint32(head)), len(head)-4)
 		head = head[4 : 4+n]
 		if bytes.HasPrefix(head, zstdMagic) {
-			d, err := zstd.NewReader(
-				bytes.NewReader(head),
-				zstd.WithDecoderConcurrency(1),
-				zstd.WithDecoderMaxMemory(64<<20),
-			)
-			if err != nil {
-				return false
-			}
-			defer d.Close()
-			head, _ = io.ReadAll(io.LimitReader(d, r.limits.MaxLine))
+			head, _ = unpack(head, 1<<20)
 		}
 	}
 	for _, field := range []protowire.Number{1, 2, 2} {
@@ -328,10 +321,4 @@ func firstBelow(b []byte, field protowire.Number) []byte {
 		b = b[size:]
 	}
 	return nil
-}
-
-func (r *reader) unread(detail string, offset int64) {
-	r.tally.Drop(ledger.Drop{
-		Unit: "line", Reason: session.UnreadLine, Detail: detail, Index: -1, File: r.path, Offset: offset,
-	})
 }

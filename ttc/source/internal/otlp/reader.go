@@ -237,12 +237,7 @@ var marks = [][]byte{
 
 // isModelItem reports whether an item uses any of the supported conventions.
 func isModelItem(raw json.Raw) bool {
-	for _, m := range marks {
-		if bytes.Contains(raw, m) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(marks, func(m []byte) bool { return bytes.Contains(raw, m) })
 }
 
 // appendPlace appends the fields that locate a span among the others.

@@ -75,12 +75,9 @@ func textOf(entry json.Raw, key string) (string, error) {
 
 // list returns a value that is a list, or parses a string that is the JSON text of a list.
 func list(v json.Raw) (json.Raw, error) {
-	if text, ok := v.Text(); ok {
-		inner, err := json.Parse([]byte(text), source.InTexts)
-		if err != nil {
-			return nil, fmt.Errorf("invalid JSON text: %w", json.LineError(err))
-		}
-		v = inner
+	v, err := source.Inner(v)
+	if err != nil {
+		return nil, fmt.Errorf("invalid JSON text: %w", json.LineError(err))
 	}
 	if v.Kind() == json.Invalid || v.Kind() == json.Null {
 		return nil, errors.New("missing or null")

@@ -1,6 +1,7 @@
 package requestlog
 
 import (
+	"cmp"
 	"encoding/hex"
 	"strings"
 
@@ -38,7 +39,8 @@ func entryOf(raw json.Raw) (entry, bool) {
 	}
 	for _, where := range []json.Raw{e.response, raw} {
 		if failure, ok := where.Get("error"); ok && failure.Kind() != json.Null {
-			e.failed = failureOf(failure)
+			text, _ := failure.Text()
+			e.failed = session.Name(cmp.Or(text, session.Text(failure, "message")))
 		}
 	}
 	if e.failed == "" && e.response.Kind() == json.Null {
@@ -65,13 +67,6 @@ func isRequest(request json.Raw) bool {
 	in, ok := request.Get("input")
 	_, model := request.Get("model")
 	return ok && model && (in.Kind() == json.Array || in.Kind() == json.String)
-}
-
-func failureOf(failure json.Raw) string {
-	if text, ok := failure.Text(); ok {
-		return session.Name(text)
-	}
-	return session.Name(session.Text(failure, "message"))
 }
 
 // body returns the value under a key, which may be an object, its JSON text, or an object with either under body.

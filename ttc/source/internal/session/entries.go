@@ -124,9 +124,6 @@ func ReadEntries(
 	if !isDocument(bytes.TrimLeft(head, "\xEF\xBB\xBF \t\r\n")) {
 		return readLines(ctx, in, path, limit, tally, each)
 	}
-	bad := func(offset int64, detail string) {
-		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
-	}
 	values := json.NewReader(in, json.Auto, json.Limits{Size: limit})
 	for {
 		v, offset, err := values.Next()
@@ -135,14 +132,14 @@ func ReadEntries(
 		case errors.Is(err, io.EOF), err == nil && tally.Enough(offset):
 			return nil
 		case errors.As(err, &tooLarge):
-			bad(offset, err.Error())
+			tally.DropLine(path, offset, err.Error())
 			continue
 		case err != nil:
-			bad(offset, source.ReadError(path, err, 0).Error())
+			tally.DropLine(path, offset, source.ReadError(path, err, 0).Error())
 			return ctx.Err()
 		}
 		if v.Kind() != json.Object {
-			bad(offset, "the entry is "+v.Kind().String()+", not an object")
+			tally.DropLine(path, offset, "the entry is "+v.Kind().String()+", not an object")
 		} else if !each(Line{JSON: v, Offset: offset}) {
 			return nil
 		}

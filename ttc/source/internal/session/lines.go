@@ -7,7 +7,6 @@ import (
 
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -39,9 +38,6 @@ func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, e
 func readLines(
 	ctx context.Context, f io.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {
-	bad := func(offset int64, detail string) {
-		tally.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
-	}
 	var offset int64
 	var tooLong *lines.TooLong // the line before
 	for line, err := range lines.Read(f, int(limit)) {
@@ -50,11 +46,11 @@ func readLines(
 		}
 		at := offset
 		if tooLong = nil; errors.As(err, &tooLong) {
-			bad(at, err.Error())
+			tally.DropLine(path, at, err.Error())
 			continue
 		}
 		if err != nil {
-			bad(at, source.ReadError(path, err, 0).Error())
+			tally.DropLine(path, at, source.ReadError(path, err, 0).Error())
 			return nil
 		}
 		offset += int64(len(line)) + 1
@@ -67,9 +63,9 @@ func readLines(
 		raw, err := json.Parse(line, json.Limits{Size: limit})
 		switch {
 		case err != nil:
-			bad(at, json.LineError(err).Error())
+			tally.DropLine(path, at, json.LineError(err).Error())
 		case raw.Kind() != json.Object:
-			bad(at, "the line is "+raw.Kind().String()+", not an object")
+			tally.DropLine(path, at, "the line is "+raw.Kind().String()+", not an object")
 		case !each(Line{JSON: raw, Offset: at}):
 			return nil
 		}

@@ -311,9 +311,7 @@ func (h *Head) Objects(key string) Columns {
 	inner := Head{Given: h.Given}
 	for _, e := range h.Entries {
 		list, _ := At(e, key)
-		if text, ok := list.Text(); ok {
-			list, _ = json.Parse([]byte(text), InTexts)
-		}
+		list, _ = Inner(list)
 		for element := range list.Elements() {
 			if element.Kind() == json.Object {
 				inner.Entries = append(inner.Entries, element)

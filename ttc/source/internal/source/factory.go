@@ -72,17 +72,8 @@ type Progress struct {
 func Files[C any, S Source](
 	f Factory, paths func(*C) *[]string, open func(context.Context, C, Options) (S, error),
 ) Factory {
-	f.New = func() any { return new(C) }
-	f.Paths = func(config any) []string { return *paths(config.(*C)) }
-	f.Open = func(ctx context.Context, config any, path string, opt Options) (Source, error) {
-		c := *config.(*C)
-		*paths(&c) = []string{path}
-		s, err := open(ctx, c, opt)
-		if err != nil {
-			return nil, err
-		}
-		return s, nil
-	}
+	f = Folders(f, paths, open)
+	f.OpenAll = nil
 	return f
 }
 

@@ -16,6 +16,14 @@ import (
 // InTexts bounds JSON inside a string, which the limits of the surrounding JSON don't cover.
 var InTexts = json.Limits{Objects: 200_000}
 
+// Inner returns the value that a string holds as JSON; other values are unchanged.
+func Inner(v json.Raw) (json.Raw, error) {
+	if text, ok := v.Text(); ok {
+		return json.Parse([]byte(text), InTexts)
+	}
+	return v, nil
+}
+
 // input is an open file whose reads stop when ctx is done, even if nothing arrives from a named pipe or a terminal.
 type input struct {
 	file *os.File

@@ -52,20 +52,16 @@ func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, id
 
 // AddLine adds an entry without an id, which is named after its line.
 func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, identical bool) {
-	if n.noted != nil {
-		n.noted.addName(row, "", line, byLine, entry)
-		return "", false
-	}
-	return n.Add(row, RowName(line), entry)
+	return n.addNumbered(row, line, byLine, entry)
 }
 
-// addRow adds an entry without an id, which is named after its row.
-func (n *Names) addRow(row int64, entry xxh3.Uint128) (unique string, identical bool) {
+// addNumbered adds an entry without an id, which is named after its row or its line.
+func (n *Names) addNumbered(row, number int64, kind nameKind, entry xxh3.Uint128) (unique string, identical bool) {
 	if n.noted != nil {
-		n.noted.addName(row, "", row, byRow, entry)
+		n.noted.addName(row, "", number, kind, entry)
 		return "", false
 	}
-	return n.Add(row, RowName(row), entry)
+	return n.Add(row, RowName(number), entry)
 }
 
 func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical bool) {
@@ -106,7 +102,7 @@ func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical 
 	}
 	add := func() (string, bool) { return n.Add(ex.Row, id, entry) }
 	if missing {
-		add = func() (string, bool) { return n.addRow(ex.Row, entry) }
+		add = func() (string, bool) { return n.addNumbered(ex.Row, ex.Row, byRow, entry) }
 	}
 	unique, identical := add()
 	if identical {

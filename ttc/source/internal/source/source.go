@@ -282,6 +282,11 @@ func (t *Tally) DropCall(why ledger.Reason, detail, example, file string, offset
 	})
 }
 
+// DropLine records a line that can't be read.
+func (t *Tally) DropLine(path string, offset int64, detail string) {
+	t.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})
+}
+
 // CountUnread counts unread items in an input.
 func (t *Tally) CountUnread(what string, n int64) {
 	if n == 0 {

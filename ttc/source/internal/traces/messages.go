@@ -32,12 +32,9 @@ func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 // parseMessages reads messages, including ShareGPT's, or the JSON text of a list of messages. Content that is all text
 // becomes a single string.
 func parseMessages(raw json.Raw) ([]chat.Message, error) {
-	if text, ok := raw.Text(); ok {
-		inner, err := json.Parse([]byte(text), source.InTexts)
-		if err != nil {
-			return nil, fmt.Errorf("expected messages, got a string that is not JSON: %w", json.LineError(err))
-		}
-		raw = inner
+	raw, err := source.Inner(raw)
+	if err != nil {
+		return nil, fmt.Errorf("expected messages, got a string that is not JSON: %w", json.LineError(err))
 	}
 	if !areStandard(raw) {
 		if messages, ok := foreign(raw); ok {
@@ -60,10 +57,8 @@ func (s *Source) renamed(list json.Raw) json.Raw {
 	if s.cfg.RoleKey == "" && s.cfg.ContentKey == "" {
 		return list
 	}
-	if text, ok := list.Text(); ok {
-		if inner, err := json.Parse([]byte(text), source.InTexts); err == nil {
-			list = inner
-		}
+	if inner, err := source.Inner(list); err == nil {
+		list = inner
 	}
 	if list.Kind() != json.Array {
 		return list
@@ -208,13 +203,11 @@ func (s *Source) unused(key string) {
 
 // earlier reads the turns before an entry's prompt. Anything that isn't a turn is reported as unread.
 func (s *Source) earlier(list json.Raw) []chat.Message {
-	if text, ok := list.Text(); ok {
-		if text == "" {
-			return nil
-		}
-		if inner, err := json.Parse([]byte(text), source.InTexts); err == nil {
-			list = inner
-		}
+	if text, ok := list.Text(); ok && text == "" {
+		return nil
+	}
+	if inner, err := source.Inner(list); err == nil {
+		list = inner
 	}
 	turns, ok := exchanges(list)
 	if !ok {
@@ -678,12 +671,9 @@ func (s *Source) toolsOf(raw json.Raw) (tools []chat.Tool, err error) {
 
 // parseTools reads a list of tool definitions, or its JSON text (as datasets store it).
 func parseTools(raw json.Raw) ([]chat.Tool, error) {
-	if text, ok := raw.Text(); ok {
-		inner, err := json.Parse([]byte(text), source.InTexts)
-		if err != nil {
-			return nil, err
-		}
-		raw = inner
+	raw, err := source.Inner(raw)
+	if err != nil {
+		return nil, err
 	}
 	if raw.Kind() != json.Array {
 		return nil, fmt.Errorf("expected a list, got %s", raw.Kind())

@@ -16,15 +16,13 @@ import (
 // like any other pair.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.field(s.cfg.PairsKey)
-	if list.Kind() == json.Array {
-		n := 0
-		for e := range list.Elements() {
-			s.addPair(e, ex, fmt.Sprintf("%s/%d", s.cfg.PairsKey, n))
-			n++
-		}
+	n := 0
+	for e := range list.Elements() {
+		s.addPair(e, ex, fmt.Sprintf("%s/%d", s.cfg.PairsKey, n))
+		n++
 	}
 	replays := s.field(s.cfg.ReplaysKey)
-	n := 0
+	n = 0
 	for e := range replays.Elements() {
 		s.addReplay(e, ex, fmt.Sprintf("%s/%d", s.cfg.ReplaysKey, n))
 		n++

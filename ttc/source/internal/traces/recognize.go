@@ -276,9 +276,7 @@ func conversations(h *source.Head) bool {
 func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
 		v, _ := source.At(e, key)
-		if text, ok := v.Text(); ok {
-			v, _ = json.Parse([]byte(text), source.InTexts)
-		}
+		v, _ = source.Inner(v)
 		if v.Kind() == json.Array && len(bytes.Trim(v, "[] \t\r\n")) > 0 {
 			return isSpoken(v) || hasKey(v, h.Given["role_key"])
 		}

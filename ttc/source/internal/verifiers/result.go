@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/internal/calls"
@@ -24,21 +25,17 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	id, _ := raw.Get("example_id")
 	s := r.limits.New(session.ID(source.IDText(id)) + "/" + strconv.Itoa(i))
 	s.Task, s.Trial = source.IDText(id), strconv.Itoa(i)
-	if v, ok := raw.Get("reward"); ok {
-		if f, ok := v.Float64(); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
-			s.Reward = &f
-		}
+	if f, ok := session.Value(raw, "reward").Float64(); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		s.Reward = &f
 	}
 	list, _ := raw.Get("tool_defs")
 	defs := exchange.Tools(list)
-	err := r.turns(s, raw, defs, part)
-	if err != nil {
+	if err := r.turns(s, raw, defs, part); err != nil {
 		r.drop(s.ID, source.BadExample, err.Error(), part)
 		return
 	}
 	if session.Text(raw, "stop_condition") == "error" {
-		n := s.Len()
-		for range n {
+		for range s.Len() {
 			r.tally.S.Calls++
 			r.dropUnit("call", s.ID, FailedRollout, "it ended in an error", part)
 		}
@@ -84,7 +81,7 @@ func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Ca
 			}
 			if ours && m.Role == "assistant" {
 				call := c
-				call.Input, call.Output = append([]calls.Ref(nil), history...), m
+				call.Input, call.Output = slices.Clone(history), m
 				s.Add(call)
 				c.Time++
 			}

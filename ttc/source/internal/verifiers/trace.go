@@ -2,6 +2,7 @@ package verifiers
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/zeebo/xxh3"
@@ -69,15 +70,11 @@ func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, par
 // unusable returns the reason that nothing in a trace can be trained on, if any.
 func unusable(raw json.Raw) (ledger.Reason, string) {
 	agent, _ := raw.Get("agent")
-	if v, ok := agent.Get("trainable"); ok {
-		if trainable, ok := v.Bool(); ok && !trainable {
-			return NotTrainable, ""
-		}
+	if trainable, ok := session.Value(agent, "trainable").Bool(); ok && !trainable {
+		return NotTrainable, ""
 	}
-	if v, ok := raw.Get("ok"); ok {
-		if fine, ok := v.Bool(); ok && !fine {
-			return FailedRollout, "it ended with " + session.Text(raw, "stop_condition")
-		}
+	if fine, ok := session.Value(raw, "ok").Bool(); ok && !fine {
+		return FailedRollout, "it ended with " + session.Text(raw, "stop_condition")
 	}
 	if session.Text(raw, "stop_condition") == "error" {
 		return FailedRollout, "it ended in an error"
@@ -97,10 +94,9 @@ func taskOf(raw, episode json.Raw) string {
 			return s
 		}
 	}
-	if group, ok := episode.Get("group"); ok {
-		if id := session.Text(group, "id"); id != "" {
-			return id
-		}
+	group, _ := episode.Get("group")
+	if id := session.Text(group, "id"); id != "" {
+		return id
 	}
 	data, _ := task.Get("data")
 	index, ok := data.Get("idx")
@@ -122,10 +118,8 @@ func rewardOf(raw json.Raw) *float64 {
 			continue
 		}
 		weight := 1.0
-		if w, ok := r.Get("weight"); ok {
-			if x, ok := w.Float64(); ok {
-				weight = x
-			}
+		if x, ok := session.Value(r, "weight").Float64(); ok {
+			weight = x
 		}
 		sum, any = sum+f*weight, true
 	}
@@ -157,10 +151,8 @@ func callsOf(raw json.Raw) map[int]json.Raw {
 	out := map[int]json.Raw{}
 	list, _ := raw.Get("calls")
 	for c := range list.Elements() {
-		if v, ok := c.Get("node"); ok {
-			if n, ok := v.Int64(); ok {
-				out[int(n)] = c
-			}
+		if n, ok := session.Value(c, "node").Int64(); ok {
+			out[int(n)] = c
 		}
 	}
 	return out
@@ -169,22 +161,18 @@ func callsOf(raw json.Raw) map[int]json.Raw {
 // add adds a node.
 func (t *tree) add(raw json.Raw) error {
 	n := treeNode{parent: -1}
-	if v, ok := raw.Get("parent"); ok {
-		if p, ok := v.Int64(); ok {
-			if p < 0 || p >= int64(len(t.nodes)) {
-				return errorf("node %d has the parent %d, which doesn't come before it", len(t.nodes), p)
-			}
-			n.parent = int(p)
+	if p, ok := session.Value(raw, "parent").Int64(); ok {
+		if p < 0 || p >= int64(len(t.nodes)) {
+			return errorf("node %d has the parent %d, which doesn't come before it", len(t.nodes), p)
 		}
+		n.parent = int(p)
 	}
 	body, _ := raw.Get("message")
 	m, err := message(body)
 	if err != nil {
 		return errorf("node %d: %w", len(t.nodes), err)
 	}
-	if v, ok := raw.Get("sampled"); ok {
-		n.sampled, _ = v.Bool()
-	}
+	n.sampled, _ = session.Value(raw, "sampled").Bool()
 	ids, _ := raw.Get("token_ids")
 	full := exchange.TokenIDs(ids)
 	tokens := uint64(0)
@@ -256,23 +244,17 @@ func (t *tree) addCalls() {
 		for p := t.nodes[i].parent; p >= 0; p = t.nodes[p].parent {
 			c.Input = append(c.Input, t.nodes[p].ref)
 		}
-		for a, b := 0, len(c.Input)-1; a < b; a, b = a+1, b-1 {
-			c.Input[a], c.Input[b] = c.Input[b], c.Input[a]
-		}
+		slices.Reverse(c.Input)
 		meta := t.calls[i]
 		c.ID = t.s.ID + "/" + strconv.Itoa(i)
 		c.Model = session.Text(meta, "model")
 		c.Time = int64(i) + 1
-		if span, ok := meta.Get("time"); ok {
-			if v, ok := span.Get("start"); ok {
-				if f, ok := v.Float64(); ok && f > 0 && f < 1e10 {
-					c.Time = int64(f * 1e9)
-				}
-			}
+		span, _ := meta.Get("time")
+		if f, _ := session.Value(span, "start").Float64(); f > 0 && f < 1e10 {
+			c.Time = int64(f * 1e9)
 		}
-		if usage, ok := meta.Get("usage"); ok {
-			c.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
-		}
+		usage, _ := meta.Get("usage")
+		c.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
 		c.File, c.Offset = t.path, t.offset
 		t.s.Add(c)
 	}
