@@ -57,17 +57,9 @@ func sum(b []byte, m *Message) (xxh3.Uint128, []byte) {
 
 // Plain returns the text of a message that consists only of text.
 func Plain(m *chat.Message) (string, bool) {
-	if m.Form != chat.Parts {
-		return m.Text, true
-	}
-	var b strings.Builder
-	for _, p := range m.Parts {
-		if p.Type != "text" {
-			return "", false
-		}
-		b.WriteString(p.Text)
-	}
-	return b.String(), true
+	flat := *m
+	flat.FlattenText()
+	return flat.Text, flat.Form != chat.Parts
 }
 
 // maxCanonical is the depth down to which values are canonicalised; deeper ones are used as written.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/klauspost/compress/s2"
@@ -319,11 +320,11 @@ func (x *Index) spoolFailed(err error) error {
 func (x *Index) load(place []byte) (*ttc.Example, error) {
 	at, packed, plain := binary.BigEndian.Uint64(place), binary.BigEndian.Uint32(place[8:]),
 		binary.BigEndian.Uint32(place[12:])
-	x.packed = grow(x.packed, int(packed))
+	x.packed = slices.Grow(x.packed[:0], int(packed))[:packed]
 	if _, err := x.spool.ReadAt(x.packed, int64(at)); err != nil {
 		return nil, fmt.Errorf("cannot read the temporary file for grouping: %w", err)
 	}
-	x.plain = grow(x.plain, int(plain))
+	x.plain = slices.Grow(x.plain[:0], int(plain))[:plain]
 	out, err := s2.Decode(x.plain, x.packed)
 	if err == nil {
 		var ex *ttc.Example
@@ -332,11 +333,4 @@ func (x *Index) load(place []byte) (*ttc.Example, error) {
 		}
 	}
 	return nil, fmt.Errorf("spool for grouping is damaged at byte %d: %w", at, err)
-}
-
-func grow(b []byte, n int) []byte {
-	if cap(b) < n {
-		return make([]byte, n)
-	}
-	return b[:n]
 }

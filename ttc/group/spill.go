@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/zeebo/xxh3"
@@ -196,7 +197,7 @@ func (x *Index) AddSpilled(ctx context.Context, path string, part int) error {
 		if b.Bytes > info.Size()-b.Offset { // check before allocating the buffer
 			return fmt.Errorf("%s is shorter than its list says: rerun the shard", path)
 		}
-		buf = grow(buf, int(b.Bytes))
+		buf = slices.Grow(buf[:0], int(b.Bytes))[:b.Bytes]
 		if _, err := f.ReadAt(buf, b.Offset); err != nil && !errors.Is(err, io.EOF) {
 			return fmt.Errorf("%s: %w", path, err)
 		}

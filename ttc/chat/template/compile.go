@@ -167,6 +167,11 @@ func (c *compiler) body(nodes []node, f *frame) stmt {
 			steps = append(steps, s)
 		}
 	}
+	return sequence(steps)
+}
+
+// sequence runs statements until one of them ends with break or continue.
+func sequence(steps []stmt) stmt {
 	switch len(steps) {
 	case 0:
 		return func(*state) flow { return flowOn }
@@ -234,15 +239,7 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 		})
 		i += more
 	}
-	if len(steps) == 1 {
-		return steps[0]
-	}
-	return func(st *state) flow {
-		for _, s := range steps {
-			s(st)
-		}
-		return flowOn
-	}
+	return sequence(steps)
 }
 
 // constantTexts joins the constant texts at the start of items, and returns the result and the number of items joined.
@@ -432,19 +429,26 @@ func (c *compiler) namespaceChecks(target node, f *frame) []func(st *state) {
 func (c *compiler) setBlock(n *setBlockNode, f *frame) stmt {
 	in := f.inner()
 	in.sym.scan(n.body...)
-	enter, body, to := c.enter(in), c.body(n.body, in), c.assign(n.target, f)
+	text, to := c.capture(n.body, in, n.at()), c.assign(n.target, f)
 	at := n.at()
 	return func(st *state) flow {
+		v, fl := text(st)
+		if fl == flowOn {
+			st.pos = at
+			to(st, v)
+		}
+		return fl
+	}
+}
+
+// capture compiles a block whose text is a value.
+func (c *compiler) capture(nodes []node, in *frame, at int32) func(st *state) (val, flow) {
+	enter, body := c.enter(in), c.body(nodes, in)
+	return func(st *state) (val, flow) {
 		enter(st)
 		st.push(at)
-		if fl := body(st); fl != flowOn {
-			st.pop()
-			return fl
-		}
-		v := st.pop()
-		st.pos = at
-		to(st, v)
-		return flowOn
+		fl := body(st)
+		return st.pop(), fl
 	}
 }
 
@@ -452,26 +456,19 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 	in := f.inner()
 	in.sym.scan(n.body...)
 	in.sym.scan(n.filter)
-	enter, body, filter := c.enter(in), c.body(n.body, in), c.filterOf(n.filter, in)
+	text, filter := c.capture(n.body, in, n.at()), c.filterOf(n.filter, in)
 	at := n.at()
 	return func(st *state) flow {
-		enter(st)
-		st.push(at)
-		if fl := body(st); fl != flowOn {
-			st.pop()
+		v, fl := text(st)
+		if fl != flowOn {
 			return fl
 		}
-		v := filter(st, st.pop())
+		v = filter(st, v)
 		st.pos = at
-		st.printText(v)
+		if v.Kind() != pyvalue.KindStr { // jinja2 doesn't convert it to text
+			throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())
+		}
+		st.print(v)
 		return flowOn
 	}
-}
-
-// printText prints a value that jinja2 doesn't convert to text, so it must already be a str.
-func (st *state) printText(v val) {
-	if v.Kind() != pyvalue.KindStr {
-		throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())
-	}
-	st.print(v)
 }

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -440,14 +441,13 @@ func unescape(s string, pos int) string {
 
 // escapeText returns r's escape without its backslash, for an escape whose backslash was itself escaped.
 func escapeText(r rune) string {
-	h := strconv.FormatInt(int64(r), 16)
 	switch {
 	case r < 0x100:
-		return "x" + strings.Repeat("0", 2-len(h)) + h
+		return fmt.Sprintf("x%02x", r)
 	case r < 0x10000:
-		return "u" + strings.Repeat("0", 4-len(h)) + h
+		return fmt.Sprintf("u%04x", r)
 	}
-	return "U" + strings.Repeat("0", 8-len(h)) + h
+	return fmt.Sprintf("U%08x", r)
 }
 
 var simpleEscapes = map[byte]byte{

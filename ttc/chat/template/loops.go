@@ -155,7 +155,11 @@ func (c *compiler) loop(n *forNode, f *frame, k *fork) stmt {
 
 // loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
 func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) func(st *state, items val) flow {
-	loopVar, extended := c.loopVariable(n, body)
+	var loopVar variable
+	extended := undeclared(n.body, "loop")["loop"] // something in the loop may use the variable `loop`
+	if extended {
+		loopVar = body.variable(body.sym.parameter("loop"))
+	}
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)
 	filter := c.loopFilter(n, outer, body)
@@ -228,14 +232,6 @@ func (c *compiler) loopTurn(
 		enter(st)
 		return run(st)
 	}
-}
-
-// loopVariable returns the variable `loop` if something in the loop may use it.
-func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, extended bool) {
-	if !undeclared(n.body, "loop")["loop"] {
-		return loopVar, false
-	}
-	return body.variable(body.sym.parameter("loop")), true
 }
 
 // loopElse compiles the part that runs if no iteration was completed, as in jinja2. It returns nil if the loop doesn't

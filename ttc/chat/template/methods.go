@@ -56,13 +56,6 @@ func textArg(v val, what string) val {
 	return v
 }
 
-func intArg(v val, otherwise int) int {
-	if isMissing(v) {
-		return otherwise
-	}
-	return index(v)
-}
-
 func stripMethod(name string, left, right bool) method {
 	return func(st *state, self val, a *args) val {
 		return st.strip(self, a.positional(name, 0, 1)[0], left, right)
@@ -71,7 +64,7 @@ func stripMethod(name string, left, right bool) method {
 
 func splitMethod(st *state, self val, a *args) val {
 	p := a.bind("split", 0, "sep", "maxsplit")
-	return st.split(self, p[0], intArg(p[1], -1))
+	return st.split(self, p[0], index(or(p[1], pyvalue.Int(-1))))
 }
 
 func replaceMethod(st *state, self val, a *args) val {

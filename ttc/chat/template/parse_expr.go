@@ -206,7 +206,8 @@ func (p *parser) tuple(o tupleOptions) node {
 		if items != nil {
 			p.op(",")
 		}
-		if p.tupleEnd(o.end) {
+		if t := p.cur(); t.kind == tokVarEnd || t.kind == tokBlockEnd || t.is(tokOp, ")") ||
+			o.end != "" && t.is(tokName, o.end) {
 			break
 		}
 		switch {
@@ -231,11 +232,6 @@ func (p *parser) tuple(o tupleOptions) node {
 		}
 	}
 	return &tupleNode{pos(start.pos), items}
-}
-
-func (p *parser) tupleEnd(name string) bool {
-	t := p.cur()
-	return t.kind == tokVarEnd || t.kind == tokBlockEnd || t.is(tokOp, ")") || name != "" && t.is(tokName, name)
 }
 
 func (p *parser) list() node {

@@ -184,11 +184,11 @@ func arguments(c chat.ToolCall) string {
 	var texts []string
 	for key, v := range c.Parsed.Members() {
 		name, _ := key.Text()
-		if s, ok := v.Text(); ok {
-			texts = append(texts, name+": "+s)
-		} else {
-			texts = append(texts, name+": "+string(v))
+		s, ok := v.Text()
+		if !ok {
+			s = string(v)
 		}
+		texts = append(texts, name+": "+s)
 	}
 	return strings.Join(texts, "\n")
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -158,13 +159,8 @@ func (s *Scores) Conflicts() string {
 	if len(s.conflicts) == 0 {
 		return ""
 	}
-	text := ledger.Quantity(int64(len(s.conflicts)), "id") + " with several scores, none of which is used:"
-	for i, c := range s.examples {
-		if i > 0 {
-			text += ";"
-		}
-		text += " " + c
-	}
+	text := ledger.Quantity(int64(len(s.conflicts)), "id") + " with several scores, none of which is used: " +
+		strings.Join(s.examples, "; ")
 	if more := len(s.conflicts) - len(s.examples); more > 0 {
 		text += fmt.Sprintf("; and %d more", more)
 	}
