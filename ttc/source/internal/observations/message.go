@@ -87,11 +87,7 @@ func answerOf(output json.Raw) (*exchange.Answer, error) {
 	if inner := session.Value(output, "message", "messages", "output", "content_message"); inner != nil {
 		output = inner
 	}
-	var last json.Raw
-	for e := range output.Elements() {
-		last = e
-	}
-	if last != nil {
+	for last := range output.Elements() {
 		output = last
 	}
 	if said, ok := output.Text(); ok {

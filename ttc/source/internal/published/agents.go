@@ -202,11 +202,7 @@ func r2e(e json.Raw) (c conversed, err error) {
 	}
 	left, counted := value(e, "max_steps").Float64()
 	for step := range steps.Elements() {
-		thought, err := textOf(step, "thought")
-		if err != nil {
-			return c, err
-		}
-		action, err := textOf(step, "action")
+		texts, err := texts(step, "thought", "action")
 		if err != nil {
 			return c, err
 		}
@@ -216,7 +212,7 @@ func r2e(e json.Raw) (c conversed, err error) {
 		case counted:
 			asked += "\nYou have reached the maximum number of steps. Please submit your answer NOW."
 		}
-		m = m.add("user", asked).add("assistant", thought+"\n\n"+action)
+		m = m.add("user", asked).add("assistant", texts[0].text+"\n\n"+texts[1].text)
 		asked, _ = value(step, "observation").Text()
 		left--
 	}

@@ -109,8 +109,13 @@ func AnswersOf(h *source.Head) *Answers {
 	if keysGiven(h) {
 		return nil
 	}
-	if i := slices.IndexFunc(answers, func(s Answers) bool { return s.is(h) }); i >= 0 {
-		return &answers[i]
+	return first(answers, func(s Answers) bool { return s.is(h) })
+}
+
+// first returns the first item that is wanted, or nil.
+func first[T any](list []T, is func(T) bool) *T {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return &list[i]
 	}
 	return nil
 }
@@ -125,8 +130,8 @@ func keysGiven(h *source.Head) bool {
 
 // NewRewriter returns a rewriter for the shape with the given name, or nil.
 func NewRewriter(name string) Rewriter {
-	if i := slices.IndexFunc(answers, func(s Answers) bool { return s.Name == name }); i >= 0 {
-		return answers[i].New()
+	if a := first(answers, func(s Answers) bool { return s.Name == name }); a != nil {
+		return a.New()
 	}
 	return nil
 }

@@ -164,11 +164,8 @@ func judged(e json.Raw, talk []said) []said {
 
 // textsOf reads a string or a list of strings, which may be given as JSON text.
 func textsOf(v json.Raw) (out []string, err error) {
-	if text, ok := v.Text(); ok && !strings.HasPrefix(text, "[\"") {
-		return []string{text}, nil
-	}
 	inner, err := list(v)
-	if text, ok := v.Text(); ok && err != nil { // the text only looks like a list
+	if text, ok := v.Text(); ok && (err != nil || !strings.HasPrefix(text, "[\"")) { // the text is not a list
 		return []string{text}, nil
 	}
 	if err != nil {

@@ -47,10 +47,7 @@ var conversations = append(agents, []Conversations{
 	{
 		"squad", "the entries are questions about a passage, as in SQuAD: the first text of the answers counts",
 		func(h *source.Head) bool {
-			if !hasAll(h, "question", "context", "answers") {
-				return false
-			}
-			return !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+			return hasAll(h, "question", "context", "answers") && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
 				return value(value(e, "answers"), "text").Kind() != json.Array
 			})
 		}, squad,
@@ -69,18 +66,12 @@ func ConversationsOf(h *source.Head) *Conversations {
 	if keysGiven(h) {
 		return nil
 	}
-	if i := slices.IndexFunc(conversations, func(s Conversations) bool { return s.is(h) }); i >= 0 {
-		return &conversations[i]
-	}
-	return nil
+	return first(conversations, func(s Conversations) bool { return s.is(h) })
 }
 
 // ConversationsNamed returns the shape with the given name, or nil.
 func ConversationsNamed(name string) *Conversations {
-	if i := slices.IndexFunc(conversations, func(s Conversations) bool { return s.Name == name }); i >= 0 {
-		return &conversations[i]
-	}
-	return nil
+	return first(conversations, func(s Conversations) bool { return s.Name == name })
 }
 
 // Rewrite returns the entry with its messages and tools under the usual keys, next to the keys that the shape doesn't
@@ -193,11 +184,7 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 }
 
 func squad(e json.Raw) (c conversed, err error) {
-	question, err := textOf(e, "question")
-	if err != nil {
-		return c, err
-	}
-	context, err := textOf(e, "context")
+	asked, err := texts(e, "question", "context")
 	if err != nil {
 		return c, err
 	}
@@ -218,7 +205,7 @@ func squad(e json.Raw) (c conversed, err error) {
 	if len(all) == 0 {
 		return c, errors.New("answers.text is empty: the passage has no answer to the question")
 	}
-	c.messages = messages(nil).add("user", question+"\n\n"+context).add("assistant", all[0]).end()
+	c.messages = messages(nil).add("user", asked[0].text+"\n\n"+asked[1].text).add("assistant", all[0]).end()
 	c.keys = []string{"question", "context", "answers"}
 	return c, nil
 }

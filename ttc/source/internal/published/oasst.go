@@ -16,16 +16,11 @@ const maxPrompts = 64 << 20
 
 // isOASST recognises message trees, given as one message per entry or one tree per entry.
 func isOASST(h *source.Head) bool {
-	if hasAll(h, "message_id", "parent_id", "role", "text") {
-		return true
-	}
-	if !hasAll(h, "message_tree_id", "prompt") {
-		return false
-	}
-	return !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
-		root := value(e, "prompt")
-		return value(root, "text") == nil || value(root, "role") == nil
-	})
+	return hasAll(h, "message_id", "parent_id", "role", "text") ||
+		hasAll(h, "message_tree_id", "prompt") && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
+			root := value(e, "prompt")
+			return value(root, "text") == nil || value(root, "role") == nil
+		})
 }
 
 // oasst reads trees of messages: each message that was answered is a prompt, and its answers are compared.

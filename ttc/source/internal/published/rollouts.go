@@ -43,24 +43,17 @@ func splitRoles(input string) json.Raw {
 
 // verl reads an entry of a rollout dump.
 func verl(e json.Raw) (string, []Line, error) {
-	input, err := textOf(e, "input")
+	texts, err := texts(e, "input", "output")
 	if err != nil {
 		return "", nil, err
 	}
-	output, err := textOf(e, "output")
-	if err != nil {
-		return "", nil, err
-	}
+	input, output := texts[0].text, texts[1].text
 	prompt := splitRoles(input)
 	if prompt == nil {
 		return "", nil, errors.New("input has no roles on lines of their own, with assistant as the last")
 	}
-	v := value(e, "score")
-	if v == nil {
-		return "", nil, fmt.Errorf("score %w", ErrNoScore)
-	}
-	if _, err := number(v); err != nil {
-		return "", nil, fmt.Errorf("score is %w", err)
+	if _, err := scoreOf(e, "score"); err != nil {
+		return "", nil, err
 	}
 	id := input
 	if step := source.IDText(value(e, "step")); step != "" { // rollouts of other steps come from another policy
@@ -69,8 +62,8 @@ func verl(e json.Raw) (string, []Line, error) {
 	sum := xxh3.HashString128(id).Bytes()
 	id = hex.EncodeToString(sum[:12])
 	line := object(nil).name(IDKey, id).name(TaskKey, id).name(TurnKey, "rollout").set(PromptKey, prompt)
-	return id, []Line{{Answer: line.text(OutputKey, output).set(ScoreKey, v).set(MetadataKey, pick(e, "step", "gts",
-		"acc")).end()}}, nil
+	line = line.text(OutputKey, output).set(ScoreKey, value(e, "score")).set(MetadataKey, pick(e, "step", "gts", "acc"))
+	return id, []Line{{Answer: line.end()}}, nil
 }
 
 // isLMEval recognises the samples that lm-evaluation-harness writes with --log_samples.
