@@ -276,10 +276,8 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			continue
 		}
 		byField[f.Name] = key
-		if v, ok := w.value(f.Spec, val, key, child); ok {
-			if v != nil {
-				out[f.Name] = v
-			}
+		if v, ok := w.value(f.Spec, val, key, child); ok && v != nil {
+			out[f.Name] = v
 		}
 	}
 	w.formerly(n, ptr, s, byField, out)

@@ -211,7 +211,7 @@ func compile(schema json.Raw) *jsonschema.Schema {
 		return nil
 	}
 	c := jsonschema.NewCompiler()
-	c.UseLoader(noLoader{})
+	c.UseLoader(jsonschema.SchemeURLLoader{}) // loads nothing
 	c.UseRegexpEngine(regexpOf)
 	const name = "tool.json"
 	if err := c.AddResource(name, doc); err != nil {
@@ -223,11 +223,6 @@ func compile(schema json.Raw) *jsonschema.Schema {
 	}
 	return s
 }
-
-// noLoader refuses to load other documents.
-type noLoader struct{}
-
-func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("not loaded: %s", url) }
 
 // regexpOf compiles a schema's pattern. A pattern that Go can't compile, such as one with look-ahead, accepts
 // everything.

@@ -2,7 +2,6 @@ package yamldoc
 
 import (
 	"bytes"
-	"unicode/utf8"
 )
 
 // open is an opening bracket or quote.
@@ -72,10 +71,4 @@ func quoted(text []byte) int {
 		}
 	}
 	return 0
-}
-
-// lineAndColumn returns the line and column of an offset, both starting at 1.
-func lineAndColumn(text []byte, at int) (line, column int) {
-	start := bytes.LastIndexByte(text[:at], '\n') + 1
-	return 1 + bytes.Count(text[:at], []byte("\n")), 1 + utf8.RuneCount(text[start:at])
 }

@@ -175,8 +175,9 @@ func (s *Source) syntax(text []byte, err error) finding.Finding {
 	} else if at < len(text) && tabbed(text, at) {
 		f.Message, f.Fix = "this is not YAML: the line is indented with a tab", "indent it with spaces"
 	}
-	line, col := lineAndColumn(text, at)
-	return s.place(f, line, col, col+1)
+	start := bytes.LastIndexByte(text[:at], '\n') + 1
+	col := 1 + utf8.RuneCount(text[start:at])
+	return s.place(f, 1+bytes.Count(text[:at], []byte("\n")), col, col+1)
 }
 
 var (

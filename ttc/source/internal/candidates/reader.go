@@ -65,7 +65,12 @@ func (r *Reader) Begin() {
 
 // Policy returns the model that the example's candidates name. It returns an empty string if they name none, or more
 // than one.
-func (r *Reader) Policy() string { return r.models.only() }
+func (r *Reader) Policy() string {
+	if r.models.mixed {
+		return ""
+	}
+	return r.models.name
+}
 
 // Candidate fills in cand from an object, except for its step and offset. If it can't, it returns the reason.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
@@ -334,12 +339,4 @@ type models struct {
 func (m *models) add(name string) {
 	m.mixed = m.mixed || m.name != "" && m.name != name
 	m.name = name
-}
-
-// only returns the model that the lines name. It returns an empty string if they name none, or more than one.
-func (m *models) only() string {
-	if m.mixed {
-		return ""
-	}
-	return m.name
 }

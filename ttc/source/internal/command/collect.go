@@ -167,8 +167,9 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	if c.live != nil {
 		w = io.MultiWriter(log, c.live)
 	}
-	mark, err := c.leave()
-	if err != nil {
+	// The mark lets a later nat-go end the program's processes if this one is killed.
+	mark := process.NewMark()
+	if err := os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600); err != nil {
 		return err
 	}
 	p, err := process.Start(process.Config{
@@ -195,13 +196,6 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	default:
 		return fmt.Errorf("%s failed (%w): %s", argv[0], err, lastLine(log.Name()))
 	}
-}
-
-// leave records the mark that the program's processes will carry, so that a later nat-go can end them if this one is
-// killed.
-func (c *collector) leave() (string, error) {
-	mark := process.NewMark()
-	return mark, os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600)
 }
 
 // endOrphans ends the processes that remain from a program whose nat-go was killed, because they would write into the

@@ -143,12 +143,11 @@ func numberedMessage(n *node) chat.Message {
 func (e *modelCall) openInference(s *span) {
 	a := s.attributes
 	request := a.structured("input.value")
-	if list, ok := request.Get("messages"); ok {
-		if messages, err := chat.ParseMessages(list); err == nil && len(messages) > 0 {
-			e.input = messages
-			definitions, _ := request.Get("tools")
-			e.tools = exchange.Tools(definitions)
-		}
+	list, _ := request.Get("messages")
+	if messages, err := chat.ParseMessages(list); err == nil && len(messages) > 0 {
+		e.input = messages
+		definitions, _ := request.Get("tools")
+		e.tools = exchange.Tools(definitions)
 	}
 	response := a.structured("output.value")
 	e.id = cmp.Or(e.id, session.Text(response, "id"))

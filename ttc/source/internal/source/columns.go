@@ -159,12 +159,17 @@ func (cs Columns) Has(keys ...string) bool {
 func (cs Columns) Names() string {
 	var names []string
 	for _, c := range cs.all {
-		if len(names) == maxNamed {
-			return strings.Join(names, ", ") + " and more"
-		}
 		names = append(names, c.Key)
 	}
-	return strings.Join(names, ", ")
+	return named(names)
+}
+
+// named lists keys, for messages.
+func named(keys []string) string {
+	if len(keys) > maxNamed {
+		return strings.Join(keys[:maxNamed], ", ") + " and more"
+	}
+	return strings.Join(keys, ", ")
 }
 
 // maxNamed is the maximum number of keys listed in messages.
@@ -174,13 +179,10 @@ const maxNamed = 20
 func KeysOf(entry json.Raw) string {
 	var names []string
 	for key := range entry.Members() {
-		if len(names) == maxNamed {
-			return strings.Join(names, ", ") + " and more"
-		}
 		name, _ := key.Text()
 		names = append(names, name)
 	}
-	return strings.Join(names, ", ")
+	return named(names)
 }
 
 // Text reports whether the column holds strings.

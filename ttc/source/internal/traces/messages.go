@@ -366,8 +366,9 @@ func (r *extraReader) take(x chat.Member) bool {
 		}
 	case "sampled":
 		if v, ok := x.Value.Bool(); ok {
-			r.said = true
-			n.Sampled = sampledIf(v)
+			if r.said, n.Sampled = true, ttc.No; v {
+				n.Sampled = ttc.Yes
+			}
 		}
 	case "weight":
 		r.weight(x.Value)
@@ -425,13 +426,6 @@ func tellError(n *ttc.Node, v json.Raw) {
 // sampledUnset marks, while an entry is being read, an assistant message for which the trace doesn't say whether it was
 // sampled.
 const sampledUnset ttc.Sampled = 255
-
-func sampledIf(v bool) ttc.Sampled {
-	if v {
-		return ttc.Yes
-	}
-	return ttc.No
-}
 
 // assume decides whether messages were sampled if the trace doesn't say.
 func (s *Source) assume(nodes []ttc.Node) {

@@ -16,9 +16,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// errorf formats an error in a rollout.
-func errorf(format string, a ...any) error { return fmt.Errorf(format, a...) }
-
 // result reads a result from version 0: the turns if they were kept, otherwise prompt and completion as one
 // conversation. i is the rollout's index within its example.
 func (r *reader) result(raw json.Raw, part session.Kept, i int) {
@@ -31,7 +28,7 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	list, _ := raw.Get("tool_defs")
 	defs := exchange.Tools(list)
 	if err := r.turns(s, raw, defs, part); err != nil {
-		r.drop(s.ID, source.BadExample, err.Error(), part)
+		r.dropUnit("session", s.ID, source.BadExample, err.Error(), part)
 		return
 	}
 	if session.Text(raw, "stop_condition") == "error" {

@@ -1,6 +1,7 @@
 package verifiers
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -41,7 +42,7 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	t.calls = callsOf(raw)
 	for node := range nodes.Elements() {
 		if err := t.add(node); err != nil {
-			r.drop(s.ID, source.BadExample, err.Error(), part)
+			r.dropUnit("session", s.ID, source.BadExample, err.Error(), part)
 			return
 		}
 	}
@@ -55,10 +56,6 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	t.path, t.offset = part.Path, part.Offset
 	t.addCalls()
 	r.out = append(r.out, s)
-}
-
-func (r *reader) drop(id string, why ledger.Reason, detail string, part session.Kept) {
-	r.dropUnit("session", id, why, detail, part)
 }
 
 func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, part session.Kept) {
@@ -163,14 +160,14 @@ func (t *tree) add(raw json.Raw) error {
 	n := treeNode{parent: -1}
 	if p, ok := session.Value(raw, "parent").Int64(); ok {
 		if p < 0 || p >= int64(len(t.nodes)) {
-			return errorf("node %d has the parent %d, which doesn't come before it", len(t.nodes), p)
+			return fmt.Errorf("node %d has the parent %d, which doesn't come before it", len(t.nodes), p)
 		}
 		n.parent = int(p)
 	}
 	body, _ := raw.Get("message")
 	m, err := message(body)
 	if err != nil {
-		return errorf("node %d: %w", len(t.nodes), err)
+		return fmt.Errorf("node %d: %w", len(t.nodes), err)
 	}
 	n.sampled, _ = session.Value(raw, "sampled").Bool()
 	ids, _ := raw.Get("token_ids")
@@ -180,9 +177,10 @@ func (t *tree) add(raw json.Raw) error {
 		tokens = xxh3.Hash(ids)
 	}
 	if n.sampled && m.Role == "assistant" {
-		n.call = calls.Call{Output: m, Tokens: tokens, Tools: t.tools, FinishReason: finish(t.calls[len(t.nodes)])}
+		finish := session.Text(t.calls[len(t.nodes)], "finish_reason")
+		n.call = calls.Call{Output: m, Tokens: tokens, Tools: t.tools, FinishReason: finish}
 		if err := n.tokens(raw, full); err != nil {
-			return errorf("node %d: %w", len(t.nodes), err)
+			return fmt.Errorf("node %d: %w", len(t.nodes), err)
 		}
 		t.sampled = append(t.sampled, len(t.nodes))
 	}
@@ -207,14 +205,14 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 		i++
 	}
 	if i != len(full) {
-		return errorf("%d ids with a mask of %d", len(full), i)
+		return fmt.Errorf("%d ids with a mask of %d", len(full), i)
 	}
 	probs := []float32{}
 	list, _ := raw.Get("logprobs")
 	for e := range list.Elements() {
 		f, ok := e.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
-			return errorf("invalid log-prob: %s", e)
+			return fmt.Errorf("invalid log-prob: %s", e)
 		}
 		probs = append(probs, float32(f))
 	}
@@ -227,12 +225,10 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	case len(out):
 		n.call.LogProbs = probs
 	default:
-		return errorf("%d log-probs for %d ids", len(probs), len(out))
+		return fmt.Errorf("%d log-probs for %d ids", len(probs), len(out))
 	}
 	return nil
 }
-
-func finish(call json.Raw) string { return session.Text(call, "finish_reason") }
 
 // addCalls adds a call for each sampled node.
 func (t *tree) addCalls() {
