@@ -65,7 +65,13 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	switch {
 	case w.cfg.Layout != batch.Composer:
 	case w.cfg.Cumulative:
-		shareWeights(out.Rows)
+		for i := range out.Rows {
+			r := &out.Rows[i]
+			r.Weight = r.Meta.Sites[0].PairWeight(r.Weight)
+			for k := range r.Meta.Sites {
+				r.Meta.Sites[k].Weight = 0
+			}
+		}
 	default:
 		if r := w.apart(&out, sp, rows); r != nil {
 			return sp.account(refused(r), nil)
@@ -141,17 +147,6 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 func (sp *splicer) counted(i int) bool {
 	r := sp.refused[i]
 	return r == nil || r.Reason != ledger.NoNextTurn && r.Reason != ledger.TurnNotSampled && r.Reason != PartAbsent
-}
-
-// shareWeights sets each row's weight to the weight of its pairs, which is the same for all of its sites.
-func shareWeights(rows []batch.Row) {
-	for i := range rows {
-		r := &rows[i]
-		r.Weight = r.Meta.Sites[0].PairWeight(r.Weight)
-		for k := range r.Meta.Sites {
-			r.Meta.Sites[k].Weight = 0
-		}
-	}
 }
 
 // apart gives each site its own row that ends with the site's target, as the composer layout requires.

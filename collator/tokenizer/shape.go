@@ -426,7 +426,7 @@ func continuedPart(raw json.RawMessage, part, key string) (json.RawMessage, bool
 			trims = trims || !given
 			kind := node["type"]
 			switch {
-			case part == "pre_tokenizer" && kind == "Metaspace" && prependsFirst(node):
+			case part == "pre_tokenizer" && kind == "Metaspace" && node["prepend_scheme"] == "first":
 				node[key] = "never"
 				delete(node, "add_prefix_space")
 				changed = true
@@ -446,8 +446,4 @@ func continuedPart(raw json.RawMessage, part, key string) (json.RawMessage, bool
 	}
 	out, err := json.Marshal(tree)
 	return out, err == nil
-}
-
-func prependsFirst(metaspace map[string]any) bool {
-	return metaspace["prepend_scheme"] == "first"
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -109,7 +110,10 @@ func (s *Storage) find(path string) (service, place, error) {
 		at, err = s.hub(at)
 		return s.web(at), at, err
 	case kind == schemeHF:
-		at = bucketOfHub(at)
+		// The hub's S3 API addresses files as https://s3.hf.co/OWNER/NAME/FILE, so the owner takes the place of the
+		// bucket.
+		owner, key, _ := strings.Cut(at.key, "/")
+		at = place{scheme: at.scheme, bucket: owner, key: key}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,13 +54,6 @@ func escapePath(p string) string {
 	return strings.Join(parts, "/")
 }
 
-// bucketOfHub addresses a bucket of the hub through the hub's S3 API: https://s3.hf.co/OWNER/NAME/FILE, so the owner
-// takes the place of the bucket.
-func bucketOfHub(at place) place {
-	owner, key, _ := strings.Cut(at.key, "/")
-	return place{scheme: at.scheme, bucket: owner, key: key}
-}
-
 func (c *web) address(at place) string {
 	if at.scheme == schemeHF {
 		return at.bucket + "/" + at.key

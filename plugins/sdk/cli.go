@@ -83,14 +83,10 @@ func (p *Plugin) printDescription(w io.Writer) error {
 			b.ConfigSchema,
 		})
 	}
-	return encode(w, out)
-}
-
-func encode(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
-	return e.Encode(v)
+	return e.Encode(out)
 }
 
 // pick returns the builder with the given name or, if name is empty, the only builder.

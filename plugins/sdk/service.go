@@ -137,7 +137,8 @@ func (s *service) Build(stream pb.Builder_BuildServer) error {
 	}
 	defer s.streams.Done()
 	// The reader ends when the handler returns, because that cancels the stream's context.
-	c := newConn(stream)
+	c := &conn{stream: stream, credit: make(chan struct{}, maxCredit), frames: make(chan frame, wire.InitialCredit)}
+	c.addCredit(wire.InitialCredit)
 	go c.read()
 	return c.build(b)
 }
@@ -160,12 +161,6 @@ type frame struct {
 // maxCredit is the maximum number of unused credits that a host may grant; any beyond that are a mistake and are
 // ignored.
 const maxCredit = 1 << 10
-
-func newConn(stream pb.Builder_BuildServer) *conn {
-	c := &conn{stream: stream, credit: make(chan struct{}, maxCredit), frames: make(chan frame, wire.InitialCredit)}
-	c.addCredit(wire.InitialCredit)
-	return c
-}
 
 func (c *conn) addCredit(n uint32) {
 	for range n {

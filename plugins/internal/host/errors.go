@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/plugins/internal/wire"
@@ -116,10 +115,6 @@ var (
 	errYielded  = errors.New("stopped for a builder that needs the process to itself")
 	errNoEnd    = errors.New("missing end of the stream")
 )
-
-func timeoutError(what string, d time.Duration) error {
-	return fmt.Errorf("no %s for %s", what, d)
-}
 
 func protocolError(err error) error { return fmt.Errorf("%w: %w", errProtocol, err) }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -104,7 +105,9 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	}
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
 	pump := newLogPump(log, p.secrets)
-	proc := newProgram(p.spec.Name, p.spec.Memory, pump)
+	proc := &program{name: p.spec.Name, limit: p.spec.Memory, pump: pump, done: make(chan struct{})}
+	proc.handshake, proc.handshakeW = io.Pipe()
+	proc.stderr, proc.stderrW = io.Pipe()
 	inc := &incarnation{number: number, proc: proc, dead: make(chan struct{}), gone: make(chan struct{})}
 	config := inc.clientConfig(&p.spec, p.runDir.path, log, pump)
 	config.RunnerFunc = func(_ hclog.Logger, cmd *exec.Cmd, sockets string) (runner.Runner, error) {

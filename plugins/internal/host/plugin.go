@@ -128,7 +128,7 @@ func (p *Plugin) Validate(ctx context.Context, builder string, config []byte) ([
 func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, err error) error {
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		inc.fail(timeoutError("answer to "+call, p.spec.CallTimeout))
+		inc.fail(fmt.Errorf("no answer to %s for %s", call, p.spec.CallTimeout))
 	case ctx.Err() != nil: // the answer is no longer needed; the process is fine
 		return ctx.Err()
 	}

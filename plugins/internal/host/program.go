@@ -41,13 +41,6 @@ type program struct {
 	done  chan struct{} // closed when the process is gone and its output drained, or when it will never be started
 }
 
-func newProgram(name string, limit int64, pump *logPump) *program {
-	p := &program{name: name, limit: limit, pump: pump, done: make(chan struct{})}
-	p.handshake, p.handshakeW = io.Pipe()
-	p.stderr, p.stderrW = io.Pipe()
-	return p
-}
-
 // Start runs the command.
 func (p *program) Start(context.Context) error {
 	p.mu.Lock()

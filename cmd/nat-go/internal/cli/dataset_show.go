@@ -146,17 +146,12 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	switch {
 	case err != nil || p.count > 0:
 		return err
-	case s.selects(cmd):
+	case slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed):
 		return exit.Failedf("no record matches")
 	case !p.asJSON:
 		_, err = fmt.Fprintln(p.w, "no record matches")
 	}
 	return err
-}
-
-// selects reports whether a flag selects the records to show. If so, the command fails if no record matches.
-func (s *showFlags) selects(cmd *cobra.Command) bool {
-	return slices.ContainsFunc([]string{"record", "row", "example", "turn", "builder", "split"}, cmd.Flags().Changed)
 }
 
 const anyReason = "any"

@@ -124,14 +124,6 @@ func memoryLimit(live, percent uint64) int64 {
 	return int64(min(softLimit, max(minLimit, (live+live*min(percent, 1000)/100+fine)/fine*fine)))
 }
 
-// leaveCores leaves half of the cores to the host, which has as much to do as the builders. On two cores, threads in
-// this process looking for work would cost a run a twentieth of its time.
-func leaveCores() {
-	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
-	}
-}
-
 // collatePercent is the percentage used while token rows are being built, which produces a lot of garbage on a small
 // heap. If two workers collected as often as the rest of a run does, they would lose a tenth of their time.
 const collatePercent = 300

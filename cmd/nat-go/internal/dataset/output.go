@@ -90,17 +90,12 @@ func (o *output) flush() {
 	}
 }
 
-// finish completes the content and returns its hash. The file becomes durable in the background; see placeFiles.
-func (o *output) finish() string {
+// finishFile finishes the file and returns its manifest entry for a path in the data set.
+func (o *output) finishFile(path string) runfolder.File {
 	o.flush()
 	close(o.blocks)
 	o.blocks = nil
-	return runfolder.Digest(o.sum)
-}
-
-// finishFile finishes the file and returns its manifest entry for a path in the data set.
-func (o *output) finishFile(path string) runfolder.File {
-	sum := o.finish()
+	sum := runfolder.Digest(o.sum)
 	return runfolder.DatasetFile(path, o.bytes, sum).Until(o.file.Temporary())
 }
 

@@ -198,19 +198,14 @@ func (c *formatCheck) file(i int) error {
 	}
 	err := c.read(file, &seen, check)
 	if !c.folder.Format.Service {
-		c.checkReader(c.names[i], &reading)
+		for _, x := range reading.changes() {
+			at := Finding{Code: readOtherwise, Warning: true, File: c.names[i]}
+			c.find(at, "%s; %s%s has the same rows with their columns declared", x, seen.Format, rows.TableSuffix)
+		}
 	}
 	c.counts = append(c.counts, seen.Rows)
 	c.report.Files = append(c.report.Files, seen)
 	return err
-}
-
-// checkReader reports the changes that Hugging Face datasets would make to a JSON lines file.
-func (c *formatCheck) checkReader(file string, r *reading) {
-	for _, x := range r.changes() {
-		at := Finding{Code: readOtherwise, Warning: true, File: file}
-		c.find(at, "%s; %s%s has the same rows with their columns declared", x, c.folder.Format.Name, rows.TableSuffix)
-	}
 }
 
 // read calls f for each row of a file, and records the number of rows, the bytes and their hash.

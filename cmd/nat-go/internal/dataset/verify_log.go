@@ -44,7 +44,8 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	var all []*originsRead
 	defer func() {
 		for _, o := range all {
-			o.close()
+			o.stop()
+			o.file.Close()
 		}
 	}()
 	for _, f := range p.Texts() {
@@ -169,11 +170,6 @@ func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
 	o.next, o.stop = iter.Pull2(lines.Read(bufio.NewReaderSize(in, 1<<20), int(DefaultLimits.Bytes)))
 	o.advance()
 	return o, nil
-}
-
-func (o *originsRead) close() {
-	o.stop()
-	o.file.Close()
 }
 
 // advance reads the next line. A line that can't be read ends the comparison. rest returns read errors;

@@ -96,7 +96,13 @@ func compare(
 				c.Cut = append(c.Cut, number)
 			}
 			if number == detail {
-				spell(tokens, cfg.Tokenizer)
+				for i := range tokens {
+					if id := tokens[i].ID; id >= 0 {
+						if text, err := cfg.Tokenizer.Decode([]int32{id}, false); err == nil {
+							tokens[i].Text = text
+						}
+					}
+				}
 				c.Row = append(c.Row, sideTokens{Side: r.ours[k].Name, Tokens: tokens})
 			}
 		}

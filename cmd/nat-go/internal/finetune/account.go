@@ -96,7 +96,7 @@ func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if r.out.made.Counts.Kept == 0 {
 		return r.noData(ctx, seen)
 	}
-	if r.isEmpty() {
+	if !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0) {
 		return exit.Failedf("data set is empty: none of the requested formats can carry a record%s; %s lists the reasons%s",
 			r.refusals(), r.plan.folder.Dropped(), r.needsTokens())
 	}
@@ -215,11 +215,6 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 		}
 	}
 	return text
-}
-
-// isEmpty reports whether the run wrote no rows in any format and no batches.
-func (r *verdict) isEmpty() bool {
-	return !r.hasRows() && (r.out.made.Batches == nil || len(r.out.made.Batches.Counts) == 0)
 }
 
 // hasRows reports whether any row was written in any format.

@@ -89,7 +89,10 @@ type building struct {
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (r *run) build(ctx context.Context) (err error) {
-	r.in.proveWith(r.plan, r.tokens)
+	if r.tokens != nil && r.in.canProve(r.plan) {
+		of := prover{model: r.plan.config.Collator.Policy, tokenizer: r.tokens.tokenizer, collator: r.tokens.collator}
+		r.in.prove = of.prove
+	}
 	defer r.started.close() // start closing the builders now, because it takes a while
 	log, err := newRecording(r)
 	if err != nil {
@@ -292,15 +295,6 @@ func (b *recording) bookEntries(g *recordlog.Group, all []curate.Entry) {
 	}
 	b.out.books.In(ledger.Gate, unitRecord, int64(len(all)))
 	b.out.books.Out(ledger.Gate, unitRecord, passed)
-}
-
-// expectRecords estimates, once 1/32 of the inputs is in the log, how many records they will yield, so that the index
-// doesn't have to grow repeatedly.
-func (b *building) expectRecords() {
-	if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
-		b.expected = true
-		b.index.Expect(uint64(1.03 * float64(b.index.Len()) * float64(b.total) / float64(done)))
-	}
 }
 
 // bytesRead returns the number of input bytes that are in the log.

@@ -55,7 +55,11 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 // works on whole examples, this applies to every example instead. index is the builder's index. first is the index, in
 // the frame's group, of the first example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
-	refuseDrops(res)
+	for _, d := range res.Drops {
+		if d.N() < 0 || d.N() > maxDropCount {
+			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("invalid drop count %d", d.N())
+		}
+	}
 	b.limit(res)
 	g := res.Group
 	a := newAccount(g)
@@ -85,15 +89,6 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 	}
 }
 
-// refuseDrops fails a result that reports an impossible number of drops.
-func refuseDrops(res *result) {
-	for _, d := range res.Drops {
-		if d.N() < 0 || d.N() > maxDropCount {
-			res.Reason, res.Err = builders.BuilderFailed, fmt.Errorf("invalid drop count %d", d.N())
-		}
-	}
-}
-
 // logDrops logs the builder's drops, and then drops the account's units that the builder neither used nor dropped. left
 // is their number.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
@@ -114,12 +109,6 @@ type keeping struct {
 	subject where.Subject
 }
 
-// unmet returns the clause of dataset.where that drops a record from an example, or "".
-func (k *keeping) unmet(ex *ttc.Example, builder string, r builders.Record) string {
-	k.subject.Example, k.subject.Builder, k.subject.Record = ex, builder, r
-	return k.FirstFailing(&k.subject)
-}
-
 // logRecords logs the records that the builder produced. A record is dropped if dataset.where excludes it, or if it
 // refers to something that its group doesn't contain.
 func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
@@ -133,7 +122,9 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 		}
 		why := ledger.Drop{Unit: unitRecord, Turn: head.Turn, Index: -1}
 		if within := head.Example >= 0 && head.Example < len(res.Group.Examples); within {
-			why.Detail = keep.unmet(res.Group.Examples[head.Example], b.name, r)
+			keep.subject.Example, keep.subject.Builder = res.Group.Examples[head.Example], b.name
+			keep.subject.Record = r
+			why.Detail = keep.FirstFailing(&keep.subject)
 		}
 		if why.Detail != "" {
 			why.Reason = where.NotMet

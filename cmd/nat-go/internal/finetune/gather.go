@@ -51,7 +51,12 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 		if last, err = b.commitWhenDue(last); err != nil {
 			return err
 		}
-		b.expectRecords()
+		// Once 1/32 of the inputs is in the log, estimate how many records they will yield, so that the index doesn't
+		// have to grow repeatedly.
+		if done := b.bytesRead(); !b.expected && b.total > 0 && done >= b.total/32 && done > 0 {
+			b.expected = true
+			b.index.Expect(uint64(1.03 * float64(b.index.Len()) * float64(b.total) / float64(done)))
+		}
 		b.reportBuilt()
 	}
 	if !*fed { // a resumed run must not mistake the log for a complete one

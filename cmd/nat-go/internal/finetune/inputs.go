@@ -144,10 +144,6 @@ func identify(path string) source.Input {
 	return in
 }
 
-// identities returns the identities of the inputs that must be unchanged for a source to continue with collection run
-// k.
-func (in *inputs) identities(k int) []source.Input { return in.began[k : k+1] }
-
 // checkUnchanged returns an error if the inputs have changed since the run began.
 func (in *inputs) checkUnchanged(began []source.Input) error {
 	for k, now := range in.began {

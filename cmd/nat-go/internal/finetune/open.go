@@ -269,10 +269,3 @@ func (ps *processes) close() {
 		})
 	})
 }
-
-// wait waits until close has closed the sessions and processes, if there are any.
-func (ps *processes) wait() {
-	if ps != nil {
-		ps.gone.Wait() // wait: closing has deadlines
-	}
-}

@@ -42,14 +42,6 @@ func (in *inputs) canProve(p *plan) bool {
 	return p.config.Collator.Tokenizer != "" && p.config.Collator.Policy != "" && in.source.OpenAll != nil
 }
 
-// proveWith sets the function that checks the inputs' claims, if the run can check them.
-func (in *inputs) proveWith(p *plan, t *tokens) {
-	if t != nil && in.canProve(p) {
-		of := prover{model: p.config.Collator.Policy, tokenizer: t.tokenizer, collator: t.collator}
-		in.prove = of.prove
-	}
-}
-
 // prove implements source.Prove.
 func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	if c.Model != p.model {

@@ -61,7 +61,7 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 	src, err := in.open(ctx, in.paths[k], source.Options{
 		Drop:   func(d ledger.Drop) { d.Run = k; held.add(d) },
 		Resume: resume,
-		Inputs: in.identities(k),
+		Inputs: in.began[k : k+1],
 		Part:   in.parts[k],
 	})
 	if err != nil {

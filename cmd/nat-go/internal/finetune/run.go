@@ -171,7 +171,9 @@ func (r *run) close() {
 		r.built.index.Close()
 	}
 	r.started.close()
-	r.started.wait()
+	if r.started != nil {
+		r.started.gone.Wait() // wait: closing has deadlines
+	}
 }
 
 // reportScores warns if none of the scores in dataset.scores belongs to an example, and about rules that didn't score

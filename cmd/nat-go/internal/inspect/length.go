@@ -1,8 +1,6 @@
 package inspect
 
 import (
-	"fmt"
-
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
@@ -50,12 +48,4 @@ func (r *Report) carrying() int {
 		return 0
 	}
 	return (r.Sizes.Max + 1023) / 1024 * 1024
-}
-
-// lengths prints the length of the longest conversation, if it exceeds the default length of a row.
-func (r *Report) lengths(line printer) {
-	if r.carrying() > 0 {
-		line("tokens", "%s", fmt.Sprintf("about %d in the longest conversation (estimated from its text): collator.%s",
-			r.Sizes.Max, r.Sizes.Advice(usualLength)))
-	}
 }

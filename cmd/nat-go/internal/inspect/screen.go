@@ -154,7 +154,10 @@ func (r *Report) uses(line printer) {
 			line("remedy", "%-10s %s", y.Name(), y.Remedy)
 		}
 	}
-	r.lengths(line)
+	if r.carrying() > 0 {
+		line("tokens", "%s", fmt.Sprintf("about %d in the longest conversation (estimated from its text): collator.%s",
+			r.Sizes.Max, r.Sizes.Advice(usualLength)))
+	}
 	if len(r.Tokenizers) > 0 {
 		line(
 			"model",

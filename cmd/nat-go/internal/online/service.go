@@ -234,7 +234,13 @@ func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	a.describe(made)
+	for i := range made.Lines {
+		l := &made.Lines[i]
+		a.Channels = append(a.Channels, Made{
+			Channel: l.Channel, Rows: l.Rows, Tokens: l.Tokens, Active: l.NActive,
+			Rollouts: l.Rollouts, Examples: l.Examples, Sites: l.Sites,
+		})
+	}
 	if v.body.Cap() > maxBody {
 		v.body = bytes.Buffer{}
 	}
@@ -337,15 +343,4 @@ func (v *Service) tasks(examples []*ttc.Example) (out []*ttc.Group) {
 		g.Examples = append(g.Examples, ex)
 	}
 	return out
-}
-
-// describe describes the batches in the answer.
-func (a *Answer) describe(made *batch.Assembled) {
-	for i := range made.Lines {
-		l := &made.Lines[i]
-		a.Channels = append(a.Channels, Made{
-			Channel: l.Channel, Rows: l.Rows, Tokens: l.Tokens, Active: l.NActive,
-			Rollouts: l.Rollouts, Examples: l.Examples, Sites: l.Sites,
-		})
-	}
 }

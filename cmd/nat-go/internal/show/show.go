@@ -44,7 +44,10 @@ func Write(w io.Writer, v View, o Options) error {
 	p := &printer{Options: o}
 	p.title(v.Title)
 	for _, f := range v.Facts {
-		p.printText([]Piece{{clean(f), false}}, dim)
+		for _, l := range wrap([]Piece{{clean(f), false}}, p.Width) {
+			p.printLine(l, dim, plain, "", "")
+			p.WriteString("\n")
+		}
 	}
 	switch {
 	case v.Pair:
@@ -113,14 +116,6 @@ func (p *printer) printPassage(c builders.Passage) {
 		}
 		p.WriteString("\n")
 		p.printBlock([]Piece{{clean(messageText(m)), false}}, 4)
-	}
-}
-
-// printText prints pieces over the full width.
-func (p *printer) printText(spans []Piece, st style) {
-	for _, l := range wrap(spans, p.Width) {
-		p.printLine(l, st, plain, "", "")
-		p.WriteString("\n")
 	}
 }
 

@@ -75,7 +75,13 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 			return f
 		}
 	}
-	g.unmask()
+	for i, row := range g.InferenceLogProbs {
+		for t := range row {
+			if g.Masks[i][t] == ignored {
+				row[t] = noLogProb
+			}
+		}
+	}
 	if f := g.checkDistill(); f != nil { // for all sequences or for none, as in Atropos's own environment
 		g.DistillTokenIDs, g.DistillLogProbs, g.NoTeacher = nil, nil, f.detail
 	}
@@ -141,17 +147,6 @@ func finiteRow(name string, i int, row []float64, min float64) *fault {
 		}
 	}
 	return nil
-}
-
-// unmask sets the log-probs of masked positions to Atropos's value.
-func (g *Group) unmask() {
-	for i, row := range g.InferenceLogProbs {
-		for t := range row {
-			if g.Masks[i][t] == ignored {
-				row[t] = noLogProb
-			}
-		}
-	}
 }
 
 func (g *Group) checkDistill() *fault {

@@ -280,7 +280,8 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
 	}
-	if j.deploymentFailed() { // the model is trained: repeat the failed step
+	if j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed {
+		// The model is trained, but not deployed: repeat the failed step.
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
 		j.Status = trainers.JobStatus{State: trainers.Completed}
 		if err := c.save(j); err != nil {

@@ -53,11 +53,6 @@ type Job struct {
 	UpdatedAt   time.Time `json:"updated_at,omitzero"`
 }
 
-// deploymentFailed reports whether training is complete and the deployment did not succeed.
-func (j *Job) deploymentFailed() bool {
-	return j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed
-}
-
 // State returns the state of the job as a whole, in NAT's terms. A job whose model is still being deployed is running.
 func (j *Job) State() trainers.State {
 	switch {
