@@ -239,7 +239,7 @@ func passesArguments(r *turns.Renderer) bool {
 			Form:      chat.Null,
 			ToolCalls: []chat.ToolCall{{ID: "call00001", Type: "function", Name: "f", Arguments: raw}},
 		},
-	}, nil)
+	})
 	if err != nil {
 		return false
 	}

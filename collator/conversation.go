@@ -26,16 +26,9 @@ const (
 )
 
 // conversation converts messages to template input.
-func conversation(messages []chat.Message, tools []chat.Tool) (*turns.Conversation, error) {
+func conversation(messages []chat.Message) (*turns.Conversation, error) {
 	values, err := template.Conversation(messages)
-	if err != nil {
-		return nil, err
-	}
-	list, err := template.ToolList(tools)
-	if err != nil {
-		return nil, err
-	}
-	return &turns.Conversation{Messages: values, Tools: list}, nil
+	return &turns.Conversation{Messages: values}, err
 }
 
 // material is a conversation to be made into rows.
@@ -85,7 +78,7 @@ func (w *worker) prepare(m *material) *cause {
 		}
 	}
 	var err error
-	if m.conv, err = conversation(messages, nil); err == nil {
+	if m.conv, err = conversation(messages); err == nil {
 		m.conv.Tools, err = w.toolList(m.tools)
 	}
 	if err != nil {

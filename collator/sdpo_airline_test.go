@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/chat/template"
 )
 
 const airlineHint = "Check what the policy says about payments before this call."
@@ -227,8 +228,11 @@ func plainRender(t testing.TB, cfg Config, ns []ttc.Node, tools []chat.Tool, sil
 	for i := range ns {
 		ms = append(ms, ns[i].Message)
 	}
-	c, err := conversation(ms, tools)
+	c, err := conversation(ms)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Tools, err = template.ToolList(tools); err != nil {
 		t.Fatal(err)
 	}
 	c.Open = true

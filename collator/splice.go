@@ -354,14 +354,14 @@ func (w *worker) renderHinted(
 		if msg.ToolCallID != "" && w.render.ShortIDs() {
 			msg.ToolCallID = shortID(msg.ToolCallID)
 		}
-		c, err := conversation([]chat.Message{msg}, nil)
+		c, err := conversation([]chat.Message{msg})
 		if err != nil {
 			return nil, err.Error()
 		}
 		open.Messages = append(slices.Clone(open.Messages[:at-1]), template.WithOrigin(c.Messages[0], at-1))
 		wanted = placeInText(given, at-1, mode == modePrepend || mode == modeLead)
 	default:
-		c, err := conversation([]chat.Message{{Role: mode, Form: chat.Text, Text: text}}, nil)
+		c, err := conversation([]chat.Message{{Role: mode, Form: chat.Text, Text: text}})
 		if err != nil {
 			return nil, err.Error()
 		}

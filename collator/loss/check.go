@@ -390,28 +390,27 @@ func (c *checker) factor(yours, ours []float64) (factor float64, ok bool) {
 }
 
 // column reads the script's per-row terms. It returns nil if the script didn't provide any.
-func (c *checker) column(name string, rows int) ([]float64, error) {
-	t, ok := c.yours.take("yours."+name, 1)
+func (c *checker) pairLosses(rows int) ([]float64, error) {
+	t, ok := c.yours.take("yours.pair_losses", 1)
 	if !ok {
 		return nil, c.yours.err
 	}
 	if t.Shape[0] != rows {
-		return nil, fmt.Errorf("invalid yours.%s: got shape %v, expected [%d]", name, t.Shape, rows)
+		return nil, fmt.Errorf("invalid yours.pair_losses: got shape %v, expected [%d]", t.Shape, rows)
 	}
 	return tensors.Floats(t)
 }
 
-// rows compares a per-row term, and returns how many rows differ.
-func (c *checker) rows(name string, yours, ours []float64) (wrong int) {
-	c.report.Compared = append(c.report.Compared, name)
+// pairs compares the pairs' losses, and returns how many differ. place sets a difference's place and reason.
+func (c *checker) pairs(yours, ours []float64, place func(i int, d *Difference)) (wrong int) {
+	c.report.Compared = append(c.report.Compared, "pair_losses")
 	c.report.Entries += len(ours)
 	for i := range ours {
 		if !c.same(yours[i], ours[i]) {
 			wrong++
-			c.differ(Difference{
-				Term: name, Row: i, Token: -1, ID: -1, Yours: Number(yours[i]), Ours: Number(ours[i]),
-				Why: "the pair's loss differs",
-			})
+			d := Difference{Term: "pair_losses", Yours: Number(yours[i]), Ours: Number(ours[i])}
+			place(i, &d)
+			c.differ(d)
 		}
 	}
 	return wrong

@@ -17,7 +17,7 @@ func (c *checker) checkDPO(d *DPO) error {
 	}
 	c.compare(chosen)
 	c.compare(rejected)
-	yours, err := c.column("pair_losses", d.Chosen.R)
+	yours, err := c.pairLosses(d.Chosen.R)
 	if yours == nil {
 		return err
 	}
@@ -29,7 +29,9 @@ func (c *checker) checkDPO(d *DPO) error {
 	if err != nil {
 		return err
 	}
-	if c.rows("pair_losses", yours, ours) == 0 {
+	if c.pairs(yours, ours, func(i int, d *Difference) {
+		d.Row, d.Token, d.ID, d.Why = i, -1, -1, "the pair's loss differs"
+	}) == 0 {
 		return nil
 	}
 	return c.explainDPO(pairs, yours)

@@ -14,7 +14,7 @@ func (c *checker) checkSDPO(file, logits *tensors.File, d *Dump) error {
 	rows, _ := own.ints("pair_student_row", 1)
 	at, _ := own.ints("pair_student_pos", 1)
 	targets, _ := own.ints("pair_target_id", 1)
-	yours, err := c.column("pair_losses", len(targets))
+	yours, err := c.pairLosses(len(targets))
 	if err = cmp.Or(own.err, err); err != nil || yours == nil {
 		return err
 	}
@@ -25,19 +25,10 @@ func (c *checker) checkSDPO(file, logits *tensors.File, d *Dump) error {
 	if err != nil {
 		return err
 	}
-	c.report.Compared = append(c.report.Compared, "pair_losses")
-	c.report.Entries += len(ours)
-	wrong := 0
-	for i := range ours {
-		if !c.same(yours[i], ours[i]) {
-			wrong++
-			c.differ(Difference{
-				Term: "pair_losses", Row: int(rows[i]), Token: int(at[i]) + 1, ID: targets[i], Pair: &i,
-				Yours: Number(yours[i]), Ours: Number(ours[i]), Why: "the divergence differs",
-			})
-		}
-	}
-	if wrong > 0 {
+	if c.pairs(yours, ours, func(i int, d *Difference) {
+		d.Row, d.Token, d.ID, d.Pair = int(rows[i]), int(at[i])+1, targets[i], &i
+		d.Why = "the divergence differs"
+	}) > 0 {
 		c.explainJSD(d.SDPO, yours, ours)
 	}
 	return nil

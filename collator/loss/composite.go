@@ -3,6 +3,7 @@ package loss
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/nat-go/nat-go/kernels"
 )
@@ -203,10 +204,7 @@ func (t *Tokens) check(side string, columns map[string]int) error {
 
 // predictions converts token-aligned training marks to targets per logit row. The logits at t-1 predict token t.
 func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, error) {
-	targets := make([]int32, t.R*t.T)
-	for i := range targets {
-		targets[i] = kernels.IgnoreIndex
-	}
+	targets := slices.Repeat([]int32{kernels.IgnoreIndex}, t.R*t.T)
 	for r := range t.R {
 		for p := range t.T {
 			i := r*t.T + p
@@ -263,10 +261,7 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	}
 	m.count(st)
 	po := o.GRPO
-	po.Denominator = step.GRPO
-	if step.GRPO == 0 {
-		po.Denominator = stepOf(Batch{GRPO: g}, o).GRPO
-	}
+	po.Denominator = cmp.Or(step.GRPO, stepOf(Batch{GRPO: g}, o).GRPO)
 	if po.Reduction == kernels.PerConstant && po.Denominator == 0 { // nothing counts
 		po.Denominator = 1
 	}
@@ -381,13 +376,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if _, err = kernels.DPO(pairs, o.DPO, out); err != nil {
 		return err
 	}
-	total := step.DPO
-	if total == 0 {
-		total = stepOf(Batch{DPO: d}, o).DPO
-	}
-	if total == 0 { // nothing is counted, so the loss is exactly 0
-		total = 1
-	}
+	total := cmp.Or(step.DPO, stepOf(Batch{DPO: d}, o).DPO, 1) // 1: nothing is counted, so the loss is exactly 0
 	chosen.Upstream, rejected.Upstream = d.tally(o, total, out, m)
 	if err := gradient(lp, chosen, grads.Chosen); err != nil {
 		return err
@@ -465,10 +454,7 @@ func (s *SDPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if s == nil {
 		return nil
 	}
-	total := step.SDPO
-	if total == 0 {
-		total = stepOf(Batch{SDPO: s}, o).SDPO
-	}
+	total := cmp.Or(step.SDPO, stepOf(Batch{SDPO: s}, o).SDPO)
 	if total == 0 { // nothing is counted, so the loss is exactly 0
 		clear(grads.Student)
 		return nil

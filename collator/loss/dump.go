@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/tensors"
@@ -90,7 +91,7 @@ func (d *Dump) readGRPO(c *columns) {
 	if c.has("reward_null") { // an unscored rollout lacks an advantage, so its weight is zero
 		null, _ := c.ints("reward_null", 1)
 		if g.RowWeight == nil {
-			g.RowWeight = ones(g.R)
+			g.RowWeight = slices.Repeat([]float32{1}, g.R)
 		}
 		for i, n := range null {
 			if n != 0 && i < len(g.RowWeight) {
@@ -99,14 +100,6 @@ func (d *Dump) readGRPO(c *columns) {
 		}
 	}
 	d.GRPO = g
-}
-
-func ones(n int) []float32 {
-	w := make([]float32, n)
-	for i := range w {
-		w[i] = 1
-	}
-	return w
 }
 
 func (d *Dump) readDPO(c *columns) {
@@ -135,7 +128,7 @@ func (d *Dump) readSDPO(c *columns) {
 		toCommonType(&s.Student, &s.Teacher)
 	default:
 		if s.PairWeight == nil {
-			s.PairWeight = ones(len(targets))
+			s.PairWeight = slices.Repeat([]float32{1}, len(targets))
 		}
 		ids, shape := c.ints("pair_teacher_topk_ids", 2)
 		logps := c.floats("pair_teacher_topk_logprobs", 2)

@@ -63,7 +63,7 @@ func askVLLM(o *Options, s Sequence) any {
 // position lacks its own token, the server scored another sequence. (vllm/v1/engine/logprobs.py; prompt log-probs are
 // raw at any temperature, and -inf is sent as -9999.)
 func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
-	choice, err := element(body, "choices", 0)
+	choice, err := element(body, "choices")
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +117,11 @@ func askTRL(o *Options, s Sequence) any {
 // (This is vllm-serve in TRL 1.0 to 1.2. Later versions don't have it: TRL's own client then calls a plain vLLM server,
 // and so must this one.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
-	lps, err := element(body, "logprobs", 0)
+	lps, err := element(body, "logprobs")
 	if err != nil {
 		return nil, err
 	}
-	ids, err := element(body, "logprob_token_ids", 0)
+	ids, err := element(body, "logprob_token_ids")
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +130,7 @@ func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 		return nil, err
 	}
 	if all, ok := body.Get("actual_logprobs"); ok && all.Kind() == wire.Array {
-		actual, err := element(body, "actual_logprobs", 0)
+		actual, err := element(body, "actual_logprobs")
 		if err != nil {
 			return nil, err
 		}
@@ -281,17 +281,14 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	return out[s.From+1:], nil
 }
 
-// element returns item i of the array body[key].
-func element(body wire.Raw, key string, i int) (wire.Raw, error) {
+// element returns the first item of the array body[key].
+func element(body wire.Raw, key string) (wire.Raw, error) {
 	list, ok := body.Get(key)
 	if !ok || list.Kind() != wire.Array {
 		return nil, bad("there are no %s", key)
 	}
 	for v := range list.Elements() {
-		if i == 0 {
-			return v, nil
-		}
-		i--
+		return v, nil
 	}
 	return nil, bad("%s is empty", key)
 }

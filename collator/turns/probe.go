@@ -2,6 +2,7 @@ package turns
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -433,12 +434,9 @@ func (p *probing) turnEnds(rep *Report) {
 }
 
 func (rep *Report) addFiller(text string) {
-	for _, f := range rep.Filler {
-		if f == text {
-			return
-		}
+	if !slices.Contains(rep.Filler, text) {
+		rep.Filler = append(rep.Filler, text)
 	}
-	rep.Filler = append(rep.Filler, text)
 }
 
 // hints inserts one more message into a conversation with a failed call, either before the call or after its result.

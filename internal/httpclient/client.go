@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -170,7 +172,8 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	x := &exchange{c: c, target: target, watch: newWatch(c.o.Timeout, func() { cancel(errStalled) })}
+	stalled := time.AfterFunc(c.o.Timeout, func() { cancel(errStalled) })
+	x := &exchange{c: c, target: target, watch: &watch{timer: stalled, timeout: c.o.Timeout}}
 	defer x.watch.stop()
 	x.op = fmt.Sprintf("%s (%s %s)", req.Op, req.Method, c.place(target))
 	traced := httptrace.WithClientTrace(ctx,
@@ -220,9 +223,7 @@ func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error
 		body.Close()
 		return nil, err
 	}
-	for k, v := range req.Header {
-		h.Header[k] = v
-	}
+	maps.Copy(h.Header, req.Header)
 	if req.Body != nil {
 		h.ContentLength = req.Body.Size()
 		h.GetBody = func() (io.ReadCloser, error) {
@@ -311,7 +312,7 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 		e.Why, e.Err = fmt.Sprintf("no answer within %s", c.o.Timeout), errStalled
 	case ctx.Err() != nil:
 		e.Why, e.Err = "interrupted", context.Cause(ctx)
-	case isCertificate(err):
+	case errors.As(err, new(*tls.CertificateVerificationError)):
 		e.Fault, e.Unsettled = Local, false
 		e.Fix = "set tls.ca_file to the authority that signed the service's certificate"
 	case errors.As(err, new(redirectError)):
@@ -454,7 +455,7 @@ func size(n int64) string {
 
 // enlarge waits for a slot for a large response.
 func (r *Reply) enlarge(ctx context.Context) error {
-	r.x.watch.pause()
+	r.x.watch.stop()
 	defer r.x.watch.reset()
 	select {
 	case r.x.c.large <- struct{}{}:

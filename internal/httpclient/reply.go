@@ -2,6 +2,7 @@ package httpclient
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 // Reply is a service's response to a request.
@@ -36,6 +36,15 @@ func (r *Reply) Close() {
 	}
 }
 
+// DoJSON sends a request and decodes the response, as Do and Reply.JSON.
+func (c *Client) DoJSON(ctx context.Context, req Request, v any) error {
+	reply, err := c.Do(ctx, req)
+	if err != nil {
+		return err
+	}
+	return reply.JSON(v)
+}
+
 // JSON decodes the response. The error for a response that is not JSON is Unsettled.
 func (r *Reply) JSON(v any) error {
 	dec := json.NewDecoder(bytes.NewReader(r.Body))
@@ -57,9 +66,9 @@ func (r *Reply) shape(err error) string {
 	case body[0] == '<':
 		return "an HTML page instead of JSON" + r.title() + "; is this the address of the service, or of a proxy in front of it?"
 	case body[0] == '{' || body[0] == '[':
-		return "broken or unexpected JSON (" + r.x.c.Scrub(err.Error()) + "): " + r.excerpt()
+		return "broken or unexpected JSON (" + r.x.c.Scrub(err.Error()) + "): " + r.Excerpt()
 	default:
-		return "an answer that is not JSON: " + r.excerpt()
+		return "an answer that is not JSON: " + r.Excerpt()
 	}
 }
 
@@ -114,7 +123,7 @@ func (r *Reply) detail() string {
 	if body := bytes.TrimSpace(r.Body); len(body) > 0 && body[0] == '<' {
 		return "an HTML page" + r.title()
 	}
-	return r.excerpt()
+	return r.Excerpt()
 }
 
 // validation prints FastAPI's list of problems with a body: "hyperparameters.epochs: must be at least 1".
@@ -153,21 +162,15 @@ func (r *Reply) title() string {
 	return ""
 }
 
-func (r *Reply) excerpt() string { return r.shorten(string(r.Body[:min(len(r.Body), 2000)])) }
-
 // Excerpt returns the beginning of the response for display on one line.
-func (r *Reply) Excerpt() string { return r.excerpt() }
+func (r *Reply) Excerpt() string { return r.shorten(string(r.Body[:min(len(r.Body), 2000)])) }
 
 // shorten shortens text from the service to fit on one line of an error.
 func (r *Reply) shorten(s string) string {
 	s = r.x.c.secrets.RedactCut(s, false, r.cut || len(s) < len(r.Body))
 	s = r.x.c.Scrub(strings.Join(strings.Fields(s), " "))
 	if len(s) > 300 {
-		cut := 300
-		for cut > 0 && !utf8.RuneStart(s[cut]) {
-			cut--
-		}
-		s = s[:cut] + "…"
+		s = strings.ToValidUTF8(s[:300], "") + "…"
 	}
 	return s
 }

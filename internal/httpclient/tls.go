@@ -3,7 +3,6 @@ package httpclient
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 
 	"github.com/nat-go/nat-go/internal/durable"
@@ -45,11 +44,6 @@ func (t TLS) config() (*tls.Config, error) {
 		conf.Certificates = []tls.Certificate{pair}
 	}
 	return conf, nil
-}
-
-func isCertificate(err error) bool {
-	var ce *tls.CertificateVerificationError
-	return errors.As(err, &ce)
 }
 
 func (t TLS) pair() (tls.Certificate, error) {

@@ -11,12 +11,7 @@ type watch struct {
 	timeout time.Duration
 }
 
-func newWatch(timeout time.Duration, end func()) *watch {
-	return &watch{timer: time.AfterFunc(timeout, end), timeout: timeout}
-}
-
 func (w *watch) stop()  { w.timer.Stop() }
-func (w *watch) pause() { w.timer.Stop() }
 func (w *watch) reset() { w.timer.Reset(w.timeout) }
 
 // watched is a request body that restarts the request's time limit whenever it is read, so that an upload may take

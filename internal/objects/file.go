@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -170,11 +171,9 @@ func (f *File) ReadAt(p []byte, at int64) (n int, err error) {
 }
 
 func (f *File) block(number int64) ([]byte, error) {
-	for i, u := range f.used {
-		if u == number {
-			f.used = append(append(f.used[:i:i], f.used[i+1:]...), number)
-			return f.blocks[number], nil
-		}
+	if i := slices.Index(f.used, number); i >= 0 {
+		f.used = append(slices.Delete(f.used, i, i+1), number)
+		return f.blocks[number], nil
 	}
 	b := make([]byte, min(block, f.Size-number*block))
 	left := patience{s: f.s}

@@ -47,12 +47,8 @@ func (s *Storage) s3(kind string) (service, error) {
 	if own != "" && region == "" {
 		region = "us-east-1"
 	}
-	creds, err := s.credentials(prefix, own != "")
-	if err != nil {
-		return nil, err
-	}
 	opt := &minio.Options{
-		Creds: creds, Secure: u.Scheme == "https", Transport: answers{s.http},
+		Creds: s.credentials(prefix, own != ""), Secure: u.Scheme == "https", Transport: answers{s.http},
 		Region: region, MaxRetries: 2, BucketLookup: minio.BucketLookupAuto,
 	}
 	if kind != schemeS3 || own != "" {
@@ -111,7 +107,7 @@ func first(getenv func(string) string, names ...string) string {
 
 // credentials returns credentials from the environment: its variables, AWS's credentials file, and the credentials
 // given to a machine or pod in AWS. Without any, requests are not signed, as for public buckets.
-func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials, error) {
+func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials {
 	id, key := s.getenv(prefix+"_ACCESS_KEY_ID"), s.getenv(prefix+"_SECRET_ACCESS_KEY")
 	var from []credentials.Provider
 	add := func(p credentials.Provider) { from = append(from, &hiding{Provider: p, storage: s}) }
@@ -134,7 +130,7 @@ func (s *Storage) credentials(prefix string, own bool) (*credentials.Credentials
 			add(&credentials.IAM{Client: s.credentialClient()})
 		}
 	}
-	return credentials.NewChainCredentials(from), nil
+	return credentials.NewChainCredentials(from)
 }
 
 // credentialTimeout is the time limit for a server that provides credentials. The library waits for it even if the

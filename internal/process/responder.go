@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/nat-go/nat-go/internal/lines"
@@ -105,7 +104,7 @@ func (r *Responder) End() string {
 	for range r.answers { // lets listen end
 	}
 	<-r.Done()
-	return strings.TrimSpace(r.said.String())
+	return strings.TrimSpace(strings.ToValidUTF8(string(r.said.b), "?"))
 }
 
 // Beginning returns the beginning of a program's output, quoted, for an error.
@@ -115,20 +114,9 @@ func Beginning(b []byte) string {
 }
 
 // head keeps the beginning of the written data.
-type head struct {
-	mu sync.Mutex
-	b  []byte
-}
+type head struct{ b []byte }
 
 func (h *head) Write(p []byte) (int, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.b = append(h.b, p[:min(len(p), maxStderr-len(h.b))]...)
 	return len(p), nil
-}
-
-func (h *head) String() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return strings.ToValidUTF8(string(h.b), "?")
 }

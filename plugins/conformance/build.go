@@ -52,27 +52,21 @@ func (k *kit) checkTaken(rs []host.Result) error {
 	return first
 }
 
-// checkNotDropped returns an error if any result contains a drop with the given reason, which only the host sets, and
-// the given text in its detail.
-func (k *kit) checkNotDropped(ctx context.Context, reason ledger.Reason, detail string) error {
-	return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
-		for _, r := range rs {
-			for _, d := range r.Drops {
-				if d.Reason == reason && strings.Contains(d.Detail, detail) {
-					return fmt.Errorf("group %q: %s", r.Group.Key, d.Detail)
+// notDropped returns a check that fails if any result contains a drop with the given reason, which only the host sets,
+// and the given text in its detail.
+func notDropped(reason ledger.Reason, detail string) func(context.Context, *kit) error {
+	return func(ctx context.Context, k *kit) error {
+		return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
+			for _, r := range rs {
+				for _, d := range r.Drops {
+					if d.Reason == reason && strings.Contains(d.Detail, detail) {
+						return fmt.Errorf("group %q: %s", r.Group.Key, d.Detail)
+					}
 				}
 			}
-		}
-		return nil
-	})
-}
-
-func checkKinds(ctx context.Context, k *kit) error {
-	return k.checkNotDropped(ctx, ledger.BadRecord, "declare")
-}
-
-func checkReferences(ctx context.Context, k *kit) error {
-	return k.checkNotDropped(ctx, builders.BadReference, "")
+			return nil
+		})
+	}
 }
 
 func checkDrops(ctx context.Context, k *kit) error {

@@ -12,47 +12,40 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// survives sends one group to each builder. The builder may fail on it; the process must not. accept checks the result.
-func survives(ctx context.Context, k *kit, g *ttc.Group, accept func(host.Result) error) error {
-	one := func(builders.Unit) []*ttc.Group { return []*ttc.Group{g} }
-	return k.eachBuilt(ctx, one, func(rs []host.Result) error {
-		if poison, ok := errors.AsType[*host.PoisonError](rs[0].Err); ok {
-			return poison
-		}
-		return accept(rs[0])
-	})
+// survives returns a check that sends one group to each builder. The builder may fail on it; the process must not.
+// accept checks the result.
+func survives(group func() *ttc.Group, accept func(host.Result) error) func(context.Context, *kit) error {
+	return func(ctx context.Context, k *kit) error {
+		one := func(builders.Unit) []*ttc.Group { return []*ttc.Group{group()} }
+		return k.eachBuilt(ctx, one, func(rs []host.Result) error {
+			if poison, ok := errors.AsType[*host.PoisonError](rs[0].Err); ok {
+				return poison
+			}
+			return accept(rs[0])
+		})
+	}
 }
 
 func anything(host.Result) error { return nil }
 
-func checkEmptyGroup(ctx context.Context, k *kit) error {
-	return survives(ctx, k, emptyGroup(), anything)
-}
-
-func checkHugeGroup(ctx context.Context, k *kit) error {
-	return survives(ctx, k, hugeGroup(), anything)
-}
-
-func checkUnicode(ctx context.Context, k *kit) error {
-	return survives(ctx, k, unicodeGroup(), func(made host.Result) error {
-		known := map[string]bool{"": true}
-		ex := made.Group.Examples[0]
-		for i := range ex.Candidates {
-			known[ex.Candidates[i].Output], known[ex.Candidates[i].Prompt.Text] = true, true
-		}
-		for i := range ex.Graph.Nodes {
-			known[ex.Graph.Nodes[i].Message.Text] = true
-		}
-		for _, r := range made.Records {
-			for _, text := range inlineTexts(r) {
-				if strings.ContainsRune(text, '\uFFFD') && !known[text] {
-					return fmt.Errorf("invalid text %.60q: its bytes were replaced by U+FFFD; texts are bytes "+
-						"that may be invalid UTF-8 (lone surrogates), and must be passed on unchanged", text)
-				}
+func keepsTexts(made host.Result) error {
+	known := map[string]bool{"": true}
+	ex := made.Group.Examples[0]
+	for i := range ex.Candidates {
+		known[ex.Candidates[i].Output], known[ex.Candidates[i].Prompt.Text] = true, true
+	}
+	for i := range ex.Graph.Nodes {
+		known[ex.Graph.Nodes[i].Message.Text] = true
+	}
+	for _, r := range made.Records {
+		for _, text := range inlineTexts(r) {
+			if strings.ContainsRune(text, '\uFFFD') && !known[text] {
+				return fmt.Errorf("invalid text %.60q: its bytes were replaced by U+FFFD; texts are bytes "+
+					"that may be invalid UTF-8 (lone surrogates), and must be passed on unchanged", text)
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // inlineTexts returns the inline texts of a record's contents.

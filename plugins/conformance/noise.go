@@ -25,7 +25,6 @@ func (k *kit) noise(ctx context.Context) (*countingWriter, error) {
 type countingWriter struct {
 	mu     sync.Mutex
 	stdout []string
-	lines  int
 	flood  bool
 }
 
@@ -34,9 +33,6 @@ func (w *countingWriter) Write(b []byte) (int, error) {
 	defer w.mu.Unlock()
 	if bytes.Contains(b, []byte(`"stream":"stdout"`)) && len(w.stdout) < 3 {
 		w.stdout = append(w.stdout, strings.TrimSpace(string(b)))
-	}
-	if bytes.Contains(b, []byte(`"stream":"stderr"`)) {
-		w.lines++
 	}
 	w.flood = w.flood || bytes.Contains(b, []byte("prints too much"))
 	return len(b), nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -43,11 +44,7 @@ func NewProxy(t testing.TB, server string, seed uint64, rate float64) *Proxy {
 func (p *Proxy) Faults() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	out := map[string]int{}
-	for k, n := range p.faults {
-		out[k] = n
-	}
-	return out
+	return maps.Clone(p.faults)
 }
 
 // draw picks a fault, or "" for none, and the share of the response or of the delay that it applies to.
@@ -111,9 +108,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, kind string, share 
 	if err != nil || kind == "answer lost" {
 		panic(http.ErrAbortHandler)
 	}
-	for k, v := range resp.Header {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), resp.Header)
 	if r.Method != http.MethodHead {
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 	}

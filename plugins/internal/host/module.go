@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -157,8 +158,7 @@ func (s *Spec) findPackage(ctx context.Context, interpreter string) (string, err
 	if err != nil {
 		return "", execError(interpreter, err)
 	}
-	limit := s.StartTimeout
-	def(&limit, time.Minute)
+	limit := cmp.Or(s.StartTimeout, time.Minute)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = p.Run(ctx, 0)

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -50,28 +51,21 @@ type Spec struct {
 }
 
 func (s Spec) withDefaults() Spec {
-	def(&s.Instances, 1)
-	def(&s.StartTimeout, 10*time.Second)
-	def(&s.CallTimeout, 10*time.Second)
-	def(&s.BatchTimeout, time.Minute)
-	def(&s.DrainTimeout, 5*time.Second)
-	def(&s.GroupLimit, 32<<20)
-	def(&s.OutputLimit, 96<<20)
-	def(&s.OutputSetting, "plugins."+s.Name+".output")
-	def(&s.Window, s.Instances*8<<20)
-	def(&s.Backoff, 250*time.Millisecond)
-	def(&s.Failures, 10)
+	s.Instances = cmp.Or(s.Instances, 1)
+	s.StartTimeout = cmp.Or(s.StartTimeout, 10*time.Second)
+	s.CallTimeout = cmp.Or(s.CallTimeout, 10*time.Second)
+	s.BatchTimeout = cmp.Or(s.BatchTimeout, time.Minute)
+	s.DrainTimeout = cmp.Or(s.DrainTimeout, 5*time.Second)
+	s.GroupLimit = cmp.Or(s.GroupLimit, 32<<20)
+	s.OutputLimit = cmp.Or(s.OutputLimit, 96<<20)
+	s.OutputSetting = cmp.Or(s.OutputSetting, "plugins."+s.Name+".output")
+	s.Window = cmp.Or(s.Window, s.Instances*8<<20)
+	s.Backoff = cmp.Or(s.Backoff, 250*time.Millisecond)
+	s.Failures = cmp.Or(s.Failures, 10)
 	if s.Reattach != "" {
 		s.Instances = 1
 	}
 	return s
-}
-
-func def[T comparable](v *T, d T) {
-	var zero T
-	if *v == zero {
-		*v = d
-	}
 }
 
 // baseEnv lists the variables of the host's environment that every plugin may see.

@@ -31,18 +31,12 @@ func Formats() (all []Format) {
 	for _, f := range rows.Formats() {
 		all = append(all, Format{Format: f})
 	}
-	return append(all, fromBatches()...)
+	return append(all, sftParquet, skyRL)
 }
-
-// fromBatches lists the formats that are built from a run's token batches.
-func fromBatches() []Format { return []Format{sftParquet, skyRL} }
 
 // Lookup finds a format by name.
 func Lookup(name string) (Format, bool) {
-	if f, ok := rows.Lookup(name); ok {
-		return Format{Format: f}, true
-	}
-	for _, f := range fromBatches() {
+	for _, f := range Formats() {
 		if f.Name == name {
 			return f, true
 		}

@@ -99,12 +99,13 @@ func (p *Place) Pick(q Query, f func(Picked) error) error {
 func (p *Place) PickRows(
 	row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error,
 ) error {
-	name, number, ok := cutLast(row, ":")
-	if texts := p.Texts(); !ok && len(texts) > 0 { // a bare number refers to the first file
-		name, number, ok = texts[0].Files[0].Name, row, true
+	colon := strings.LastIndexByte(row, ':')
+	name := row[:max(colon, 0)]
+	if texts := p.Texts(); colon < 0 && len(texts) > 0 { // a bare number refers to the first file
+		name = texts[0].Files[0].Name
 	}
-	n, err := strconv.ParseInt(number, 10, 64)
-	if !ok || err != nil || n < 1 {
+	n, err := strconv.ParseInt(row[colon+1:], 10, 64)
+	if err != nil || n < 1 {
 		return fmt.Errorf("invalid row %q: write FORMAT/FILE:N, with N from 1", row)
 	}
 	for _, folder := range p.Texts() {
@@ -129,12 +130,4 @@ func (p *Place) PickRows(
 		}
 	}
 	return fmt.Errorf("no file %q among the rows", name)
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }

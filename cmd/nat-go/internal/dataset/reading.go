@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -158,18 +159,9 @@ func (c *column) each(path string, f func(path string, c *column)) {
 	if c.element != nil {
 		c.element.each(path+"[]", f)
 	}
-	for _, name := range c.names() {
+	for _, name := range slices.Sorted(maps.Keys(c.keys)) {
 		c.keys[name].each(strings.TrimPrefix(path+"."+name, "."), f)
 	}
-}
-
-func (c *column) names() []string {
-	var names []string
-	for name := range c.keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // change is a change that the reader makes to a column.
@@ -232,7 +224,7 @@ func (c *column) changes(path string, asJSON bool) (all []change) {
 	if c.element != nil {
 		all = append(all, c.element.changes(path+"[]", asJSON)...)
 	}
-	for _, name := range c.names() {
+	for _, name := range slices.Sorted(maps.Keys(c.keys)) {
 		all = append(all, c.keys[name].changes(strings.TrimPrefix(path+"."+name, "."), asJSON)...)
 	}
 	return all

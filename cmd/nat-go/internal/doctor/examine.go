@@ -176,9 +176,7 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 			return cfg, exit.With(exit.Usage, err)
 		}
 		r.Tokenizer = cmp.Or(r.Tokenizer, c.Collator.Tokenizer)
-		if r.Template == "" {
-			r.Template = c.Collator.Template
-		}
+		r.Template = cmp.Or(r.Template, c.Collator.Template)
 		break
 	}
 	if limit, set := settings["max_length"]; set {
@@ -201,10 +199,8 @@ func (r *Request) collator(settings map[string]any) (cfg collator.Config, err er
 
 // interpreter returns the Python to use.
 func (r *Request) interpreter() string {
-	for _, p := range []string{r.Python, os.Getenv(PythonVariable)} {
-		if p != "" {
-			return absolute(p)
-		}
+	if p := cmp.Or(r.Python, os.Getenv(PythonVariable)); p != "" {
+		return absolute(p)
 	}
 	return "python3"
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -50,21 +51,17 @@ func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string
 		return err
 	}
 	var rows []*row // by ordinal
-	var items iter.Seq2[[]collator.Item, error] = func(yield func([]collator.Item, error) bool) {
-		for _, r := range in.rows {
-			if r.item == nil {
-				continue
-			}
-			rows = append(rows, r)
-			if !yield([]collator.Item{*r.item}, nil) {
-				return
-			}
-		}
-	}
 	byExample := map[string]*row{}
 	for _, r := range in.rows {
 		if r.item != nil {
-			byExample[r.item.Hash] = r
+			rows, byExample[r.item.Hash] = append(rows, r), r
+		}
+	}
+	var items iter.Seq2[[]collator.Item, error] = func(yield func([]collator.Item, error) bool) {
+		for _, r := range rows {
+			if !yield([]collator.Item{*r.item}, nil) {
+				return
+			}
 		}
 	}
 	if len(byExample) == 0 {
@@ -120,7 +117,8 @@ func sidesOf(b *batch.Row, roles [][]string) []Side {
 			if o.Why == batch.Context {
 				class = "context"
 				if k < len(roles) && o.Message >= 0 && o.Message < len(roles[k]) {
-					class = classOfMessage(roles[k][o.Message])
+					role := roles[k][o.Message]
+					class = cmp.Or(classOfRole[role], fmt.Sprintf("messages of role %q", role))
 				}
 			}
 			for ; at < o.End && at < len(s.class); at++ {
@@ -130,11 +128,4 @@ func sidesOf(b *batch.Row, roles [][]string) []Side {
 		out[k] = s
 	}
 	return out
-}
-
-func classOfMessage(role string) string {
-	if c := classOfRole[role]; c != "" {
-		return c
-	}
-	return fmt.Sprintf("messages of role %q", role)
 }

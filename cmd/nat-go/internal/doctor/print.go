@@ -112,7 +112,7 @@ func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 		for _, x := range s.Tokens[at:end] {
 			text.WriteString(x.Text)
 		}
-		line := fmt.Sprintf("  %s %6s %6s  %-7s %-7s  %-16s %s", flag(kind), indexText(t.Position[0]),
+		line := fmt.Sprintf("  %1s %6s %6s  %-7s %-7s  %-16s %s", when(kind != "", "!"), indexText(t.Position[0]),
 			indexText(t.Position[1]), t.Trainer, t.Ours, t.Class, strconv.Quote(text.String()))
 		if colour && kind != "" {
 			line = terminal.Style("33", line)
@@ -120,13 +120,6 @@ func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 		b.WriteString(line + "\n")
 		at = end
 	}
-}
-
-func flag(kind string) string {
-	if kind == "" {
-		return " "
-	}
-	return "!"
 }
 
 func indexText(n int) string {

@@ -325,10 +325,7 @@ func probes() (out []*turns.Conversation) {
 		if err != nil {
 			continue
 		}
-		tools, _ := template.ToolList(nil)
-		out = append(out, &turns.Conversation{
-			Messages: values, Tools: tools, Open: messages[len(messages)-1].Role == "user",
-		})
+		out = append(out, &turns.Conversation{Messages: values, Open: messages[len(messages)-1].Role == "user"})
 	}
 	return out
 }

@@ -92,6 +92,23 @@ func fill(name, from string, variables *pyvalue.Dict) (File, error) {
 	return File{Name: name, Text: []byte(strings.TrimRight(filled.Text, "\n") + "\n")}, err
 }
 
+// scripts fills the script that submits the run, and one file per step.
+func (r Run) scripts(submit, step, ending string, variables func(Run) *pyvalue.Dict) ([]File, error) {
+	first, err := fill("submit.sh", submit, variables(r))
+	files := []File{first}
+	for _, s := range r.Steps() {
+		if err != nil {
+			return nil, err
+		}
+		var f File
+		v := variables(r)
+		v.SetStr("step", s.value())
+		f, err = fill(s.Name+ending, step, v)
+		files = append(files, f)
+	}
+	return files, err
+}
+
 // variables returns the template variables for a run and its needs. It quotes the paths with quote.
 func (r Run) variables(n Needs, quote func(string) string) *pyvalue.Dict {
 	var steps []pyvalue.Value

@@ -46,19 +46,7 @@ func (k Kubernetes) Files(r Run) ([]File, error) {
 	if k.User != "" && !user().MatchString(k.User) {
 		return nil, exit.Usagef("--user %q: write UID or UID:GID", k.User)
 	}
-	submit, err := fill("submit.sh", "k8s-submit.sh", k.variables(r))
-	files := []File{submit}
-	for _, step := range r.Steps() {
-		if err != nil {
-			return nil, err
-		}
-		var f File
-		v := k.variables(r)
-		v.SetStr("step", step.value())
-		f, err = fill(step.Name+".yaml", "k8s-job.yaml", v)
-		files = append(files, f)
-	}
-	return files, err
+	return r.scripts("k8s-submit.sh", "k8s-job.yaml", ".yaml", k.variables)
 }
 
 func (k Kubernetes) variables(r Run) *pyvalue.Dict {

@@ -43,19 +43,7 @@ func (s Slurm) Files(r Run) ([]File, error) {
 	if s.ArraySize < 1 {
 		return nil, exit.Usagef("--max-array-size %d: use the MaxArraySize shown by `scontrol show config`", s.ArraySize)
 	}
-	submit, err := fill("submit.sh", "slurm-submit.sh", s.variables(r))
-	files := []File{submit}
-	for _, step := range r.Steps() {
-		if err != nil {
-			return nil, err
-		}
-		var f File
-		v := s.variables(r)
-		v.SetStr("step", step.value())
-		f, err = fill(step.Name+".sbatch", "slurm-stage.sbatch", v)
-		files = append(files, f)
-	}
-	return files, err
+	return r.scripts("slurm-submit.sh", "slurm-stage.sbatch", ".sbatch", s.variables)
 }
 
 func (s Slurm) variables(r Run) *pyvalue.Dict {

@@ -181,14 +181,6 @@ func (c *Carried) offer() string {
 	return text
 }
 
-// Offer describes the format that Instead returns, and its cost. It returns "" if Instead returns nil.
-func (y *Yield) Offer(c *Carried) string {
-	if other := y.Instead(c); other != nil {
-		return other.offer()
-	}
-	return ""
-}
-
 // Instead returns the format that carries the most, or nil if that isn't more than c carries. In a tie, it prefers one
 // that many trainers can read.
 func (y *Yield) Instead(c *Carried) (other *Carried) {

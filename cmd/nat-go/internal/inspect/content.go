@@ -268,8 +268,8 @@ func (k *check) warnRefused(y *Yield) {
 			continue
 		}
 		fix := "leave it out"
-		if other := y.Offer(c); other != "" {
-			fix = "write another format: " + other
+		if other := y.Instead(c); other != nil {
+			fix = "write another format: " + other.offer()
 		}
 		k.warn(i, "in the part of the input that was read, "+c.String(), fix)
 	}

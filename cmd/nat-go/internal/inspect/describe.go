@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/internal/terminal"
@@ -74,15 +75,20 @@ func (c *Catalog) Builders(ctx context.Context) *List {
 	return l
 }
 
-// ask starts a plugin to list its builders. If the plugin doesn't match the lock, it returns the builders together with
-// an error.
-func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
-	spec, err := plugins.Spec(name, c.Configured, c.Lock)
+// start starts one process of a plugin.
+func (c *Catalog) start(ctx context.Context, name string, configured []config.Plugin) (*host.Plugin, error) {
+	spec, err := plugins.Spec(name, configured, c.Lock)
 	if err != nil {
 		return nil, err
 	}
 	spec.Instances = 1
-	p, err := host.Start(ctx, spec, zerolog.Nop())
+	return host.Start(ctx, spec, zerolog.Nop())
+}
+
+// ask starts a plugin to list its builders. If the plugin doesn't match the lock, it returns the builders together with
+// an error.
+func (c *Catalog) ask(ctx context.Context, name string) (views []Builder, err error) {
+	p, err := c.start(ctx, name, c.Configured)
 	if err != nil {
 		return nil, err
 	}

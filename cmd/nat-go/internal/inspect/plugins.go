@@ -108,12 +108,7 @@ func (c *Catalog) checkBlock(
 	if text, ok := c.Lock.SchemaOf(plugin, builder); ok {
 		return checkSchema(b, text)
 	}
-	spec, err := plugins.Spec(plugin, configured, c.Lock)
-	if err != nil {
-		return nil, err
-	}
-	spec.Instances = 1
-	p, err := host.Start(ctx, spec, zerolog.Nop())
+	p, err := c.start(ctx, plugin, configured)
 	if err != nil {
 		return nil, err
 	}

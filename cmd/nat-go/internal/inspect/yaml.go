@@ -90,13 +90,7 @@ func (r *Report) collator(b *strings.Builder) {
 
 // blockName returns the name of a builder's entry in the configuration.
 func blockName(typ string) string {
-	name := shortName(typ)
-	return strings.Map(func(c rune) rune {
-		if c == '/' {
-			return '-'
-		}
-		return c
-	}, name)
+	return strings.ReplaceAll(shortName(typ), "/", "-")
 }
 
 // selects reports whether demonstrations are selected by score, which drops examples without a score.

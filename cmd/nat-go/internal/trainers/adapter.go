@@ -2,6 +2,7 @@ package trainers
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
 	"time"
 
@@ -171,9 +172,7 @@ type JobRef struct {
 // With returns a copy of the reference with a metadata key set.
 func (r JobRef) With(key, value string) JobRef {
 	m := make(map[string]string, len(r.Metadata)+1)
-	for k, v := range r.Metadata {
-		m[k] = v
-	}
+	maps.Copy(m, r.Metadata)
 	m[key] = value
 	r.Metadata = m
 	return r

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -253,9 +252,6 @@ func snippet(r *builders.Resolved) string {
 
 // text replaces invalid UTF-8 with U+FFFD.
 func text(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
 	return strings.ToValidUTF8(s, "�")
 }
 
@@ -308,12 +304,17 @@ type tool struct {
 	Raw  json.RawMessage `json:"schema"`
 }
 
-func (r *Run) oneRecord(req *http.Request) (answer, error) {
-	n, err := strconv.ParseUint(req.URL.Query().Get("n"), 10, 64)
-	if err != nil || n == 0 {
-		return nil, badQuery{errors.New("invalid record number: records are numbered from 1")}
+// asked returns the number, from 1, of the record that a request is about, and the record.
+func (r *Run) asked(req *http.Request) (n uint64, p dataset.Picked, err error) {
+	if n, err = strconv.ParseUint(req.URL.Query().Get("n"), 10, 64); err != nil || n == 0 {
+		return 0, p, badQuery{errors.New("invalid record number: records are numbered from 1")}
 	}
-	p, err := r.record(n - 1)
+	p, err = r.record(n - 1)
+	return n, p, err
+}
+
+func (r *Run) oneRecord(req *http.Request) (answer, error) {
+	n, p, err := r.asked(req)
 	if err != nil {
 		return nil, err
 	}

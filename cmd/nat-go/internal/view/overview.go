@@ -488,18 +488,13 @@ func (r *Run) losses() ([]loss, error) {
 	})
 	out := []loss{}
 	for k, n := range counts {
-		out = append(out, loss{k.stage, k.reason, k.unit, n, help(k.reason)})
+		page, _ := explain.Code(string(k.reason))
+		out = append(out, loss{k.stage, k.reason, k.unit, n, page.Text})
 	}
 	slices.SortFunc(out, func(a, b loss) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Reason, b.Reason))
 	})
 	return out, err
-}
-
-// help explains a reason. It returns "" for reasons defined by third-party builders.
-func help(r ledger.Reason) string {
-	page, _ := explain.Code(string(r))
-	return page.Text
 }
 
 const maxDropLine = 16 << 20

@@ -1,12 +1,10 @@
 package view
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
@@ -23,11 +21,7 @@ type writtenRow struct {
 
 // written returns the rows made from a record, which it finds using the origins next to the rows.
 func (r *Run) written(req *http.Request) (answer, error) {
-	n, err := strconv.ParseUint(req.URL.Query().Get("n"), 10, 64)
-	if err != nil || n == 0 {
-		return nil, badQuery{errors.New("invalid record number: records are numbered from 1")}
-	}
-	p, err := r.record(n - 1)
+	n, p, err := r.asked(req)
 	if err != nil {
 		return nil, err
 	}

@@ -73,11 +73,7 @@ func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) err
 		}
 		req.Body = b
 	}
-	reply, err := a.api.Do(ctx, req)
-	if err != nil {
-		return err
-	}
-	return reply.JSON(v)
+	return a.api.DoJSON(ctx, req, v)
 }
 
 func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
@@ -137,14 +133,10 @@ func (a *Adapter) pause(ctx context.Context, end time.Time, what string) error {
 			what, a.conf.StartTimeout)
 	}
 	a.env.Report(trainers.Progress{What: "wait for the Atropos trainer: " + what})
-	t := time.NewTimer(a.conf.PollInterval)
-	defer t.Stop()
-	select {
-	case <-t.C:
+	if httpclient.Sleep(ctx, a.conf.PollInterval) {
 		return nil
-	case <-ctx.Done():
-		return &trainers.Error{Op: "register with Atropos", Why: "interrupted", Fault: trainers.Local, Err: ctx.Err()}
 	}
+	return &trainers.Error{Op: "register with Atropos", Why: "interrupted", Fault: trainers.Local, Err: ctx.Err()}
 }
 
 // groupSize returns the configured size or, if it isn't set, the most common group size. If several sizes are equally

@@ -174,10 +174,8 @@ func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	if a.conf.Gzip && len(body.Data) >= 1024 {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		if _, err := z.Write(body.Data); err != nil {
-			return req, err
-		}
-		if err := z.Close(); err != nil {
+		_, err := z.Write(body.Data)
+		if err := errors.Join(err, z.Close()); err != nil {
 			return req, err
 		}
 		if b.Len() < len(body.Data) {

@@ -3,6 +3,7 @@ package atropos
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -182,10 +183,5 @@ func (g *Group) checkDistill() *fault {
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func allEqual(s []float64) bool {
-	for _, v := range s[1:] {
-		if v != s[0] {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(s, func(v float64) bool { return v != s[0] })
 }

@@ -137,32 +137,21 @@ func readBatch(dir, file string, read func(*batch) error) error {
 	return nil
 }
 
-func (b *batch) ints(name string, want int) []int64 {
-	t, err := b.Read(name)
-	var out []int64
-	if err == nil {
-		out, err = tensors.Items[int64](t)
-	}
-	return keep(b, name, out, want, err)
-}
+func (b *batch) ints(name string, want int) []int64 { return read(b, name, want, tensors.Items[int64]) }
 
-func (b *batch) floats(name string, want int) []float64 {
-	t, err := b.Read(name)
-	var out []float64
-	if err == nil {
-		out, err = tensors.Floats(t)
-	}
-	return keep(b, name, out, want, err)
-}
+func (b *batch) floats(name string, want int) []float64 { return read(b, name, want, tensors.Floats) }
 
-func keep[T any](b *batch, name string, out []T, want int, err error) []T {
+func read[T any](b *batch, name string, want int, items func(tensors.Tensor) ([]T, error)) []T {
+	t, err := b.Read(name)
+	var out []T
+	if err == nil {
+		out, err = items(t)
+	}
 	if err == nil && len(out) != want {
 		err = fmt.Errorf("tensor %q has %d items, not %d", name, len(out), want)
 	}
-	if err != nil && b.err == nil {
-		b.err = err
-	}
 	if err != nil {
+		b.err = cmp.Or(b.err, err)
 		return make([]T, want)
 	}
 	return out

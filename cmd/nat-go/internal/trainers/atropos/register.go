@@ -68,15 +68,12 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 		return registered{}, err
 	}
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
-		reply, err := a.api.Do(ctx, httpclient.Request{
+		var answer registered
+		err := a.api.DoJSON(ctx, httpclient.Request{
 			Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env",
 			Accept: "application/json", Body: body, Tries: 3,
-		})
+		}, &answer)
 		if err != nil {
-			return registered{}, err
-		}
-		var answer registered
-		if err := reply.JSON(&answer); err != nil {
 			return registered{}, err
 		}
 		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {

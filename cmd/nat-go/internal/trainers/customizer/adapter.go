@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -221,12 +222,8 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 		Op: "create the job", Method: http.MethodPost, Path: jobsPath, Accept: "application/json",
 		Header: header, Body: must(httpclient.JSON(a.jobBody(dataset, key))), Tries: 3,
 	}
-	reply, err := a.entity.Do(ctx, req)
-	if err != nil {
-		return trainers.JobRef{}, err
-	}
 	var j job
-	if err := reply.JSON(&j); err != nil {
+	if err := a.entity.DoJSON(ctx, req, &j); err != nil {
 		return trainers.JobRef{}, err
 	}
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
@@ -269,9 +266,7 @@ func (a *Adapter) jobBody(dataset, key string) map[string]any {
 	custom := a.conf.CustomFields
 	if a.conf.DatasetVersion == "reuse" {
 		custom = map[string]string{runField: key}
-		for k, v := range a.conf.CustomFields {
-			custom[k] = v
-		}
+		maps.Copy(custom, a.conf.CustomFields)
 	}
 	if len(custom) > 0 {
 		body["custom_fields"] = custom
@@ -329,12 +324,8 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 	for n := 1; n <= listPages; n++ {
 		list := trainers.Ask("look for the job of this run", http.MethodGet, jobsPath, nil)
 		list.Query = url.Values{"page": {fmt.Sprint(n)}, "page_size": {"100"}, "sort": {"-created_at"}}
-		reply, err := a.entity.Do(ctx, list)
-		if err != nil {
-			return trainers.JobRef{}, false, err
-		}
 		var p page[job]
-		if err := reply.JSON(&p); err != nil {
+		if err := a.entity.DoJSON(ctx, list, &p); err != nil {
 			return trainers.JobRef{}, false, err
 		}
 		for _, j := range p.Data {
@@ -389,13 +380,9 @@ type point struct {
 // Status requests the job's status. Like NAT's client, it makes up to three attempts before the request counts as one
 // failure.
 func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.JobStatus, error) {
-	reply, err := a.entity.Do(ctx, trainers.Ask("get the status of job "+ref.ID, http.MethodGet,
-		jobsPath+"/"+url.PathEscape(ref.ID)+"/status", nil))
-	if err != nil {
-		return trainers.JobStatus{}, err
-	}
 	var s status
-	if err := reply.JSON(&s); err != nil {
+	if err := a.entity.DoJSON(ctx, trainers.Ask("get the status of job "+ref.ID, http.MethodGet,
+		jobsPath+"/"+url.PathEscape(ref.ID)+"/status", nil), &s); err != nil {
 		return trainers.JobStatus{}, err
 	}
 	if s.Status == "" {

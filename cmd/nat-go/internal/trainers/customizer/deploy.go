@@ -53,12 +53,9 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 		return ref, nil
 	}
 	op := "deploy the model of job " + ref.ID
-	reply, err := a.entity.Do(ctx, trainers.Ask(op, http.MethodGet, jobsPath+"/"+url.PathEscape(ref.ID), nil))
-	if err != nil {
-		return ref, err
-	}
 	var j job
-	if err := reply.JSON(&j); err != nil {
+	get := trainers.Ask(op, http.MethodGet, jobsPath+"/"+url.PathEscape(ref.ID), nil)
+	if err := a.entity.DoJSON(ctx, get, &j); err != nil {
 		return ref, err
 	}
 	m := qualified(j.OutputModel)

@@ -147,13 +147,6 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 		return false, trainers.LocalError("read "+f.local, err)
 	}
 	op := "announce " + f.remote
-	reply, err := a.hub.Do(ctx, step(op, http.MethodPost, "/v1/hf/api/datasets/"+repo+"/preupload/main",
-		must(httpclient.JSON(map[string]any{"files": []any{map[string]any{
-			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
-		}}}))))
-	if err != nil {
-		return false, err
-	}
 	var answer struct {
 		Files []struct {
 			Path   string `json:"path"`
@@ -161,7 +154,10 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 			Ignore bool   `json:"shouldIgnore"`
 		} `json:"files"`
 	}
-	if err := reply.JSON(&answer); err != nil {
+	if err := a.hub.DoJSON(ctx, step(op, http.MethodPost, "/v1/hf/api/datasets/"+repo+"/preupload/main",
+		must(httpclient.JSON(map[string]any{"files": []any{map[string]any{
+			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
+		}}}))), &answer); err != nil {
 		return false, err
 	}
 	for _, x := range answer.Files {
@@ -203,10 +199,6 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 	negotiation := step("negotiate the upload of "+f.remote, http.MethodPost,
 		"/v1/hf/datasets/"+repo+".git/info/lfs/objects/batch", body)
 	negotiation.Accept = lfsType
-	reply, err := a.hub.Do(ctx, negotiation)
-	if err != nil {
-		return "", err
-	}
 	var answer struct {
 		Transfer string `json:"transfer"`
 		Objects  []struct {
@@ -218,7 +210,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 			} `json:"error"`
 		} `json:"objects"`
 	}
-	if err := reply.JSON(&answer); err != nil {
+	if err := a.hub.DoJSON(ctx, negotiation, &answer); err != nil {
 		return "", err
 	}
 	for _, o := range answer.Objects {
