@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -205,6 +206,15 @@ var errAborted = errors.New("aborted")
 // WriteFile writes a whole small file.
 func WriteFile(path string, data []byte) error {
 	return write(Create, path, bytes.NewReader(data), (*File).Commit)
+}
+
+// WriteJSON writes a value as indented JSON, as WriteFile writes data.
+func WriteJSON(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, append(text, '\n'))
 }
 
 // WriteMember is WriteFile for one of many files in a folder: the caller must call SyncDir once all are written.

@@ -350,10 +350,8 @@ func (c *Client) Scrub(s string) string { return terminal.Line(secret.Shape(c.se
 
 // Sleep waits, and reports whether it waited the full time.
 func Sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

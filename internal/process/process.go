@@ -291,11 +291,9 @@ func (p *Process) Stop(cause error, patience time.Duration) {
 		p.tree().signal(syscall.SIGTERM)
 	}
 	p.mu.Unlock()
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
 	select {
 	case <-p.done:
-	case <-timer.C:
+	case <-time.After(patience):
 		p.Kill(cause)
 		<-p.done
 	}

@@ -141,11 +141,9 @@ func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int
 		if what != nil {
 			what(pids)
 		}
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 		}
 	}
 }

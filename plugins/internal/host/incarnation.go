@@ -277,8 +277,6 @@ func (inc *incarnation) reason(err error) error {
 	if inc.proc == nil || answered(err) {
 		patience = 0
 	}
-	wait := time.NewTimer(patience)
-	defer wait.Stop()
 	select {
 	case <-inc.dead:
 		return inc.cause
@@ -287,7 +285,7 @@ func (inc *incarnation) reason(err error) error {
 	select {
 	case <-inc.dead:
 		return inc.cause
-	case <-wait.C:
+	case <-time.After(patience):
 		return rpcError(err)
 	}
 }

@@ -78,10 +78,8 @@ func (p *logPump) pace(lines, bytes int) {
 	if wait <= 0 {
 		return
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(wait):
 	case <-p.ended:
 	}
 }

@@ -210,11 +210,7 @@ func (h *History) WriteFinal(folder runfolder.Folder, status trainers.JobStatus,
 	if avg := sum / float64(n); !math.IsNaN(avg) && !math.IsInf(avg, 0) {
 		f.Summary.AvgReward = &avg
 	}
-	b, err := json.MarshalIndent(f, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(folder.FinalMetrics(), append(b, '\n'))
+	return durable.WriteJSON(folder.FinalMetrics(), f)
 }
 
 // collectionRun is a collection run as described in data_collection_progress.jsonl and collection_history.json.

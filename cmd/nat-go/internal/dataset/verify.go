@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -218,8 +217,7 @@ func (v *verifier) read(file RowFile, seen *Verified, f func(n int64, line []byt
 	if err != nil {
 		return fmt.Errorf("%s: %w", file.Path, err)
 	}
-	digest := sum.hash.Sum128().Bytes()
-	seen.Bytes, seen.XXH3 = sum.bytes, hex.EncodeToString(digest[:])
+	seen.Bytes, seen.XXH3 = sum.bytes, runfolder.Digest(sum.hash)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
 	"github.com/nat-go/nat-go/internal/objects"
 )
@@ -175,7 +176,7 @@ func (k *check) tokenizer() {
 	}
 	info, err := os.Stat(p)
 	switch {
-	case err != nil && modelName.MatchString(p) && !exists(filepath.Dir(p)):
+	case err != nil && modelName.MatchString(p) && !runfolder.Has(filepath.Dir(p)):
 		to := "models/" + filepath.Base(p)
 		fix := fmt.Sprintf("download it, `hf download %s --local-dir %s`, and write %s", p, to, to)
 		if cached := cachedTokenizer(p); cached != "" {
@@ -185,20 +186,15 @@ func (k *check) tokenizer() {
 			fmt.Sprintf("%q is a model's name; nat-go needs a folder, and does not download models", p), fix, at...)
 	case err != nil:
 		k.path(p, "the tokenizer", at...)
-	case info.IsDir() && !exists(filepath.Join(p, "tokenizer.json")):
+	case info.IsDir() && !runfolder.Has(filepath.Join(p, "tokenizer.json")):
 		fix := "write a folder that contains it, such as the one a model was saved to with its tokenizer"
 		for _, sub := range []string{"tokenizer", "model"} {
-			if exists(filepath.Join(p, sub, "tokenizer.json")) {
+			if runfolder.Has(filepath.Join(p, sub, "tokenizer.json")) {
 				fix = "write " + filepath.Join(p, sub)
 			}
 		}
 		k.report(config.CodeMissing, fmt.Sprintf("the folder %q has no tokenizer.json", p), fix, at...)
 	}
-}
-
-func exists(p string) bool {
-	_, err := os.Stat(p)
-	return err == nil
 }
 
 // adapter reports a local trainer's program that doesn't exist.

@@ -33,9 +33,5 @@ func (f Folder) ReadBegun() (*Begun, error) {
 
 // WriteBegun records how the run begins.
 func (f Folder) WriteBegun(b *Begun) error {
-	text, err := json.MarshalIndent(b, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(f.Begun(), append(text, '\n'))
+	return durable.WriteJSON(f.Begun(), b)
 }

@@ -102,11 +102,9 @@ func (f Folder) LockSoon(ctx context.Context, command string, patience time.Dura
 		if !errors.As(err, &busy) || time.Now().After(end) {
 			return l, err
 		}
-		t := time.NewTimer(pause)
 		select {
-		case <-t.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			t.Stop()
 			return nil, err
 		}
 	}
@@ -157,8 +155,11 @@ const maxHolder = 1 << 20
 // isn't one, or if it is unknown.
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, checkRegular(f.Name(), info))
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("not a regular file: %s", f.Name())
+	}
+	if err != nil {
+		return nil, err
 	}
 	text, err := io.ReadAll(io.NewSectionReader(f, 0, maxHolder))
 	if err != nil || len(text) == 0 {
@@ -172,13 +173,6 @@ func readHolder(f *os.File, busy bool) (*Holder, error) {
 		return &Holder{Command: "?"}, nil // the holder died while writing
 	}
 	return h, nil
-}
-
-func checkRegular(path string, info fs.FileInfo) error {
-	if info == nil || info.Mode().IsRegular() {
-		return nil
-	}
-	return fmt.Errorf("not a regular file: %s", path)
 }
 
 // write replaces the content of the lock file with the holder. If h is nil, the file becomes empty.

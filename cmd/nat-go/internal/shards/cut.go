@@ -66,11 +66,7 @@ func (f Folder) WriteCut(c *Cut) error {
 		}
 		c.Files = append(c.Files, file)
 	}
-	text, err := json.MarshalIndent(c, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(f.CutPath(), append(text, '\n'))
+	return durable.WriteJSON(f.CutPath(), c)
 }
 
 // ReadCut reads the plan's cut, or returns nil if it doesn't exist.
@@ -95,6 +91,5 @@ func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 
 // HasCut reports whether a merge has divided the data set among the shards.
 func (f Folder) HasCut() bool {
-	_, err := os.Stat(f.CutPath())
-	return err == nil
+	return runfolder.Has(f.CutPath())
 }

@@ -1,7 +1,6 @@
 package shards
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -37,11 +36,7 @@ func donePath(f runfolder.Folder) string { return filepath.Join(string(f), "shar
 // WriteDone writes a shard's manifest, after all its other files.
 func WriteDone(f runfolder.Folder, d *Done) error {
 	d.Version = Version
-	text, err := json.MarshalIndent(d, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(donePath(f), append(text, '\n'))
+	return durable.WriteJSON(donePath(f), d)
 }
 
 // ReadDone reads the manifest of one of the plan's shards. It returns nil if the shard isn't done, and an error if the

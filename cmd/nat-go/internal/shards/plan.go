@@ -142,11 +142,7 @@ func (f Folder) Write(p *Plan) (err error) {
 	if p.Sum, err = sumOf(*p); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(p, "", "  ")
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(f.Plan(), append(text, '\n'))
+	return durable.WriteJSON(f.Plan(), p)
 }
 
 // Read reads the plan. It returns an error if the plan has been changed since it was written.

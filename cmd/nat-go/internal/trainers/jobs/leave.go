@@ -103,12 +103,10 @@ func (l *Leave) isSecond(ctx context.Context) bool {
 	if l.Told != nil {
 		l.Told()
 	}
-	t := time.NewTimer(Grace)
-	defer t.Stop()
 	select {
 	case <-l.twice:
 		return true
-	case <-t.C:
+	case <-time.After(Grace):
 	case <-ctx.Done():
 	}
 	return false
