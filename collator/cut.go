@@ -101,7 +101,14 @@ func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*m
 	if w.sizes = append(w.sizes, len(s.IDs)); len(s.IDs) <= w.cfg.MaxLength {
 		return &madeSide{side: s}, nil
 	}
-	return w.cutSide(m, v, len(s.IDs), cut(m.nodes))
+	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.cfg.MaxLength)
+	return w.cutFewest(m, v, cut(m.nodes), tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
+		s, r := w.sideUpTo(short, next, w.cfg.MaxLength)
+		if r != nil {
+			return nil, 0, r
+		}
+		return &madeSide{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
+	})
 }
 
 // tails lists the parts that may be cut off the end of a conversation, starting from the end.
@@ -114,18 +121,6 @@ func tails(nodes []ttc.Node) (out []block) {
 		}
 	}
 	return out
-}
-
-// cutSide cuts as few blocks as possible from a row's single side, which has too many tokens.
-func (w *worker) cutSide(m *material, v *view, tokens int, all []block) (*madeSide, *cause) {
-	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", tokens, w.cfg.MaxLength)
-	return w.cutFewest(m, v, all, tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
-		s, r := w.sideUpTo(short, next, w.cfg.MaxLength)
-		if r != nil {
-			return nil, 0, r
-		}
-		return &madeSide{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
-	})
 }
 
 // cutFewest makes a row from a conversation with as few blocks cut out as possible. Cutting more never makes the row

@@ -345,7 +345,15 @@ func (w *worker) endAtTarget(s *side, v *view) *cause {
 	}
 	at, known := s.cut(end)
 	s.IDs = s.IDs[:end:end]
-	s.proof.Owners = ownersUpTo(s.proof.Owners, end)
+	var out batch.Owners
+	for _, o := range s.proof.Owners {
+		o.End = min(o.End, end)
+		out = append(out, o)
+		if o.End == end {
+			break
+		}
+	}
+	s.proof.Owners = out
 	if known {
 		s.text, s.offsets = s.text[:at], s.offsets[:end]
 		s.proof.Text = hexSum(s.text)
@@ -361,17 +369,6 @@ func (w *worker) endAtTarget(s *side, v *view) *cause {
 	}
 	s.proof.Text = hexSum(text)
 	return nil
-}
-
-func ownersUpTo(all batch.Owners, end int) (out batch.Owners) {
-	for _, o := range all {
-		o.End = min(o.End, end)
-		out = append(out, o)
-		if o.End == end {
-			break
-		}
-	}
-	return out
 }
 
 // teach makes the teachers: one per site or, with Cumulative, a single one in which each target sees the hints before
@@ -461,11 +458,6 @@ func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, grou
 		w.prove(p, s, text, target)
 		return nil
 	}
-	return w.proveDecoded(p, s)
-}
-
-// proveDecoded fills in the proof of a side by decoding its tokens, which were checked before they were recombined.
-func (w *worker) proveDecoded(p *batch.Proof, s *batch.Side) *cause {
 	text, target, err := decodeSide(w.cfg.Tokenizer, s)
 	if err != nil {
 		return refuse(NotTokenizable, "%v", err)

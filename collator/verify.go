@@ -69,7 +69,14 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 			v.problem(&batch.Line{File: name}, -1, "none of the %d turns of the channel ends in a stop token: a model trained on them never stops", e.runs)
 		}
 	}
-	if err := v.checkSteps(); err != nil {
+	listed, problems, err := batch.CheckSteps(v.dir)
+	for _, file := range listed {
+		v.files[file] = true
+	}
+	for _, p := range problems {
+		v.problem(&batch.Line{File: p.File}, -1, "%s", p.Text)
+	}
+	if err != nil {
 		return v.report, err
 	}
 	return v.report, v.unlisted()
@@ -92,18 +99,6 @@ func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
 		return
 	}
 	v.report.Problems = append(v.report.Problems, Problem{l.File, row, fmt.Sprintf(format, a...)})
-}
-
-// checkSteps checks the step files.
-func (v *verifier) checkSteps() error {
-	listed, problems, err := batch.CheckSteps(v.dir)
-	for _, file := range listed {
-		v.files[file] = true
-	}
-	for _, p := range problems {
-		v.problem(&batch.Line{File: p.File}, -1, "%s", p.Text)
-	}
-	return err
 }
 
 // unlisted finds batches that are missing from the index. Every line of a truncated index is still valid, so other
@@ -165,7 +160,15 @@ func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 	}
 	n := int64(len(r.Meta.Messages))
 	if l.Channel == batch.DPO.Name { // the messages of a pair's row are the chosen side's
-		n = turnsIn(r.Meta.Proof)
+		n = 0
+		for _, p := range r.Meta.Proof {
+			last := -1
+			for _, o := range p.Owners {
+				if o.Why == batch.InLoss && o.Message != last {
+					n, last = n+1, o.Message
+				}
+			}
+		}
 	}
 	t.Turns += n
 	for by, turns := range r.Meta.Changed {
@@ -177,19 +180,6 @@ func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 	if l.Channel == batch.SDPO.Name {
 		t.Changed["hint"] += n // each is the target of a site
 	}
-}
-
-// turnsIn counts the trained turns in the sides of a row.
-func turnsIn(sides []batch.Proof) (n int64) {
-	for _, p := range sides {
-		last := -1
-		for _, o := range p.Owners {
-			if o.Why == batch.InLoss && o.Message != last {
-				n, last = n+1, o.Message
-			}
-		}
-	}
-	return n
 }
 
 // countStops counts a row's turns that end in a stop token.

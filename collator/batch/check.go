@@ -123,8 +123,17 @@ func checkAdded(c *Channel, l *Line, rows []*Row, added map[string]tensors.Tenso
 	for name, t := range added {
 		switch {
 		case name == PairJSD:
-			if err := checkDivergences(t, l); err != nil {
+			x, err := tensors.Items[float32](t)
+			if err != nil {
 				return err
+			}
+			if len(t.Shape) != 1 || int64(len(x)) != l.NActive {
+				return fmt.Errorf("invalid tensor %s: got shape %v for %d pairs", PairJSD, t.Shape, l.NActive)
+			}
+			for i, d := range x {
+				if d != -1 && !(d >= 0 && d <= 0.6932) {
+					return fmt.Errorf("invalid tensor %s: divergence %d is %g", PairJSD, i, d)
+				}
 			}
 		case c == RL && (name == TeacherIDs || name == TeacherLogProbs):
 			if err := checkTaught(added[TeacherIDs], added[TeacherLogProbs], rows, l); err != nil {
@@ -168,23 +177,6 @@ const (
 	BaseWeight = "pair_base_weight" // the original pair weights, if pair_weight was changed
 	PairJSD    = "pair_jsd"         // each pair's divergence, if measured; -1 if that failed
 )
-
-// checkDivergences checks that there is one divergence per pair and that each has a possible value.
-func checkDivergences(t tensors.Tensor, l *Line) error {
-	x, err := tensors.Items[float32](t)
-	if err != nil {
-		return err
-	}
-	if len(t.Shape) != 1 || int64(len(x)) != l.NActive {
-		return fmt.Errorf("invalid tensor %s: got shape %v for %d pairs", PairJSD, t.Shape, l.NActive)
-	}
-	for i, d := range x {
-		if d != -1 && !(d >= 0 && d <= 0.6932) {
-			return fmt.Errorf("invalid tensor %s: divergence %d is %g", PairJSD, i, d)
-		}
-	}
-	return nil
-}
 
 // checkWeights checks weights that don't follow from the rows. Their number must be right, and they must be finite and
 // not negative.

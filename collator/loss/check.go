@@ -419,14 +419,3 @@ func (c *checker) pairs(yours, ours []float64, place func(i int, d *Difference))
 func (c *checker) equal(a, b []float64) bool {
 	return slices.EqualFunc(a, b, c.same)
 }
-
-// shifted returns a copy in which position i has the value from position i+by.
-func shifted(x []float64, by int) []float64 {
-	out := make([]float64, len(x))
-	for i := range x {
-		if at := i + by; at >= 0 && at < len(x) {
-			out[i] = x[at]
-		}
-	}
-	return out
-}

@@ -58,7 +58,7 @@ func (c *checker) explainJSD(s *SDPO, yours, ours []float64) {
 		}
 	}
 	for _, by := range []int{1, -1} {
-		if off := shifted(ours, by); len(ours) > 2 && c.equal(yours[1:len(yours)-1], off[1:len(off)-1]) {
+		if n := len(ours); n > 2 && c.equal(yours[1:n-1], ours[1+by:n-1+by]) {
 			when := map[int]string{1: "early", -1: "late"}[by]
 			c.cause("pair_losses: each term is one pair too %s", when)
 			return

@@ -134,7 +134,14 @@ func Rows(q RowsRequest) (*RowsResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	res.Totals = totals(st, rows, weight, scale)
+	res.Totals = RowsTotals{
+		Sum:    Number(st.Loss / scale),
+		Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
+		Clipped: st.Clipped, Exact: st.Exact,
+	}
+	if weight > 0 {
+		res.Totals.Loss = Number(st.Loss / scale / weight)
+	}
 	res.Totals.Path = jsd.Path()
 	res.Totals.Findings = append(findings(&o), spoiled(st, res.RowLoss)...)
 	if text := st.Slow(); text != "" {
@@ -157,20 +164,6 @@ func (q *RowsRequest) weight() float64 {
 		}
 	}
 	return sum
-}
-
-// totals computes a request's totals from the kernel's statistics. weight is the total weight of the active rows;
-// st.Loss is the sum times scale.
-func totals(st kernels.Stats, rows int, weight, scale float64) RowsTotals {
-	t := RowsTotals{
-		Sum:    Number(st.Loss / scale),
-		Weight: weight, Rows: rows, Active: st.Active, NonFinite: st.NonFinite, Infinite: st.Infinite,
-		Clipped: st.Clipped, Exact: st.Exact,
-	}
-	if weight > 0 {
-		t.Loss = Number(st.Loss / scale / weight)
-	}
-	return t
 }
 
 // divergence returns the kernel for whole rows, or for a top-k support if TopK is set.

@@ -16,7 +16,16 @@ func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 		return append(dst, at)
 	}
 	if r.Trained != nil {
-		return r.flaggedContexts(h, at, dst)
+		for i := range r.Trained {
+			n := &r.Completion.Nodes[0]
+			if i < len(r.Prompt.Nodes) {
+				n = &r.Prompt.Nodes[i]
+			}
+			if at = h.Add(at, &n.Message); r.Trained[i] {
+				dst = append(dst, at)
+			}
+		}
+		return dst
 	}
 	at, dst = walk(h, at, r.Prompt, "user", r.WholePrompt, dst)
 	if r.Kind == builders.KindPreference && r.Label == nil {
@@ -25,20 +34,6 @@ func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 		return dst
 	}
 	_, dst = walk(h, at, r.Completion, "assistant", true, dst)
-	return dst
-}
-
-// flaggedContexts is like Contexts, for a row whose messages say whether they are trained on.
-func (r *Row) flaggedContexts(h *history.Hasher, at ttc.History, dst []ttc.History) []ttc.History {
-	for i := range r.Trained {
-		n := &r.Completion.Nodes[0]
-		if i < len(r.Prompt.Nodes) {
-			n = &r.Prompt.Nodes[i]
-		}
-		if at = h.Add(at, &n.Message); r.Trained[i] {
-			dst = append(dst, at)
-		}
-	}
 	return dst
 }
 

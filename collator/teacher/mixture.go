@@ -138,21 +138,16 @@ func (m *Mixture) result(s *Sequence, at int, said [][]Result) (r Result) {
 		}
 		r.Each = append(r.Each, one.Scores)
 	}
-	r.Scores = m.mix(s, r.Each)
-	return r
-}
-
-// mix returns the weighted sum of the teachers' answers for a sequence.
-func (m *Mixture) mix(s *Sequence, each []*Scores) *Scores {
 	n := len(s.IDs) - 1
 	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
 	for p := range n {
 		if out.Token[p] = float32(math.NaN()); p >= s.From {
-			out.Top[p], out.Token[p] = m.position(each, p, s.IDs[p+1])
+			out.Top[p], out.Token[p] = m.position(r.Each, p, s.IDs[p+1])
 			out.Top[p] = out.Top[p][:min(max(1, s.entries(m.topK())), len(out.Top[p]))]
 		}
 	}
-	return out
+	r.Scores = out
+	return r
 }
 
 // position returns the weighted sum at position p, and its log-prob of the actual token, which is NaN if a teacher

@@ -105,7 +105,10 @@ func (w *scoring) ask(ctx context.Context, sites []int64, key string) error {
 	for _, site := range sites {
 		w.rep.Sites++
 		for rest := w.bySite[site]; len(rest) > 0 && !w.lost[site]; {
-			n := w.fit(rest)
+			n := len(rest)
+			for n > 1 && !w.Program.Fits(2*n, 0) {
+				n /= 2
+			}
 			if err := w.add(ctx, m, part{site, rest[:n]}); err != nil {
 				return err
 			}
@@ -121,15 +124,6 @@ func (w *scoring) ask(ctx context.Context, sites []int64, key string) error {
 		}
 	}
 	return w.flush(ctx, m)
-}
-
-// fit returns how many of a site's pairs fit in one request.
-func (w *scoring) fit(pairs []int) int {
-	n := len(pairs)
-	for n > 1 && !w.Program.Fits(2*n, 0) {
-		n /= 2
-	}
-	return n
 }
 
 // add puts a part into the next request. If the part doesn't fit, the pending request is made first.

@@ -48,15 +48,6 @@ type weigher struct {
 	sum struct{ jsd, change float64 }
 }
 
-func newWeigher(w *Weighing) (*weigher, error) {
-	jsd, err := kernels.NewJSD(w.JSD)
-	out := &weigher{Weighing: w, k: divergences{jsd: jsd}}
-	if w.Scoring != nil {
-		out.rep.Scorer = &w.Scoring.rep
-	}
-	return out, err
-}
-
 // batch drops the sites that differ too little or move the wrong way, and spreads the weights of the others over their
 // tokens, as configured. It records the effect of every site's hint.
 func (w *weigher) batch(ctx context.Context, b *batchWork) error {

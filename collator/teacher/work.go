@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/tensors"
+	"github.com/nat-go/nat-go/kernels"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -67,9 +68,13 @@ func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 		rep.Hints = &Measured{}
 	}
 	if w.Weighing != nil {
-		var err error
-		if p.weigher, err = newWeigher(w.Weighing); err != nil {
+		jsd, err := kernels.NewJSD(w.Weighing.JSD)
+		if err != nil {
 			return rep, err
+		}
+		p.weigher = &weigher{Weighing: w.Weighing, k: divergences{jsd: jsd}}
+		if w.Weighing.Scoring != nil {
+			p.weigher.rep.Scorer = &w.Weighing.Scoring.rep
 		}
 		rep.Weighed = &p.weigher.rep
 	}

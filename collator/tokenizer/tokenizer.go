@@ -284,7 +284,13 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 
 // engine returns the instance for a variant, building it on the first call.
 func (t *Tokenizer) engine(v variant) (engine, error) {
-	v = t.reduce(v)
+	// Variants that are equivalent for this file share one instance.
+	if !present(t.shape.parts["truncation"]) && !present(t.shape.parts["padding"]) {
+		v.batching = false
+	}
+	if len(t.specials.byID) == 0 {
+		v.specialsAsText = false
+	}
 	t.mu.Lock()
 	s := t.engines[v]
 	if s == nil {
@@ -302,17 +308,6 @@ func (t *Tokenizer) engine(v variant) (engine, error) {
 		}
 	})
 	return s.engine, s.err
-}
-
-// reduce maps variants that are equivalent for this file to a single one.
-func (t *Tokenizer) reduce(v variant) variant {
-	if !present(t.shape.parts["truncation"]) && !present(t.shape.parts["padding"]) {
-		v.batching = false
-	}
-	if len(t.specials.byID) == 0 {
-		v.specialsAsText = false
-	}
-	return v
 }
 
 // checkText refuses text that no tokenizer accepts.

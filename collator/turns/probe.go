@@ -428,14 +428,10 @@ func (p *probing) turnEnds(rep *Report) {
 		t := found[0]
 		rep.Terminators[kind] = res.Text[t.Body:t.End]
 		for _, f := range t.Filler {
-			rep.addFiller(res.Text[f.Start:f.End])
+			if !slices.Contains(rep.Filler, res.Text[f.Start:f.End]) {
+				rep.Filler = append(rep.Filler, res.Text[f.Start:f.End])
+			}
 		}
-	}
-}
-
-func (rep *Report) addFiller(text string) {
-	if !slices.Contains(rep.Filler, text) {
-		rep.Filler = append(rep.Filler, text)
 	}
 }
 

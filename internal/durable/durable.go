@@ -261,7 +261,15 @@ func Output(path string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || descriptor(path) {
-		return openDirect(path)
+		// If a pipe has no reader, it returns an error instead of waiting.
+		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
+		if errors.Is(err, unix.ENXIO) {
+			return nil, fmt.Errorf("%s: the pipe has no reader", path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &File{Writer: bufio.NewWriterSize(f, bufferBytes), file: f}, nil
 	}
 	target, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -276,19 +284,6 @@ func Output(path string) (*File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// openDirect opens a file that is written to directly; see Output. If a pipe has no reader, it returns an error instead
-// of waiting.
-func openDirect(path string) (*File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
-	if errors.Is(err, unix.ENXIO) {
-		return nil, fmt.Errorf("%s: the pipe has no reader", path)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &File{Writer: bufio.NewWriterSize(f, bufferBytes), file: f}, nil
 }
 
 // descriptor reports whether the path names an open file of the process, such as /dev/stdout. Such a file must not be

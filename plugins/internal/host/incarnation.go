@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -361,7 +362,7 @@ func (inc *incarnation) wake() bool {
 		return false
 	}
 	inc.proc.pump.warn("the plugin's process was stopped by a signal; it is sent SIGCONT")
-	inc.proc.resume()
+	_ = syscall.Kill(inc.proc.pid(), syscall.SIGCONT)
 	return true
 }
 

@@ -76,7 +76,11 @@ func (p *program) wait() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.killed == nil {
-		err = exitError(err)
+		hint := ""
+		if s, ok := process.Signal(err); ok && s == syscall.SIGKILL {
+			hint = "; if nobody killed it, the system may have been out of memory"
+		}
+		err = &endError{"its process " + process.Ended(err) + hint, err}
 	}
 	if left := p.proc.Left(); len(left) > 0 {
 		p.pump.warn(fmt.Sprintf("the plugin has ended, but processes that it started cannot be ended: %d", left))
@@ -93,15 +97,6 @@ func (p *program) finish(err error) {
 		p.stderrW.Close()
 		close(p.done)
 	})
-}
-
-// exitError describes the end of a process that this package didn't kill.
-func exitError(err error) error {
-	hint := ""
-	if s, ok := process.Signal(err); ok && s == syscall.SIGKILL {
-		hint = "; unless a user killed it, the system may have run out of memory"
-	}
-	return &endError{"its process " + process.Ended(err) + hint, err}
 }
 
 // endError describes how a process ended.
@@ -201,9 +196,6 @@ func (p *program) kill(why error) {
 	}
 	p.proc.Kill(why)
 }
-
-// resume continues a process that was stopped by a signal.
-func (p *program) resume() { _ = syscall.Kill(p.pid(), syscall.SIGCONT) }
 
 // pid returns the process id; 0 before there is one.
 func (p *program) pid() int {

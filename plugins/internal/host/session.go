@@ -91,7 +91,7 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 		config:  config,
 		queue:   make(chan *job, queuedJobs),
 		order:   make(chan *job, maxJobs),
-		window:  newWindow(p.spec.Window),
+		window:  &window{semaphore.NewWeighted(int64(p.spec.Window)), int64(p.spec.Window)},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for _, in := range p.instances {
@@ -279,8 +279,6 @@ type window struct {
 	bytes *semaphore.Weighted
 	limit int64
 }
-
-func newWindow(limit int) *window { return &window{semaphore.NewWeighted(int64(limit)), int64(limit)} }
 
 func (w *window) acquire(ctx, session context.Context, n int) error {
 	if w.bytes.TryAcquire(min(int64(n), w.limit)) {

@@ -61,7 +61,15 @@ tokens the trainer really trains on, what is lost, and how that is known.
 Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdpo) have exact masks.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, out := rowFormats(), cmd.OutOrStdout()
+			var all []rowFormat
+			for _, f := range rows.Formats() {
+				x := rowFormat{Name: f.Name, Consumer: f.Consumer, Shape: f.Shape}
+				for _, k := range f.Carries {
+					x.Carries = append(x.Carries, k.String())
+				}
+				all = append(all, x)
+			}
+			out := cmd.OutOrStdout()
 			if asJSON(cmd) {
 				return json.NewEncoder(out).Encode(map[string]any{
 					"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs(),
@@ -85,17 +93,6 @@ type rowFormat struct {
 	Consumer string   `json:"consumer"`
 	Carries  []string `json:"carries"`
 	Shape    string   `json:"shape"`
-}
-
-func rowFormats() (all []rowFormat) {
-	for _, f := range rows.Formats() {
-		x := rowFormat{Name: f.Name, Consumer: f.Consumer, Shape: f.Shape}
-		for _, k := range f.Carries {
-			x.Carries = append(x.Carries, k.String())
-		}
-		all = append(all, x)
-	}
-	return all
 }
 
 // formatsScreen collects the text printed by the formats command.

@@ -11,7 +11,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -156,15 +155,11 @@ func appendPrompt(b []byte, p builders.Passage) []byte {
 	}
 	b = append(b, '[')
 	for i := range p.Nodes {
-		b = appendOpenAIMessage(b, i, &p.Nodes[i])
+		if i > 0 {
+			b = append(b, ", "...)
+		}
+		b = json.AppendASCII(append(b, `{"role": `...), p.Nodes[i].Message.Role)
+		b = append(json.AppendASCII(append(b, `, "content": `...), p.Nodes[i].Message.Text), '}')
 	}
 	return append(b, ']')
-}
-
-func appendOpenAIMessage(b []byte, i int, n *ttc.Node) []byte {
-	if i > 0 {
-		b = append(b, ", "...)
-	}
-	b = json.AppendASCII(append(b, `{"role": `...), n.Message.Role)
-	return append(json.AppendASCII(append(b, `, "content": `...), n.Message.Text), '}')
 }

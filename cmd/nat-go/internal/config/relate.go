@@ -46,7 +46,14 @@ func (l *loader) relate(c *Config) {
 		}
 	}
 	l.stepFilter(c)
-	l.noEffect(c)
+	t := c.Trainer()
+	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&
+		t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
+		l.report(v, "/finetuning/num_epochs", notice(finding.Warning, codeNoEffect,
+			"set hyperparameters.epochs of the trainer adapter",
+			"nemo_customizer_trainer does not read finetuning.num_epochs"))
+	}
+	l.idleTeacher(c)
 }
 
 func (l *loader) notEnabled(c *Config) {
@@ -238,18 +245,6 @@ func (l *loader) stepFilter(c *Config) {
 			return
 		}
 	}
-}
-
-// noEffect warns about settings that have no effect.
-func (l *loader) noEffect(c *Config) {
-	t := c.Trainer()
-	if _, v := yamldoc.LookupPair(l.doc.Root, "finetuning", "num_epochs"); v != nil && t != nil &&
-		t.Type == "nemo_customizer_trainer" && c.Finetuning.NumEpochs != 1 {
-		l.report(v, "/finetuning/num_epochs", notice(finding.Warning, codeNoEffect,
-			"set hyperparameters.epochs of the trainer adapter",
-			"nemo_customizer_trainer does not read finetuning.num_epochs"))
-	}
-	l.idleTeacher(c)
 }
 
 // noTeacherBuilders lists our builders that don't produce hints, so that collator.teacher can at most score their

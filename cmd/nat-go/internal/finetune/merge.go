@@ -60,17 +60,6 @@ func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	return p, clearKilled(p.folder)
 }
 
-// discard removes a failed run's folder if the run created it.
-func (p *plan) discard(sum *Summary, err error) (*Summary, error) {
-	if !sum.NotStarted {
-		if gone := os.RemoveAll(string(p.folder)); gone != nil {
-			return sum, errors.Join(err, gone)
-		}
-	}
-	sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
-	return sum, err
-}
-
 // openParts opens the runs. It returns an error if one is listed twice or if their settings differ.
 func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*part, error) {
 	var parts []*part

@@ -16,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
@@ -136,23 +135,19 @@ func eachText(rec *builders.Resolved, f func(role, text string)) {
 			f([]string{"user", "user", "assistant", "assistant"}[i], p.Text)
 		}
 		for n := range p.Nodes {
-			messageTexts(&p.Nodes[n], f)
-		}
-	}
-}
-
-func messageTexts(n *ttc.Node, f func(role, text string)) {
-	m := &n.Message
-	f(m.Role, m.Text)
-	f(m.Role, m.Reasoning)
-	for i := range m.Parts {
-		f(m.Role, m.Parts[i].Text)
-	}
-	for i := range m.ToolCalls {
-		if c := &m.ToolCalls[i]; c.Parsed == nil {
-			f(m.Role, c.Arguments)
-		} else {
-			overlap.Texts(c.Parsed, func(text string) { f(m.Role, text) })
+			m := &p.Nodes[n].Message
+			f(m.Role, m.Text)
+			f(m.Role, m.Reasoning)
+			for i := range m.Parts {
+				f(m.Role, m.Parts[i].Text)
+			}
+			for i := range m.ToolCalls {
+				if c := &m.ToolCalls[i]; c.Parsed == nil {
+					f(m.Role, c.Arguments)
+				} else {
+					overlap.Texts(c.Parsed, func(text string) { f(m.Role, text) })
+				}
+			}
 		}
 	}
 }

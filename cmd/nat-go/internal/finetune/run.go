@@ -32,7 +32,13 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 	}
 	sum, err := newRun(p, env).end(ctx)
 	if err != nil && p.join != nil && !runfolder.Has(p.folder.Manifest()) {
-		return p.discard(sum, err)
+		if !sum.NotStarted {
+			if gone := os.RemoveAll(string(p.folder)); gone != nil {
+				return sum, errors.Join(err, gone)
+			}
+		}
+		sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
+		return sum, err
 	}
 	return sum, err
 }

@@ -100,8 +100,12 @@ func (r *sharding) checkSealed(context.Context) error {
 	}
 	r.run.out.sum.Status = runfolder.Completed
 	r.run.out.sum.Warnings = append(r.run.out.sum.Warnings, AlreadyBuilt(s.stage))
-	if err := r.checkShardFiles(d); err != nil {
-		return err
+	for _, f := range d.Files {
+		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
+		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
+			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and rerun the shard",
+				path, d.Shard, r.run.plan.folder)
+		}
 	}
 	if s.stage == shards.Write {
 		x, err := readShare(r.run.plan.folder, d)
@@ -110,7 +114,12 @@ func (r *sharding) checkSealed(context.Context) error {
 		}
 		r.run.out.sum.Share = x.summary()
 	}
-	r.bookBuilt(d)
+	r.run.out.books.addAccounts(d.Books)
+	for _, a := range d.Books {
+		for reason, n := range a.Dropped {
+			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+		}
+	}
 	return errSealed
 }
 
@@ -120,16 +129,6 @@ func AlreadyBuilt(stage shards.Stage) string {
 		return "the shard has already written its share, so it was not written again"
 	}
 	return "the shard was already built, so it was not built again"
-}
-
-// bookBuilt adds the counts in a shard's manifest to the books.
-func (r *sharding) bookBuilt(d *shards.Done) {
-	r.run.out.books.addAccounts(d.Books)
-	for _, a := range d.Books {
-		for reason, n := range a.Dropped {
-			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
-		}
-	}
 }
 
 // store stores the examples of the shard's parts of the inputs for stage Group. After an interruption it starts over,
@@ -264,18 +263,6 @@ func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the manifest of the shard: %w", err))
 	}
 	r.run.out.sum.Status = runfolder.Completed
-	return nil
-}
-
-// checkShardFiles returns an error if a file in the manifest is missing or has a different size.
-func (r *sharding) checkShardFiles(d *shards.Done) error {
-	for _, f := range d.Files {
-		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
-		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
-			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and rerun the shard", path, d.Shard,
-				r.run.plan.folder)
-		}
-	}
 	return nil
 }
 

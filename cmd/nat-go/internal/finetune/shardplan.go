@@ -67,8 +67,16 @@ func openDivision(ctx context.Context, req Request, env Env) (*plan, error) {
 
 // divide is the stage that divides the inputs among shards and writes the plan.
 func (r *run) divide(ctx context.Context) error {
-	if err := checkDivisible(r.in); err != nil {
-		return err
+	if r.in.collect != nil {
+		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
+			"and specify the files with --from", r.in.source.Type)
+	}
+	for _, f := range r.in.began {
+		info, err := os.Stat(f.Path)
+		if f.Path == source.Stdin || r.in.as == nil && err == nil && !info.Mode().IsRegular() {
+			return exit.Usagef("input %s can be read only once, but every shard reads a part of it: specify a file",
+				f.Path)
+		}
 	}
 	tasks := r.plan.where.Names(where.GroupFields)
 	for _, b := range r.builders {
@@ -113,23 +121,6 @@ func (c *cutter) write(out *Planned) error {
 	}
 	if err != nil {
 		return exit.Environmentf("can't write the plan: %w", err)
-	}
-	return nil
-}
-
-// checkDivisible returns an error for inputs that can't be read more than once, such as an agent's runs, pipes and
-// standard input.
-func checkDivisible(in *inputs) error {
-	if in.collect != nil {
-		return exit.Usagef("source %s makes agent runs, which can't be divided: collect them with `nat-go run`, "+
-			"and specify the files with --from", in.source.Type)
-	}
-	for _, f := range in.began {
-		info, err := os.Stat(f.Path)
-		if f.Path == source.Stdin || in.as == nil && err == nil && !info.Mode().IsRegular() {
-			return exit.Usagef("input %s can be read only once, but every shard reads a part of it: specify a file",
-				f.Path)
-		}
 	}
 	return nil
 }

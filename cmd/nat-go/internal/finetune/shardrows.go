@@ -85,22 +85,17 @@ func (m *merging) eachHead(ctx context.Context, take func(shard int, frame []byt
 		if err != nil {
 			return err
 		}
-		if err := takeAll(ctx, in); err != nil {
+		for err == nil {
+			err = cmp.Or(ctx.Err(), in.Next())
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err := errors.Join(err, in.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// takeAll passes all frames to take.
-func takeAll(ctx context.Context, in *frameGroups) (err error) {
-	for err == nil {
-		err = cmp.Or(ctx.Err(), in.Next())
-	}
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return errors.Join(err, in.Close())
 }
 
 // frameGroups reads the frames that describe a shard's token rows, one per group, and passes them to take.

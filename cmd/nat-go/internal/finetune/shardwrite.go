@@ -339,17 +339,6 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	return nil
 }
 
-// joinedRows replays the drops that occurred when the shards wrote rows, and returns the result of joinRows.
-func (r *writing) joinedRows() ([]runfolder.Written, error) {
-	m := r.plan.merging
-	for i := range m.shares {
-		if err := r.out.books.replay(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
-			return nil, err
-		}
-	}
-	return m.rows, nil
-}
-
 // joinBatches joins the batches that the shards wrote, and replays the drops of divideBatches.
 func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	m, folder := r.plan.merging, r.plan.folder

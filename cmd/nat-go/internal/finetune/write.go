@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/terminal"
@@ -77,10 +78,16 @@ func (r *writing) spec(log string) dataset.Spec {
 	return spec
 }
 
-// writeText writes the text rows, unless they were joined from the shards' rows.
+// writeText writes the text rows. If they were joined from the shards' rows, it only replays the drops that occurred
+// when the shards wrote them.
 func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
 	if m := r.plan.merging; m != nil && m.cut != nil {
-		return r.joinedRows()
+		for i := range m.shares {
+			if err := r.out.books.replay(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
+				return nil, err
+			}
+		}
+		return m.rows, nil
 	}
 	return dataset.Write(ctx, s)
 }

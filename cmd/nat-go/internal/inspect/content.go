@@ -35,7 +35,9 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	files := sampledFiles(f, f.Paths(b.Config))
-	s := newSample(k.options())
+	s := &Sample{yields: newYields()} // tried with the row formats' configured options
+	s.yields.options, s.Whole = k.options(), true
+	s.initMaps()
 	usable := false
 	for _, file := range files {
 		r, err := s.Read(ctx, f, b.Config, file)

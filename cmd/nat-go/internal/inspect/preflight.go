@@ -68,22 +68,17 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
 		if objects.Is(p) && f.Open != nil { // the run reads it from object storage
-			k.object(p, b)
+			var bad *objects.Error
+			if err := objects.Check(p); errors.As(err, &bad) {
+				k.report(config.CodeRemote, fmt.Sprintf("%s %s: %s", theInput, bad.Path, bad.What), clause(bad.Help),
+					b.Section, b.Name, "path")
+			}
 			continue
 		}
 		k.path(p, theInput, b.Section, b.Name, "path")
 	}
 	if len(k.found) == before && f.Open != nil {
 		k.content(ctx, b, f)
-	}
-}
-
-// object reports an address that isn't valid for an object.
-func (k *check) object(p string, b *config.Block) {
-	var bad *objects.Error
-	if err := objects.Check(p); errors.As(err, &bad) {
-		k.report(config.CodeRemote, fmt.Sprintf("%s %s: %s", theInput, bad.Path, bad.What), clause(bad.Help),
-			b.Section, b.Name, "path")
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 
-	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc/source"
 )
@@ -20,15 +19,6 @@ const maxSampled = 16
 type Sample struct {
 	Report
 	yields *yields
-}
-
-// newSample returns an empty sample. Its records are tried with row formats that have the given options.
-func newSample(opt rows.Options) *Sample {
-	s := &Sample{yields: newYields()}
-	s.yields.options = opt
-	s.Whole = true
-	s.initMaps()
-	return s
 }
 
 // Read adds the beginning of a file to the sample, and returns a report on only this file.

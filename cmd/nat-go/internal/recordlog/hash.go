@@ -30,7 +30,14 @@ func (g *Group) Hashes() []Hashes {
 		h, s := &g.hashes[i], g.sides[i]
 		*h = Hashes{Prompt: g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected)}
 		if s.messages >= 0 {
-			h.Prompt = openingHash(g.Records[i].Messages)
+			// The training and validation sets must not share the messages before the first assistant turn.
+			p, n := g.Records[i].Messages, 0
+			for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {
+				n++
+			}
+			var c codec
+			c.passage(&builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
+			h.Prompt = Hash(xxh3.Hash128(c.buf).Bytes())
 		}
 		buf = g.appendContent(buf[:0], i)
 		h.Content = Hash(xxh3.Hash128(buf).Bytes())
@@ -104,16 +111,4 @@ func appendOwn(buf []byte, res *builders.Resolved) []byte {
 		}
 	}
 	return c.buf
-}
-
-// openingHash hashes the messages before the first assistant turn. The training and validation sets must not share
-// them.
-func openingHash(p builders.Passage) Hash {
-	n := 0
-	for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {
-		n++
-	}
-	var c codec
-	c.passage(&builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
-	return Hash(xxh3.Hash128(c.buf).Bytes())
 }

@@ -293,7 +293,11 @@ func (b *batch) eachRL(do func(i int, group int64, r row) error) error {
 			}
 		}
 		if k > 0 {
-			r.TeacherIDs, r.TeacherLogProbs = entries(len(r.Tokens), k, topIDs[i*cols*k:], topLogs[i*cols*k:])
+			for t := range r.Tokens {
+				at := (i*cols + t) * k
+				id, log := present(topIDs[at:at+k], topLogs[at:])
+				r.TeacherIDs, r.TeacherLogProbs = append(r.TeacherIDs, id), append(r.TeacherLogProbs, log)
+			}
 		}
 		if err := do(i, group[i], r); err != nil {
 			return err
@@ -311,15 +315,6 @@ func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	}
 	k = info.Shape[2]
 	return b.ints(layout.TeacherIDs, n*k), b.floats(layout.TeacherLogProbs, n*k), k
-}
-
-// entries returns the entries that are present at each of n positions. Each position has room for k entries.
-func entries(n, k int, ids []int64, logs []float64) (tokens [][]int64, logProbs [][]float64) {
-	for t := range n {
-		id, log := present(ids[t*k:(t+1)*k], logs[t*k:])
-		tokens, logProbs = append(tokens, id), append(logProbs, log)
-	}
-	return tokens, logProbs
 }
 
 // present returns the entries that have an id.

@@ -117,7 +117,11 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 		if err != nil {
 			return err
 		}
-		body = commitLFS(f, oid)
+		line := must(httpclient.JSON(map[string]any{
+			"key":   "lfsFile",
+			"value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size},
+		}))
+		body = httpclient.Bytes{ContentType: ndjson, Data: append(append(commitHeader(f), line.Data...), '\n')}
 	} else {
 		body = newInline(f, a.progress(f))
 	}
@@ -308,7 +312,13 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 		}
 		parts = append(parts, part{n, etag})
 	}
-	return a.joinParts(ctx, op, oid, up.Href, parts)
+	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
+	body.ContentType = lfsType
+	_, err = a.hub.Do(ctx, httpclient.Request{
+		Op: op + ", joining the parts", Method: http.MethodPost, Path: up.Href, Accept: lfsType, Anonymous: true,
+		Body: body,
+	})
+	return err
 }
 
 // part is a part that the store has received.
@@ -328,16 +338,6 @@ func (a *Adapter) putPart(ctx context.Context, op, href string, body httpclient.
 	return reply.Header.Get("ETag"), nil
 }
 
-// joinParts makes the store combine the parts into one object.
-func (a *Adapter) joinParts(ctx context.Context, op, oid, href string, parts []part) error {
-	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
-	body.ContentType = lfsType
-	_, err := a.hub.Do(ctx, httpclient.Request{
-		Op: op + ", joining the parts", Method: http.MethodPost, Path: href, Accept: lfsType, Anonymous: true, Body: body,
-	})
-	return err
-}
-
 const ndjson = "application/x-ndjson"
 
 func commitHeader(f file) []byte {
@@ -345,15 +345,6 @@ func commitHeader(f file) []byte {
 		"key":   "header",
 		"value": map[string]string{"summary": f.commit, "description": ""},
 	})).Data, '\n')
-}
-
-// commitLFS returns the commit for a file that has already been uploaded.
-func commitLFS(f file, oid string) httpclient.Body {
-	line := must(httpclient.JSON(map[string]any{
-		"key":   "lfsFile",
-		"value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size},
-	}))
-	return httpclient.Bytes{ContentType: ndjson, Data: append(append(commitHeader(f), line.Data...), '\n')}
 }
 
 // inline is a commit that contains its file, base64-encoded. The file is streamed.

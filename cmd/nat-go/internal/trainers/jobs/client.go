@@ -351,7 +351,14 @@ func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err
 	for {
 		ref, started, err := d.Deploy(ctx, *j.Ref)
 		if err == nil {
-			return c.deploying(j, m, ref, started)
+			j.Ref, j.Error, m.failures = &ref, "", 0
+			if !started {
+				j.Phase = Done
+				return true, errors.Join(c.save(j), c.verdict(j))
+			}
+			j.Phase, j.DeployingAt = Deploying, time.Now().UTC()
+			m.phase, m.since = Deploying, j.DeployingAt
+			return false, c.save(j)
 		}
 		c.Log.Warn().Err(err).Msg("not deployed")
 		a := m.failed(err)
@@ -364,17 +371,6 @@ func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err
 			return false, nil
 		}
 	}
-}
-
-func (c *Client) deploying(j *Job, m *machine, ref trainers.JobRef, started bool) (done bool, err error) {
-	j.Ref, j.Error, m.failures = &ref, "", 0
-	if !started {
-		j.Phase = Done
-		return true, errors.Join(c.save(j), c.verdict(j))
-	}
-	j.Phase, j.DeployingAt = Deploying, time.Now().UTC()
-	m.phase, m.since = Deploying, j.DeployingAt
-	return false, c.save(j)
 }
 
 // stillRunning returns the error for a wait that ended before the job did.
