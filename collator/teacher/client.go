@@ -46,12 +46,6 @@ type Vocabulary struct {
 	Assume      bool    // trust the server: compare nothing
 }
 
-// Probe is a text and its ids, without special tokens added.
-type Probe struct {
-	Text string
-	IDs  []int32
-}
-
 const (
 	maxPause = 30 * time.Second
 	// largeAnswers limits the total size in bytes of near-limit answers held at once, regardless of concurrency.
@@ -187,8 +181,10 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 			len(s.IDs))
 	}
 	key := c.key(s)
-	if scores, ok := c.store.get(key, s); ok {
-		return scores, nil
+	if data, ok := c.store.read(key); ok {
+		if scores, ok := decode(data, s); ok {
+			return scores, nil
+		}
 	}
 	var scores *Scores
 	err := c.post(
@@ -210,7 +206,7 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	case err != nil:
 		return nil, err
 	}
-	return scores, c.store.put(key, s, scores)
+	return scores, c.store.write(key, appendScores(nil, s, scores))
 }
 
 // ScoreAll scores sequences concurrently, and scores duplicates once. Results are in order. It returns an error only if

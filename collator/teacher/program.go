@@ -8,8 +8,8 @@ type Scorer = scorer.Scorer
 // ScorerOptions configures a Scorer and its program.
 type ScorerOptions = scorer.Options
 
-// ScorerProbe is a text and its ids, for checking the program's tokenizer.
-type ScorerProbe = scorer.Probe
+// Probe is a text and its ids, without special tokens added, for checking a tokenizer.
+type Probe = scorer.Probe
 
 // ScorerSequence is a sequence for a Scorer to score.
 type ScorerSequence = scorer.Sequence

@@ -58,7 +58,7 @@ func TestRecordedAnswers(t *testing.T) {
 			clear(asked)
 			client := s.client(t, func(o *Options) {
 				o.Protocol, o.TopK, o.APIKey, o.Vocabulary.Size = c.name, 2, c.name, 0
-				o.Vocabulary.Probes = []Probe{{"The quick", ids[:2]}}
+				o.Vocabulary.Probes = []Probe{{Text: "The quick", IDs: ids[:2]}}
 			})
 			got, err := client.Score(t.Context(), Sequence{IDs: ids})
 			if err != nil {

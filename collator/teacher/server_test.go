@@ -174,7 +174,7 @@ func (s *server) client(t *testing.T, change func(*Options)) *Client {
 		Concurrency: 3,
 		Backoff:     time.Microsecond,
 		Timeout:     10 * time.Second,
-		Vocabulary:  Vocabulary{Fingerprint: "f", Size: vocab, Probes: []Probe{{"hello", letters("hello")}}},
+		Vocabulary:  Vocabulary{Fingerprint: "f", Size: vocab, Probes: []Probe{{Text: "hello", IDs: letters("hello")}}},
 	}
 	if change != nil {
 		change(&o)

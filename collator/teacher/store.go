@@ -68,22 +68,6 @@ func (st store) write(key string, body []byte) error {
 	return nil
 }
 
-// get reads the answer to a sequence.
-func (st store) get(key string, s Sequence) (*Scores, bool) {
-	data, ok := st.read(key)
-	if !ok {
-		return nil, false
-	}
-	return decode(data, s)
-}
-
-func (st store) put(key string, s Sequence, scores *Scores) error {
-	if st.dir == "" {
-		return nil
-	}
-	return st.write(key, appendScores(nil, s, scores))
-}
-
 // stored holds the fields that precede a position's entries.
 type stored struct {
 	Token   float32

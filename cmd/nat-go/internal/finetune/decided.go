@@ -303,9 +303,8 @@ func itOrThem(names []string) string {
 
 // checkUnchanged calls acceptChanges, and stores the configuration that the run continues with.
 func (x *decider) checkUnchanged() (accepted []string, err error) {
-	p := x.plan
 	if accepted, err = x.acceptChanges(); err == nil {
-		err = p.rewriteConfig()
+		err = x.plan.rewriteConfig()
 	}
 	return accepted, err
 }

@@ -1,12 +1,12 @@
 package finetune
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
@@ -34,14 +34,19 @@ func (l Look) style(style, text string) string {
 	return terminal.Style(style, text)
 }
 
-// line writes a line that begins with what in the given style, wrapped to the terminal's width.
-func (l Look) line(b *strings.Builder, style, what, text string) {
-	t := &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
+// table returns an empty table whose first column has the given style.
+func (l Look) table(style string) *columns.Table {
+	return &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
 		if column == 0 {
 			return l.style(style, cell)
 		}
 		return cell
 	}}
+}
+
+// line writes a line that begins with what in the given style, wrapped to the terminal's width.
+func (l Look) line(b *strings.Builder, style, what, text string) {
+	t := l.table(style)
 	t.Add(columns.Pad(what, len("warning")), terminal.Line(text))
 	b.WriteString(t.Text(l.Width))
 }
@@ -244,18 +249,10 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 			lines = append(lines, line{n, a.Unit, string(r), a.Stage})
 		}
 	}
-	sort.Slice(lines, func(i, j int) bool {
-		if lines[i].n != lines[j].n {
-			return lines[i].n > lines[j].n
-		}
-		return lines[i].reason+lines[i].unit < lines[j].reason+lines[j].unit
+	slices.SortFunc(lines, func(a, b line) int {
+		return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.reason+a.unit, b.reason+b.unit))
 	})
-	table := &columns.Table{Indent: 2, Style: func(_, column int, cell string) string {
-		if column == 0 {
-			return look.style("33", cell)
-		}
-		return cell
-	}}
+	table := look.table("33")
 	for _, l := range lines {
 		why := ""
 		if page, ok := explain.Code(l.reason); ok {

@@ -31,15 +31,13 @@ var vocabularyProbes = []string{
 }
 
 // probes returns vocabularyProbes with the ids that the tokenizer assigns.
-func probes(tok *tokenizer.Tokenizer) (out []teacher.ScorerProbe, err error) {
+func probes(tok *tokenizer.Tokenizer) (out []teacher.Probe, err error) {
 	for _, text := range vocabularyProbes {
 		enc, err := tok.Encode(text, tokenizer.Options{})
 		if err != nil {
 			return nil, fmt.Errorf("collator.teacher: %w", err)
 		}
-		p := teacher.ScorerProbe{Text: text}
-		p.IDs = append(p.IDs, enc.IDs...)
-		out = append(out, p)
+		out = append(out, teacher.Probe{Text: text, IDs: enc.IDs})
 	}
 	return out, nil
 }
@@ -64,9 +62,7 @@ func newTeacher(
 		}
 		v.Assume = true // the server doesn't support any other check
 	}
-	for _, p := range texts {
-		v.Probes = append(v.Probes, teacher.Probe(p))
-	}
+	v.Probes = texts
 	return teacher.New(teacher.Options{
 		Name:        s.Name,
 		Endpoint:    s.Endpoint,
@@ -86,7 +82,7 @@ func newTeacher(
 // checkTokenizer returns an error if the tokenizer of a server that can't tokenise differs from the run's, which was
 // loaded from own. It compares the tokenizers' names or, if the server's tokenizer is a folder on this machine, their
 // sizes and the ids of some texts.
-func checkTokenizer(s *config.Server, own string, texts []teacher.ScorerProbe, size int) error {
+func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
 	switch _, err := os.Stat(name); {
