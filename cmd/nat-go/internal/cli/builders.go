@@ -32,7 +32,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 
 // load reads the catalog of the selected plugins and prints any problems with the configuration.
 func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
-	opt, err := loadOptions(builtin.Types(), "", nil)
+	opt, err := loadOptions("", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 func newCollateCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "collate",
 		Short: "Build token batches from traces for a training loop, over standard input and output",
 		Long: `Build token batches from traces for a training loop, over standard input and output. natgo.Collator in
@@ -45,5 +45,4 @@ and the next one is read. The command exits when its input ends.`,
 			return nil
 		},
 	}
-	return cmd
 }

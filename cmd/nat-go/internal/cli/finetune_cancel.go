@@ -21,6 +21,6 @@ func newFinetuneCancelCmd() *cobra.Command {
 			})
 		},
 	}
-	f.add(cmd)
+	addOutputDirs(cmd, &f.outputDirs)
 	return cmd
 }

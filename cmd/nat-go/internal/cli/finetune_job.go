@@ -25,10 +25,6 @@ type jobFlags struct {
 	outputDirs []string
 }
 
-func (f *jobFlags) add(cmd *cobra.Command) {
-	addOutputDirs(cmd, &f.outputDirs)
-}
-
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
 // addOutputDirs adds the flag for the folders that contain runs. The defaults are out, where runs without a

@@ -32,7 +32,7 @@ func newFinetuneListCmd() *cobra.Command {
 			return printResult(cmd, map[string]any{"runs": list}, tableText(t))
 		},
 	}
-	f.add(cmd)
+	addOutputDirs(cmd, &f.outputDirs)
 	return cmd
 }
 

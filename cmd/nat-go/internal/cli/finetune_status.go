@@ -32,7 +32,7 @@ known state is shown and the exit code is 3.`,
 			return report(cmd, dir, j, err)
 		},
 	}
-	f.add(cmd)
+	addOutputDirs(cmd, &f.outputDirs)
 	cmd.Flags().BoolVar(&offline, "offline", false, "show the last known state without asking the trainer")
 	return cmd
 }

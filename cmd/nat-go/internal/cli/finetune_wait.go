@@ -41,6 +41,6 @@ completed, 1 if it failed or was cancelled, 3 if it could not be followed to its
 			})
 		},
 	}
-	f.add(cmd)
+	addOutputDirs(cmd, &f.outputDirs)
 	return cmd
 }

@@ -52,7 +52,7 @@ func inputs() (out []input) {
 }
 
 func newFormatsCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "formats",
 		Short: "List the formats: who reads them, what they carry, and what a trainer really trains on",
 		Long: `List the formats of text rows (who reads them, what they carry, what a row looks like), then the inputs
@@ -84,7 +84,6 @@ Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdp
 			return err
 		},
 	}
-	return cmd
 }
 
 // rowFormat describes a format of text rows.

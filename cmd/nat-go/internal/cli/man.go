@@ -14,7 +14,7 @@ import (
 
 // newManCmd returns the command that writes the manual pages from the --help texts.
 func newManCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "man FOLDER",
 		Short: "Write the manual pages, one per command",
 		Long: `Write the manual pages, one per command, into a folder, which is created if it does not exist.
@@ -41,5 +41,4 @@ man finds the pages if the folder is named man1 and is in a folder on man's sear
 				len(pages), args[0])
 		},
 	}
-	return cmd
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
@@ -112,8 +111,8 @@ func newRootCmd(p Program) *cobra.Command {
 	f.BoolP("verbose", "v", false, "also log details that are usually omitted")
 	f.Bool("json", false, "print JSON on standard output instead of text")
 	root.MarkFlagsMutuallyExclusive("quiet", "verbose")
-	root.AddCommand(newBenchCmd(), newCollateCmd(), newShardCmd(p.CommitBytes), newSchemaCmd(builtin.Types),
-		newValidateCmd(builtin.Types, checkPluginBlocks), newInitCmd(), newInspectCmd(),
+	root.AddCommand(newBenchCmd(), newCollateCmd(), newShardCmd(p.CommitBytes), newSchemaCmd(),
+		newValidateCmd(), newInitCmd(), newInspectCmd(),
 		newFinetuneRunCmd(p.CommitBytes), newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(),
 		newPluginServeCmd(), newManCmd(), newVersionCmd(),
 		group("chat", "Look at what a chat template and a tokenizer do with messages",

@@ -6,11 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-func newSchemaCmd(types func() config.Types) *cobra.Command {
+func newSchemaCmd() *cobra.Command {
 	var draft string
 	var markdown bool
 	cmd := &cobra.Command{
@@ -26,14 +27,14 @@ and, as the first line of a configuration, for editors with a YAML language serv
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if markdown {
-				_, err := cmd.OutOrStdout().Write(config.Page(types()))
+				_, err := cmd.OutOrStdout().Write(config.Page(builtin.Types()))
 				return err
 			}
 			d, ok := map[string]schema.Draft{"2020-12": schema.Draft2020, "07": schema.Draft07}[draft]
 			if !ok {
 				return exit.Usagef("--draft %s: use 2020-12 or 07", draft)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", config.JSONSchema(types(), d))
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n", config.JSONSchema(builtin.Types(), d))
 			return err
 		},
 	}

@@ -121,18 +121,6 @@ func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err er
 	return plan, err
 }
 
-// programPath returns name or, if that is empty, the path of the running executable.
-func programPath(name string) (string, error) {
-	if name != "" {
-		return name, nil
-	}
-	own, err := os.Executable()
-	if err != nil {
-		return "", exit.Environmentf("cannot find this program's own file: %w", err)
-	}
-	return own, nil
-}
-
 // command completes the command for an engine. When run, it stores the values of the common flags in needs and, unless
 // program is nil, the path of nat-go on the nodes in program. It then calls files and writes the files returned.
 // interpreter is the program that runs the first file.
@@ -142,9 +130,9 @@ func (s *script) command(
 ) *cobra.Command {
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		if program != nil {
-			if *program, err = programPath(*program); err != nil {
-				return err
+		if program != nil && *program == "" {
+			if *program, err = os.Executable(); err != nil {
+				return exit.Environmentf("cannot find this program's own file: %w", err)
 			}
 		}
 		return s.write(cmd, args, interpreter, func(r engines.Run) ([]engines.File, error) {

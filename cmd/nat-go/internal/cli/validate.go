@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
@@ -17,11 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 )
 
-// pluginChecker checks the configuration's blocks for plugins' builders against the builders' schemas. It starts the
-// plugins that are not locked.
-type pluginChecker func(cmd *cobra.Command, file string, c *config.Config) []finding.Finding
-
-func newValidateCmd(types func() config.Types, plugins pluginChecker) *cobra.Command {
+func newValidateCmd() *cobra.Command {
 	var file, format, compat string
 	var overrides []string
 	var noPlugins, noFiles bool
@@ -49,13 +46,13 @@ The exit code is 2 if there is an error, 0 if there are only warnings and notes.
 			if !slices.Contains(findingFormats, format) {
 				return exit.Usagef("--report %s: use one of %s", format, strings.Join(findingFormats, ", "))
 			}
-			opt, err := loadOptions(types(), compat, overrides)
+			opt, err := loadOptions(compat, overrides)
 			if err != nil {
 				return err
 			}
 			c, fs := config.Load(file, opt)
-			if c != nil && !noPlugins && plugins != nil && !finding.Failed(fs) {
-				fs = finding.Sort(append(fs, plugins(cmd, file, c)...))
+			if c != nil && !noPlugins && !finding.Failed(fs) {
+				fs = finding.Sort(append(fs, checkPluginBlocks(cmd, file, c)...))
 			}
 			if c != nil && !noFiles && !finding.Failed(fs) {
 				fs = finding.Sort(append(fs, inspect.Check(cmd.Context(), c)...))
@@ -107,11 +104,11 @@ func oneConfig(args []string, flag string) (string, error) {
 var findingFormats = []string{"text", "json", "github", "sarif"}
 
 // loadOptions returns the options of config.Load for the values of --compat and --override.
-func loadOptions(types config.Types, compat string, overrides []string) (config.Options, error) {
+func loadOptions(compat string, overrides []string) (config.Options, error) {
 	if compat != "" && compat != "nat" {
 		return config.Options{}, exit.Usagef("--compat %s: nat is the only supported value", compat)
 	}
-	opt := config.Options{Types: types, Compat: compat == "nat"}
+	opt := config.Options{Types: builtin.Types(), Compat: compat == "nat"}
 	for _, o := range overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}

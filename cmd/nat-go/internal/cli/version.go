@@ -10,7 +10,7 @@ import (
 )
 
 func newVersionCmd() *cobra.Command {
-	cmd := &cobra.Command{
+	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version, the commit it was built from, and Go's version",
 		Args:  cobra.NoArgs,
@@ -19,7 +19,6 @@ func newVersionCmd() *cobra.Command {
 			return printLine(cmd, v, "nat-go %s, commit %s, %s", v["version"], v["commit"], v["go"])
 		},
 	}
-	return cmd
 }
 
 // commit returns the commit that the program was built from, followed by "+dirty" if files had been changed. It returns

@@ -56,15 +56,12 @@ type Job struct {
 // State returns the state of the job as a whole, in NAT's terms. A job whose model is still being deployed is running.
 func (j *Job) State() trainers.State {
 	switch {
-	case j.Phase == Done:
-		return j.Status.State
 	case j.Phase == Deploying:
 		return trainers.Running
-	case j.Ref == nil:
+	case j.Ref == nil && j.Phase != Done:
 		return trainers.Pending
-	default:
-		return j.Status.State
 	}
+	return j.Status.State
 }
 
 // Load reads the job from a run folder. The error is fs.ErrNotExist if there isn't one.
