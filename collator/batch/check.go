@@ -73,23 +73,20 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	}
 	again := assemble(c, rows, Layout(layout), l.Form, l.PadID)
 	slices.SortFunc(again, func(a, b tensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
-	byName := map[string]tensors.Tensor{}
-	for _, t := range all {
-		byName[t.Name] = t
-	}
+	left := byName(all)
 	for _, want := range again {
-		if base, ok := byName[BaseWeight]; ok && want.Name == "pair_weight" {
-			if err := checkWeights(byName[want.Name], want); err != nil {
+		if base, ok := left[BaseWeight]; ok && want.Name == "pair_weight" {
+			if err := checkWeights(left[want.Name], want); err != nil {
 				return err
 			}
-			delete(byName, want.Name)
+			delete(left, want.Name)
 			want.Name = base.Name
 		}
-		got, ok := byName[want.Name]
+		got, ok := left[want.Name]
 		if !ok {
 			return fmt.Errorf("missing tensor %s", want.Name)
 		}
-		delete(byName, want.Name)
+		delete(left, want.Name)
 		if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
 			return fmt.Errorf("invalid tensor %s: got %s %v, expected %s "+
 				"%v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
@@ -100,7 +97,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 			return fmt.Errorf("invalid tensor %s starting at item %d (row %d)", want.Name, item, row)
 		}
 	}
-	if err := checkAdded(c, l, rows, byName); err != nil {
+	if err := checkAdded(c, l, rows, left); err != nil {
 		return err
 	}
 	return checkCounts(l, rows)

@@ -3,6 +3,7 @@ package batch
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/nat-go/nat-go/internal/tensors"
 )
@@ -71,11 +72,8 @@ func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error 
 			return fmt.Errorf("invalid log-prob of token %d: %g", ids[n], lp)
 		case n > 0 && logProbs[n] > logProbs[n-1]:
 			return fmt.Errorf("invalid order: token %d is more probable than the one before it", ids[n])
-		}
-		for _, other := range ids[:n] {
-			if other == ids[n] {
-				return fmt.Errorf("duplicate token %d", other)
-			}
+		case slices.Contains(ids[:n], ids[n]):
+			return fmt.Errorf("duplicate token %d", ids[n])
 		}
 		mass += math.Exp(lp)
 		n++
