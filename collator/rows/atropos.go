@@ -23,12 +23,10 @@ var atropos = Format{
 	Consumer: "Atropos (run-api, ScoredData)",
 	Shape:    `{"tokens": [[ids]], "masks": [[id or -100]], "scores": [numbers], "inference_logprobs": [[numbers]]}`,
 	Carries:  []builders.Kind{builders.KindRollout},
-	Files: func(_ builders.Kind, s Split) string {
-		return s.String() + ".jsonl"
-	},
-	open:  func(e *Encoder) { e.encode = (*Encoder).atroposRow },
-	parts: []builders.Kind{builders.KindRollout},
-	read:  (*rowReader).atropos,
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode = (*Encoder).atroposRow },
+	parts:    []builders.Kind{builders.KindRollout},
+	read:     (*rowReader).atropos,
 	columns: func(builders.Kind, columns) parquet.Group {
 		ids, numbers := parquet.List(parquet.Int(64)), parquet.List(parquet.Leaf(parquet.DoubleType))
 		return parquet.Group{
@@ -148,10 +146,8 @@ func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Nod
 func (r *rowReader) atropos() *Row {
 	tokens, masks, scores := r.take("tokens", json.Array), r.take("masks", json.Array), r.take("scores", json.Array)
 	n, trained := 0, false
-	for range scores.Elements() {
-		n++
-	}
 	for s := range scores.Elements() {
+		n++
 		if v, ok := s.Float64(); !ok || math.IsNaN(v) || math.IsInf(v, 0) {
 			r.fail("scores", "holds %s", s)
 		}

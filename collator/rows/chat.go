@@ -17,10 +17,8 @@ var chatRows = Format{
 	Consumer: "TRL, LLaMA-Factory, NeMo RL (SFT), Axolotl, ...",
 	Shape:    `{"messages": [messages], "tools": [definitions]}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
-	Files: func(_ builders.Kind, s Split) string {
-		return s.String() + ".jsonl"
-	},
-	open: func(e *Encoder) { e.encode = each((*Encoder).chatRow) },
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode = each((*Encoder).chatRow) },
 	read: func(r *rowReader) *Row {
 		row := r.conversation(fullMessage)
 		r.tools()

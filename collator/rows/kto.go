@@ -20,10 +20,8 @@ var kto = Format{
 	Consumer: "TRL (KTOTrainer)",
 	Shape:    `{"prompt": [messages], "completion": [messages], "label": true or false}`,
 	Carries:  []builders.Kind{builders.KindPreference, builders.KindRollout},
-	Files: func(_ builders.Kind, s Split) string {
-		return s.String() + ".jsonl"
-	},
-	open: func(e *Encoder) { e.encode, e.several = each((*Encoder).ktoRows), true },
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode, e.several = each((*Encoder).ktoRows), true },
 	read: func(r *rowReader) *Row {
 		row := &Row{
 			Kind:       builders.KindPreference,

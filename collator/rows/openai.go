@@ -18,14 +18,9 @@ var openAI = Format{
 	Consumer: "OpenAI fine-tuning (method dpo)",
 	Shape:    `{"input": {"messages": [messages], "tools"?}, "preferred_output": [message], "non_preferred_output": [message]}`,
 	Carries:  []builders.Kind{builders.KindPreference},
-	Files: func(_ builders.Kind, s Split) string {
-		if s == Validation {
-			return "validation.jsonl"
-		}
-		return "train.jsonl"
-	},
-	open: func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAIRow), true },
-	read: (*rowReader).openAI,
+	Files:    splitFiles,
+	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAIRow), true },
+	read:     (*rowReader).openAI,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return parquet.Group{
 			"input":            c.withTools(parquet.Group{"messages": c.messages()}),

@@ -24,7 +24,7 @@ var trlPrompts = Format{
 	Consumer: "TRL (GRPOTrainer, OnlineDPOTrainer)",
 	Shape:    `{"prompt": text, "task": text, "state": JSON text}`,
 	Carries:  []builders.Kind{builders.KindState},
-	Files:    stateFiles,
+	Files:    splitFiles,
 	parts:    []builders.Kind{builders.KindState},
 	open:     func(e *Encoder) { e.encode = each((*Encoder).trlPrompt) },
 	read: func(r *rowReader) *Row {
@@ -48,7 +48,7 @@ var nemoGym = Format{
 	Shape:    `{"responses_create_params": {"input": [items], "tools": [definitions]}, "agent_ref": {"type", "name"}, "task": text, "state": JSON text}`,
 	Carries:  []builders.Kind{builders.KindState},
 	Service:  true,
-	Files:    stateFiles,
+	Files:    splitFiles,
 	parts:    []builders.Kind{builders.KindState},
 	partly:   func(_ Options, r *builders.Resolved) bool { return has(r, named) },
 	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).nemoGymRow), true },
@@ -60,8 +60,6 @@ var nemoGym = Format{
 		}
 	},
 }
-
-func stateFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" }
 
 // prompted returns a record's state. It refuses records of other kinds, and plain-text prompts.
 func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
