@@ -37,9 +37,7 @@ var words = []string{
 // same shape yields the same bytes. Only one example is in memory at a time, so the file may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
 	s.PromptBytes = cmp.Or(s.PromptBytes, 600)
-	if s.OutputBytes == 0 {
-		s.OutputBytes = 300
-	}
+	s.OutputBytes = cmp.Or(s.OutputBytes, 300)
 	g := &generator{shape: s, r: rand.New(rand.NewPCG(s.Seed, 1)), at: 1767225600}
 	out := bufio.NewWriterSize(w, 1<<20)
 	for e := range s.Examples {

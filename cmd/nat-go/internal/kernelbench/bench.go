@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -390,18 +391,15 @@ func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 // spread returns a function that divides n calls of f among threads.
 func spread(threads, n int, f func(i int)) func() error {
 	return func() error {
-		done := make(chan struct{})
+		var all sync.WaitGroup
 		for w := range threads {
-			go func() {
+			all.Go(func() {
 				for i := w; i < n; i += threads {
 					f(i)
 				}
-				done <- struct{}{} // wait: spread receives from each
-			}()
+			})
 		}
-		for range threads {
-			<-done // wait: f only does arithmetic
-		}
+		all.Wait() // wait: f only does arithmetic
 		return nil
 	}
 }
