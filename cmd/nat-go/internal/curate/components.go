@@ -90,17 +90,14 @@ func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 			if key == none || !fresh && key == [16]byte(before[at:]) {
 				continue
 			}
-			if err := edges.Add(edgeRow(edge[:0], byte(which), key[:], node)); err != nil {
+			row := append(append(edge[:0], byte(which)), key[:]...)
+			if err := edges.Add(binary.BigEndian.AppendUint32(row, node)); err != nil {
 				return err
 			}
 		}
 		before = keys
 		return nil
 	})
-}
-
-func edgeRow(row []byte, which byte, key []byte, node uint32) []byte {
-	return binary.BigEndian.AppendUint32(append(append(row, which), key...), node)
 }
 
 // root returns the first node of a node's component.

@@ -252,9 +252,7 @@ func (d *Index) resolveBucket(key [16]byte) error {
 		r := &b[i]
 		found = found && r.tag == b[i-1].tag
 		switch {
-		case r.ordinal == heldOrdinal:
-			continue
-		case !d.of[r.ordinal].Kept():
+		case r.ordinal == heldOrdinal || !d.of[r.ordinal].Kept():
 			continue
 		case found && d.rules.Dedupe:
 			d.of[r.ordinal] = Dropped(duplicate)

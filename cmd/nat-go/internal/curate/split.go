@@ -165,12 +165,7 @@ func (d *Index) hold(n *nodes) error {
 func (d *Index) splitUnit() string { return (&SplitError{By: d.rules.Split.By}).by() }
 
 func (d *Index) splitByPosition() {
-	n := 0
-	for _, x := range d.of {
-		if x.Kept() {
-			n++
-		}
-	}
+	n := (&Decisions{of: d.of}).Kept()
 	train := max(1, int((1-d.rules.Split.Validation)*float64(n)))
 	i := 0
 	for o, x := range d.of {

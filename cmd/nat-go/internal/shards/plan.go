@@ -206,10 +206,10 @@ func decodePlan(text []byte) (*Plan, error) {
 // parts' Named fields.
 func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	s := p.Shards[shard]
+	for i := range s.Parts {
+		s.Parts[i].Named = map[int64]string{}
+	}
 	if s.Named == nil {
-		for i := range s.Parts {
-			s.Parts[i].Named = map[int64]string{}
-		}
 		return &s, nil
 	}
 	file, err := runfolder.Folder(f).Sum(s.Named.Path)
@@ -232,9 +232,8 @@ type named struct {
 
 func (f Folder) readNamed(s *Shard, shard int) error {
 	of := map[int]map[int64]string{}
-	for i := range s.Parts {
-		s.Parts[i].Named = map[int64]string{}
-		of[s.Parts[i].Input] = s.Parts[i].Named
+	for _, part := range s.Parts {
+		of[part.Input] = part.Named
 	}
 	in, err := durable.Open(f.Named(shard))
 	if err != nil {

@@ -139,26 +139,20 @@ func (r *Remote) FetchDone(ctx context.Context, dir Folder, p *Plan, stage Stage
 // IsDone reports whether the storage contains the manifest for a shard's stage. It returns an error if the manifest is
 // invalid.
 func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (bool, error) {
-	var there bool
-	err := inTemporary(func(dir Folder) (err error) {
-		if there, err = r.fetchDone(ctx, dir, stage, shard); err != nil || !there {
-			return err
-		}
-		if _, err = dir.ReadDone(p, stage, shard); err != nil {
-			return r.RewriteError(dir, exit.With(exit.Failed, err))
-		}
-		return nil
-	})
-	return there, err
-}
-
-func inTemporary(do func(Folder) error) error {
-	dir, err := os.MkdirTemp("", "nat-go-shards-")
+	tmp, err := os.MkdirTemp("", "nat-go-shards-")
 	if err != nil {
-		return exit.With(exit.Environment, err)
+		return false, exit.With(exit.Environment, err)
 	}
-	defer os.RemoveAll(dir)
-	return do(Folder(dir))
+	defer os.RemoveAll(tmp)
+	dir := Folder(tmp)
+	there, err := r.fetchDone(ctx, dir, stage, shard)
+	if err != nil || !there {
+		return there, err
+	}
+	if _, err = dir.ReadDone(p, stage, shard); err != nil {
+		err = r.RewriteError(dir, exit.With(exit.Failed, err))
+	}
+	return there, err
 }
 
 // FetchFor downloads the files that a shard reads in a stage, except the run's inputs.
