@@ -1,6 +1,9 @@
 package teacher
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // rounding is the largest error in nats that float32 log-probs can cause in a divergence.
 const rounding = 1e-6
@@ -48,13 +51,9 @@ func half(x, y float64) float64 {
 // known returns the entries at a position, including the actual token if it is not among the best.
 func (s *Scores) known(at int, token int32) []Entry {
 	top := s.Top[at]
-	if lp := s.Token[at]; !math.IsNaN(float64(lp)) {
-		for _, e := range top {
-			if e.ID == token {
-				return top
-			}
-		}
-		return append(top[:len(top):len(top)], Entry{token, lp})
+	lp := s.Token[at]
+	if math.IsNaN(float64(lp)) || slices.ContainsFunc(top, func(e Entry) bool { return e.ID == token }) {
+		return top
 	}
-	return top
+	return append(top[:len(top):len(top)], Entry{token, lp})
 }

@@ -32,11 +32,8 @@ type Divergence struct {
 }
 
 func newDivergence(n int) *Divergence {
-	d := &Divergence{Token: make([]float64, n), Student: make([]float64, n), Teacher: make([]float64, n)}
-	for i := range d.Token {
-		d.Token[i] = math.NaN()
-	}
-	return d
+	unknown := slices.Repeat([]float64{math.NaN()}, n)
+	return &Divergence{Token: unknown, Student: make([]float64, n), Teacher: make([]float64, n)}
 }
 
 // Kernel counts the work of the JSD kernel.

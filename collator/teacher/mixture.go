@@ -139,14 +139,11 @@ func (m *Mixture) result(s *Sequence, at int, said [][]Result) (r Result) {
 		r.Each = append(r.Each, one.Scores)
 	}
 	n := len(s.IDs) - 1
-	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
-	for p := range n {
-		if out.Token[p] = float32(math.NaN()); p >= s.From {
-			out.Top[p], out.Token[p] = m.position(r.Each, p, s.IDs[p+1])
-			out.Top[p] = out.Top[p][:min(max(1, s.entries(m.topK())), len(out.Top[p]))]
-		}
+	r.Scores = newScores(n)
+	for p := s.From; p < n; p++ {
+		top, own := m.position(r.Each, p, s.IDs[p+1])
+		r.Scores.Top[p], r.Scores.Token[p] = top[:min(max(1, s.entries(m.topK())), len(top))], own
 	}
-	r.Scores = out
 	return r
 }
 
@@ -177,4 +174,5 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 	return top, clamped(math.Log(stands))
 }
 
+// clamped returns a log-prob in the range that log-probs are given in. NaN stays NaN.
 func clamped(lp float64) float32 { return float32(max(floor, min(0, lp))) }

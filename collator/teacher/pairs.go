@@ -17,6 +17,11 @@ const (
 // noEntry is the id of a missing entry; its log-prob is -inf.
 const noEntry = -1
 
+// noEntries returns the content of columns with n missing entries.
+func noEntries(n int) (ids []int64, logProbs []float32) {
+	return slices.Repeat([]int64{noEntry}, n), slices.Repeat([]float32{float32(math.Inf(-1))}, n)
+}
+
 // Pairs is the pair table of an sdpo batch with the rows it refers to.
 type Pairs struct {
 	Student, Teacher       [][]int32 // token ids of the rows, without padding
@@ -179,10 +184,7 @@ func (p *Pairs) Sequences() []Sequence {
 // Columns returns the teacher columns [P,K] for pairs, from the scores of the teacher rows; nil scores leave a row's
 // entries missing.
 func (p *Pairs) Columns(scores []*Scores, k int) []tensors.Tensor {
-	ids, lps := make([]int64, p.Len()*k), make([]float32, p.Len()*k)
-	for i := range ids {
-		ids[i], lps[i] = noEntry, float32(math.Inf(-1))
-	}
+	ids, lps := noEntries(p.Len() * k)
 	for i, r := range p.TeacherRow {
 		if scores[r] == nil {
 			continue

@@ -54,17 +54,11 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	if err != nil {
 		return nil, err
 	}
-	k := 0
+	k := 1 // if no rows need a teacher, the columns exist but are empty
 	for i := range ask {
-		k = max(k, 1, ask[i].entries(w.teacher.topK()))
+		k = max(k, ask[i].entries(w.teacher.topK()))
 	}
-	if len(ask) == 0 { // if no rows need a teacher, the columns exist but are empty
-		k = 1
-	}
-	ids, logps := make([]int64, len(g.rows)*g.width*k), make([]float32, len(g.rows)*g.width*k)
-	for i := range ids {
-		ids[i], logps[i] = noEntry, float32(math.Inf(-1))
-	}
+	ids, logps := noEntries(len(g.rows) * g.width * k)
 	w.rep.Batches++
 	for i, res := range results {
 		w.rep.Rows++

@@ -49,6 +49,11 @@ type Scores struct {
 	Token []float32 // log-prob of the actual token; NaN if the server didn't report it
 }
 
+// newScores returns Scores of n predictions, all of them unknown.
+func newScores(n int) *Scores {
+	return &Scores{Top: make([][]Entry, n), Token: slices.Repeat([]float32{float32(math.NaN())}, n)}
+}
+
 // badAnswer is an unusable response. It is not retried, because the server would send it again.
 type badAnswer struct{ why string }
 
@@ -68,10 +73,7 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 	if len(positions) != n-s.From {
 		return nil, bad("%d positions for %d tokens to be predicted", len(positions), n-s.From)
 	}
-	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
-	for p := range s.From {
-		out.Token[p] = float32(math.NaN())
-	}
+	out := newScores(n)
 	for i, r := range positions {
 		p := s.From + i
 		top, err := support(r.entries, vocab)
@@ -96,10 +98,7 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 		if token > maxAboveOne {
 			return nil, bad("position %d: the token's log-prob is %g", p, token)
 		}
-		out.Token[p] = float32(max(floor, min(0, token)))
-		if math.IsNaN(token) {
-			out.Token[p] = float32(math.NaN())
-		}
+		out.Token[p] = clamped(token)
 		if k == 0 {
 			out.Top[p] = []Entry{{s.IDs[p+1], out.Token[p]}}
 		}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -86,10 +85,7 @@ func appendScores(dst []byte, s Sequence, scores *Scores) []byte {
 
 func decode(data []byte, s Sequence) (*Scores, bool) {
 	n := len(s.IDs) - 1
-	out := &Scores{Top: make([][]Entry, n), Token: make([]float32, n)}
-	for p := range s.From {
-		out.Token[p] = float32(math.NaN())
-	}
+	out := newScores(n)
 	for p := s.From; p < n; p++ {
 		var head stored
 		at, err := binary.Decode(data, binary.LittleEndian, &head)
