@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"hash/maphash"
 	"strings"
 	"sync"
 )
@@ -24,10 +25,13 @@ type cache struct {
 	limit      int // of both
 	hits       uint64
 	misses     uint64
+
+	seed maphash.Seed
+	seen [1 << 14]uint32 // see again
 }
 
 func newCache(limit int) *cache {
-	return &cache{limit: limit, young: map[segment]Encoding{}}
+	return &cache{limit: limit, young: map[segment]Encoding{}, seed: maphash.MakeSeed()}
 }
 
 // get returns a stored encoding, which is shared and must not be changed.
@@ -52,6 +56,18 @@ func (c *cache) put(key segment, enc Encoding) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.store(key, enc)
+}
+
+// again reports whether it was called with the same text before. It forgets texts, and mistakes few for others. Most
+// segments occur once: if they are cheap to encode, keeping them costs more than it saves.
+func (c *cache) again(text string) bool {
+	hash := maphash.String(c.seed, text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := &c.seen[hash%uint64(len(c.seen))]
+	known := *last == uint32(hash>>32)
+	*last = uint32(hash >> 32)
+	return known
 }
 
 func (c *cache) store(key segment, enc Encoding) {

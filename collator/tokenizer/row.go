@@ -65,9 +65,11 @@ func (t *Tokenizer) appendSegment(dst *Encoding, text string, from, to int) erro
 		}
 		return err
 	}
-	enc := Encoding{}
-	enc.append(Encoding{dst.IDs[first:], dst.Offsets[first:]}, -from)
-	t.cache.put(key, enc)
+	if t.pieces == nil || t.cache.again(key.text) {
+		enc := Encoding{}
+		enc.append(Encoding{dst.IDs[first:], dst.Offsets[first:]}, -from)
+		t.cache.put(key, enc)
+	}
 	return nil
 }
 
