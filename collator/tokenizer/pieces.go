@@ -219,6 +219,9 @@ func (l *pieceList) cut(text string, from, to, digits int) {
 			continue
 		}
 		a := classOf[text[i-1]]
+		if a == letter && b == letter { // most bytes
+			continue
+		}
 		end := ends[a][b]
 		switch {
 		case (a == blank || a == newline) && (b == blank || b == newline && digits == 0):

@@ -12,15 +12,19 @@ type Place struct {
 // Places returns the places of sequences.
 func Places(ids [][]int32) []Place {
 	order := make([]int, len(ids))
+	all := 0 // number of leading ids that all sequences share
 	for i := range order {
 		order[i] = i
+		if n := Common(ids[0], ids[i]); i == 0 || n < all {
+			all = n
+		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(ids[a], ids[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(ids[a][all:], ids[b][all:]) })
 	places := make([]Place, len(ids))
 	for rank, i := range order {
 		places[i].Rank = rank
 		if rank > 0 {
-			places[i].Common = Common(ids[order[rank-1]], ids[i])
+			places[i].Common = all + Common(ids[order[rank-1]][all:], ids[i][all:])
 		}
 	}
 	return places
