@@ -99,10 +99,9 @@ func (s *Spec) Value(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, 
 // walk performs the checks that need only the nodes: keys, types and, if the spec comes from a JSON Schema, its
 // keywords.
 func (s *Spec) walk(doc *yamldoc.Document, node *yaml.Node, opt Options) (any, []finding.Finding) {
-	w := walker{doc: doc, unknown: opt.Unknown, skip: opt.Skip, top: node, steps: new(int)}
-	w.unknown = cmp.Or(w.unknown, finding.Error)
-	at := cmp.Or(opt.At, node)
-	v, _ := w.value(s, node, at, opt.Pointer)
+	unknown := cmp.Or(opt.Unknown, finding.Error)
+	w := walker{doc: doc, unknown: unknown, skip: opt.Skip, top: node, steps: new(int)}
+	v, _ := w.value(s, node, cmp.Or(opt.At, node), opt.Pointer)
 	return v, w.findings
 }
 

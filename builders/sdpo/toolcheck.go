@@ -54,30 +54,24 @@ func newChecker(c *Detect) *checker {
 
 // call returns the first fault in a call, or nil.
 func (k *checker) call(made *chat.ToolCall, tools []chat.Tool) *fault {
+	var f fault
 	args, why := arguments(made)
-	if why != "" {
-		if !k.classes[argumentsNotJSON] {
-			return nil
-		}
-		return &fault{argumentsNotJSON, []string{why}}
-	}
-	if len(tools) == 0 {
-		return nil // the tools are not known
-	}
 	tool := toolNamed(tools, made.Name)
-	if tool == nil {
-		if !k.classes[unknownTool] {
-			return nil
+	switch {
+	case why != "":
+		f = fault{argumentsNotJSON, []string{why}}
+	case len(tools) == 0: // the tools are not known
+	case tool == nil:
+		f.class = unknownTool
+	case k.classes[badSchema]:
+		if found := k.violations(tool, args); len(found) > 0 {
+			f = fault{badSchema, found}
 		}
-		return &fault{class: unknownTool}
 	}
-	if !k.classes[badSchema] {
+	if !k.classes[f.class] {
 		return nil
 	}
-	if found := k.violations(tool, args); len(found) > 0 {
-		return &fault{badSchema, found}
-	}
-	return nil
+	return &f
 }
 
 func toolNamed(tools []chat.Tool, name string) *chat.Tool {

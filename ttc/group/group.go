@@ -116,10 +116,9 @@ func New(codec Codec, opt Options) (*Index, error) {
 
 // Add adds an example, without retaining it.
 func (x *Index) Add(ex *ttc.Example) error {
-	if x.err != nil {
-		return x.err
+	if x.err == nil {
+		x.err = x.add(ex)
 	}
-	x.err = x.add(ex)
 	return x.err
 }
 
@@ -264,12 +263,10 @@ func (g *gathering) member(place []byte) error {
 	if g.skip > 0 {
 		return nil
 	}
-	if g.tooLarge() {
-		if len(g.members) > 0 {
-			clear(g.members[1:])
-			g.members = g.members[:1]
-			return nil
-		}
+	if g.tooLarge() && len(g.members) > 0 {
+		clear(g.members[1:])
+		g.members = g.members[:1]
+		return nil
 	}
 	ex, err := g.index.load(place)
 	if err != nil {

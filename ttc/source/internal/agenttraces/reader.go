@@ -6,7 +6,6 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/claudecode"
 	"github.com/nat-go/nat-go/ttc/source/internal/codex"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
@@ -94,14 +93,9 @@ func (r *reader) conversation(raw json.Raw, part session.Kept, limits session.Li
 	if i > 0 {
 		id += "." + strconv.Itoa(i+1)
 	}
-	drop := func(unit string, why ledger.Reason, detail string) {
-		r.tally.Drop(ledger.Drop{
-			Unit: unit, Reason: why, Detail: detail, Example: id, Index: -1, File: part.Path, Offset: part.Offset,
-		})
-	}
 	messages, err := exchange.ChatMessages(session.Value(raw, "messages"))
 	if err != nil {
-		drop("session", source.BadExample, err.Error())
+		r.tally.DropSession(source.BadExample, err.Error(), id, part.Path, part.Offset)
 		return nil
 	}
 	s := limits.New(id)

@@ -99,10 +99,8 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 			}
 		}
 		if t.tooLarge {
-			r.tally.Drop(ledger.Drop{
-				Unit: "session", Reason: session.SessionTooLong, Example: f.session, Index: -1, File: f.paths[0],
-				Detail: r.limits.Excess(t.size+t.out.Size(), t.objects),
-			})
+			excess := r.limits.Excess(t.size+t.out.Size(), t.objects)
+			r.tally.DropSession(session.SessionTooLong, excess, f.session, f.paths[0], 0)
 			continue
 		}
 		t.calls()

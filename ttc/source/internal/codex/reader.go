@@ -125,10 +125,7 @@ func (r *reader) Next(ctx context.Context) (*calls.Session, error) {
 		return nil, err
 	}
 	if t.tooLarge {
-		r.tally.Drop(ledger.Drop{
-			Unit: "session", Reason: session.SessionTooLong, Example: f.thread, Index: -1, File: f.path,
-			Detail: r.limits.Excess(t.size, t.objects),
-		})
+		r.tally.DropSession(session.SessionTooLong, r.limits.Excess(t.size, t.objects), f.thread, f.path, 0)
 		return r.limits.New(f.thread), nil
 	}
 	t.addCalls()

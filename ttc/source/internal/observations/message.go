@@ -38,7 +38,7 @@ func (o *observation) exchange() (exchange.Exchange, error) {
 		return e, nil
 	}
 	answer, err := answerOf(o.output)
-	if err == nil && answer != nil {
+	if answer != nil {
 		e.Answers = []exchange.Answer{*answer}
 	}
 	return e, err

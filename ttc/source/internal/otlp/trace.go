@@ -43,10 +43,8 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		case spanItem:
 			t.add(spanOf(part))
 		case largeItem:
-			r.tally.Drop(ledger.Drop{
-				Unit: "session", Reason: session.SessionTooLong, Index: -1, File: part.Path, Offset: part.Offset,
-				Detail: "one of its spans or log records is too large on its own",
-			})
+			const detail = "one of its spans or log records is too large on its own"
+			r.tally.DropSession(session.SessionTooLong, detail, "", part.Path, part.Offset)
 			return nil
 		}
 	}
@@ -67,11 +65,9 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
 	for _, s := range t.order {
 		if inTexts += s.objectsInTexts(most); inTexts > most {
-			r.tally.Drop(ledger.Drop{
-				Unit: "session", Reason: session.SessionTooLong, Example: t.out.ID, Index: -1, File: s.path,
-				Offset: s.offset, Detail: fmt.Sprintf("its texts have more than %d objects and lists: raise "+
-					"sources.*.max_session_objects", most),
-			})
+			detail := fmt.Sprintf("its texts have more than %d objects and lists: raise "+
+				"sources.*.max_session_objects", most)
+			r.tally.DropSession(session.SessionTooLong, detail, t.out.ID, s.path, s.offset)
 			return nil
 		}
 	}

@@ -84,10 +84,9 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 			return nil, s.at, err
 		}
 		if session.TooLarge() {
-			s.tally.Drop(ledger.Drop{
-				Unit: "session", Reason: SessionTooLong, Example: session.ID, Index: -1, File: s.input.Path,
-				Detail: fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", session.MaxGiven),
-			})
+			detail := fmt.Sprintf("its calls were given more than %d messages in total: raise "+
+				"sources.*.max_session_context", session.MaxGiven)
+			s.tally.DropSession(SessionTooLong, detail, session.ID, s.input.Path, 0)
 			continue
 		}
 		if session.Len() > 0 {
@@ -110,10 +109,8 @@ func (s *Source) named(all []*calls.Example) []*calls.Example {
 				if c.Name != "" {
 					continue
 				}
-				s.tally.Drop(ledger.Drop{
-					Unit: "session", Reason: NamelessCall, Example: ID(ex.ID), Index: -1, File: s.input.Path,
-					Detail: fmt.Sprintf("message %d, call %d", i+1, j+1),
-				})
+				where := fmt.Sprintf("message %d, call %d", i+1, j+1)
+				s.tally.DropSession(NamelessCall, where, ID(ex.ID), s.input.Path, 0)
 				return true
 			}
 		}

@@ -62,10 +62,7 @@ func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
 		case err != nil:
 			return nil, err
 		case g.TooLarge:
-			r.tally.Drop(ledger.Drop{
-				Unit: "session", Reason: SessionTooLong, Index: -1, File: g.Path,
-				Detail: g.Limits.Excess(g.Size, g.Objects),
-			})
+			r.tally.DropSession(SessionTooLong, g.Limits.Excess(g.Size, g.Objects), "", g.Path, 0)
 			continue
 		case g.Repeated > 0:
 			r.tally.Drop(ledger.Drop{

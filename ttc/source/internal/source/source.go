@@ -282,6 +282,13 @@ func (t *Tally) DropCall(why ledger.Reason, detail, example, file string, offset
 	})
 }
 
+// DropSession records that a session is left out.
+func (t *Tally) DropSession(why ledger.Reason, detail, example, file string, offset int64) {
+	t.Drop(ledger.Drop{
+		Unit: "session", Reason: why, Detail: detail, Example: example, Index: -1, File: file, Offset: offset,
+	})
+}
+
 // DropLine records a line that can't be read.
 func (t *Tally) DropLine(path string, offset int64, detail string) {
 	t.Drop(ledger.Drop{Unit: "line", Reason: UnreadLine, Detail: detail, Index: -1, File: path, Offset: offset})

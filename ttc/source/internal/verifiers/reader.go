@@ -21,10 +21,9 @@ func entries(tally *source.Tally) session.Entries {
 // keyOf returns the key of the sessions in a line: the id of its episode or trace or, in version 0, of its example.
 func keyOf(entry json.Raw) (string, bool) {
 	for _, key := range []string{"id", "example_id"} {
-		if id, ok := entry.Get(key); ok {
-			if name := source.IDText(id); name != "" {
-				return name, isRollout(entry)
-			}
+		id, _ := entry.Get(key)
+		if name := source.IDText(id); name != "" {
+			return name, isRollout(entry)
 		}
 	}
 	return "", isRollout(entry)

@@ -28,13 +28,12 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	list, _ := raw.Get("tool_defs")
 	defs := exchange.Tools(list)
 	if err := r.turns(s, raw, defs, part); err != nil {
-		r.dropUnit("session", s.ID, source.BadExample, err.Error(), part)
+		r.tally.DropSession(source.BadExample, err.Error(), s.ID, part.Path, part.Offset)
 		return
 	}
 	if session.Text(raw, "stop_condition") == "error" {
 		for range s.Len() {
-			r.tally.S.Calls++
-			r.dropUnit("call", s.ID, FailedRollout, "it ended in an error", part)
+			r.tally.DropCall(FailedRollout, "it ended in an error", s.ID, part.Path, part.Offset)
 		}
 		return
 	}

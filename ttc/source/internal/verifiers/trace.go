@@ -42,26 +42,18 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	t.calls = callsOf(raw)
 	for node := range nodes.Elements() {
 		if err := t.add(node); err != nil {
-			r.dropUnit("session", s.ID, source.BadExample, err.Error(), part)
+			r.tally.DropSession(source.BadExample, err.Error(), s.ID, part.Path, part.Offset)
 			return
 		}
 	}
 	if why, detail := unusable(raw); why != "" {
 		for range t.sampled {
-			r.tally.S.Calls++
-			r.dropUnit("call", s.ID, why, detail, part)
+			r.tally.DropCall(why, detail, s.ID, part.Path, part.Offset)
 		}
 		return
 	}
-	t.path, t.offset = part.Path, part.Offset
-	t.addCalls()
+	t.addCalls(part)
 	r.out = append(r.out, s)
-}
-
-func (r *reader) dropUnit(unit, id string, why ledger.Reason, detail string, part session.Kept) {
-	r.tally.Drop(ledger.Drop{
-		Unit: unit, Reason: why, Detail: detail, Example: id, Index: -1, File: part.Path, Offset: part.Offset,
-	})
 }
 
 // unusable returns the reason that nothing in a trace can be trained on, if any.
@@ -133,8 +125,6 @@ type tree struct {
 	nodes   []treeNode
 	sampled []int
 	calls   map[int]json.Raw
-	path    string
-	offset  int64
 }
 
 type treeNode struct {
@@ -231,7 +221,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 }
 
 // addCalls adds a call for each sampled node.
-func (t *tree) addCalls() {
+func (t *tree) addCalls(part session.Kept) {
 	for _, i := range t.sampled {
 		if t.s.TooLarge() {
 			return
@@ -251,7 +241,7 @@ func (t *tree) addCalls() {
 		}
 		usage, _ := meta.Get("usage")
 		c.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
-		c.File, c.Offset = t.path, t.offset
+		c.File, c.Offset = part.Path, part.Offset
 		t.s.Add(c)
 	}
 }
