@@ -6,7 +6,7 @@
 // deterministic and resumable.
 //
 // A record's content is inline or a reference into the group, which the host resolves and checks. References are the
-// fast path: eight candidates for a turn form up to 28 pairs from the same eight texts.
+// fast path: eight candidates for a turn form up to 28 pairs from the same eight outputs.
 //
 // Many names are exported because each kind of record is its own struct and each drop reason has a name.
 //

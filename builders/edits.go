@@ -13,7 +13,7 @@ const (
 	allEdits Edits = 1<<iota - 1
 )
 
-// editNames are the names of the edits in files, in the order of their bits.
+// editNames are the names of the edits in files, in bit order.
 var editNames = [...]string{"failed_calls_removed"}
 
 // Known returns the edits that this version has a name for.

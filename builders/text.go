@@ -48,8 +48,8 @@ func CheckTexts(r Record) error {
 // textCheck stores the first problem found.
 type textCheck struct{ err error }
 
-// text is kept small enough to be inlined, so that checking an empty text doesn't cost a call. Most texts in a record
-// are empty.
+// text is kept small enough to be inlined, so that checking an empty string doesn't cost a call. Most strings in a
+// record are empty.
 func (c *textCheck) text(what, s string) {
 	if s != "" && !isASCII(s) {
 		c.check(what, s)

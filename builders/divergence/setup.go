@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// setups groups rollouts that have the same tools and setup. The groups are in the order of their first rollouts. A
-// task may have as many setups as rollouts, so same is called only for rollouts whose setups have equal texts, not for
+// setups groups rollouts that have the same tools and setup, ordered by the first rollout of each group. A task may
+// have as many setups as rollouts, so same is called only for rollouts whose setups contain the same text, not for
 // every pair.
 func setups(
 	all []*rollout, setup func([]*ttc.Node) []*ttc.Node, same func(a, b []*ttc.Node) bool,

@@ -39,7 +39,7 @@ func Failed(fs []Finding) bool {
 	return slices.ContainsFunc(fs, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Sort orders findings by position, with files in the order of their first finding, and removes duplicates.
+// Sort removes duplicates and orders findings by position. Files stay in the order in which they first appear.
 func Sort(fs []Finding) []Finding {
 	files := map[string]int{}
 	for _, f := range fs {

@@ -273,7 +273,7 @@ func words(tag string) (out []string) {
 	return out
 }
 
-// rules extracts from a validate tag the rules that a JSON Schema can express and that help texts need. The validator
+// rules extracts from a validate tag the rules that a JSON Schema can express and that help output needs. The validator
 // enforces the tag itself.
 func (f *Field) rules(tag string) error {
 	s := f.Spec

@@ -7,5 +7,5 @@
 // record's metadata holds the action and its outcome: at (the class of the failed call, divergence or turns), message,
 // action, outcome, reward, and agent_ref, the agent that continues from there, if one is configured.
 //
-// Branches of an example that share a turn share its state. Curation keeps the first of equal prompts.
+// Branches of an example that share a turn share its state. If prompts are equal, curation keeps only the first.
 package states

@@ -2,7 +2,7 @@ package evidence
 
 import "strings"
 
-// Patterns for refusals that name an obstacle to the call, and for texts that only resemble a refusal.
+// Patterns for refusals that name an obstacle to the call, and for text that only resembles a refusal.
 var (
 	// lacks matches a statement that the requested item, or something the call needs, is missing.
 	lacks = pattern("lacks")
@@ -26,7 +26,7 @@ var (
 	cutOff = pattern("cutOff")
 	// providedFor matches a command that continues after failures.
 	providedFor = pattern("providedFor")
-	// ruleOf matches a sentence that states a rule for all things of a kind, such as "Refunds can't ...".
+	// ruleOf matches a sentence that states a general rule, such as "Refunds can't ...".
 	ruleOf = pattern("ruleOf")
 	// exitTag matches an exit code in a tag, as some harnesses write it next to the output.
 	exitTag = pattern("exitTag")

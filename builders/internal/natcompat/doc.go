@@ -4,7 +4,7 @@
 //
 // We reproduce the following behaviour of NAT: ids are Python dict keys, so 2 and 2.0 are one item and the last one
 // wins, but 1 and "1" are two; turns are keyed "<id>::<turn>", so two examples can share one; outputs that aren't text
-// are converted with Python's str(), and messages containing anything but text become a repr; ties, NaN and equal texts
-// form pairs; scores are sorted by CPython's sort, whose order among NaNs depends on its merges (sort.go). The
+// are converted with Python's str(), and messages containing anything but text become a repr; ties, NaN and identical
+// outputs form pairs; scores are sorted by CPython's sort, whose order among NaNs depends on its merges (sort.go). The
 // reference is nvidia-nat-nemo-customizer 1.9.0 under CPython 3.11; 1.4.3 behaves the same.
 package natcompat

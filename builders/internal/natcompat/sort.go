@@ -169,7 +169,7 @@ func (s *sort) mergeAt(i int) {
 	}
 }
 
-// gallop finds the position of key in the sorted a, left or right of equal elements, starting at hint.
+// gallop finds the position of key in the sorted a, before or after any equal elements, starting at hint.
 func gallop(key float64, a []float64, hint int, right bool) int {
 	before := func(i int) bool {
 		if right {

@@ -150,7 +150,7 @@ func newBuildersNewCmd() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(plugins.Langs, ", "))
 	cmd.Flags().StringVar(&dir, "dir", ".", "folder to create the plugin's folder in")
-	cmd.Flags().StringVar(&replace, "replace", "", "checkout of nat-go to build against instead of a published version")
+	cmd.Flags().StringVar(&replace, "replace", "", "nat-go checkout to build against instead of a published version")
 	return cmd
 }
 

@@ -65,7 +65,7 @@ straddling tokens are not in the mask.`,
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime,
 		"time that strftime_now shows; the clock is never read")
 	cmd.Flags().BoolVar(&rows, "token-rows", false, "show token rows instead of the plain render")
-	cmd.Flags().BoolVar(&full, "full", false, "print long texts in full in the output for people")
+	cmd.Flags().BoolVar(&full, "full", false, "print long text in full in the human-readable output")
 	_ = cmd.MarkFlagRequired("tokenizer")
 	return cmd
 }

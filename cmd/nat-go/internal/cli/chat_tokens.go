@@ -16,8 +16,8 @@ func newChatTokensCmd() *cobra.Command {
 	var path, input string
 	cmd := &cobra.Command{
 		Use:   "tokens --tokenizer D --input F",
-		Short: "Tokenise texts as Hugging Face tokenizers does",
-		Long: `Tokenise texts as Hugging Face tokenizers does with the same file, including truncation and padding.
+		Short: "Tokenise text as Hugging Face tokenizers does",
+		Long: `Tokenise text as Hugging Face tokenizers does with the same file, including truncation and padding.
 
 Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one line for each, in order:
 {"ok":true,"ids":[...],"offsets":[[start,end],...]} with offsets in UTF-8 bytes, or {"ok":false,"error":{"code","message"}}.`,

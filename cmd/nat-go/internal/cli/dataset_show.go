@@ -84,7 +84,7 @@ func (s *showFlags) register(cmd *cobra.Command) {
 		"show drops with this `REASON`, before or after they became records; any: all reasons")
 	f.Int64Var(&s.query.Skip, "skip", 0, "skip this many of them")
 	f.Int64Var(&s.query.Limit, "limit", 3, "at most this many; 0: all")
-	f.BoolVar(&s.full, "full", false, "print long texts in full")
+	f.BoolVar(&s.full, "full", false, "print long text in full")
 	f.IntVar(&s.width, "width", 0, "columns; 0: the terminal's width, else 80")
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }

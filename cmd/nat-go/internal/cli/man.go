@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 )
 
-// newManCmd returns the command that writes the manual pages from the --help texts.
+// newManCmd returns the command that writes the manual pages from the --help output.
 func newManCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man FOLDER",

@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
-// viewFlags holds the flags of nat-go view.
+// viewFlags holds the flags for nat-go view.
 type viewFlags struct {
 	addr, folder, file string
 	public, closed     bool

@@ -11,8 +11,8 @@ import (
 )
 
 // nodes divides the units into components. A node represents the units that share their first key. Nodes are numbered
-// in the order of these keys. Nodes that share another key form a component, whose root is its lowest-numbered node. So
-// neither numbers nor roots depend on the order of arrival. A node takes nine bytes of memory.
+// in key order. Nodes that share another key form a component, whose root is its lowest-numbered node. So neither
+// numbers nor roots depend on the order of arrival. A node takes nine bytes of memory.
 type nodes struct {
 	parent []uint32 // for each node, itself or an earlier node in its component
 	size   []uint32 // for each node, the number of kept records; for a root, the number in its component
@@ -124,14 +124,14 @@ type component struct {
 	size int64 // kept records
 }
 
-// components lists the components in the order that choose considers them.
+// components lists the components in the order in which choose considers them.
 type components struct {
 	list    *extsort.Sorter // rows of seeded hash, root and size
 	total   int64           // kept records
 	largest component
 }
 
-// components lists the components in the order of their seeded hashes. The caller closes the list.
+// components lists the components, sorted by seeded hash. The caller closes the list.
 func (n *nodes) components(d *Index) (*components, error) {
 	c := &components{list: extsort.New(8+4+8, d.rules.Memory/8, d.tmp)}
 	next := uint32(0)

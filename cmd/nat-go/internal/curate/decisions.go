@@ -26,8 +26,8 @@ const (
 
 const firstDrop = 8
 
-// reasons lists the reasons for drops, in the order of their decisions. The decisions file contains their names, so the
-// order may change.
+// reasons lists the reasons for drops by decision, starting at firstDrop. The decisions file contains their names, so
+// the order may change.
 var reasons = []ledger.Reason{
 	ledger.BadRecord, ledger.BadRoles, ledger.EmptyResponse, ledger.NonFiniteScore, ledger.SameText, pairs.Tie,
 	Contradiction, duplicate, notSampled, rejected, Held, lowFidelity,

@@ -224,7 +224,7 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 
 // partRefusals holds the refusals of a part.
 type partRefusals struct {
-	Why    []string       `json:"why,omitempty"` // in the order of first occurrence
+	Why    []string       `json:"why,omitempty"` // in order of first occurrence
 	Counts []int64        `json:"counts,omitempty"`
 	Tries  []triedFormats `json:"tries,omitempty"` // formats tried for the first refused records
 }
@@ -232,7 +232,7 @@ type partRefusals struct {
 // triedFormats counts, for some of the records that a format refuses, how many each other format carries.
 type triedFormats struct {
 	Records int64   `json:"records"`
-	Took    []int64 `json:"took"` // records carried, by format in the order of refusals.carry
+	Took    []int64 `json:"took"` // records carried, by format, in the same order as refusals.carry
 }
 
 func (r *refusals) part() (p partRefusals) {

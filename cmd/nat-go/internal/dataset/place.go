@@ -27,7 +27,7 @@ type Limits struct {
 }
 
 // DefaultLimits keep the program below 512 MiB of memory on any file. A run's rows are usually far smaller: by default,
-// an input entry has at most 32 MiB, and a row contains each of its texts once.
+// an input entry has at most 32 MiB, and a row contains each passage once.
 var DefaultLimits = Limits{Bytes: 128 << 20, Values: 1 << 20}
 
 // Place is a data set on disk: a run's folder, rows, or both.

@@ -98,7 +98,7 @@ func (h *hasher) passage(p builders.Passage) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// row hashes a row's kind, texts and label, but not its tools: rows with the same prompt and answers count as the same.
+// row hashes a row's kind, text and label, but not its tools: rows with the same prompt and answers count as the same.
 func (h *hasher) row(r *rows.Row) [16]byte {
 	h.buf = append(h.buf[:0], byte(r.Kind))
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Completion} {

@@ -45,7 +45,7 @@ type Stats struct {
 	Template *templated          `json:"template,omitempty"` // the template's omissions, if a template was given
 }
 
-// kindCount counts the kept records, or rows, of a kind per side of the split.
+// kindCount counts the kept records, or rows, of one kind on each side of the split.
 type kindCount struct {
 	Kind       string `json:"kind"`
 	Train      int64  `json:"train"`

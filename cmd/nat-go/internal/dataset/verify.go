@@ -21,7 +21,7 @@ import (
 type Report struct {
 	Files    []Verified `json:"files"`
 	Findings []Finding  `json:"findings"`
-	// Batches and TokenRows are the numbers of token batches and their rows that were checked with the tokenizer.
+	// Batches and TokenRows count the token batches, and the rows in them, that were checked with the tokenizer.
 	Batches   int64 `json:"batches,omitempty"`
 	TokenRows int64 `json:"token_rows,omitempty"`
 	// Contexts counts the trained turns by how their contexts changed, for formats and channels of token batches.

@@ -118,7 +118,7 @@ func sidesOf(b *batch.Row, roles [][]string) []Side {
 				class = "context"
 				if k < len(roles) && o.Message >= 0 && o.Message < len(roles[k]) {
 					role := roles[k][o.Message]
-					class = cmp.Or(classOfRole[role], fmt.Sprintf("messages of role %q", role))
+					class = cmp.Or(classOfRole[role], fmt.Sprintf("messages with role %q", role))
 				}
 			}
 			for ; at < o.End && at < len(s.class); at++ {

@@ -264,7 +264,7 @@ func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs [
 		s.find("template", "%d of %s rendered differently: %s", texts, quantity(len(conversations), "conversation"),
 			first)
 	case !sameText:
-		s.Checked = append(s.Checked, "(the templates' texts differ, their output is the same)")
+		s.Checked = append(s.Checked, "(the templates differ, but their output is the same)")
 	}
 	if cut > 0 {
 		s.find("tokenizer", "%s with the same text tokenised differently", quantity(cut, "conversation"))

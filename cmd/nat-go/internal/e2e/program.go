@@ -29,7 +29,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Program returns the path of nat-go. Next to it is nat-go-builder-acme.
+// Program returns the path to nat-go. nat-go-builder-acme is next to it.
 func Program(t testing.TB) string {
 	t.Helper()
 	dir, err := programs()

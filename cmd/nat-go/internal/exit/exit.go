@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// The exit codes of nat-go.
+// nat-go's exit codes.
 const (
 	OK          = 0
 	Failed      = 1

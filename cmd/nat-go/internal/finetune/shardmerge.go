@@ -205,8 +205,8 @@ type groups interface {
 	Close() error
 }
 
-// interleave opens the groups of all shards, and calls Next for each group in the order of the groups' first members.
-// It returns an error if a shard's number of groups differs from its number of positions.
+// interleave opens the groups of all shards, and calls Next for each group, ordered by first member. It returns an
+// error if a shard's number of groups differs from its number of positions.
 func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, error)) (err error) {
 	var all []groups
 	defer func() {

@@ -69,8 +69,8 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 	}
 }
 
-// eachHead calls take for each group, in the order of the merged log. It passes the shard that made the group's token
-// rows, and the frame that describes them.
+// eachHead calls take for each group, in merged-log order. It passes the shard that made the group's token rows, and
+// the frame that describes them.
 func (m *merging) eachHead(ctx context.Context, take func(shard int, frame []byte) error) error {
 	open := func(i int) (*frameGroups, error) {
 		folder, done := m.built(m.rowStage(), i)

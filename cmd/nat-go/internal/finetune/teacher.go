@@ -81,7 +81,7 @@ func newTeacher(
 
 // checkTokenizer returns an error if the tokenizer of a server that can't tokenise differs from the run's, which was
 // loaded from own. It compares the tokenizers' names or, if the server's tokenizer is a folder on this machine, their
-// sizes and the ids of some texts.
+// sizes and the ids that they assign to some sample strings.
 func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
 	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"

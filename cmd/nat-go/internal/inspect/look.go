@@ -87,7 +87,7 @@ type Report struct {
 	Tried    int     `json:"tried_examples,omitempty"`
 	Builders []Yield `json:"builders"`
 
-	// Sizes describes the conversations' lengths in tokens, estimated from their texts. It is nil if no conversations
+	// Sizes describes the conversations' lengths in tokens, estimated from their text. It is nil if no conversations
 	// were read.
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 

@@ -20,7 +20,7 @@ import (
 type Options struct {
 	Vocab   []int         // vocabulary sizes
 	MiB     int           // size in MiB of each side's logits, for the measurements from memory
-	Threads []int         // numbers of threads to measure with
+	Threads []int         // thread counts to measure with
 	Rounds  int           // interleaved rounds; the median is reported
 	Budget  time.Duration // limit on measuring time, excluding compilation; once it is reached, the rounds end early
 	JSON    bool          // print one JSON object instead of a table

@@ -295,7 +295,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	return made, nil
 }
 
-// build makes records from the examples, a task at a time, in the order of the tasks' first examples.
+// build makes records from the examples, a task at a time, ordered by each task's first example.
 func (v *Service) build(
 	ctx context.Context, examples []*ttc.Example, books *ledger.Book, drop func(ledger.Drop),
 ) ([][]collator.Item, error) {

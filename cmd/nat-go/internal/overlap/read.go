@@ -23,8 +23,8 @@ const (
 	maxParagraph = 1 << 20
 )
 
-// Read adds the texts in a file: every string in JSON or in a table, and every line and every paragraph in other files.
-// A file with the extension .txt is always read as lines.
+// Read adds the text in a file. It adds every string in JSON or in a table, and every line and paragraph in other
+// files. A file with the extension .txt is always read as lines.
 func (x *Index) Read(ctx context.Context, path string) error {
 	if strings.HasSuffix(strings.ToLower(path), ".txt") { // even if its first line has commas or a bracket
 		in, err := durable.Open(path)

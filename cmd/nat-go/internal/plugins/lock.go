@@ -22,7 +22,7 @@ import (
 // lockFile is the name of the lock file.
 const lockFile = "nat-go.lock"
 
-// Lock is the content of nat-go.lock.
+// Lock holds the contents of nat-go.lock.
 type Lock struct {
 	Version int               `yaml:"version"`
 	Plugins map[string]*Entry `yaml:"plugins"`

@@ -26,7 +26,7 @@ var validName = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // New writes a plugin into a new folder named after it, and returns the folder. replace is the path of a nat-go
-// checkout to build against; empty means the published module. version is the version of nat-go's module.
+// checkout to build against; empty means the published module. version is the nat-go module's version.
 func New(dir, name, lang, replace, version string) (string, error) {
 	if !validName().MatchString(name) {
 		return "", fmt.Errorf("invalid plugin name %q: use up to 41 lower-case letters, digits, - and _, starting with a letter", name)

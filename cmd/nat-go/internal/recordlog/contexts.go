@@ -26,7 +26,7 @@ type textHashes struct {
 	known           bool
 }
 
-// begin discards the hashes of the last group's texts.
+// begin discards the text hashes of the last group.
 func (c *contexts) begin() { c.texts, c.known = c.texts[:0], false }
 
 // after returns the hash of a conversation that has tools but no messages yet.

@@ -2,7 +2,7 @@
 //
 // The log is one file of frames, one frame per group, in the order in which the groups entered the run. A frame
 // consists of the length of its payload, the payload and a checksum. A payload contains the group's key, the origins of
-// its records, its distinct texts in order of first use, the records, which refer to origins and texts by number, the
+// its records, each distinct text in order of first use, the records, which refer to origins and texts by number, the
 // drops and counts, and the contexts that differ from the recorded ones. The encoding is canonical, so the same groups
 // yield the same bytes. The log doesn't contain times, hosts or run ids.
 //

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// decode decodes a payload. The group's texts, records and strings share the payload's memory.
+// decode decodes a payload. The group's text table, records and strings share the payload's memory.
 func (g *Group) decode(payload []byte, most Large) error { return newDecoder(payload, most).group(g) }
 
 // decodeFrame checks and decodes g.frame, a payload followed by its checksum.
@@ -150,7 +150,7 @@ func (c *codec) origin(o *builders.Origin) {
 	c.string(&o.Builder)
 }
 
-// texts codes the texts. Each is written as text.raw, which is also the input for its hash.
+// texts codes the text table. Each entry is written as text.raw, which is also the input for its hash.
 func (c *codec) texts(g *Group) error {
 	for i := range reused(c, (*[]text)(&g.texts)) {
 		t := &g.texts[i]
@@ -251,7 +251,7 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body codes the part of a record after the head, by kind. texts is the number of texts in the group.
+// body codes the part of a record after the head, by kind. texts is the size of the group's text table.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:

@@ -47,7 +47,7 @@ type text struct {
 	hash    Hash  // filled by hashTexts
 }
 
-// sides holds the indices of a record's passages among the group's texts, with -1 for passages that the record doesn't
+// sides holds the indices of a record's passages in the group's text table, or -1 for passages that the record doesn't
 // have.
 type sides struct{ prompt, chosen, rejected, messages int32 }
 
@@ -62,7 +62,7 @@ type Builder struct {
 	byText  map[string]int32
 	prompts [][]int32 // text index + 1, by example and candidate; 0 means not seen yet
 	outputs [][]int32
-	scratch codec // its buf holds the encoded texts, concatenated
+	scratch codec // its buf holds the encoded text table entries, concatenated
 	tracer  tracer
 }
 
@@ -158,13 +158,13 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the group that was begun most recently.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk limits the buffer of encoded texts. Once a buffer exceeds it, the next text starts a new buffer. If a
-// single buffer grew, its outgrown copies would be kept alive by the texts in them, and would take five times the
-// memory of a large group's texts.
+// textChunk limits the buffer of encoded text. Once a buffer exceeds it, the next text starts a new buffer. If a single
+// buffer grew, references to its outgrown copies would keep them alive, and together they would take five times the
+// memory that a large group's text needs.
 const textChunk = 4 << 20
 
-// intern returns the index of c's text. Candidates' texts are looked up by position, without touching the text, because
-// a turn with eight candidates forms up to 28 pairs from the same eight texts.
+// intern returns the index of c's text. Candidates are looked up by position, without touching their text, because a
+// turn with eight candidates forms up to 28 pairs from the same eight outputs.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
 	if r := c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) &&

@@ -208,7 +208,7 @@ type walk struct {
 	turns []int
 }
 
-// walksOf returns a record's conversations, in the order of Contexts.
+// walksOf returns a record's conversations, in the same order as Contexts.
 func walksOf(r *builders.Resolved) (walks []walk) {
 	trains := trainedIn(r)
 	if r.Record.Kind() != builders.KindPreference {

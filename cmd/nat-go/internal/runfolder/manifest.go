@@ -64,7 +64,7 @@ type Fidelity struct {
 
 // Contamination counts the records' overlaps with the files specified in dataset.contamination.
 type Contamination struct {
-	Runs     int    `json:"word_runs"` // number of runs of 13 words, and of shorter texts, in the files
+	Runs     int    `json:"word_runs"` // number of runs of 13 words, and of shorter passages, in the files
 	OneIn    uint64 `json:"one_in"`    // sampling rate: one word run out of this many was searched for
 	Common   int    `json:"common"`    // word runs that are ignored because many examples contain them
 	Checked  uint64 `json:"checked"`   // number of records that were checked
@@ -121,7 +121,7 @@ func (f Folder) State() string {
 	return m.Status
 }
 
-// Counts holds the numbers of examples and candidates, of records made from them, and of drops.
+// Counts counts the examples, the candidates, the records made from them, and the drops.
 type Counts struct {
 	Examples   int64                   `json:"examples"`
 	Candidates int64                   `json:"candidates"`

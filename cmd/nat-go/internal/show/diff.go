@@ -12,18 +12,19 @@ type Piece struct {
 	Differs bool
 }
 
-// maxEdits bounds the work of a comparison. If texts have more differing words, everything between their common
-// beginning and common end counts as different.
+// maxEdits bounds the work of a comparison. If the two strings have more differing words, everything between their
+// common beginning and common end counts as different.
 const maxEdits = 1000
 
-// If long texts share less than littleShared of the longer one, marking the differences would mark nearly everything.
+// If two long strings share less than littleShared of the longer one, marking the differences would mark nearly
+// everything.
 const (
 	littleShared = 0.15
-	longText     = 200 // bytes; a text is long if it exceeds this
+	longText     = 200 // bytes; strings are long if the longer one exceeds this
 )
 
-// Compare splits two texts into shared and differing pieces. If long texts have little in common, it returns them whole
-// and unmarked, with alike set to false.
+// Compare splits two strings into shared and differing pieces. If they are long and have little in common, it returns
+// them whole and unmarked, with alike set to false.
 func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
 	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // whether each word differs

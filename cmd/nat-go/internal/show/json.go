@@ -10,8 +10,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// AppendJSON appends the view as one JSON object with the title, the facts, and the texts or messages. It preserves
-// lone surrogates in texts, which the standard library would replace.
+// AppendJSON appends the view as one JSON object with the title, the facts, and the text or messages. It preserves lone
+// surrogates in strings, which the standard library would replace.
 func AppendJSON(b []byte, v View) []byte {
 	b = json.AppendASCII(append(b, `{"title":`...), v.Title)
 	b = append(b, `,"facts":[`...)

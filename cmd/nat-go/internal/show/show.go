@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Width int  // cells per line; 0 means 80
 	Color bool // mark differences with colours; otherwise with {+ +} and [- -]
-	Full  bool // print texts in full, not only their beginning and end
+	Full  bool // print text in full, not only its beginning and end
 }
 
 // View is a record, row or drop as it is printed.
@@ -197,7 +197,7 @@ func (p *printer) marked(spans []Piece, st style, open, end string) {
 	}, 2)
 }
 
-// printColumns prints two texts line by line, side by side. Like shortened, it may omit the middle.
+// printColumns prints two columns line by line, side by side. Like shortened, it may omit the middle.
 func (p *printer) printColumns(left, right []line, column int) {
 	n := max(len(left), len(right))
 	cut := n - headLines - tailLines

@@ -137,7 +137,7 @@ const (
 	Validation = "validation"
 )
 
-// File returns the path of the file with records of a kind on a side of the split, or "" if it doesn't exist.
+// File returns the path of the file with records of the given kind on a side of the split, or "" if it doesn't exist.
 func (f Format) File(kind, split string) string {
 	for _, x := range f.Files {
 		if x.Kind == kind && x.Split == split {
@@ -147,7 +147,7 @@ func (f Format) File(kind, split string) string {
 	return ""
 }
 
-// Kinds returns the kinds of record that have rows on a side of the split, in the order of the files.
+// Kinds returns the kinds of record that have rows on a side of the split, in file order.
 func (f Format) Kinds(split string) (kinds []string) {
 	for _, x := range f.Files {
 		if x.Split == split {

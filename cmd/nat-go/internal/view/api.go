@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Limits on a response. The page shows lists and texts one window at a time.
+// Limits on a response. The page shows lists and text one window at a time.
 const (
 	maxRows    = 200
 	maxTokens  = 512
@@ -91,7 +91,7 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
 	Total  int   `json:"total"`            // rows that match the filter; 0 if Search is set
-	Search bool  `json:"search,omitempty"` // the filter has conditions on texts, so /api/search sends the matches
+	Search bool  `json:"search,omitempty"` // the filter searches text, so /api/search sends the matches
 	Rows   []row `json:"rows"`
 }
 
@@ -152,7 +152,7 @@ type hit struct {
 	Error string `json:"error,omitempty"`
 }
 
-// searchTexts streams the records that match a filter with conditions on texts, as it finds them.
+// searchTexts streams the records that match a filter with text conditions, as it finds them.
 func (r *Run) searchTexts(req *http.Request) (answer, error) {
 	q := req.URL.Query()
 	found, f, err := r.find(q.Get("q"), q.Get("sort"))
@@ -409,7 +409,7 @@ func answerText(p builders.Passage) string {
 
 // diff compares two answers word by word. It returns nil if one is too long.
 func diff(chosen, rejected string) *sides {
-	const maxDiffBytes = 200 << 10 // marking words is pointless in longer texts
+	const maxDiffBytes = 200 << 10 // marking words is pointless in longer text
 	if len(chosen) > maxDiffBytes || len(rejected) > maxDiffBytes {
 		return nil
 	}

@@ -58,7 +58,7 @@ type pair [2]uint32
 const absent = math.MaxUint32
 
 // compareRuns pairs the records of two runs by their content. It pairs the remaining records, whose content has
-// changed, by example, builder and kind, in the order of the logs.
+// changed, by example, builder and kind, in log order.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}
 	same, left, right := match(a.table, b.table,
@@ -106,8 +106,8 @@ func every(t *table) []uint32 {
 	return all
 }
 
-// match pairs the records in two tables that compare equal, in order. It returns the pairs in the order of table a, and
-// the unpaired records of each table in that table's order.
+// match pairs the records in two tables that compare equal, in order. It returns the pairs in table a's order, and the
+// unpaired records of each table in that table's order.
 func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onlyB []uint32) {
 	inA, inB := every(a), every(b)
 	for _, side := range []struct {
@@ -183,7 +183,8 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 	return a, err
 }
 
-// each calls f for each difference of a kind, or for all differences if kind is empty, until f returns an error.
+// each calls f for each difference of the given kind, or for all differences if kind is empty, until f returns an
+// error.
 func (c *compared) each(kind string, f func(kind string, p pair) error) error {
 	for k, name := range kinds {
 		if kind != "" && kind != name {

@@ -65,7 +65,7 @@ type value struct {
 	Count int64  `json:"count"`
 }
 
-// histogram counts the values of a numeric field in bins of equal width.
+// histogram counts the values of a numeric field in equal-width bins.
 type histogram struct {
 	Name  string  `json:"name"`
 	Key   string  `json:"key"` // the field's name in the filter box

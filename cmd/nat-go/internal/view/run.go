@@ -261,8 +261,8 @@ func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
 }
 
-// find returns the ordinals of the records that match a filter, in the requested order. Clauses about texts are left
-// to search.
+// find returns the ordinals of the records that match a filter, in the requested order. Text conditions are left to
+// search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	f, err := r.parseFilter(query)
 	if err != nil {
@@ -298,8 +298,8 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for the records whose texts match a filter, in order, until hit returns false. It returns the number
-// of records examined.
+// search calls hit for the records whose text matches a filter, in order, until hit returns false. It returns the
+// number of records examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, f *filter, hit func(ordinal uint32) bool,
 ) (searched int, err error) {
@@ -319,7 +319,7 @@ func (r *Run) search(
 	return len(found), nil
 }
 
-// inPassage reports whether any of a passage's texts meets the condition.
+// inPassage reports whether any string in a passage meets the condition.
 func inPassage(p *builders.Passage, meets func(string) bool) bool {
 	if meets(p.Text) {
 		return true

@@ -24,7 +24,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// entry holds the data about a record, other than its texts, that is used by filters, sorting, facets and histograms.
+// entry holds the data about a record, other than its text, that is used by filters, sorting, facets and histograms.
 // Its size is fixed.
 type entry struct {
 	Kind     uint8
@@ -34,7 +34,7 @@ type entry struct {
 	Messages uint16
 	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
 	Share    uint16  // share of its tokens that are trained on, in shareParts, or unknownShare; see share.go
-	Chars    uint32  // characters in all its texts
+	Chars    uint32  // characters in all its text
 	Score    float32 // margin of a preference, score of a demonstration or reward of a rollout; NaN if absent
 	Spread   float32 // for a rollout, the largest reward in its group minus the smallest; NaN if absent
 	Task     uint64  // hash of the task's key, or of the example's id if it doesn't have a task
@@ -190,7 +190,7 @@ func entryOf(r *builders.Resolved) entry {
 	return e
 }
 
-// size returns the number of characters in a passage's texts.
+// size returns the number of characters in a passage.
 func size(p *builders.Passage) (n int) {
 	count := utf8.RuneCountInString
 	n = count(p.Text)

@@ -36,7 +36,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	if err != nil {
 		return err
 	}
-	// The numbers of environments only increase while a server is running.
+	// While a server is running, environment ids only increase.
 	if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
 		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
 		l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
