@@ -42,11 +42,11 @@ type LeftOut struct {
 
 // Collate makes rows from records and writes them as batches under dir/batches, followed by index.jsonl and any step
 // files. The records come in groups, in order. Each record must stay unchanged until Collate returns or drops its last
-// reference to it, so records can't share memory that the caller reuses. Records of a kind without a channel must not
-// be passed (see Collates).
+// reference to it, so records can't share memory that the caller reuses. Records whose kind doesn't have a channel must
+// not be passed (see Collates).
 //
-// dropped is called in the order of the records, from a single goroutine. scratch is a folder for temporary files,
-// which take about as much space as the output. Everything written depends only on the items and the configuration.
+// dropped is called in record order, from a single goroutine. scratch is a folder for temporary files, which take about
+// as much space as the output. Everything written depends only on the items and the configuration.
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {

@@ -160,7 +160,7 @@ func New(cfg Config) (*Collator, error) {
 	return c, nil
 }
 
-// specialTexts returns the texts of a tokenizer's special tokens.
+// specialTexts returns a tokenizer's special tokens as text.
 func specialTexts(t *tokenizer.Tokenizer) (out []string) {
 	for _, s := range t.Specials() {
 		out = append(out, s.Text)

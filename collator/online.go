@@ -12,8 +12,8 @@ import (
 )
 
 // Online makes batches in memory, for a training loop that passes in one step's records. It makes at most one batch per
-// channel, with all the records' rows in the order of their examples (Origin.Row). Apart from that order, the rows
-// equal Collate's. If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting it.
+// channel, with all the records' rows in example order (Origin.Row). Apart from that order, the rows equal Collate's.
+// If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting it.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
@@ -92,7 +92,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 	return nil
 }
 
-// ordered returns a kind's rows in the order of their examples.
+// ordered returns a kind's rows in example order.
 func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 	all := s.rows[kind]
 	slices.SortStableFunc(all, func(a, b rowAtPlace) int { return int(a.at - b.at) })
@@ -106,7 +106,7 @@ func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 // channels holds one channel for each kind of record.
 var channels = []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}}
 
-// channelOf returns the name of the channel for records of a kind.
+// channelOf returns the name of a kind's channel, or of the kind if it doesn't have a channel.
 func channelOf(kind builders.Kind) string {
 	for _, ch := range channels {
 		if ch.Kind() == kind {

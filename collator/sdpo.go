@@ -495,7 +495,7 @@ func (s *side) upTo(site *batch.RowSite) meaning {
 	return meaning{text, target}
 }
 
-// teacherText returns the text of a teacher's tokens and the hash of its trained text, assembled from the texts of the
+// teacherText returns the text of a teacher's tokens and the hash of its trained text, assembled from the text of the
 // student and the hints. It returns false if either is unknown. Decoding every teacher would cost more than everything
 // else combined.
 func teacherText(s *batch.Side, student *side, group []splice) (text, target string, ok bool) {

@@ -63,7 +63,7 @@ func fork(g *ttc.Graph, at int, list, latest []int, children [][]int) Fork {
 	return f
 }
 
-// SameWalk reports whether two walks of a graph have the same content, regardless of the ids of their calls.
+// SameWalk reports whether two walks of a graph have the same content, regardless of their call ids.
 func SameWalk(g *ttc.Graph, a, b []int) bool {
 	return slices.EqualFunc(a, b, func(x, y int) bool {
 		return sameMessage(&g.Nodes[x].Message, &g.Nodes[y].Message)

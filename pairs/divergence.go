@@ -36,7 +36,7 @@ func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	return d, ""
 }
 
-// sameMessage reports whether two messages are the same, ignoring the ids of their calls.
+// sameMessage reports whether two messages are the same, ignoring their call ids.
 func sameMessage(a, b *chat.Message) bool {
 	x, y := *a, *b
 	x.ToolCallID, y.ToolCallID = "", ""

@@ -22,7 +22,7 @@ type Out struct {
 
 // Filtered is the outcome of Filter for a turn.
 type Filtered struct {
-	Groups [][]int // candidates to compare: at least two per group, with the same prompt and distinct texts
+	Groups [][]int // candidates to compare: at least two per group, with the same prompt and distinct outputs
 	Out    []Out   // all other candidates, once each
 	// Contained counts candidates that are kept although their output occurs in the prompt; leaks decides which ones
 	// are kept.
@@ -217,7 +217,7 @@ func contains(text, output string) bool {
 	if skip := rarest(output[:max(0, min(len(output)-anchorBytes, 64))]); skip >= 0 {
 		anchor := output[skip : skip+anchorBytes]
 		at := skip
-		for range 8 { // leave repetitive texts to the rolling hash, which takes linear time
+		for range 8 { // leave repetitive text to the rolling hash, which takes linear time
 			i := strings.Index(text[at:], anchor)
 			if i < 0 {
 				return false

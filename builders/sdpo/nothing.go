@@ -17,7 +17,7 @@ const (
 	countedWithoutTools = "calls_without_tools"
 )
 
-// NearMisses keeps the drops for results that were close to failures, nearest first.
+// NearMisses keeps the drops for results that nearly counted as failures, in the order of evidence.Rules.
 type NearMisses struct {
 	list []ledger.Drop
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // A step file with a row for each example combines a rollout's row of the rl channel with its row of the sdpo channel,
-// in the order of the examples, as the reference composite trainer's collator does:
+// in example order, as the reference composite trainer's collator does:
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  a rollout, padded where its teacher has a hint
 //	rewards advantages reward_null group row_...                 [B]

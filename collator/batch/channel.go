@@ -19,7 +19,7 @@ type Channel struct {
 	variant func(*Row) uint8
 }
 
-// The channels, in the order of index.jsonl.
+// The channels, in the same order as in index.jsonl.
 var (
 	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
 	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
@@ -204,8 +204,8 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	return out
 }
 
-// labelGrid returns a grid that holds the ids of trained tokens, and Ignored elsewhere. In the composer layout, it
-// returns a mask.
+// labelGrid returns a grid that holds the trained token ids, and Ignored elsewhere. In the composer layout, it returns
+// a mask.
 func (a *assembly) labelGrid(side int) tensors.Tensor {
 	if a.layout == Composer {
 		return a.maskGrid(a.channel.Sides[side]+"labels", side, 0, 0)

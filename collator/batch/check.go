@@ -103,7 +103,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 	return checkCounts(l, rows)
 }
 
-// differsAt returns the first position at which two byte slices of equal length differ, or -1 if they are equal.
+// differsAt returns the first position at which two equally long byte slices differ, or -1 if they are equal.
 func differsAt(got, want []byte) int {
 	if bytes.Equal(got, want) {
 		return -1

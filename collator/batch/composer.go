@@ -13,12 +13,12 @@ import (
 //	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
 // and reward_null, group and the row_ columns, which that trainer doesn't have names for. An sdpo row is one site or,
-// if hints accumulate, which requires a form of equal width, all sites in a rollout's row. Both sides end with the last
-// target and differ only in the hints. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict the
-// target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the same
-// distance from the end of its row. In a form of equal width, the student is padded where the teacher has a hint, so a
-// token's position is the same on both sides. No token attends to that padding, and position_ids skip it, so it doesn't
-// change anything.
+// if hints accumulate, which requires a form with EqualWidth, all sites in a rollout's row. Both sides end with the
+// last target and differ only in the hints. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict
+// the target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the
+// same distance from the end of its row. In a form with EqualWidth, the student is padded where the teacher has a hint,
+// so a token's position is the same on both sides. No token attends to that padding, and position_ids skip it, so it
+// doesn't change anything.
 
 // lossMask replaces the pair table.
 const lossMask = "sdpo_loss_mask"
@@ -62,7 +62,7 @@ func endTogether(r *Row, form Form) error {
 		return fmt.Errorf("cannot hold a row of %d sites and %d teachers: the composer layout has one teacher per "+
 			"row", len(sites), len(r.Sides)-1)
 	case len(sites) > 1 && !form.EqualWidth:
-		return fmt.Errorf("cannot hold a row of %d sites: the composer layout needs a form of equal width for "+
+		return fmt.Errorf("cannot hold a row of %d sites: the composer layout needs equal width for "+
 			"them", len(sites))
 	}
 	hints := 0

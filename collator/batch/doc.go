@@ -1,8 +1,8 @@
 // Package batch stores token rows on disk, in order, cut into batches under a token budget. Each batch has a
 // safetensors file and a line in index.jsonl.
 //
-// Rows come from package collator, in the order of the records, and there may be any number of them. The bytes depend
-// only on the rows, Order and Spec. README.md describes the order, the columns, and how to verify a batch.
+// Rows come from package collator, in record order, and there may be any number of them. The bytes depend only on the
+// rows, Order and Spec. README.md describes the order, the columns, and how to verify a batch.
 //
 // Part of the Go API we promise (v0).
 package batch

@@ -7,10 +7,9 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// WriteParquet writes a split's sft rows as Parquet, one record per row, in the order of the batches. The columns are
-// input_ids and labels, which TRL's SFTTrainer uses directly instead of retokenising texts, row_weight, and the
-// example's id. dir is the folder of the index. Every batch is checked as it is read (see Read). WriteParquet returns
-// the number of rows.
+// WriteParquet writes a split's sft rows as Parquet, one record per row, in batch order. The columns are input_ids and
+// labels, which TRL's SFTTrainer uses directly instead of retokenising the text, row_weight, and the example's id. dir
+// is the folder of the index. Every batch is checked as it is read (see Read). WriteParquet returns the number of rows.
 func WriteParquet(w io.Writer, dir string, split Split) (rows int64, err error) {
 	columns := []tensors.Column{
 		{Name: "input_ids", Kind: tensors.Int64List},

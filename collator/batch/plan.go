@@ -8,7 +8,7 @@ import (
 )
 
 // windowBatches is the number of batches whose rows are sorted by length together. A larger window would waste less
-// padding, but rows of equal length would share batches in every epoch.
+// padding, but rows with the same length would share batches in every epoch.
 const windowBatches = 64
 
 // windowRows limits the number of tiny rows in a window.
@@ -97,7 +97,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	return true
 }
 
-// byLength sorts rows by length, longest first. Rows of equal length remain shuffled.
+// byLength sorts rows by length, longest first. Rows with the same length remain shuffled.
 func byLength(rows []entry) []entry {
 	slices.SortStableFunc(rows, func(a, b entry) int { return b.total() - a.total() })
 	return rows

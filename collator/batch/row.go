@@ -122,7 +122,7 @@ type Ref struct {
 // Proof makes it possible to check a side without the run. Hashes are SHA-256 in hex.
 type Proof struct {
 	Text   string `json:"text"`           // hash of the text of all tokens
-	Target string `json:"target"`         // hash of the texts of the trained runs, each followed by a NUL
+	Target string `json:"target"`         // hash of the trained runs' text, with a NUL after each run
 	IDs    string `json:"ids,omitempty"`  // hash of the trained ids, as little-endian int32, if the source has them
 	Open   int    `json:"open,omitempty"` // number of trained runs that don't end in a terminator
 	// the tokenizer does not restore the text exactly, so the hashes are of the restored text
@@ -145,8 +145,8 @@ const (
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; not written by a model
-	Reasoning  = "reasoning"   // the reasoning of a turn that is trained on without it
-	OtherPart  = "other_part"  // a part of a turn whose other part is trained on
+	Reasoning  = "reasoning"   // a turn's reasoning, if only the rest is trained on
+	OtherPart  = "other_part"  // the rest of a turn, if only one part is trained on
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that is trained on in another row of the record

@@ -224,8 +224,8 @@ func (r *Row) Splices() error {
 	return nil
 }
 
-// inTurn checks that none of a teacher's hints precedes the end of an earlier target. sites are in the order of the
-// hints. A site without pairs shares its target with an earlier site.
+// inTurn checks that none of a teacher's hints precedes the end of an earlier target. sites are in hint order. A site
+// without pairs shares its target with an earlier site.
 func inTurn(sites []RowSite) error {
 	end, of := 0, 0
 	for _, s := range sites {

@@ -27,7 +27,7 @@ import (
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
 //	old_logprobs                                                 [B,T]  where the rollouts have them
 //	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
-//	dpo_...                                                      [B',T'] as in the dpo batch, of equal width; dpo_row_
+//	dpo_...                                                      [B',T'] as in the dpo batch, equal width; dpo_row_
 
 // stepsFolder holds the step files that StepsName lists.
 const stepsFolder = "steps"
@@ -44,7 +44,7 @@ type step struct {
 	SHA256    string `json:"sha256"`
 }
 
-// stepChannels lists the channels in a step, in the order of their rows.
+// stepChannels lists the channels in a step, in row order.
 var stepChannels = []string{"rl", "sdpo", "dpo"}
 
 // planSteps distributes the batches of each split evenly over as many steps as its longest channel has batches.
@@ -72,9 +72,9 @@ func planSteps(index []Line, stepChannels []string) (steps [][]*Line) {
 }
 
 // WriteSteps writes the step files for the batches in dir, then the file that lists them. With byExample, a row is an
-// example, and batches in the rl and sdpo channels must be in the order of the examples. WriteSteps returns the number
-// of steps, and the number of sdpo rows that don't match a row in any step because the rollout has no row or was cut at
-// a different position.
+// example, and batches in the rl and sdpo channels must be in example order. WriteSteps returns the number of steps,
+// and the number of sdpo rows that don't match a row in any step because the rollout has no row or was cut at a
+// different position.
 func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 	m, err := newStepMaker(dir, byExample)
 	if err != nil {
@@ -279,7 +279,7 @@ type part struct {
 	all  map[string]tensors.Tensor
 }
 
-// take adds a batch. Batches must be added in the order of stepChannels.
+// take adds a batch. Batches must be added in stepChannels order.
 func (j *joint) take(l *Line, all map[string]tensors.Tensor) {
 	if l.Channel == DPO.Name {
 		j.addPairs(l, all)

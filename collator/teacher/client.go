@@ -42,7 +42,7 @@ type Options struct {
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
 	Size        int     // ids at or above it are refused; 0 means unknown
-	Probes      []Probe // texts with their ids, to be compared with the server's
+	Probes      []Probe // compared with the server's ids for the same text
 	Assume      bool    // trust the server: compare nothing
 }
 

@@ -98,7 +98,7 @@ func (r *tensorReader) column(name string, dims int) ([]int64, []int) {
 	return v, t.Shape
 }
 
-// rows returns the ids of a side's rows, without padding.
+// rows returns the token ids in each row of a side, without padding.
 func (r *tensorReader) rows(prefix string) (out [][]int32) {
 	ids, shape := r.column(prefix+"input_ids", 2)
 	mask, other := r.column(prefix+"attention_mask", 2)

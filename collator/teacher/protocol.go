@@ -18,7 +18,7 @@ type protocol struct {
 	ask func(o *Options, s Sequence) any
 	// answer parses a response's predictions at positions s.From and later.
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
-	// tokenize is the path at which the server tokenises texts; empty if it can't.
+	// tokenize is the path at which the server tokenises text; empty if it can't.
 	tokenize string
 	// missingHint is appended to the error for a server that doesn't have the path.
 	missingHint string
@@ -37,7 +37,7 @@ var protocols = map[string]*protocol{
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
 }
 
-// Tokenizes reports whether servers of a protocol can tokenise texts, so that their vocabulary can be compared with
+// Tokenizes reports whether servers with a protocol can tokenise text, so that their vocabulary can be compared with
 // ours.
 func Tokenizes(protocol string) bool {
 	p := protocols[protocol]

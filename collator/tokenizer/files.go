@@ -68,7 +68,7 @@ func (c *Config) Template(name string) (Template, bool) {
 	return Template{}, false
 }
 
-// specialNames are in the order of transformers' SpecialTokensMixin.
+// specialNames are in the same order as in transformers' SpecialTokensMixin.
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
 // ReadConfig reads the files next to tokenizer.json in a Hugging Face folder: tokenizer_config.json,

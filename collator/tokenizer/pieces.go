@@ -158,7 +158,7 @@ func overlap(a, b string) bool {
 type class uint8
 
 const (
-	// outside ASCII, a control character, or an apostrophe: a word is known to end next to one only if a blank follows
+	// outside ASCII, a control character, or an apostrophe: a word is known to end next to one only before a blank
 	other  class = iota
 	letter       // ASCII, like all classes below
 	digit        //

@@ -270,9 +270,8 @@ func classEnd(pattern string, i int) int {
 	return -1
 }
 
-// checkCharsmap walks SentencePiece's precompiled character map (a double-array
-// trie and the texts it points into; spm_precompiled) as the library will, and
-// refuses one in which some input would index outside of it.
+// checkCharsmap walks SentencePiece's precompiled character map (a double-array trie and the replacements it points
+// into; spm_precompiled) as the library will, and refuses one in which some input would index outside of it.
 func checkCharsmap(encoded string) string {
 	data, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
@@ -291,7 +290,7 @@ func checkCharsmap(encoded string) string {
 	}
 	texts := string(data[4+size:])
 	if !utf8.ValidString(texts) {
-		return "has texts that are not UTF-8"
+		return "has replacements that are not UTF-8"
 	}
 	for text := range strings.SplitSeq(texts, "\x00") {
 		if len(text) > maxGrowth {
@@ -301,7 +300,7 @@ func checkCharsmap(encoded string) string {
 	return checkTrie(units, texts)
 }
 
-// checkTrie visits every node of a double-array trie, whose values are offsets into texts.
+// checkTrie visits every node of a double-array trie, whose values are offsets into the replacements in texts.
 func checkTrie(units []uint32, texts string) string {
 	offset := func(unit uint32) uint64 { return uint64(unit>>10) << ((unit & (1 << 9)) >> 6) }
 	n := uint64(len(units))
@@ -329,7 +328,7 @@ func checkTrie(units []uint32, texts string) string {
 			if unit>>8&1 == 1 {
 				value := int64(units[next] & (1<<31 - 1))
 				if value > int64(len(texts)) || value < int64(len(texts)) && !utf8.RuneStart(texts[value]) {
-					return "points outside of its texts"
+					return "points outside its replacements"
 				}
 			}
 			if !seen[next] {

@@ -34,8 +34,8 @@ func (d *decoder) textAlone(ids []int32, i, n int) (string, error) {
 	return d.decode(ids[i : i+n])
 }
 
-// textAfter decodes tokens together with the preceding one. It also suits tokenizers whose token texts depend on the
-// preceding token because a space is dropped at the beginning.
+// textAfter decodes tokens together with the preceding one. It also suits tokenizers that drop a space at the
+// beginning, so that a token's text depends on the preceding token.
 func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	if i == 0 {
 		return d.textAlone(ids, i, n)
@@ -48,8 +48,8 @@ func (d *decoder) textAfter(ids []int32, i, n int) (string, error) {
 	return strings.TrimPrefix(text, before), err
 }
 
-// spans returns the position of each token in the text, or nil if the tokens' texts don't make up the text. Tokens that
-// share a character share its position.
+// spans returns the position of each token in the text, or nil if the decoded tokens don't make up the text. Tokens
+// that share a character share its position.
 func (d *decoder) spans(ids []int32, whole string, add adds) ([][2]int, error) {
 	spans, at := make([][2]int, len(ids)), 0
 	for i := 0; i < len(ids); {

@@ -40,7 +40,7 @@ func (p *printer) words(indent, line string) {
 	}
 }
 
-// tokens writes a head and then the texts of tokens, separated by | and wrapped between tokens. Unless whole or Full is
+// tokens writes a head and then the decoded tokens, separated by | and wrapped between tokens. Unless whole or Full is
 // set, lines in the middle of a long run are omitted and counted.
 func (p *printer) tokens(head string, texts []string, colour string, whole bool) {
 	lines := wrapTokens(texts, p.Width-columns.Width(head))
@@ -59,8 +59,8 @@ func (p *printer) tokens(head string, texts []string, colour string, whole bool)
 	}
 }
 
-// wrapTokens joins texts into lines of at most width columns, or into a single line if width is 0 or less. A token
-// wider than a line is split.
+// wrapTokens joins decoded tokens into lines of at most width columns, or into a single line if width is 0 or less. A
+// token wider than a line is split.
 func wrapTokens(texts []string, width int) []string {
 	if width <= 0 {
 		return []string{strings.Join(texts, "|")}

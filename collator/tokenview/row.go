@@ -40,7 +40,7 @@ type Token struct {
 	Trained  bool   `json:"trained"`
 	Why      string `json:"why"`
 
-	// Bytes is the token's range in its side's text; nil if the tokens' texts don't make up that text.
+	// Bytes is the token's range in its side's text; nil if the decoded tokens don't make up that text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
 	LogProb *float32 `json:"log_prob,omitempty"` // log-prob when it was sampled, in nats, if known
 	// JSD is the divergence between the predictions of the token with and without a hint, in nats, if measured.
@@ -103,7 +103,7 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	return v, v.measured(filepath.Join(dir, "batches"), found, first)
 }
 
-// madeWith returns an error if a batch was made with a different tokenizer, whose ids would mean different texts.
+// madeWith returns an error if a batch was made with a different tokenizer, whose ids would mean different tokens.
 func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
 	if l.Tokenizer != tok.Fingerprint() {
 		return fmt.Errorf("%s was made with tokenizer %s, not with %s", l.File, l.Tokenizer, tok.Fingerprint())

@@ -19,13 +19,14 @@ type dialect struct {
 	fixed  bool     // whether every conversation ends with prompt, requested or not
 	others []string // other generation prompts, with thinking switched on or off
 	filler string   // an empty think block that the switch adds after the header; empty if unknown
-	// for templates without a generation prompt, the texts that end a question or a result, after which a turn starts.
+	// for templates without a generation prompt, the strings that end a question or a result, after which a turn
+	// starts.
 	openers     []string
-	terminators []string // the texts that end a turn, longest first
+	terminators []string // the strings that end a turn, longest first
 	halts       []string // terminators at which sampling stops; the others may occur within a turn
 	next        string   // the text after a call that the template does not terminate; empty if it terminates calls
 	stops       stops
-	// for templates without a terminator, the texts that the template writes after every turn, longest first.
+	// for templates without a terminator, the strings that the template writes after every turn, longest first.
 	closings []string
 	silent   *pyvalue.Dict // variables that turn thinking off, and so change the prompt; nil if none do
 	off      string        // the generation prompt with thinking turned off
@@ -33,8 +34,8 @@ type dialect struct {
 	rawArguments bool // see Renderer.RawArguments
 }
 
-// stops end a turn that the template leaves open at the end of a conversation: the texts that appear there once the
-// conversation continues (GLM ends a turn with the next role's header). Empty if unknown.
+// stops end a turn that the template leaves open at the end of a conversation. They are the strings that appear there
+// once the conversation continues (GLM ends a turn with the next role's header). Empty if unknown.
 type stops struct{ final, call string }
 
 // switched returns the dialect with thinking switched off.
@@ -45,7 +46,7 @@ func (d *dialect) switched() *dialect {
 	return &s
 }
 
-// Texts in the conversations that a dialect is learned from.
+// Strings in the conversations that a dialect is learned from.
 const (
 	askText, answerText, argText, resultText = "qzuVWa", "qzaXKb", "qzvJHc", "qzrMNd"
 	toolName                                 = "qzfLPe"

@@ -79,7 +79,7 @@ type Place struct {
 	Splice bool `json:"splice"`
 }
 
-// More texts that don't occur in any template.
+// More strings that don't occur in any template.
 const systemText, thoughtText, hintText, nextText = "qzvSys", "qzvThk", "qzvHnt", "qzvNxt"
 
 func say(role, text string) chat.Message {
@@ -120,7 +120,7 @@ const maxProbe = 20 * time.Second
 
 var errSlow = fmt.Errorf("cannot probe the template within %v: does a value or loop in it grow without bound?", maxProbe)
 
-// Probe determines how a template behaves. It renders tiny conversations with unique texts and reads the origin of
+// Probe determines how a template behaves. It renders tiny conversations made of unique strings and reads the origin of
 // every byte of the result: a template is judged by its output, not by its name. The error is a *template.Error for a
 // template that doesn't compile.
 func Probe(source string, s Settings) (*Report, error) {

@@ -36,8 +36,8 @@ type Settings struct {
 	Vars   *pyvalue.Dict // template variables: special tokens, enable_thinking, ...; may be nil
 	Now    time.Time     // the time that strftime_now formats; the zero time means template.DefaultNow
 	Limits template.Limits
-	// Special holds the texts of the tokenizer's special tokens, one of which ends a turn. If empty, any text that
-	// looks like one counts.
+	// Special holds the tokenizer's special tokens as text, one of which ends a turn. If empty, any text that looks
+	// like one counts.
 	Special []string
 }
 
@@ -119,7 +119,7 @@ func (r *Renderer) Header(tools bool) string {
 	return r.plain.header
 }
 
-// Terminators returns the texts that end a turn.
+// Terminators returns the strings that end a turn.
 func (r *Renderer) Terminators() []string {
 	out := slices.Clone(r.plain.terminators)
 	for _, t := range r.tooled.terminators {

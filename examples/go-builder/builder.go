@@ -106,7 +106,7 @@ func (b builder) close(x, y string) bool {
 	return float64(max(n, m)) <= b.MaxRatio*float64(min(n, m))
 }
 
-// preference refers to the candidates, so their texts need not be sent back.
+// preference refers to the candidates, so their text doesn't have to be sent back.
 func preference(e int, ex *ttc.Example, chosen, rejected int) *builders.Preference {
 	c, r := &ex.Candidates[chosen], &ex.Candidates[rejected]
 	ref := func(part builders.Part, i int) builders.Content {

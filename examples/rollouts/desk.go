@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// books maps titles to the ids of the library's books.
+// books maps the titles in the library to book ids.
 var books = map[string]string{
 	"Dune": "b_11", "Emma": "b_12", "Ulysses": "b_13", "Walden": "b_14", "Beloved": "b_15", "Hamlet": "b_16",
 	"Ivanhoe": "b_17", "Candide": "b_18", "Middlemarch": "b_19", "Solaris": "b_20",

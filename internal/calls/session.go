@@ -275,7 +275,7 @@ const (
 // for another reason. If it is nil, every such answer is trained on.
 type owner func(id string, answer xxh3.Uint128) bool
 
-// Examples makes the examples, in the order of their first calls. No more calls can be added after that.
+// Examples makes the examples, ordered by first call. No more calls can be added after that.
 func (s *Session) Examples(own owner) []*Example {
 	type part struct {
 		thread

@@ -1,2 +1,2 @@
-// Package fanout processes items concurrently and returns the results in the order of the items.
+// Package fanout processes items concurrently and returns the results in item order.
 package fanout

@@ -2,7 +2,7 @@
 //
 // The hash of a conversation is a rolling hash. It begins with the tools, and each message is added to the hash of
 // everything before it, so that the hash after a turn identifies the turn and its whole context. Two contexts with the
-// same hash are equal in all parts that row formats write: roles, texts, reasoning, calls with their arguments, ids and
+// same hash are equal in all parts that row formats write: roles, text, reasoning, calls with their arguments, ids and
 // names. Differences in how a value is written don't matter: string escapes, white space between values, arguments as
 // an object or as a string, text as a string or as a list with one part.
 package history

@@ -15,7 +15,7 @@ type Message uint64
 
 // Hasher hashes tools and messages. The zero value is ready to use. It is not safe for concurrent use.
 type Hasher struct {
-	NoIDs bool // ignore the ids of calls
+	NoIDs bool // ignore call ids
 	buf   []byte
 	tools map[xxh3.Uint128]ttc.History // keyed by a hash, because examples contain copies of the same definitions
 }

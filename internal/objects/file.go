@@ -29,7 +29,7 @@ type File struct {
 
 	mu     sync.Mutex
 	blocks map[int64][]byte
-	used   []int64 // numbers of blocks, most recently used last
+	used   []int64 // block numbers, most recently used last
 }
 
 // Open opens an object for reading until ctx is done.

@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// service is the interface of a kind of storage. Each call is a single attempt: the callers retry.
+// service is the interface to one kind of storage. Each call is a single attempt; callers retry.
 type service interface {
 	stat(ctx context.Context, at place) (Info, error)
 	// get opens n bytes of an object starting at an offset; the object must be in the given state.

@@ -32,7 +32,7 @@ type Redactor struct {
 	seen     map[xxh3.Uint128]string // the tag that replaces each value
 	numbers  map[string]int
 	counts   map[string]int64
-	clean    map[xxh3.Uint128]struct{} // texts without findings: prompts and tools recur in every session
+	clean    map[xxh3.Uint128]struct{} // hashes of strings and tools without findings, which recur in every session
 	known    map[string]bool           // secrets of this example that are recognisable only from their context
 	tools    []chat.Tool               // the last tools examined, which examples share
 	redacted []chat.Tool
@@ -108,7 +108,7 @@ func (r *Redactor) tool(t *chat.Tool) {
 	}
 }
 
-// toolSeed distinguishes the hashes of definitions from the hashes of texts.
+// toolSeed distinguishes the hashes of tool definitions from the hashes of text.
 const toolSeed = 1
 
 // nodes redacts the messages. It reports whether anything was replaced.
@@ -164,7 +164,7 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 // maxDepth is the maximum depth at which values are searched.
 const maxDepth = 200
 
-// json redacts the texts in a value. The rest is unchanged byte for byte.
+// json redacts the strings in a value. The rest is unchanged byte for byte.
 func (r *Redactor) json(raw json.Raw) (json.Raw, bool) {
 	if len(raw) == 0 {
 		return raw, false
@@ -243,7 +243,7 @@ func offset(whole, part json.Raw) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }
 
-// maxClean is the maximum number of texts without findings that are cached.
+// maxClean is the maximum number of entries in Redactor.clean.
 const maxClean = 100_000
 
 // found is a range to replace in a text.

@@ -2,7 +2,7 @@
 // terminal.
 //
 // A secret whose value is known is a [Text], which prints as "[secret]" however it is printed, and one of the [Values]
-// that are removed from texts that may repeat it, such as a server's answer or a program's output. If the value isn't
-// known, [Shape] recognises secrets by their form: `--token VALUE`, `HF_TOKEN=...`, `Authorization: Bearer ...`, the
-// tokens of well-known services, the password in an address.
+// that are removed from any text that may repeat it, such as a server's answer or a program's output. If the value
+// isn't known, [Shape] recognises secrets by their form: `--token VALUE`, `HF_TOKEN=...`, `Authorization: Bearer ...`,
+// the tokens of well-known services, the password in an address.
 package secret

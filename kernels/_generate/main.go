@@ -1,5 +1,5 @@
-// Command generate writes the amd64 and arm64 assembly for packages kernels and kernelbench. It is a
-// separate module, so that avo is not a dependency of nat-go. Run it through gen.sh.
+// Command generate writes the amd64 and arm64 assembly for packages kernels and kernelbench. It is a separate module,
+// so that nat-go doesn't depend on avo. Run it through gen.sh.
 package main
 
 import (

@@ -40,7 +40,7 @@ func keepsTexts(made host.Result) error {
 	for _, r := range made.Records {
 		for _, text := range inlineTexts(r) {
 			if strings.ContainsRune(text, '\uFFFD') && !known[text] {
-				return fmt.Errorf("invalid text %.60q: its bytes were replaced by U+FFFD; texts are bytes "+
+				return fmt.Errorf("invalid text %.60q: its bytes were replaced by U+FFFD; text is bytes "+
 					"that may be invalid UTF-8 (lone surrogates), and must be passed on unchanged", text)
 			}
 		}
@@ -48,7 +48,7 @@ func keepsTexts(made host.Result) error {
 	return nil
 }
 
-// inlineTexts returns the inline texts of a record's contents.
+// inlineTexts returns the text that a record holds inline.
 func inlineTexts(r builders.Record) (texts []string) {
 	for _, c := range builders.Contents(r) {
 		texts = append(texts, c.Text)

@@ -1,5 +1,5 @@
-// Package sdk turns a program into a plugin of nat-go: Serve answers the builder protocol with builders.Builder values,
-// so that an author writes a builder, a config struct and a ten-line main, and needs no gRPC.
+// Package sdk turns a program into a nat-go plugin. Serve implements the builder protocol on top of builders.Builder
+// values, so that an author writes only a builder, a config struct and a ten-line main, without any gRPC.
 //
 //	func main() {
 //		sdk.Serve(sdk.Plugin{

@@ -31,7 +31,7 @@ type Spill struct {
 	plain []byte
 }
 
-// spillIndex lists the positions of each part's blocks, in the order of their examples.
+// spillIndex lists the positions of each part's blocks, in example order.
 type spillIndex struct {
 	Parts  [][]spillBlock `json:"parts"`
 	Scales ttc.Scales     `json:"scales"` // ranges of the scores of all its examples

@@ -100,7 +100,7 @@ func (b *Book) Out(s Stage, unit string, n int64) { b.Account(s, unit).Out += n 
 // Drop counts a drop in its stage and unit.
 func (b *Book) Drop(d Drop) { b.Account(d.Stage, d.Unit).Dropped[d.Reason] += d.N() }
 
-// Accounts lists the accounts in the order of the run's stages, then by unit.
+// Accounts lists the accounts in stage order, then by unit.
 func (b *Book) Accounts() []Account {
 	out := make([]Account, 0, len(b.accounts))
 	for _, a := range b.accounts {

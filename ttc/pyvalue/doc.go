@@ -5,7 +5,7 @@
 // one place, for both.
 //
 // Text is WTF-8: UTF-8, except that a lone surrogate is its three-byte generalised encoding. The byte order of WTF-8 is
-// code point order, so texts compare as Python compares them.
+// code point order, so strings compare as in Python.
 //
 // Part of the Go API we promise (v0).
 package pyvalue

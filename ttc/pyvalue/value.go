@@ -27,8 +27,8 @@ const (
 // Value is a Python value. The zero Value means None. Values are immutable except that lists and dicts are shared by
 // reference, as in Python.
 //
-// Numbers and texts need no allocation of their own, and a leaf has a slot (the tag) in which the template engine
-// records where a text came from. Nothing in this package reads a tag, except that repr asks it for the name of a
+// Numbers and strings need no allocation of their own, and a leaf has a slot (the tag) in which the template engine
+// records where a string came from. Nothing in this package reads a tag, except that repr asks it for the name of a
 // subclass of str (subclass).
 //
 // A Value has four words, because the compiler keeps values up to that size in registers, and an interpreter passes
@@ -49,7 +49,7 @@ type List struct {
 	Tag   any // like a leaf's tag
 }
 
-// Object is a value of a kind that JSON doesn't have.
+// Object is a kind of value that JSON doesn't have.
 type Object interface {
 	TypeName() string // Python's name of the type, for error messages
 }

@@ -114,7 +114,7 @@ func (w *GroupWriter) open(number uint64) {
 	w.bytes += 24
 }
 
-// close moves the texts into the part.
+// close moves the collected text into the part.
 func (w *GroupWriter) close() {
 	w.part.Text, w.part.Ends = w.texts.take()
 }

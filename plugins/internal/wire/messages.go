@@ -59,7 +59,7 @@ func (t *textWriter) members(ms []chat.Member) []*pb.Member {
 	return out
 }
 
-// decoder reads texts and messages and remembers the first error.
+// decoder reads strings and messages and remembers the first error.
 type decoder struct {
 	texts    *textReader
 	elements int // see RecordReader

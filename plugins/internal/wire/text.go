@@ -22,12 +22,12 @@ const (
 // splitText is the minimum length at which a text may be split at the end of a frame.
 const splitText = 64 << 10
 
-// textWriter collects the texts of one group: each text's index, and the bytes and end offsets of the texts in the
-// frame.
+// textWriter collects one group's strings. It holds the index of each string, and the bytes and end offsets of those in
+// the frame.
 type textWriter struct {
 	seen  map[uint64]sent   // by their sketch
-	ids   map[string]uint32 // for texts with the same sketch as another
-	n     uint32            // texts so far
+	ids   map[string]uint32 // for strings with the same sketch as another
+	n     uint32            // strings so far
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
 	split func() error      // ends that frame in the middle of the group
@@ -38,8 +38,8 @@ type textWriter struct {
 	from, fromEnds int // where the current part starts in text and in ends
 }
 
-// sketch distinguishes most texts by their beginning and length. Texts are many and large, and most are sent once, so
-// hashing all of each text would mean reading it twice.
+// sketch distinguishes most strings by their beginning and length. There are many large strings, and most are sent
+// once, so hashing each in full would mean reading it twice.
 func sketch(s string) uint64 {
 	const enough = 32
 	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))
@@ -117,7 +117,7 @@ func (t *textWriter) put(s string) uint32 {
 	return t.n
 }
 
-// take returns the texts of the part that ends here.
+// take returns the text of the part that ends here.
 func (t *textWriter) take() (text []byte, ends []uint32) {
 	text, ends = t.text[t.from:len(t.text):len(t.text)], t.ends[t.fromEnds:len(t.ends):len(t.ends)]
 	t.from, t.fromEnds = len(t.text), len(t.ends)
@@ -142,7 +142,7 @@ func (t *textReader) reset() {
 	t.texts, t.partial, t.start, t.size = t.texts[:0], nil, 0, 0
 }
 
-// part adds the texts of one part. It keeps blob.
+// part adds the strings in one part. It keeps blob.
 func (t *textReader) part(blob []byte, ends []uint32) error {
 	base := t.size
 	t.size += uint64(len(blob))

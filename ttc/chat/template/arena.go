@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// arena holds the intermediate values of a render: texts, provenances, lists, arguments, variables. A Result holds
+// arena holds the intermediate values of a render: strings, provenances, lists, arguments, variables. A Result holds
 // copies, so none of these values outlives the render, and the next render reuses their memory without work for the
 // garbage collector. (Allocating them one by one would take a third of the time in templates that call macros and
 // filters with arguments.)

@@ -242,7 +242,8 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 	return sequence(steps)
 }
 
-// constantTexts joins the constant texts at the start of items, and returns the result and the number of items joined.
+// constantTexts joins the constant strings at the start of items, and returns the result and the number of items
+// joined.
 func (c *compiler) constantTexts(items []node) (string, int) {
 	var text strings.Builder
 	for i, item := range items {

@@ -255,7 +255,7 @@ func addends(n *binaryNode) []node {
 }
 
 // addition represents a + b + c + ... : templates often join strings that way, and one pass over all operands beats
-// building a new string for every plus. Literal texts are not evaluated.
+// building a new string for every plus. String literals are not evaluated.
 type addition struct{ parts []addend }
 
 // addend is a literal text or an expression.

@@ -36,7 +36,7 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 // path is a variable and the lookups on it: message.role, messages[0]['content'], call.function.name. A single loop
 // over the names is faster than a chain of closures, one per name.
 //
-// In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, JSON texts and memmove take the most time, and they are
+// In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, JSON output and memmove take the most time, and they are
 // memory-bound: a message's dict, keys, provenance and text each cost a cache miss. So it helps to touch and pass
 // around fewer values; it doesn't help to prefetch the next message.
 type path struct {
@@ -225,7 +225,7 @@ func comparedText(n *compareNode) *val {
 		return nil
 	}
 	k, ok := n.ops[0].node.(*constNode)
-	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer texts counts as work
+	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer strings counts as work
 		return nil
 	}
 	return &k.value

@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// ignoreCase lower-cases texts for comparison.
+// ignoreCase lower-cases strings for comparison.
 func (st *state) ignoreCase(v val) val {
 	if v.Kind() == pyvalue.KindStr {
 		return st.lower(v)

@@ -29,7 +29,7 @@ type prov struct {
 	escapes bool // some span is quoted
 }
 
-// rawProv returns v's provenance, which may contain quoted spans; use it to copy whole texts.
+// rawProv returns v's provenance, which may contain quoted spans; use it to copy whole strings.
 func rawProv(v val) *prov {
 	if t := v.LeafTag(); t != nil {
 		p, _ := t.Of.(*prov)

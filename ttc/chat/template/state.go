@@ -82,10 +82,10 @@ func (st *state) tooManySteps() { throw("LimitError", "more than %d steps", st.i
 func (st *state) spend(n int) {
 	st.checkRoom(n)
 	st.bytes -= int64(n)
-	st.left -= int64(n) >> 6 // long texts take time as well
+	st.left -= int64(n) >> 6 // long strings take time as well
 }
 
-// reads counts the work of scanning texts. Scanning costs more if escapes must be distinguished.
+// reads counts the work of scanning strings. Scanning costs more if escapes must be distinguished.
 func (st *state) reads(texts ...val) {
 	for i := range texts {
 		v := &texts[i]

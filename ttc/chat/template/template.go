@@ -18,7 +18,7 @@ type Template struct {
 	src  string // normalised, for locating errors
 	run  stmt
 	root *funcScope
-	from []string // the variables it reads, in the order of state.given
+	from []string // the variables it reads, in the same order as state.given
 }
 
 // maxSource is the size in bytes of the largest template that Compile accepts. The largest stock template is 20 KiB.

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// The functions here transform texts while tracking the origin of every byte.
+// The functions here transform strings while tracking the origin of every byte.
 
 // strip removes white space, or the characters in chars, from the requested sides.
 func (st *state) strip(v, chars val, left, right bool) val {

@@ -126,7 +126,7 @@ func appendHistory(b []byte, h ttc.History) []byte {
 var changedBy = map[string]string{
 	"redaction": "secrets and personal data were replaced",
 	"remove":    "messages or calls that the model saw were taken out",
-	"call_ids":  "the calls have the ids of another rollout with the same messages",
+	"call_ids":  "the call ids are from another rollout with the same messages",
 	"unknown":   "the builder wrote the context, and it matches no recorded one",
 	"worded":    "the turn is from another rollout with the same earlier calls and results but different user wording",
 	"truncated": "whole rounds before the turn were omitted to fit collator.max_length",

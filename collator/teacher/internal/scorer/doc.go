@@ -15,9 +15,9 @@
 //
 // For each sequence in order, and each of its positions in order, the program writes one row of vocab logits, for the
 // token after that position, contiguously from the beginning of the memory. dtype is float32, bfloat16 or float16, in
-// the machine's byte order. The response follows once the rows are written. Positions may repeat. probes are the ids
-// that the program's tokenizer gives the texts, without special tokens; a program without a tokenizer omits them, and
-// has to be trusted.
+// the machine's byte order. The response follows once the rows are written. Positions may repeat. probes are the
+// program's token ids for each probe string, without special tokens; a program without a tokenizer omits them, and has
+// to be trusted.
 //
 // # Trust
 //

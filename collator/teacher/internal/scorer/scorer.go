@@ -35,7 +35,7 @@ type Options struct {
 	Memory       int64         // size of the memory shared with it, in bytes [64 MiB]
 	Timeout      time.Duration // per response [5m]
 	StartTimeout time.Duration // limit on the time to load its model [10m]
-	Probes       []Probe       // texts whose ids it must report
+	Probes       []Probe       // strings whose ids it must report
 	Assume       bool          // trust a program that doesn't report the probes
 }
 
@@ -214,7 +214,7 @@ func (s *Scorer) checkModel(in *introduction) error {
 		return refusef("doesn't report its tokenizer's ids for the probes, so nothing confirms that it has the " +
 			"vocabulary of the model to be trained: set `vocabulary: assume` if you know that it does")
 	case len(in.Probes) != len(s.o.Probes):
-		return refusef("reported ids for %d of %d texts", len(in.Probes), len(s.o.Probes))
+		return refusef("reported ids for %d of %d probes", len(in.Probes), len(s.o.Probes))
 	}
 	for i, ids := range in.Probes {
 		if want := s.o.Probes[i]; !slices.Equal(ids, want.IDs) {

@@ -28,7 +28,7 @@ type Config struct {
 // Keys holds the key names of a candidate's parts.
 type Keys struct {
 	TurnKey     string `yaml:"turn_key" default:"turn_id" doc:"key of the turn; a line without it belongs to the example's only turn"`
-	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it candidates are counted within their turn"`
+	IndexKey    string `yaml:"index_key" default:"candidate_index" doc:"key of the candidate's index; without it, candidates are numbered within their turn"`
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt: text or messages"`
 	OutputKey   string `yaml:"output_key" default:"output" doc:"key of the model's answer: text, or a list of answers with a list of scores"`
 	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of objects, each with its own score_key"`

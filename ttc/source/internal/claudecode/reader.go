@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader iterates over sessions in the order of their ids.
+// reader iterates over sessions in id order.
 type reader struct {
 	limits   session.Limits
 	tally    *source.Tally

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader iterates over threads in the order of their ids.
+// reader iterates over threads in id order.
 type reader struct {
 	limits  session.Limits
 	tally   *source.Tally

@@ -2,6 +2,6 @@
 // event in the agent's loop, in chronological order.
 //
 // An answer is one event, or several if the program split it at its reasoning. Tools run in parallel, and their results
-// are recorded in the order in which they end; the model sees the results in the order of the calls. A sub-agent's
-// events carry the agent's id. A compaction replaces the conversation with a summary.
+// are recorded in the order in which they end; the model sees the results in call order. A sub-agent's events carry the
+// agent's id. A compaction replaces the conversation with a summary.
 package copilot

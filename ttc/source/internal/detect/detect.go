@@ -25,7 +25,7 @@ const (
 // ErrEmpty is the error for an input without content, such as a file with only white space.
 var ErrEmpty = errors.New("is empty: there is nothing to read")
 
-// ReadHead reads the beginning of a file. If the input doesn't begin like JSON but isn't blank, ReadHead returns a head
+// ReadHead reads the beginning of a file. If the input has content but doesn't begin like JSON, ReadHead returns a head
 // without entries, and no error.
 func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return readHead(ctx, path, "", source.HeadEntries)

@@ -32,7 +32,7 @@ var (
 
 // likeness holds the possible meanings of an input's keys, based on their names and values.
 type likeness struct {
-	keys  [][2]string // in the order of --map: {{"prompt", "Frage"}, ...}
+	keys  [][2]string // in --map order: {{"prompt", "Frage"}, ...}
 	doubt [][]string  // for each meaning in doubt, a list of the meaning and the keys that may have it
 }
 
@@ -115,13 +115,13 @@ func remaining(columns []*source.Column, prompts, answers []string) (_, _ []stri
 	return prompts, answers
 }
 
-// isSaid reports whether a column holds texts that may be part of a conversation: neither dates nor JSON, and less than
-// half of them links.
+// isSaid reports whether a column's text may be part of a conversation. None of its values may be a date or JSON, and
+// fewer than half may be links.
 func isSaid(c *source.Column) bool {
 	return c.Present > 0 && c.Text() && c.Dates == 0 && c.JSON == 0 && c.Links*2 < c.Present
 }
 
-// isProse reports whether a column holds texts that are likely part of a conversation, regardless of its name.
+// isProse reports whether a column's text is likely part of a conversation, regardless of the column's name.
 func isProse(c *source.Column) bool { return isSaid(c) && c.Numeric == 0 && c.Spaced*2 >= c.Present }
 
 // chosenBetween returns two columns whose names differ only at the end, and a third whose values all choose between

@@ -30,7 +30,7 @@ type meaning struct {
 	not            []string // the objects in which these names mean something else
 }
 
-// isPassage accepts texts, messages and parts.
+// isPassage accepts text, messages and parts.
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
 // byPaths reads an input that no source recognises, using keys inside its objects, such as {"inputs": {"question"},
@@ -143,8 +143,8 @@ func conversionHint(h *source.Head) string {
 	return ""
 }
 
-// conversationIn explains how to read entries that hold a conversation as a list of texts with their speakers. It
-// returns true for such entries even if speakers are identified only by numbers; these can't be converted.
+// conversationIn explains how to read entries that hold a conversation as a list of objects with a text and a speaker.
+// It returns true for such entries even if speakers are identified only by numbers; these can't be converted.
 func conversationIn(h *source.Head) (help string, is bool) {
 	if len(h.Entries) == 0 {
 		return "", false

@@ -218,7 +218,7 @@ func joinMessage(pieces []json.Raw) json.Raw {
 	return append(out, `]}`...)
 }
 
-// block is a part of a message, with its initial texts and the text that its pieces append.
+// block is a part of a message, with its initial content and the text that its pieces append.
 type block struct {
 	start json.Raw
 	added map[string]*strings.Builder // appended text, by the block's key

@@ -236,7 +236,8 @@ func rendered(text string, metadata json.Raw) string {
 	return text
 }
 
-// tell returns the context followed by a message made of the given blocks. Consecutive user texts become one message.
+// tell returns the context followed by a message made of the given blocks. Consecutive user messages with only text
+// become one message.
 func (r *reader) tell(e event, before *session.Given, role string, blocks ...json.Raw) *session.Given {
 	m := calls.Message{Message: exchange.FromBlocks(role, blocks)}
 	if role == "tool" {

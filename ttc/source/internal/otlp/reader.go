@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader stores spans and log records under the ids of their traces, and builds sessions from them.
+// reader stores spans and log records by trace id, and builds sessions from them.
 type reader struct {
 	limits   session.Limits
 	tally    *source.Tally

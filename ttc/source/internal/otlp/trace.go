@@ -23,12 +23,12 @@ type traces struct {
 	agents   map[*span]string // names of sub-agents, unique in the session
 	inner    map[*span]bool   // calls that merely wrap another
 	failed   map[string]bool  // whether a tool failed, by call id
-	failures map[string]bool  // texts of failed results whose call id isn't recorded
+	failures map[string]bool  // text of each failed result whose call id isn't recorded
 	calls    []recorded
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is the factor by which objects in the JSON texts of a session's spans may exceed the limit on its objects,
+// repeated is the factor by which objects in the JSON strings of a session's spans may exceed the limit on its objects,
 // because each call repeats its history there.
 const repeated = 5
 
@@ -302,7 +302,7 @@ func (t *traces) restore(e *modelCall) {
 }
 
 // recall adds reasoning that appears only in the histories of later calls to the answers it belongs to. The answers are
-// found by the ids of their tool calls; an answer without tool calls doesn't get any.
+// found by tool call id, so an answer without tool calls doesn't get any.
 func (t *traces) recall(history []chat.Message) {
 	for i := range history {
 		m := &history[i]

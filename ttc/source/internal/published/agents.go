@@ -70,7 +70,7 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 }
 
 // partsOf appends the model's turns, or the tool results, that an AI SDK message contains. The result of a tool that
-// the provider ran appears between the model's texts.
+// the provider ran appears between parts of the model's text.
 func partsOf(m messages, role string, said json.Raw) messages {
 	var t turn
 	var own messages
@@ -109,7 +109,7 @@ func outputText(v json.Raw) string {
 	return string(v)
 }
 
-// content joins the texts of one or more parts, or returns the parts if one of them is an image or another file.
+// content joins the text of one or more parts, or returns the parts if one of them is an image or another file.
 func content(v json.Raw) json.Raw {
 	if v.Kind() != json.Array {
 		v = json.Raw("[" + string(v) + "]")

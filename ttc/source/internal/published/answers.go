@@ -85,7 +85,8 @@ var answers = []Answers{
 			"first metric as the score", isLMEval, stateless(lmEval),
 	},
 	{
-		"arena", "the entries are battles of two models, as in Chatbot Arena: the winner scores 1, a tie has equal scores",
+		"arena", "the entries are battles between two models, as in Chatbot Arena: the winner scores 1, a " +
+			"tie has equal scores",
 		func(h *source.Head) bool {
 			return (hasAll(h, "conversation_a", "conversation_b") || hasAll(h, "prompt", "response_a", "response_b")) &&
 				hasAny(h, "winner", "winner_model_a")

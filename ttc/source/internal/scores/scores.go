@@ -114,7 +114,7 @@ func (s *Scores) add(entry json.Raw, cfg *Config) error {
 	case !known && len(s.byID) == maxScores:
 		return fmt.Errorf("more than %d scores", maxScores)
 	case !known && s.bytes+len(name) > maxIDBytes:
-		return fmt.Errorf("ids of the scores take more than %d MiB", maxIDBytes>>20)
+		return fmt.Errorf("score ids take more than %d MiB", maxIDBytes>>20)
 	case !known:
 		s.byID[name] = score
 		s.bytes += len(name)

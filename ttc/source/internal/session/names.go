@@ -64,7 +64,7 @@ func (n *Names) Err(path string) error {
 	}
 	return &source.Error{
 		Path: path, Offset: -1,
-		What: fmt.Sprintf("the ids of its sessions and of their parts take more than %d bytes of memory", n.limit),
+		What: fmt.Sprintf("its session and part ids take more than %d bytes of memory", n.limit),
 		Help: "Divide the input, or raise sources.*.max_names_bytes, at the cost of memory",
 	}
 }

@@ -99,8 +99,9 @@ func (s *Store) regroup(id func(old string) string) error {
 	return nil
 }
 
-// All yields the sessions in the order of their ids, each with its parts; of equal parts, it includes only the first
-// and counts the others. A session that exceeds the limits is yielded with its size but without parts.
+// All yields the sessions, sorted by the first idWidth bytes of their ids, each with its parts. If parts are identical,
+// it includes only the first and counts the others. A session that exceeds the limits is yielded with its size but
+// without parts.
 func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {

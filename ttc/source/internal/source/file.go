@@ -222,7 +222,7 @@ var notData = []string{"dataset_info.json", "dataset_infos.json", "dataset_dict.
 // maxFiles is the maximum number of files that a folder may expand to.
 const maxFiles = 100_000
 
-// isRun reports whether a folder belongs to a run of nat-go, whose files are output and not data.
+// isRun reports whether a folder belongs to a nat-go run, whose files are output and not data.
 func isRun(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "records", "begun.json"))
 	return err == nil

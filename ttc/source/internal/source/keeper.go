@@ -11,8 +11,8 @@ import (
 )
 
 // Keeper copies the kept parts of an example out of the reader's buffer, into blocks of memory that belong to the
-// example: texts and raw values are stored side by side; equal prompts, and names that recur throughout the input, are
-// stored only once.
+// example. Strings and raw values are stored side by side; equal prompts, and names that recur throughout the input,
+// are stored only once.
 type Keeper struct {
 	block   []byte
 	kept    int // bytes of this example

@@ -158,7 +158,7 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 	r.Take(messagesKey, messages)
 	if inTurn(h, messages.Key) {
 		r.Guessed = append(r.Guessed,
-			fmt.Sprintf("the texts of %q alternate between the user and the assistant", messages.Key))
+			fmt.Sprintf("the messages in %q alternate between the user and the assistant", messages.Key))
 	}
 	r.Problem = cmp.Or(r.Problem, h.TextScores(source.RewardKey.Setting), unanswered(h, messages.Key))
 	r.Take(toolsKey, cols.Find(toolsKey))

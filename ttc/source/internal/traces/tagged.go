@@ -37,7 +37,7 @@ func taggedResults(role, text string) (out []byte) {
 	return out
 }
 
-// between returns the text before the first tag, and the texts enclosed in tags. If a tag is unclosed or followed by
+// between returns the text before the first tag, and each string enclosed in tags. If a tag is unclosed or followed by
 // other text, it returns the whole text and nil.
 func between(text, tag string) (before string, inner []string) {
 	parts := strings.Split(text, "<"+tag+">")

@@ -103,7 +103,7 @@ func sessionAttacks() (as []attack) {
 		attack{
 			name: "scores of long ids", config: scored, files: map[string]string{"w.json": e2e.SmallInput},
 			pipe: repeated("", `{"id":"%[1]d`+long[:1<<19]+`","score":1}`+"\n", "", 2000), code: 2,
-			says: "ids of the scores take more than",
+			says: "score ids take more than",
 		},
 	)
 }
