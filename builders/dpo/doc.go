@@ -6,6 +6,6 @@
 // contain the answer are dropped, each with a reason (package pairs). Every candidate is either in at least one pair or
 // dropped once. Package natcompat reproduces NAT's own algorithm exactly.
 //
-// Records refer to their candidates instead of repeating their text. NAT's metadata object is omitted unless `metadata:
-// true`, because most of it follows from the record.
+// Records refer to their candidates instead of repeating their text. NAT's metadata object is omitted unless
+// `metadata: true`, because most of it follows from the record.
 package dpo

@@ -39,7 +39,7 @@ func Failed(fs []Finding) bool {
 	return slices.ContainsFunc(fs, func(f Finding) bool { return f.Severity == Error })
 }
 
-// Sort removes duplicates and orders findings by position. Files stay in the order in which they first appear.
+// Sort orders findings by position, keeps files in order of first appearance, and removes duplicates.
 func Sort(fs []Finding) []Finding {
 	files := map[string]int{}
 	for _, f := range fs {

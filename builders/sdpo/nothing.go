@@ -17,7 +17,8 @@ const (
 	countedWithoutTools = "calls_without_tools"
 )
 
-// NearMisses keeps the drops for results that nearly counted as failures, in the order of evidence.Rules.
+// NearMisses keeps the drops for results that nearly counted as failures, sorted by their rules' positions in
+// evidence.Rules.
 type NearMisses struct {
 	list []ledger.Drop
 }

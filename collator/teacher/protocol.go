@@ -37,8 +37,8 @@ var protocols = map[string]*protocol{
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
 }
 
-// Tokenizes reports whether servers with a protocol can tokenise text, so that their vocabulary can be compared with
-// ours.
+// Tokenizes reports whether servers that speak a protocol can tokenise text, so that their vocabulary can be compared
+// with ours.
 func Tokenizes(protocol string) bool {
 	p := protocols[protocol]
 	return p != nil && p.tokenize != ""

@@ -158,7 +158,8 @@ func overlap(a, b string) bool {
 type class uint8
 
 const (
-	// outside ASCII, a control character, or an apostrophe: a word is known to end next to one only before a blank
+	// outside ASCII, a control character, or an apostrophe; next to one, a word is known to end only before a space or
+	// tab
 	other  class = iota
 	letter       // ASCII, like all classes below
 	digit        //

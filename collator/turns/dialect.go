@@ -19,8 +19,7 @@ type dialect struct {
 	fixed  bool     // whether every conversation ends with prompt, requested or not
 	others []string // other generation prompts, with thinking switched on or off
 	filler string   // an empty think block that the switch adds after the header; empty if unknown
-	// for templates without a generation prompt, the strings that end a question or a result, after which a turn
-	// starts.
+	// for templates without a generation prompt, the strings that end a question or result, after which a turn starts.
 	openers     []string
 	terminators []string // the strings that end a turn, longest first
 	halts       []string // terminators at which sampling stops; the others may occur within a turn

@@ -15,7 +15,7 @@
 //   - It fails ten times without finishing a group in between: the run ends with an error that includes the plugin's
 //     last lines of output.
 //   - It answers wrongly: a record that refers to messages outside its group, contains a string that isn't UTF-8 or a
-//     value that isn't JSON, or is of a kind the builder did not declare, is dropped and counted (check.go).
+//     value that isn't JSON, or has a kind the builder did not declare, is dropped and counted (check.go).
 //
 // Every wait has a deadline, every buffer a limit, and every process, socket and folder is cleaned up, even after a
 // kill -9 of the host: the kernel kills the plugin (Linux) or the plugin notices (elsewhere), and the next start sweeps

@@ -35,7 +35,7 @@ func (st *state) strip(v, chars val, left, right bool) val {
 func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
 	i, j = 0, len(s)
-	if plain { // most texts begin and end with ASCII that is not white space
+	if plain { // most strings begin and end with ASCII that is not white space
 		left = left && i < j && !(s[i] > ' ' && s[i] < utf8.RuneSelf)
 		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
 	}

@@ -59,7 +59,7 @@ func newBenchKernelsCmd() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.IntSliceVar(&o.Vocab, "vocabs", []int{32000, 151936}, "vocabulary sizes")
-	f.IntSliceVar(&o.Threads, "threads", []int{1, 2}, "numbers of threads")
+	f.IntSliceVar(&o.Threads, "threads", []int{1, 2}, "thread counts")
 	f.IntVar(&o.MiB, "mib", 256, "size of each side's logits, in MiB")
 	f.IntVar(&o.Rounds, "rounds", 7, "rounds; the median is reported")
 	f.StringVar(&o.Torch, "torch", "", "Python with torch: also measure torch.compile, with its memory pool kept")

@@ -12,7 +12,7 @@
 //     and about ten bytes per task or example always stay in memory.
 //   - Except in a split ByPosition, the order of arrival only decides which of several equal records is kept (the
 //     first). A sample consists of the preferences with the smallest seeded hashes of their contents; a validation set
-//     is filled with connected components in the order of their seeded hashes.
+//     is filled with connected components in seeded-hash order.
 //   - Contradictions are resolved before duplicates. Copies of one content may have different scores, and each may
 //     contradict a record with its own score; dropping duplicates first would hide that.
 //   - The split assigns whole connected components: records that share an example, a prompt or - if requested, and

@@ -292,7 +292,7 @@ func (c *codec) body(r builders.Record, s *sides, texts int) {
 	}
 }
 
-// side codes the index of a text, which must be below texts.
+// side codes a text's index, which must be less than texts.
 func (c *codec) side(i *int32, texts int) {
 	if natural(c, i); c.reading && (*i < 0 || int(*i) >= texts) {
 		c.fail()
