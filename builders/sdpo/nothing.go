@@ -18,7 +18,7 @@ const (
 )
 
 // NearMisses keeps the drops for results that nearly counted as failures, sorted by their rules' positions in
-// evidence.Rules.
+// evidence.Rules. It discards all but the first shownNearMisses.
 type NearMisses struct {
 	list []ledger.Drop
 }

@@ -42,7 +42,7 @@ type Options struct {
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
 	Size        int     // ids at or above it are refused; 0 means unknown
-	Probes      []Probe // compared with the server's ids for the same text
+	Probes      []Probe // their ids are compared with the server's for the same text
 	Assume      bool    // trust the server: compare nothing
 }
 

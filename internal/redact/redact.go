@@ -32,7 +32,7 @@ type Redactor struct {
 	seen     map[xxh3.Uint128]string // the tag that replaces each value
 	numbers  map[string]int
 	counts   map[string]int64
-	clean    map[xxh3.Uint128]struct{} // hashes of strings and tools without findings, which recur in every session
+	clean    map[xxh3.Uint128]struct{} // hashes of strings and tools without findings; many recur in every session
 	known    map[string]bool           // secrets of this example that are recognisable only from their context
 	tools    []chat.Tool               // the last tools examined, which examples share
 	redacted []chat.Tool

@@ -36,7 +36,7 @@ func (c *compiler) ptr(n node, f *frame) ptr {
 // path is a variable and the lookups on it: message.role, messages[0]['content'], call.function.name. A single loop
 // over the names is faster than a chain of closures, one per name.
 //
-// In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, JSON output and memmove take the most time, and they are
+// In profiles (llama3_1, nemotron_3_nano, gptoss), Dict.Ref, writing JSON and memmove take the most time, and they are
 // memory-bound: a message's dict, keys, provenance and text each cost a cache miss. So it helps to touch and pass
 // around fewer values; it doesn't help to prefetch the next message.
 type path struct {

@@ -92,7 +92,7 @@ func (r *refusals) note(why string, n int64, most int) {
 
 func (a *alternative) try(ms []member) {
 	for _, m := range ms {
-		a.enc.Begin() // the next group's text reuses this memory
+		a.enc.Begin() // the next group's strings reuse this memory
 		var err error
 		if a.empty, _, err = a.enc.Append(a.empty[:0], rows.Train, m.record); err == nil {
 			a.took++

@@ -54,7 +54,7 @@ type Spec struct {
 // Unit returns the unit in which a format's records are counted.
 func Unit(format string) string { return format + " record" }
 
-// TurnUnit returns the ledger unit for turns that don't get a row in a format.
+// TurnUnit returns the unit in which the turns of a format's records are counted if some of them don't get a row.
 func TurnUnit(format string) string { return format + " turn" }
 
 // TurnsLost describes the turns that don't get a row, in records that a format carries. It returns "" if all turns get

@@ -132,8 +132,8 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	return from, in.limit
 }
 
-// heldDrops holds the drops that a source reports before its next example. For each kind, it keeps as many as
-// dropped.jsonl lists, plus one that counts the rest. This bounds the memory for a file whose lines are all dropped.
+// heldDrops holds the drops that belong to the next reading. For each kind, it keeps as many as dropped.jsonl lists,
+// plus one that counts the rest. This bounds the memory for a file whose lines are all dropped.
 type heldDrops struct {
 	drops []ledger.Drop
 	seen  map[dropKind]int

@@ -27,7 +27,7 @@ import (
 type Request struct {
 	ConfigFile string
 	Overrides  []string
-	From       []string             // inputs, in collection-run order
+	From       []string             // inputs, in order of collection run
 	PassedOver []inspect.PassedOver `json:",omitempty"` // files in input folders that are skipped
 	// `_type` of the source; empty means the configuration's, or else the one that matches the input
 	Source    string

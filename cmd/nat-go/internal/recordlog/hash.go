@@ -72,7 +72,7 @@ func (g *Group) hashOf(text int32) (h Hash) {
 }
 
 // appendContent appends the input for a record's content hash. That input consists of the record's kind, the hashes of
-// its text and, for kinds with messages, the fields that appendOwn appends.
+// its passages and, for kinds with messages, the fields that appendOwn appends.
 func (g *Group) appendContent(buf []byte, i int) []byte {
 	r, s := &g.Records[i], g.sides[i]
 	buf = append(buf, byte(r.Record.Kind()))

@@ -34,7 +34,7 @@ type entry struct {
 	Messages uint16
 	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
 	Share    uint16  // share of its tokens that are trained on, in shareParts, or unknownShare; see share.go
-	Chars    uint32  // characters in all its text
+	Chars    uint32  // characters in all its passages
 	Score    float32 // margin of a preference, score of a demonstration or reward of a rollout; NaN if absent
 	Spread   float32 // for a rollout, the largest reward in its group minus the smallest; NaN if absent
 	Task     uint64  // hash of the task's key, or of the example's id if it doesn't have a task

@@ -95,8 +95,8 @@ func (a attributes) structured(key string) json.Raw {
 	return parsed
 }
 
-// objectsInTexts returns the number of objects and lists in a span's JSON strings. It stops counting once the number
-// exceeds most.
+// objectsInTexts returns the number of objects and lists in the JSON that a span's attributes hold as strings. It stops
+// counting once the number exceeds most.
 func (s *span) objectsInTexts(most int64) (n int64) {
 	count := func(a attributes) {
 		for _, v := range a {
@@ -246,7 +246,7 @@ func spanOf(kept session.Kept) *span {
 	return s
 }
 
-// eventOf reads a stored log record. It also returns the trace and span ids that the record belongs to.
+// eventOf reads a stored log record. It also returns the record's trace and span ids.
 func eventOf(kept session.Kept) (ev event, trace, of string) {
 	m := members(json.Raw(kept.JSON[1:]), "traceId", "spanId", "eventName", "timeUnixNano", "observedTimeUnixNano",
 		"attributes", "body")

@@ -28,8 +28,8 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is the factor by which objects in the JSON strings of a session's spans may exceed the limit on its objects,
-// because each call repeats its history there.
+// repeated is the factor by which objects in the JSON that a session's spans hold as strings may exceed the limit on
+// its objects, because each call repeats its history there.
 const repeated = 5
 
 // session builds the session from stored items.

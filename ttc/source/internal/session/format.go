@@ -35,7 +35,7 @@ type Limits struct {
 	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"a longer session is dropped"`
 	MaxObjects int64 `yaml:"max_session_objects" default:"200000" validate:"gte=100" doc:"a session with more objects and lists than this is dropped"`
 	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"a session whose calls were given more messages than this in total is dropped"`
-	MaxNames   int64 `yaml:"max_names_bytes" default:"67108864" validate:"gte=1024" doc:"maximum memory for the ids of sessions and their parts"`
+	MaxNames   int64 `yaml:"max_names_bytes" default:"67108864" validate:"gte=1024" doc:"maximum memory for all session and part ids"`
 }
 
 // New returns a session without calls, limited to MaxContext. An id that is too long is shortened.
