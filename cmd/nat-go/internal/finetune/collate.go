@@ -227,10 +227,21 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 }
 
 // collation is the stage that makes token batches.
-type collation struct{ *run }
+type collation struct {
+	plan      *plan
+	env       Env
+	out       *report
+	tokens    *tokens
+	decisions *curate.Decisions
+	built     *built
+}
+
+func newCollation(r *run) *collation {
+	return &collation{r.plan, r.env, r.out, r.tokens, r.decisions, r.built}
+}
 
 // collate makes token batches from the records that the collator has a channel for.
-func (r collation) collate(ctx context.Context) error {
+func (r *collation) collate(ctx context.Context) error {
 	t, d, built := r.tokens, r.decisions, r.built
 	if t == nil || d.Kept() == 0 {
 		return nil
@@ -282,7 +293,7 @@ func (r collation) collate(ctx context.Context) error {
 
 // batches writes the batches. A merge of shards cuts them from the rows that the shards made, or joins the batches that
 // the shards wrote.
-func (r collation) batches(ctx context.Context) (*collator.Result, error) {
+func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
 	folder := string(r.plan.folder)
 	m := r.plan.merging
 	switch {
@@ -300,14 +311,14 @@ func (r collation) batches(ctx context.Context) (*collator.Result, error) {
 }
 
 // cutBatches cuts batches from the rows that the shards made.
-func (r collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
+func (r *collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
 	m := r.plan.merging
 	return r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), m.readRow, string(r.plan.folder), dropped)
 }
 
 // items yields the records to collate, a group at a time. It includes dropped records, because the rewards of dropped
 // rollouts still count when the other rollouts for their task are compared.
-func (r collation) items() iter.Seq2[[]collator.Item, error] {
+func (r *collation) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
 			if err != nil {

@@ -68,7 +68,7 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 
 // advisePolicy warns if the model to be trained is unknown although the inputs name the models that sampled the
 // rollouts. In that case, no rollout counts as sampled by the model to be trained.
-func (r collation) advisePolicy(t *tokens, seen *source.Stats) {
+func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
 	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return
 	}

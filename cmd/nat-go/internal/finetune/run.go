@@ -118,7 +118,7 @@ type stage func(context.Context) error
 // stages returns the stages of the run, in order.
 func (r *run) stages() []stage {
 	open := []stage{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
-	dataSet := []stage{r.write, collation{r}.collate, r.account}
+	dataSet := []stage{r.write, r.collate, r.account}
 	train := []stage{(&handing{r.plan, r.env, r.out}).train}
 	switch p, m := r.plan, (merger{r}); {
 	case p.complete != nil:
@@ -146,6 +146,8 @@ func (r *run) curate(ctx context.Context) (err error) {
 func (r *run) write(ctx context.Context) error {
 	return (&writing{r.plan, r.out, r.decisions}).write(ctx)
 }
+
+func (r *run) collate(ctx context.Context) error { return newCollation(r).collate(ctx) }
 
 // errSealed is returned by a stage whose output already exists. It ends the run successfully.
 var errSealed = errors.New("sealed")

@@ -75,7 +75,7 @@ func (r *merger) leaveWriting(ctx context.Context) error {
 		return exit.With(exit.Environment, err)
 	}
 	if t != nil && d.Kept() > 0 {
-		if cut.Collated, err = (collation{r.run}).divideBatches(ctx); err != nil {
+		if cut.Collated, err = newCollation(r.run).divideBatches(ctx); err != nil {
 			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
 		}
 	}
@@ -128,7 +128,7 @@ func (r *merger) reportLeft() {
 }
 
 // divideBatches cuts the batches, divides them among the shards, and returns the collator's result as JSON.
-func (r collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
+func (r *collation) divideBatches(ctx context.Context) (json.RawMessage, error) {
 	m := r.plan.merging
 	drops, err := newListing(m.dir.CutDrops(), r.env.hide)
 	if err != nil {
@@ -340,7 +340,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 }
 
 // joinBatches joins the batches that the shards wrote, and replays the drops of divideBatches.
-func (r collation) joinBatches(ctx context.Context) (*collator.Result, error) {
+func (r *collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 	m, folder := r.plan.merging, r.plan.folder
 	res := new(collator.Result)
 	if err := json.Unmarshal(m.cut.Collated, res); err != nil {
@@ -388,7 +388,7 @@ func (r collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 }
 
 // takeBatches puts the batches that a shard wrote into the run folder, as hard links if possible, otherwise as copies.
-func (r collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
+func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 	in := from.Rel(from.Batches()) + "/"
 	for _, f := range d.Files {
 		if len(f.Path) <= len(in) || f.Path[:len(in)] != in {
