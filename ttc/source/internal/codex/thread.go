@@ -221,8 +221,7 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 	case "token_count": // follows each answer
 		t.close()
 	case "thread_rolled_back":
-		v, _ := payload.Get("num_turns")
-		n, _ := v.Int64()
+		n, _ := session.Value(payload, "num_turns").Int64()
 		t.rollBack(n)
 	case "stream_error", "error":
 		if !t.inherited {

@@ -247,7 +247,6 @@ func (t *tree) addCalls(part session.Kept) {
 }
 
 func count(raw json.Raw, key string) int64 {
-	v, _ := raw.Get(key)
-	f, _ := v.Float64()
+	f, _ := session.Value(raw, key).Float64()
 	return int64(f)
 }
