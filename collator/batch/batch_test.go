@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -345,6 +347,27 @@ func TestParquetHoldsTheRows(t *testing.T) {
 				k++
 			}
 			rows = rows[1:]
+		}
+	}
+}
+
+// TestOwners checks that owners are read back, and as encoding/json reads them if their JSON has another form.
+func TestOwners(t *testing.T) {
+	for text, want := range map[string]Owners{
+		`[[2,-1,"template"],[9,3,"other_part"]]`: {{2, -1, Markup}, {9, 3, OtherPart}},
+		`[[2, 0, "trained"]]`:                    {{2, 0, InLoss}},
+		`[[2,0,"a\"],[b"]]`:                      {{2, 0, `a"],[b`}},
+		`[]`:                                     {},
+		`null`:                                   nil,
+	} {
+		var got Owners
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %#v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{`[[1.5,0,"trained"]]`, `[["1",0,"trained"]]`, `[3]`} {
+		if err := json.Unmarshal([]byte(text), new(Owners)); err == nil {
+			t.Errorf("%s was read", text)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/property"
+	"github.com/nat-go/nat-go/ttc/chat"
 )
 
 // alphabet has a character of each class, more where an expression tells them apart, and some outside ASCII: a letter,
@@ -283,5 +285,26 @@ func TestNoPieces(t *testing.T) {
 	}
 	if made(t, pairsOf(t, `\p{N}+|\P{N}+`)).pieces != nil {
 		t.Error("words of an expression that is not listed")
+	}
+}
+
+// TestWords checks that pieces are found until there are too many, within the limit.
+func TestWords(t *testing.T) {
+	w := newWords(40_000)
+	ids, offsets := []int32{7, -1}, []chat.Span{{Start: 10, End: 12}, {Start: 11, End: 13}}
+	for i := range 5000 {
+		text := strconv.Itoa(i)
+		w.put(text, ids, offsets, 10)
+		if got, ok := w.find(text); !ok || string(got) != "\x07\x00\x00\x00\x00\x02\xff\xff\xff\xff\x01\x03" {
+			t.Fatalf("%s: got %q, %v", text, got, ok)
+		}
+		if bytes := len(w.young.data) + 8*len(w.young.slots); bytes > w.limit/2+8<<10 {
+			t.Fatalf("%d bytes in one half of %d", bytes, w.limit)
+		}
+	}
+	for text, want := range map[string]bool{"4999": true, "0": false, "": false, "499": false} {
+		if _, ok := w.find(text); ok != want {
+			t.Errorf("%q: got %v", text, ok)
+		}
 	}
 }
