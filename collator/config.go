@@ -135,8 +135,8 @@ func New(cfg Config) (*Collator, error) {
 			return nil, errors.New("collator: cannot hold cumulative hints in the composer format without equal " +
 				"width, where one mask serves both sides")
 		case cfg.Weight == BySite:
-			return nil, errors.New("collator: cannot weigh sites with cumulative hints: a composer row has one " +
-				"weight")
+			return nil, errors.New("collator: cannot weight each site with cumulative hints: a composer row has " +
+				"a single weight")
 		}
 	}
 	if cfg.TemplateTime.IsZero() {

@@ -192,7 +192,7 @@ func (r *rowReader) msSwift() *Row {
 	}
 	nodes := ttc.Chain(messages, ttc.No).Nodes
 	if n := len(nodes); n == 0 || !row.Trained[n-1] {
-		r.fail("messages", "does not end in a message that is trained")
+		r.fail("messages", "does not end with a message that is trained on")
 	} else {
 		row.Prompt.Nodes, row.Completion.Nodes = nodes[:n-1], nodes[n-1:]
 	}

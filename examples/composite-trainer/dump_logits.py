@@ -1,4 +1,4 @@
-"""Writes the logits for a run's batches, to check a loss or weigh sites with:
+"""Writes the logits for a run's batches, to check a loss or to weight sites:
 
     python3 dump_logits.py --batches RUN/batches --model PATH/TO/HF --output dumps
     nat-go loss composite --batch RUN/batches/sdpo/train/00000.safetensors --logits dumps/sdpo/train/00000.safetensors

@@ -162,7 +162,7 @@ var counts = pattern("counts")
 // calls matches text that clients print below an error: a log of calls, a stack, headers.
 var calls = pattern("calls")
 
-// http reads a short text that reports the status of a failed request.
+// http reads a short message with the status of a failed request.
 func (t *text) http() Finding {
 	first := t.head[0]
 	if counts().MatchString(first) {

@@ -73,7 +73,7 @@ The exit code is 2 if there is an error, 0 if there are only warnings and notes.
 	f.StringVar(&file, "config-file", "", "configuration to check; same as passing it as an argument")
 	f.StringVar(&format, "report", "text", "how to print findings: "+strings.Join(findingFormats, ", "))
 	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings and unset variables empty, as in NAT")
-	f.BoolVar(&noPlugins, "no-plugins", false, "execute nothing: leave the blocks of unlocked plugins unchecked")
+	f.BoolVar(&noPlugins, "no-plugins", false, "don't run plugins: the blocks of unlocked plugins are not checked")
 	f.BoolVar(&noFiles, "no-files", false, "don't check inputs, tokenizer or programs")
 	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	return cmd

@@ -50,8 +50,8 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame and closes its account for the group, so that every candidate is
-// used in at least one record or dropped once, with a reason. If the examples don't have candidates, or the builder
+// log puts a builder's results into the group's frame. It reports each candidate that no record uses as dropped, once
+// and with a reason. If the examples don't have candidates, or the builder
 // works on whole examples, this applies to every example instead. index is the builder's index. first is the index, in
 // the frame's group, of the first example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {

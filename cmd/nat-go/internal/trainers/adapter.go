@@ -74,7 +74,7 @@ type Factory struct {
 	New    func() any // a pointer to a new config struct, for builders/schema to fill
 	// Open makes an adapter from a filled config. It doesn't send requests, and reads only certificates and their key.
 	Open func(config any, env Env) (Adapter, error)
-	// Limits returns the times and retry counts for this config.
+	// Limits returns the timeouts and retry counts for this config.
 	Limits func(config any) Limits
 }
 

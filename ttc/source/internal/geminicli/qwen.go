@@ -37,7 +37,7 @@ func entries(tally *source.Tally) session.Entries {
 	}
 }
 
-// sessions builds the session from the lines that share an id.
+// sessions builds a session from lines that share an id.
 func (r *reader) sessions(g session.Group) []*calls.Session {
 	slices.SortStableFunc(g.Parts, func(a, b session.Kept) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))

@@ -38,7 +38,7 @@ type Config struct {
 	backoff time.Duration // pause before a retry, which tests shorten
 }
 
-// Limits returns the times and retry counts.
+// Limits returns the timeouts and retry counts.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{Poll: c.PollInterval, StatusFailures: 10, TrainingTimeout: c.TrainingTimeout}
 }

@@ -131,7 +131,7 @@ type Deployment struct {
 	Description string  `yaml:"description" default:"Fine-tuned model deployment" doc:"description"`
 }
 
-// Limits returns the times and retry counts.
+// Limits returns the timeouts and retry counts.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{
 		Poll: seconds(c.PollIntervalSeconds), StatusFailures: c.MaxStatusFailures,

@@ -36,7 +36,7 @@ type Config struct {
 	CancelOnTimeout bool              `yaml:"cancel_on_timeout" default:"true" doc:"cancel the program once training_timeout has passed, rather than leave it running"`
 }
 
-// Limits returns the times and retry counts.
+// Limits returns the timeouts and retry counts.
 func (c *Config) Limits() trainers.Limits {
 	return trainers.Limits{
 		Poll: c.PollInterval, StatusFailures: 3, TrainingTimeout: c.TrainingTimeout,
