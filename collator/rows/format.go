@@ -253,12 +253,7 @@ type Encoder struct {
 	escaped []escaped
 	byText  map[*byte]int32 // index in escaped, by the string's address
 	arena   []byte
-	back    []byte   // scratch space for reading a string back
-	tools   struct { // see appendToolsText
-		of   []chat.Tool
-		text []byte
-		lone bool
-	}
+	back    []byte // scratch space for reading a string back
 
 	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; empty if it can
 	several       bool                       // a side of a pair may have several messages

@@ -1,8 +1,7 @@
 package rows
 
 import (
-	"bytes"
-	"slices"
+	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -160,24 +159,11 @@ func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 	return append(dst, ']')
 }
 
-// appendToolsText appends the tools member as a JSON string, which loaders leave unchanged. Most records have the same
-// tools as the previous one.
+// appendToolsText appends the tools member as a JSON string, which loaders leave unchanged.
 func (e *Encoder) appendToolsText(dst []byte, tools []chat.Tool) []byte {
-	if len(tools) == 0 {
+	list, ok := strings.CutPrefix(string(e.appendTools(nil, tools)), `, "tools": `)
+	if !ok {
 		return dst
 	}
-	last := &e.tools
-	if !slices.EqualFunc(tools, last.of, func(a, b chat.Tool) bool { return bytes.Equal(a.Raw, b.Raw) }) {
-		lone := e.lone
-		e.lone = false
-		list := bytes.TrimPrefix(e.appendTools(nil, tools), []byte(`, "tools": `))
-		last.text, last.lone = json.AppendASCII([]byte(`, "tools": `), string(list)), e.lone
-		e.lone = lone
-		last.of = slices.Clone(tools)
-		for i := range last.of {
-			last.of[i].Raw = bytes.Clone(last.of[i].Raw) // its memory may be reused
-		}
-	}
-	e.lone = e.lone || last.lone
-	return append(dst, last.text...)
+	return json.AppendASCII(append(dst, `, "tools": `...), list)
 }
