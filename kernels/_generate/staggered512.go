@@ -96,8 +96,7 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	g.nextStep(i, n, next, zero, 128)
 	interleave(g.polynomial512(groups[0], e5, e4), head(groups[1], i, 64))
 	interleave(g.polynomial512(groups[1], e5, e4), append(tail(groups[0], 0, half), head(groups[0], next, 0)...))
-	// Vectors are added up in pairs before they are added to the float64 sum: small terms added one by one to a large
-	// float32 would be lost.
+	// Pairs of vectors go into the float64 sum, because a large float32 would lose small terms added one by one.
 	sum := groups[1].p[0]
 	tail(groups[1], 64, sum).write()
 	g.VADDPS(sum, half, half)

@@ -153,13 +153,17 @@ func (c *compiler) loop(n *forNode, f *frame, k *fork) stmt {
 	return func(st *state) flow { return run(st, iter(st)) }
 }
 
-// loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
-func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) func(st *state, items val) flow {
-	var loopVar variable
-	extended := undeclared(n.body, "loop")["loop"] // something in the loop may use the variable `loop`
-	if extended {
+// loopVariable returns the variable `loop` if something in the loop may use it.
+func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, used bool) {
+	if used = undeclared(n.body, "loop")["loop"]; used {
 		loopVar = body.variable(body.sym.parameter("loop"))
 	}
+	return loopVar, used
+}
+
+// loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
+func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) func(st *state, items val) flow {
+	loopVar, extended := c.loopVariable(n, body)
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)
 	filter := c.loopFilter(n, outer, body)

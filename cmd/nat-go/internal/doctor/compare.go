@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
+	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
 // token is one token in a row: in the trainer's sequence, ours, or both.
@@ -125,4 +126,15 @@ func (d *differences) add(row int, tokens []token) (same bool) {
 		}
 	}
 	return same
+}
+
+// spell fills in the tokens' text.
+func spell(tokens []token, tok *tokenizer.Tokenizer) {
+	for i := range tokens {
+		if id := tokens[i].ID; id >= 0 {
+			if text, err := tok.Decode([]int32{id}, false); err == nil {
+				tokens[i].Text = text
+			}
+		}
+	}
 }

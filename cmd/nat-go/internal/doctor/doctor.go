@@ -96,13 +96,7 @@ func compare(
 				c.Cut = append(c.Cut, number)
 			}
 			if number == detail {
-				for i := range tokens {
-					if id := tokens[i].ID; id >= 0 {
-						if text, err := cfg.Tokenizer.Decode([]int32{id}, false); err == nil {
-							tokens[i].Text = text
-						}
-					}
-				}
+				spell(tokens, cfg.Tokenizer)
 				c.Row = append(c.Row, sideTokens{Side: r.ours[k].Name, Tokens: tokens})
 			}
 		}
