@@ -131,7 +131,9 @@ func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
 
 // value returns the value of a node, and whether it has one. at is where to report missing keys.
 func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
-	s = cmp.Or(s, &Spec{Kind: Any, Nullable: true})
+	if s == nil {
+		s = &Spec{Kind: Any, Nullable: true}
+	}
 	if *w.steps++; *w.steps > maxSteps {
 		if *w.steps == maxSteps+1 {
 			w.report(n, ptr, finding.Finding{Code: yamldoc.CodeTooMany, Message: "the schema has too many choices to check this value", Fix: "shorten the value, or report the schema to the plugin's author"})

@@ -129,3 +129,18 @@ func TestDivideFails(t *testing.T) {
 		})
 	}
 }
+
+// TestTruncatedSpool checks that a row whose end is missing is an error.
+func TestTruncatedSpool(t *testing.T) {
+	s, err := NewSpool(t.TempDir(), Order{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if _, err := s.file.Append(make([]byte, 10)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.read(&entry{Bytes: 11}); !errors.Is(err, errSpool) {
+		t.Errorf("got %v", err)
+	}
+}

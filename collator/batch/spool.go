@@ -2,7 +2,7 @@ package batch
 
 import (
 	"encoding/binary"
-	"io"
+	"fmt"
 	"slices"
 
 	"github.com/nat-go/nat-go/internal/extsort"
@@ -117,8 +117,8 @@ func (s *Spool) read(e *entry) (*Row, error) {
 	defer room.Free()
 	room.data = slices.Grow(room.data[:0], int(e.Bytes))
 	b := room.data[:e.Bytes]
-	if _, err := s.file.ReadAt(b, e.Offset); err != nil && err != io.EOF {
-		return nil, err
+	if n, err := s.file.ReadAt(b, e.Offset); n < len(b) {
+		return nil, fmt.Errorf("%w: %v", errSpool, err)
 	}
 	return readRow(b)
 }

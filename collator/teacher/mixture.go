@@ -174,5 +174,10 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 	return top, clamped(math.Log(stands))
 }
 
-// clamped returns a log-prob in the range that log-probs are given in. NaN stays NaN.
-func clamped(lp float64) float32 { return float32(max(floor, min(0, lp))) }
+// clamped returns a log-prob in the range that log-probs are given in. NaN stays NaN, with the same bits everywhere.
+func clamped(lp float64) float32 {
+	if math.IsNaN(lp) {
+		lp = math.NaN()
+	}
+	return float32(max(floor, min(0, lp)))
+}

@@ -298,7 +298,7 @@ func TestWords(t *testing.T) {
 		if got, ok := w.find(text); !ok || string(got) != "\x07\x00\x00\x00\x00\x02\xff\xff\xff\xff\x01\x03" {
 			t.Fatalf("%s: got %q, %v", text, got, ok)
 		}
-		if bytes := len(w.young.data) + 8*len(w.young.slots); bytes > w.limit/2+8<<10 {
+		if bytes := len(w.young.data) + 8*len(w.young.slots); bytes > w.limit/2 {
 			t.Fatalf("%d bytes in one half of %d", bytes, w.limit)
 		}
 	}

@@ -26,6 +26,9 @@ type table struct {
 	count int
 }
 
+// minSlots is the number of slots in a table with one entry.
+const minSlots = 1 << 4
+
 // wordToken is the width of a token in an entry, which consists of its id and the edges of its part of the text.
 const wordToken = 4 + 1 + 1
 
@@ -67,10 +70,10 @@ func (w *words) put(text string, ids []int32, offsets []chat.Span, base int) {
 }
 
 func (w *words) store(entry []byte, hash uint64) {
-	if len(entry) > w.limit/2 {
+	if len(entry)+8*minSlots > w.limit/2 {
 		return
 	}
-	if t := &w.young; len(t.data)+len(entry)+8*len(t.slots) > w.limit/2 {
+	if t := &w.young; len(t.data)+len(entry)+8*t.slotsWithOneMore() > w.limit/2 {
 		w.young, w.old = table{}, w.young
 	}
 	w.young.add(w.seed, entry, hash)
@@ -95,8 +98,9 @@ func (t *table) find(text string, hash uint64) []byte {
 
 // add adds an entry that the table doesn't contain. At least half of the slots remain free.
 func (t *table) add(seed maphash.Seed, entry []byte, hash uint64) {
-	if t.count++; 2*t.count > len(t.slots) {
-		t.slots = make([]uint64, max(1<<10, 2*len(t.slots)))
+	n := t.slotsWithOneMore()
+	if t.count++; n > len(t.slots) {
+		t.slots = make([]uint64, n)
 		for at := 0; at < len(t.data); {
 			end := at + 2 + int(t.data[at])
 			t.place(at, maphash.Bytes(seed, t.data[at+2:end]))
@@ -105,6 +109,14 @@ func (t *table) add(seed maphash.Seed, entry []byte, hash uint64) {
 	}
 	t.place(len(t.data), hash)
 	t.data = append(t.data, entry...)
+}
+
+// slotsWithOneMore returns the number of slots that the table has after another entry is added.
+func (t *table) slotsWithOneMore() int {
+	if 2*(t.count+1) <= len(t.slots) {
+		return len(t.slots)
+	}
+	return max(minSlots, 2*len(t.slots))
 }
 
 // place points a free slot to the entry at a position.

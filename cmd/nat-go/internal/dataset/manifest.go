@@ -101,14 +101,15 @@ func (p *Place) PickRows(
 ) error {
 	colon := strings.LastIndexByte(row, ':')
 	name := row[:max(colon, 0)]
-	if texts := p.Texts(); colon < 0 && len(texts) > 0 { // a bare number refers to the first file
+	texts := p.Texts()
+	if colon < 0 && len(texts) > 0 { // a bare number refers to the first file
 		name = texts[0].Files[0].Name
 	}
 	n, err := strconv.ParseInt(row[colon+1:], 10, 64)
-	if err != nil || n < 1 {
+	if err != nil || n < 1 || name == "" {
 		return fmt.Errorf("invalid row %q: write FORMAT/FILE:N, with N from 1", row)
 	}
-	for _, folder := range p.Texts() {
+	for _, folder := range texts {
 		for _, file := range folder.Files {
 			full := filepath.Base(folder.Dir) + "/" + file.Name
 			if name != full && name != file.Name {

@@ -216,7 +216,7 @@ func TestDifference22SubAgents(t *testing.T) {
 	s.text("m2", "waiting")
 	s.chained(
 		"attachment",
-		`"attachment":{"type":"queued_command","prompt":"<task-notification>42</task-notification>"}`,
+		`"attachment":{"type":"queued_command","prompt":"<task-notification>42</task-notification>"},"rendered":[{"content":""}]`,
 	)
 	s.text("m3", "it says 42")
 	sessiontest.Write(t, dir, "p/s.jsonl", s.String())

@@ -164,11 +164,15 @@ func judged(e json.Raw, talk []said) []said {
 
 // textsOf reads a string or a list of strings, which may be given as JSON text.
 func textsOf(v json.Raw) (out []string, err error) {
-	inner, err := list(v)
-	if text, ok := v.Text(); ok && (err != nil || !strings.HasPrefix(text, "[\"")) { // the text is not a list
+	text, isText := v.Text()
+	if isText && !strings.HasPrefix(text, "[\"") {
 		return []string{text}, nil
 	}
-	if err != nil {
+	inner, err := list(v)
+	switch {
+	case isText && err != nil: // the text only looks like a list
+		return []string{text}, nil
+	case err != nil:
 		return nil, err
 	}
 	for element := range inner.Elements() {

@@ -179,6 +179,9 @@ const maxNamed = 20
 func KeysOf(entry json.Raw) string {
 	var names []string
 	for key := range entry.Members() {
+		if len(names) > maxNamed {
+			break
+		}
 		name, _ := key.Text()
 		names = append(names, name)
 	}
