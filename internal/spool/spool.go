@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"os"
 )
@@ -28,6 +29,9 @@ func New(dir string) (*File, error) {
 
 // Unnamed creates an unnamed file without a buffer, for content that is not appended block by block.
 func Unnamed(dir string) (*os.File, error) {
+	if f := nameless(cmp.Or(dir, os.TempDir())); f != nil {
+		return f, nil
+	}
 	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // this is where it is allowed
 	if err != nil {
 		return nil, fmt.Errorf("can't make a temporary file: %w", err)
