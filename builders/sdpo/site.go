@@ -19,7 +19,7 @@ type trace struct {
 	example   *ttc.Example
 	nodes     []int // indices into the graph's nodes
 	walk      []*ttc.Node
-	words     []map[string]bool // cache of wordsOf, for the first messages on the walk; cleared once the sites are built
+	words     []map[string]bool // cache of wordsOf for the first messages on the walk, cleared once the sites are built
 	calls     []call
 	orphans   []int
 	failures  []failure

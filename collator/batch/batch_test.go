@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -361,7 +360,7 @@ func TestOwners(t *testing.T) {
 		`null`:                                   nil,
 	} {
 		var got Owners
-		if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+		if err := json.Unmarshal([]byte(text), &got); err != nil || cmp.Diff(want, got) != "" {
 			t.Errorf("%s: got %#v, %v", text, got, err)
 		}
 	}

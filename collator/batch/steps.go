@@ -27,7 +27,7 @@ import (
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
 //	old_logprobs                                                 [B,T]  where the rollouts have them
 //	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
-//	dpo_...                                                      [B',T'] as in a dpo batch, with equal widths; dpo_row_
+//	dpo_...                                                      [B',T'] as in a dpo batch, equally wide; dpo_row_
 
 // stepsFolder holds the step files that StepsName lists.
 const stepsFolder = "steps"

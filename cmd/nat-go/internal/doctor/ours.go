@@ -22,15 +22,15 @@ type Side struct {
 
 // The kinds of tokens, in words.
 const (
-	classTurns    = "assistant turns"
-	classTemplate = "template text"
+	classTurns     = "assistant turns"
+	classUntrained = "assistant turns that we don't train on"
+	classTemplate  = "template text"
 )
 
 var classOfOwner = map[string]string{
 	batch.InLoss: classTurns, batch.Markup: classTemplate, batch.Tools: "tool definitions",
 	batch.Filler: "template filler (no model wrote it)", batch.CutOff: "ends of turns that were cut off",
-	batch.NotSampled: "assistant turns that we don't train on", batch.OtherRow: "assistant turns that we don't train on",
-	batch.Policy: "assistant turns that we don't train on",
+	batch.NotSampled: classUntrained, batch.OtherRow: classUntrained, batch.Policy: classUntrained,
 }
 
 var classOfRole = map[string]string{
