@@ -49,6 +49,7 @@ var refused = map[string]string{
 	// Ours.
 	"the format holds only states: prompts made of messages, without an answer":                                    "ours",
 	"the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)": "ours",
+
 	"the model's template refuses it: %v":                                                            "ours",
 	"the format holds only hints":                                                                    "ours",
 	"no token of rollout %d was sampled":                                                             "ours",
