@@ -356,6 +356,8 @@ func TestOwners(t *testing.T) {
 		`[[2,-1,"template"],[9,3,"other_part"]]`: {{2, -1, Markup}, {9, 3, OtherPart}},
 		`[[2, 0, "trained"]]`:                    {{2, 0, InLoss}},
 		`[[2,0,"a\"],[b"]]`:                      {{2, 0, `a"],[b`}},
+		`[[2,0,"a\u0062"]]`:                      {{2, 0, "ab"}},
+		`[[1,2,"a",[3,4,"b"],[5,6,"c"]]]`:        {{1, 2, "a"}},
 		`[]`:                                     {},
 		`null`:                                   nil,
 	} {
@@ -364,7 +366,7 @@ func TestOwners(t *testing.T) {
 			t.Errorf("%s: got %#v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{`[[1.5,0,"trained"]]`, `[["1",0,"trained"]]`, `[3]`} {
+	for _, text := range []string{`[[1.5,0,"trained"]]`, `[["1",0,"trained"]]`, `[[1,1.5,"trained"]]`, `[3]`} {
 		if err := json.Unmarshal([]byte(text), new(Owners)); err == nil {
 			t.Errorf("%s was read", text)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -140,7 +141,7 @@ func TestTruncatedSpool(t *testing.T) {
 	if _, err := s.file.Append(make([]byte, 10)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.read(&entry{Bytes: 11}); !errors.Is(err, errSpool) {
+	if _, err := s.read(&entry{Bytes: 11}); !errors.Is(err, errSpool) || !strings.Contains(err.Error(), "EOF") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -4,6 +4,7 @@ package tokenizer
 
 import (
 	"encoding/json"
+	"hash/maphash"
 	"os"
 	"slices"
 	"strconv"
@@ -288,11 +289,15 @@ func TestNoPieces(t *testing.T) {
 	}
 }
 
-// TestWords checks that pieces are found until there are too many, within the limit.
+// TestWords checks that pieces are found until there are too many, or as long as they recur, within the limit.
 func TestWords(t *testing.T) {
 	w := newWords(40_000)
 	ids, offsets := []int32{7, -1}, []chat.Span{{Start: 10, End: 12}, {Start: 11, End: 13}}
+	w.put("recurs", ids, offsets, 10)
 	for i := range 5000 {
+		if _, ok := w.find("recurs"); !ok {
+			t.Fatalf("a piece that recurs is lost after %d others", i)
+		}
 		text := strconv.Itoa(i)
 		w.put(text, ids, offsets, 10)
 		if got, ok := w.find(text); !ok || string(got) != "\x07\x00\x00\x00\x00\x02\xff\xff\xff\xff\x01\x03" {
@@ -301,6 +306,9 @@ func TestWords(t *testing.T) {
 		if bytes := len(w.young.data) + 8*len(w.young.slots); bytes > w.limit/2 {
 			t.Fatalf("%d bytes in one half of %d", bytes, w.limit)
 		}
+	}
+	if w.young.find("4998", maphash.String(w.seed, "4999")) != nil {
+		t.Error("a piece is found under another's hash")
 	}
 	for text, want := range map[string]bool{"4999": true, "0": false, "": false, "499": false} {
 		if _, ok := w.find(text); ok != want {
