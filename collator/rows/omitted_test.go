@@ -125,3 +125,21 @@ func TestRolloutsAreTrimmed(t *testing.T) {
 		t.Errorf("%s, %v: %d trimmed", row, err, trimmed)
 	}
 }
+
+// TestOmittedIsOfOneRecord checks that what one record lost isn't counted for the next.
+func TestOmittedIsOfOneRecord(t *testing.T) {
+	nodes := []ttc.Node{
+		{Parent: -1, Message: said("user", "q")}, {Message: said("assistant", "a"), Sampled: ttc.Yes}, {Message: said("user", "more")},
+	}
+	nodes[0].Message.Extra = []chat.Member{{Key: "unknown", Value: json.Raw(`1`)}}
+	e := NewEncoder(kto, Options{})
+	e.Begin()
+	for _, want := range []int{1, 0} {
+		_, _, err := e.Append(nil, Train, everyKind(nodes)[2])
+		if trimmed, members := e.Omitted(); err != nil || trimmed != want || len(members) != want {
+			t.Errorf("got %d trimmed and members %q, %v: want %d of each", trimmed, members, err, want)
+		}
+		nodes = nodes[:2]
+		nodes[0].Message.Extra = nil
+	}
+}
