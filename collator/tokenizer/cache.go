@@ -87,7 +87,7 @@ func (c *cache) store(key segment, enc Encoding) {
 
 // SetCacheBytes empties the cache of segments and their pieces and bounds its memory; 0 turns it off.
 func (t *Tokenizer) SetCacheBytes(limit int) {
-	t.pieces = newPieces(t.shape, newWords(limit/2))
+	t.pieces = newPieces(t.shape, newPieceCache(limit/2))
 	if t.pieces != nil {
 		limit -= limit / 2
 	}

@@ -16,7 +16,7 @@ import (
 type pieces struct {
 	digits int     // maximum digits in a word; 0 for GPT-2's words, which have no limit and may follow a space
 	added  *finder // the added tokens that are not special; nil if all are
-	words  *words
+	cache  *pieceCache
 	lists  sync.Pool // of *pieceList
 }
 
@@ -41,12 +41,12 @@ const (
 )
 
 // newPieces returns nil for a tokenizer that can't, or is not known to, encode piece by piece.
-func newPieces(s *shape, words *words) *pieces {
+func newPieces(s *shape, cache *pieceCache) *pieces {
 	digits, known := wordsOf(s.parts["pre_tokenizer"])
 	if !known || !independent(s) {
 		return nil
 	}
-	p := &pieces{digits: digits, words: words}
+	p := &pieces{digits: digits, cache: cache}
 	p.lists.New = func() any { return new(pieceList) }
 	var plain []addedToken
 	all, once := effective(s.added)
@@ -201,7 +201,7 @@ var ends = [classes][classes]bool{
 type piece struct {
 	chat.Span
 	token  *addedToken // the piece is this token
-	tokens []byte      // see words
+	tokens []byte      // see pieceCache
 	known  bool
 }
 
@@ -311,7 +311,7 @@ func (x *piece) appendTo(dst *Encoding, base int) {
 		dst.IDs = append(dst.IDs, x.token.ID)
 		dst.Offsets = append(dst.Offsets, chat.Span{Start: base, End: base + x.End - x.Start})
 	}
-	for t := x.tokens; len(t) > 0; t = t[wordToken:] {
+	for t := x.tokens; len(t) > 0; t = t[tokenWidth:] {
 		dst.IDs = append(dst.IDs, int32(binary.LittleEndian.Uint32(t)))
 		dst.Offsets = append(dst.Offsets, chat.Span{Start: base + int(t[4]), End: base + int(t[5])})
 	}
@@ -321,11 +321,11 @@ func endsBlank(text string, x *piece) bool { return classOf[text[x.End-1]] >= bl
 
 // recall fills in the encodings of pieces that are remembered.
 func (p *pieces) recall(text string, all []piece) {
-	p.words.mu.Lock()
-	defer p.words.mu.Unlock()
+	p.cache.mu.Lock()
+	defer p.cache.mu.Unlock()
 	for i := range all {
 		if x := &all[i]; !x.known && x.End-x.Start <= maxPieceBytes {
-			x.tokens, x.known = p.words.find(text[x.Start:x.End])
+			x.tokens, x.known = p.cache.find(text[x.Start:x.End])
 		}
 	}
 }
@@ -351,7 +351,7 @@ func (p *pieces) learn(text string, run []piece, enc Encoding) {
 		x := &run[i]
 		end := endOf(x, at)
 		if x.End-x.Start <= maxPieceBytes {
-			p.words.put(text[x.Start:x.End], enc.IDs[at:end], enc.Offsets[at:end], x.Start-base)
+			p.cache.put(text[x.Start:x.End], enc.IDs[at:end], enc.Offsets[at:end], x.Start-base)
 		}
 		at = end
 	}

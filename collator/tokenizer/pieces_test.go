@@ -166,7 +166,7 @@ func TestPiecesRemembered(t *testing.T) {
 				var l pieceList
 				l.cut(text, 0, len(text), tok.pieces.digits)
 				for choice := range 1 << len(l.all) {
-					tok.pieces.words = newWords(1 << 20)
+					tok.pieces.cache = newPieceCache(1 << 20)
 					for i, x := range l.all {
 						if choice>>i&1 == 1 {
 							if err := tok.pieces.encode(&Encoding{}, text[x.Start:x.End], 0, library); err != nil {
@@ -289,9 +289,9 @@ func TestNoPieces(t *testing.T) {
 	}
 }
 
-// TestWords checks that pieces are found until there are too many, or as long as they recur, within the limit.
-func TestWords(t *testing.T) {
-	w := newWords(40_000)
+// TestPieceCache checks that pieces are found until there are too many, or as long as they recur, within the limit.
+func TestPieceCache(t *testing.T) {
+	w := newPieceCache(40_000)
 	ids, offsets := []int32{7, -1}, []chat.Span{{Start: 10, End: 12}, {Start: 11, End: 13}}
 	w.put("recurs", ids, offsets, 10)
 	for i := range 5000 {

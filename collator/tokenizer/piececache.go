@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// words keeps the encodings of pieces in two generations, like cache. Because a text has thousands of pieces, it has
-// its own hash table, whose entries are next to each other in memory and contain no pointers.
-type words struct {
+// pieceCache keeps the encodings of pieces in two generations, like cache. Because a text has thousands of pieces, it
+// has its own hash table, whose entries are next to each other in memory and contain no pointers.
+type pieceCache struct {
 	mu         sync.Mutex
 	seed       maphash.Seed
 	young, old table
@@ -29,54 +29,54 @@ type table struct {
 // minSlots is the number of slots in a table with one entry.
 const minSlots = 1 << 4
 
-// wordToken is the width of a token in an entry, which consists of its id and the edges of its part of the text.
-const wordToken = 4 + 1 + 1
+// tokenWidth is the width of a token in an entry, which consists of its id and the edges of its part of the text.
+const tokenWidth = 4 + 1 + 1
 
-func newWords(limit int) *words {
-	return &words{limit: min(limit, math.MaxInt32), seed: maphash.MakeSeed()}
+func newPieceCache(limit int) *pieceCache {
+	return &pieceCache{limit: min(limit, math.MaxInt32), seed: maphash.MakeSeed()}
 }
 
 // find returns the tokens of a text of at most maxPieceBytes. The caller holds the lock.
-func (w *words) find(text string) (tokens []byte, ok bool) {
-	hash := maphash.String(w.seed, text)
-	entry := w.young.find(text, hash)
+func (c *pieceCache) find(text string) (tokens []byte, ok bool) {
+	hash := maphash.String(c.seed, text)
+	entry := c.young.find(text, hash)
 	if entry == nil {
-		if entry = w.old.find(text, hash); entry == nil {
+		if entry = c.old.find(text, hash); entry == nil {
 			return nil, false
 		}
-		w.store(entry, hash)
+		c.store(entry, hash)
 	}
 	return entry[2+len(text):], true
 }
 
 // put adds the encoding of a text of at most maxPieceBytes, which begins at base in the text of the offsets.
-func (w *words) put(text string, ids []int32, offsets []chat.Span, base int) {
+func (c *pieceCache) put(text string, ids []int32, offsets []chat.Span, base int) {
 	if len(ids) > 0xff {
 		return
 	}
-	entry := make([]byte, 2, 2+len(text)+wordToken*len(ids))
+	entry := make([]byte, 2, 2+len(text)+tokenWidth*len(ids))
 	entry[0], entry[1] = byte(len(text)), byte(len(ids))
 	entry = append(entry, text...)
 	for i, id := range ids {
 		entry = binary.LittleEndian.AppendUint32(entry, uint32(id))
 		entry = append(entry, byte(offsets[i].Start-base), byte(offsets[i].End-base))
 	}
-	hash := maphash.String(w.seed, text)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.young.find(text, hash) == nil {
-		w.store(entry, hash)
+	hash := maphash.String(c.seed, text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.young.find(text, hash) == nil {
+		c.store(entry, hash)
 	}
 }
 
-func (w *words) store(entry []byte, hash uint64) {
-	if len(entry)+8*minSlots > w.limit/2 {
+func (c *pieceCache) store(entry []byte, hash uint64) {
+	if len(entry)+8*minSlots > c.limit/2 {
 		return
 	}
-	if t := &w.young; len(t.data)+len(entry)+8*t.slotsWithOneMore() > w.limit/2 {
-		w.young, w.old = table{}, w.young
+	if t := &c.young; len(t.data)+len(entry)+8*t.slotsWithOneMore() > c.limit/2 {
+		c.young, c.old = table{}, c.young
 	}
-	w.young.add(w.seed, entry, hash)
+	c.young.add(c.seed, entry, hash)
 }
 
 func (t *table) find(text string, hash uint64) []byte {
@@ -88,7 +88,7 @@ func (t *table) find(text string, hash uint64) []byte {
 		if slot>>32 == hash>>32 {
 			entry := t.data[uint32(slot)-1:]
 			if end := 2 + int(entry[0]); string(entry[2:end]) == text {
-				end += wordToken * int(entry[1])
+				end += tokenWidth * int(entry[1])
 				return entry[:end:end]
 			}
 		}
@@ -104,7 +104,7 @@ func (t *table) add(seed maphash.Seed, entry []byte, hash uint64) {
 		for at := 0; at < len(t.data); {
 			end := at + 2 + int(t.data[at])
 			t.place(at, maphash.Bytes(seed, t.data[at+2:end]))
-			at = end + wordToken*int(t.data[at+1])
+			at = end + tokenWidth*int(t.data[at+1])
 		}
 	}
 	t.place(len(t.data), hash)
