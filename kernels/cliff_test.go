@@ -179,6 +179,31 @@ func TestConfidentRowsTakeOnePass(t *testing.T) {
 	}
 }
 
+// TestFewValues checks losses of rows with two to four distinct values, whose rounding errors don't average out.
+func TestFewValues(t *testing.T) {
+	forPaths(t, func(t *testing.T, path string) {
+		for _, beta := range []float64{0.02, 0.1, 0.3, 0.5, 0.9, 0.98} {
+			r := rand.New(rand.NewPCG(1, 2))
+			for range 250 {
+				values, n := 2+r.IntN(3), 513+r.IntN(700)
+				apart := math.Exp(r.NormFloat64() - 0.5)
+				z, w := make([]float32, n), make([]float32, n)
+				normal(r, z[:values], 2)
+				moved(r, z[:values], w[:values], apart)
+				for i := values; i < n; i++ {
+					k := r.IntN(values)
+					z[i], w[i] = z[k], w[k]
+				}
+				o := Options{Beta: beta, Temperature: 1, Path: path}
+				want := ReferenceJSD(widen(z), widen(w), o, nil)
+				if got, _ := one(t, o, z, w); (gate{3e-6, 1e-11, 0}).far(got, want) {
+					t.Fatalf("beta %g, %d values: loss %g, reference %g", beta, values, got, want)
+				}
+			}
+		}
+	})
+}
+
 // BenchmarkTraining measures a gradient on every kind of row, and the share of rows on the float64 path.
 func BenchmarkTraining(b *testing.B) {
 	for _, v := range []int{32000, 151936} {

@@ -154,6 +154,9 @@ func (r *row) setPivot(u float64) {
 	r.w.a.tab = unsafe.Pointer(r.w.rates)
 }
 
+// turned reports whether a ratePass has another pivot than its natural one.
+func (r *row) turned() bool { return r.p.kind == ratePass && r.p.pivot != r.p.natural() }
+
 // adjustPass examines a row's first tile and reports whether to repeat it, with the pass or pivot changed: where the
 // student's rates are nearer to their limit than to 0, their mean becomes the pivot; where the sides are nearly equal,
 // a ratePass isn't accurate.
@@ -177,12 +180,15 @@ func (r *row) adjustPass() bool {
 }
 
 // isRough reports whether a ratePass may be off by more than 1e-6 of the loss. Each side's terms, and so their rounding
-// errors, are of first order in D. The first order cancels when the terms are added up, so the loss is of second order.
-// share is the probability of the entries that the pass covers, and lights their loss; by Cauchy-Schwarz, the root
-// bounds the size of the terms.
+// errors, are of first order in D, or include the bend. These parts cancel when the terms are added up, so the loss is
+// of second order. share is the probability of the entries that the pass covers, and lights their loss; by
+// Cauchy-Schwarz, the root bounds the size of the terms less the bend. Only the rounding of the bend doesn't average
+// out, if the row has few distinct values.
 func (r *row) isRough(share, lights, loss float64) bool {
 	beta := r.j.opt.Beta
-	return r.p.kind == ratePass && !(2e-7*math.Sqrt(beta*(1-beta)*share*math.Abs(lights)) <= 1e-6*loss)
+	off := 2e-7*math.Sqrt(beta*(1-beta)*share*math.Abs(lights)) +
+		1e-8*share*min(beta, 1-beta)*math.Abs(bend(beta))
+	return r.p.kind == ratePass && !(off <= 1e-6*loss)
 }
 
 // gradient runs the second and third passes, and repeats them until it has found all entries that are too heavy for
@@ -192,12 +198,16 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	w.heavy = w.heavy[:0]
 	nf := o.normFactor()
 	res.loss = 0
+	natural := 0.0 // the loss by the natural pivot's table, which is the most accurate one where the sides are close
 	for share := heavyShare; ; {
 		rest := r.setApart(share)
 		l, ok := r.lightPass(rest)
 		tmp := rowResult{loss: l.loss, clipped: l.clipped}
 		for i := range w.heavy {
 			tmp.add(&w.heavy[i])
+		}
+		if r.turned() && natural > 0 {
+			tmp.loss = natural
 		}
 		// Under the square root in isRough, 4 is a margin of 2 for the entries' own share of the errors.
 		if r.isRough(min(1, 4*max(rest.sum/r.zs.total, rest.teacher/r.zt.total)), l.loss, tmp.loss) {
@@ -207,6 +217,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		if !ok || !(tmp.loss < maxLoss) {
 			return false
 		}
+		natural = tmp.loss
 		flat := o.clipToken(&tmp)
 		res.loss, res.clipped = tmp.loss*nf, tmp.clipped
 		if flat {
@@ -240,7 +251,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 // cancellation may have cost precision.
 func (r *row) fold(l *light, rest remainder, unit float64) (top, gone float64) {
 	w := r.w
-	turned := r.p.kind == ratePass && r.p.pivot != r.p.natural()
+	turned := r.turned()
 	pivot, all := w.fold(l, rest.sum/r.zs.total, !turned)
 	r.mean = all + pivot
 	w.setFactors(unit*l.unit, -(r.mean-l.pivot)/(r.zs.total*l.unit))
