@@ -26,7 +26,7 @@ type Output interface {
 	Count(name string, n int64) error
 }
 
-// NewDrop returns a drop for an example, or part of one, with the example's position in its input. Index is -1.
+// NewDrop returns a drop for an example, or part of one, with the example's position in its input. Its Index is -1.
 func NewDrop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
 	return ledger.Drop{
 		Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1,
@@ -139,7 +139,7 @@ type Demonstration struct {
 	Weight   float64  // weight of the demonstration in the loss; 1 by default
 	Score    *float64 // the score it was selected by; nil if not scored
 
-	MaskReasoning bool // treat the reasoning in trained turns as context, without a loss
+	MaskReasoning bool // keep the reasoning in trained turns as context, but don't train on it
 }
 
 // Train is a loss policy: which assistant turns to train on.

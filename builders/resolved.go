@@ -90,7 +90,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	case InlineText:
 		return Passage{Text: c.Text}, nil
 	case InlineMessages:
-		// A builder that writes messages itself vouches for the assistant's turns.
+		// The builder wrote these messages, so the assistant's turns are assumed to be sampled.
 		return Passage{Nodes: ttc.Chain(settled(c.Messages), ttc.Assumed).Nodes}, nil
 	}
 	if c.Ref.Example < 0 || c.Ref.Example >= len(g.Examples) {
@@ -120,7 +120,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 		}
 		if c.Ref.Skip < 0 || c.Ref.Skip > len(walk) {
 			return Passage{},
-				fmt.Errorf("skips %d messages of a walk of %d in example %q", c.Ref.Skip, len(walk), ex.ID)
+				fmt.Errorf("skips %d of a branch's %d messages in example %q", c.Ref.Skip, len(walk), ex.ID)
 		}
 		nodes := make([]ttc.Node, 0, len(walk)-c.Ref.Skip)
 		for i, n := range walk[c.Ref.Skip:] {

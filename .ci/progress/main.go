@@ -59,7 +59,7 @@ type event struct {
 	Elapsed float64 // seconds
 }
 
-// read sends the events in a stream. Lines that aren't events are sent as output without a package.
+// read sends the events in a stream. A line that isn't an event is sent as build output without a package.
 func read(r io.Reader, events chan<- event) {
 	defer close(events)
 	lines := bufio.NewReader(r)

@@ -36,7 +36,7 @@ type pkg struct {
 	failed  bool
 	skipped int
 	cached  bool
-	output  []string // of no test
+	output  []string // printed outside tests
 }
 
 // test is a running test.

@@ -226,8 +226,8 @@ func (s *scratch) choose(ex *ttc.Example, group []int, withKeys bool) pairs.Resu
 	return s.chooser.Choose(s.scores, s.keys)
 }
 
-// records emits the pairs of a group, reusing rec for each: an Output retains no records, and allocating hundreds of
-// thousands of them triggered a garbage collection for every other frame.
+// records emits the pairs of a group. It reuses rec for all of them, which an Output allows: a run may have hundreds of
+// thousands of pairs, and allocating a record for each would cause frequent garbage collections.
 func (b *Builder) records(
 	rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output,
 ) error {

@@ -178,7 +178,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	}
 	w.report(n, ptr, finding.Finding{
 		Code:    CodeNull,
-		Message: fmt.Sprintf("%s is empty (null), it must be %s", label(ptr), s.expects()),
+		Message: fmt.Sprintf("%s is empty (null) but must be %s", label(ptr), s.expects()),
 		Fix:     fix,
 	})
 	return nil, false
@@ -223,7 +223,7 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	}
 	w.report(n, ptr, finding.Finding{
 		Code:    CodeType,
-		Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), s.expects(), w.display(s, n)),
+		Message: fmt.Sprintf("%s must be %s, got %s", label(ptr), s.expects(), w.display(s, n)),
 		Fix:     fix,
 	})
 	return nil, false

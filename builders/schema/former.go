@@ -54,7 +54,7 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{
 		Code: codeFormer, Severity: finding.Warning, Suggestion: f.Name,
-		Message: fmt.Sprintf("%s is now a value of %s, and %s: %s does nothing", key.Value, f.Name, key.Value, written),
+		Message: fmt.Sprintf("%s has been replaced by %s, and %s: %s has no effect", key.Value, f.Name, key.Value, written),
 		Fix:     "remove it",
 	}
 	rank = len(f.Former)
@@ -69,7 +69,7 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 		}
 	}
 	if now == "" && (val.Kind != yaml.ScalarNode || val.ShortTag() != "!!bool") {
-		found.Severity, found.Message = finding.Error, fmt.Sprintf("%s is now a value of %s", key.Value, f.Name)
+		found.Severity, found.Message = finding.Error, fmt.Sprintf("%s has been replaced by %s", key.Value, f.Name)
 		found.Fix = "write " + f.Name + ": " + f.Spec.expects()
 	}
 	w.report(key, ptr+"/"+yamldoc.Escape(key.Value), found)

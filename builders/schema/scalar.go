@@ -235,7 +235,7 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 		rule = fmt.Sprintf("at most %d", *s.MaxLen)
 	}
 	return finding.Finding{
-		Code: codeLength, Message: fmt.Sprintf("%s has %d %s, it must have %s", label(ptr), size, unit, rule),
+		Code: codeLength, Message: fmt.Sprintf("%s has %d %s but must have %s", label(ptr), size, unit, rule),
 		Fix: "write " + rule + " " + unit,
 	}
 }
@@ -298,7 +298,7 @@ func (s *Spec) outOfRange(ptr, shown string) finding.Finding {
 	}
 	return finding.Finding{
 		Code:    CodeRange,
-		Message: fmt.Sprintf("%s must be %s, this is %s", label(ptr), rule, shown),
+		Message: fmt.Sprintf("%s must be %s, got %s", label(ptr), rule, shown),
 		Fix:     fix,
 	}
 }

@@ -112,7 +112,7 @@ func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	return false
 }
 
-// specAt returns the spec of the value that keys lead to, or nil if they lead nowhere.
+// specAt returns the spec of the value at a path of keys, or nil if there is no such value.
 func (s *Spec) specAt(keys []string) *Spec {
 	for _, k := range keys {
 		switch {
@@ -131,7 +131,7 @@ func (s *Spec) specAt(keys []string) *Spec {
 	return s
 }
 
-// lookup finds the value that keys lead to, under any of their names, and the node of its key. A single value in place
+// lookup finds the value at a path of keys, each under any of its names, and the node of its key. A single value in place
 // of a list is found as its only entry.
 func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	for i, k := range keys {

@@ -117,7 +117,7 @@ func (x *expander) mapping(n, c *yaml.Node, ptr string, depth int) {
 			key.Value = unguard(key.Value)
 		}
 		if key.Kind != yaml.ScalarNode {
-			x.fail(n.Content[i], ptr, codeBadKey, "a key must be plain text, this is "+Describe(key),
+			x.fail(n.Content[i], ptr, codeBadKey, "a key must be plain text, got "+Describe(key),
 				"write `name: value`")
 			continue
 		}
@@ -161,7 +161,7 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		var pairs []*yaml.Node
 		for _, e := range v.Content {
 			if e.Kind != yaml.MappingNode {
-				x.fail(e, ptr, codeBadMerge, "`<<` merges mappings, this is "+Describe(e),
+				x.fail(e, ptr, codeBadMerge, "`<<` merges mappings, got "+Describe(e),
 					"use an anchor of a mapping")
 				continue
 			}
@@ -169,6 +169,6 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		}
 		return pairs
 	}
-	x.fail(n, ptr, codeBadMerge, "`<<` merges mappings, this is "+Describe(v), "use an anchor of a mapping")
+	x.fail(n, ptr, codeBadMerge, "`<<` merges mappings, got "+Describe(v), "use an anchor of a mapping")
 	return nil
 }

@@ -82,7 +82,7 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 		return nil, append(x.findings, doc.Report(doc.Root, "", finding.Finding{
 			Code:     CodeNotMapping,
 			Severity: finding.Error,
-			Message:  "a configuration is a mapping of sections, this is " + Describe(doc.Root),
+			Message:  "expected a mapping of sections, got " + Describe(doc.Root),
 			Fix:      "write `section: ...`, for example `finetuning:`",
 		}))
 	}

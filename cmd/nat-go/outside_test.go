@@ -23,7 +23,7 @@ message 1: "2 + 2?"
 2 beats 0 by 0.4
 loss 0.2476
 a batch of 2 rows, 6 tokens, 4 in the loss; labels: true
-error /least least must be at least 0 and at most 1, this is 7
+error /least least must be at least 0 and at most 1, got 7
 demonstration 4
 dropped sum 1 outside/too_low
 `

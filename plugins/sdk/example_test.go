@@ -49,5 +49,5 @@ func plugin() sdk.Plugin {
 func Example() {
 	_, found := plugin().Builders[0].Open([]byte(`{"least": 7}`))
 	fmt.Println(found[0].Pointer, found[0].Message)
-	// Output: /least least must be at least 0 and at most 1, this is 7
+	// Output: /least least must be at least 0 and at most 1, got 7
 }

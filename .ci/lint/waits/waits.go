@@ -17,7 +17,7 @@ import (
 	"golang.org/x/tools/go/ast/inspector"
 )
 
-// rooms matches the import paths of packages that talk to other processes, where a peer can keep us waiting.
+// rooms matches the import paths of packages that communicate with other processes and can block on them.
 var rooms = regexp.MustCompile(`/(plugins/internal/host|cmd)(/|$)`)
 
 // Analyzer reports waits that may never end.
@@ -155,7 +155,7 @@ func isDone(pass *analysis.Pass, e ast.Expr) bool {
 	return ok && sel.Sel.Name == "Done" && strings.HasSuffix(typeOf(pass, sel.X).String(), "context.Context")
 }
 
-// isTimer reports whether e is a channel of times, such as a timer's, a ticker's or time.After's.
+// isTimer reports whether e is a channel of time.Time, such as a timer's, a ticker's or time.After's.
 func isTimer(pass *analysis.Pass, e ast.Expr) bool {
 	ch, ok := typeOf(pass, e).Underlying().(*types.Chan)
 	return ok && ch.Elem().String() == "time.Time"

@@ -61,7 +61,7 @@ type Finding struct {
 	Failed bool   // if false, a near miss: a rule's words occur, but other evidence contradicts them
 	Why    string // for a near miss: the evidence against it
 	Quote  string // the line that the rule matched
-	// Supported reports whether the agent's next turn may turn this near miss into a failure.
+	// Supported reports whether the agent's next turn can make this near miss count as a failure.
 	Supported bool
 }
 

@@ -149,7 +149,7 @@ func (c Call) isAnswer(code int, body string) string {
 		return "" // a timeout, a program that is missing or can't be run, a signal
 	}
 	if report(body) {
-		return "a test run's or a checker's report: its exit code is the answer"
+		return "it is a report from a test runner or checker"
 	}
 	command := c.command()
 	if code != 1 || command == "" {
@@ -164,7 +164,7 @@ func (c Call) isAnswer(code int, body string) string {
 			words = words[1:]
 		}
 		if len(words) > 0 && answering[words[0][strings.LastIndexByte(words[0], '/')+1:]] {
-			return "exit code 1 of " + words[0] + " is its answer"
+			return "exit code 1 of " + words[0] + " means no, not failure"
 		}
 	}
 	return ""

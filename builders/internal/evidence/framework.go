@@ -95,7 +95,7 @@ func (t *text) page() (Finding, bool) {
 		if said <= 40 && len(t.all) < window {
 			return failed("error_page", m), true
 		}
-		return nearMiss("error_page", m, "the page says more than that"), true
+		return nearMiss("error_page", m, "the page also has other content"), true
 	}
 	return Finding{}, strings.Contains(start, "</") && !strings.HasPrefix(start, "<error>")
 }

@@ -283,7 +283,7 @@ func (c Call) rpc(o *object, _ json.Raw, _ int) (Finding, bool) {
 	if !Truthy(o.by["data"]) || !anyTruthy(o.by["data"]) {
 		return failed("rpc_error", o.words()), true
 	}
-	return nearMiss("rpc_error", o.words(), "there is data beside the errors"), true
+	return nearMiss("rpc_error", o.words(), "the response also has data"), true
 }
 
 func anyTruthy(data json.Raw) bool {
@@ -387,7 +387,7 @@ var badStatus = set([]string{
 // decided lists the statuses of requests that were turned down.
 var decided = set([]string{"rejected", "denied", "refused"})
 
-// errorObject reads objects that are errors, or that say something did not work.
+// errorObject reads objects that are errors or that report a failure.
 func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	evidence, rule, certain := o.evidence()
 	if evidence == "" {
@@ -398,9 +398,9 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	case o.isFalse("valid") || o.isFalse("isvalid"):
 		return nearMiss(rule, quote, "it is a validator's verdict on something"), true
 	case slices.ContainsFunc(boolKeys, o.isTrue):
-		return nearMiss(rule, quote, "the object says that it worked"), true
+		return nearMiss(rule, quote, "the object reports success"), true
 	case !certain && o.answered():
-		return nearMiss(rule, quote, "there is a result beside it"), true
+		return nearMiss(rule, quote, "the object also has a result"), true
 	}
 	foreign := c.foreign(o)
 	if decided[strings.ToLower(o.text("status"))] && o.by["id"] != nil {

@@ -79,7 +79,7 @@ func (t *text) prefix() Finding {
 		return Finding{}
 	}
 	if again := t.startingLike(first); again > 1 && again < len(t.head) && !t.complains(t.last()) {
-		return nearMiss("error_prefix", first, "such lines recur: it is a log")
+		return nearMiss("error_prefix", first, "several lines begin this way: it is a log")
 	}
 	if t.paragraphs() > 0 {
 		return nearMiss("error_prefix", first, "prose about the error follows")

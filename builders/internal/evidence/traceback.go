@@ -81,7 +81,7 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	}
 	if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
 		return nearMiss("traceback", t.tail[end],
-			"the same exception occurs more than once: it is a collection of them"), true
+			"the same exception occurs more than once: it is a list of exceptions"), true
 	}
 	after := t.tail[end+1:]
 	if len(after) > 0 && programContinues(after) {
@@ -137,7 +137,7 @@ func (t *text) alone() Finding {
 		case t.short && !programContinues(rest):
 			return failed("traceback", t.head[0])
 		}
-		return nearMiss("traceback", t.head[0], "the text continues with its own prose")
+		return nearMiss("traceback", t.head[0], "other text follows")
 	}
 	if l := t.last(); namedError().MatchString(l) && len(t.tail) > 1 && strings.TrimLeft(t.tail[len(t.tail)-2],
 		" ^~") == "" {

@@ -52,9 +52,9 @@ func (c Call) words(text string) Finding {
 	case f.Failed && c.command() == "" && t.conversation():
 		return nearMiss(f.Rule, f.Quote, "it is a conversation")
 	case f.Failed && t.one() && recovers().MatchString(t.all) && !unrecovered().MatchString(t.all):
-		return nearMiss(f.Rule, f.Quote, "it says how the failure was dealt with")
+		return nearMiss(f.Rule, f.Quote, "it describes how the failure was handled")
 	case f.Failed && f.Rule == "error_prefix" && len(t.head) > 1 && wellEnded().MatchString(t.last()):
-		return nearMiss(f.Rule, f.Quote, "the program continued, and says that it worked")
+		return nearMiss(f.Rule, f.Quote, "the program continued and reported success")
 	case f.Failed && providedFor().MatchString(c.command()):
 		return nearMiss(f.Rule, f.Quote, "the command provides for a failure")
 	case len(t.head) == 1 && defines().MatchString(t.head[0]):
@@ -67,7 +67,7 @@ func (c Call) words(text string) Finding {
 		alone := len(t.head) == 1 && (reader == "docker" || reader == "kubectl")
 		if voice := strings.TrimSuffix(speaks(f.Quote), ":"); voice != reader && !shells[voice] && !alone &&
 			voice != "fatal" && !strings.HasSuffix(voice, "/"+reader) {
-			return nearMiss(f.Rule, f.Quote, "the command is "+reader+": it prints what others wrote")
+			return nearMiss(f.Rule, f.Quote, "the command is "+reader+": it prints text from elsewhere")
 		}
 	}
 	return f
@@ -84,7 +84,7 @@ var defines, recovers, unrecovered = pattern("defines"), pattern("recovers"), pa
 // text is a text together with the lines that are examined.
 type text struct {
 	all        string
-	head, tail []string // non-blank lines; in a short text each holds all of them
+	head, tail []string // first and last non-blank lines; all of them in a short text
 	short      bool     // at most a dozen lines and 2,000 bytes
 	count      int      // number of words, up to the window
 }

@@ -20,7 +20,7 @@ import (
 // Info describes the builder. Its configuration is the one in package dpo.
 func Info() builders.Info {
 	info := dpo.Info()
-	info.Doc = "NAT's own preference pairs, to the letter"
+	info.Doc = "exactly NAT's preference pairs"
 	info.Unit, info.RawSteps = builders.UnitRun, true
 	return info
 }
@@ -174,7 +174,7 @@ func inputItems(g *ttc.Group) ([]*item, error) {
 		}
 		key, err := dictKey(raw)
 		if err != nil {
-			return nil, fmt.Errorf("%s: entry %d: %w; NAT fails the whole run on it", ex.File, ex.Row, err)
+			return nil, fmt.Errorf("%s: entry %d: %w; in NAT, this makes the whole run fail", ex.File, ex.Row, err)
 		}
 		if it, ok := byKey[key]; ok {
 			it.at = i

@@ -194,7 +194,7 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 			at = key
 		}
 		l.report(at, ptr, newError(schema.CodeNull, fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
-			"the section %s is empty (null), it must be a mapping from names to %s", key.Value, what))
+			"the section %s is empty (null) but must be a mapping from names to %s", key.Value, what))
 		return
 	}
 	if node.Kind != yaml.MappingNode {

@@ -227,7 +227,7 @@ def _hold(rules: Any, name: str, value: Any, written: Any, pointer: str, found: 
             continue
         args = (rules[rule], value) if rule == "pattern" else (value, rules[rule])
         if not holds[rule](*args):
-            found.append(Finding(pointer, f"{name} must {asks} {rules[rule]}, this is {written!r}"))
+            found.append(Finding(pointer, f"{name} must {asks} {rules[rule]}, got {written!r}"))
 
 
 def _value(hint: Any, value: Any, pointer: str, found: list[Finding]) -> Any:
