@@ -112,7 +112,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				sb.add(t)
 			}
 		}
-		if !b.siblings && !b.cfg.finds(divergence) { // the traces don't all need to be held at once
+		if !b.siblings && !b.cfg.finds(divergence) { // no example needs another's traces, so drop them early
 			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
 				return err
 			}

@@ -16,19 +16,19 @@ type Config struct {
 	Target   string   `yaml:"target" default:"failed_turn" validate:"oneof=failed_turn next_turn both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
 	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites per example beyond this number are dropped, last ones first"`
 	Sites    []string `yaml:"sites" default:"[failed_calls]" validate:"min=1,dive,oneof=failed_calls divergence" doc:"where to look: failed_calls, or divergence, the action at which a scored rollout diverges from better ones for the same task (failed_turn only)"`
-	Detect   Detect   `yaml:"detect" doc:"what counts as a failed call"`
-	Hints    Hints    `yaml:"hints" doc:"what the teacher is told"`
+	Detect   Detect   `yaml:"detect" doc:"detection of failed calls"`
+	Hints    Hints    `yaml:"hints" doc:"hints for the teacher"`
 	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what to emit for a site; the last two require a later successful call to the same tool, and are off-policy"`
 }
 
 // Detect configures the detection of failed calls.
 type Detect struct {
-	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result that count"`
+	Results     []string `yaml:"results" default:"[flag, exit_code, status, exception, message]" validate:"dive,oneof=flag exit_code status exception message" doc:"kinds of evidence in a result to consider"`
 	Silence     []string `yaml:"silence" validate:"dive,oneof=source_flag result_flag exit_code time_limit rpc_error error_object status_object error_page framework_text traceback error_prefix program_message http_status refusal wording" doc:"rules to switch off; the builder's README describes each"`
-	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"what makes a call wrong whatever its result says"`
+	Calls       []string `yaml:"calls" default:"[arguments_not_json, unknown_tool, schema]" validate:"dive,oneof=arguments_not_json unknown_tool schema" doc:"faults in a call that count as a failure regardless of its result"`
 	Match       []Match  `yaml:"match" validate:"dive" doc:"your own rules, tried first: additional results that mean failure; the first match counts"`
 	NextTurn    bool     `yaml:"next_turn" default:"true" doc:"let the agent's next turn (an apology, or another call to the tool) decide cases that a rule leaves open; it is never evidence on its own"`
-	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"additional patterns for errors that say nothing about the call (timeouts, 429 and 5xx are built in)"`
+	Transient   []string `yaml:"transient" validate:"dive,pattern" doc:"additional patterns for errors that are not the fault of the call (timeouts, 429 and 5xx are built in)"`
 	Writes      []string `yaml:"writes" validate:"dive,pattern" doc:"for divergence: patterns for the names of tools that change something; default: all tools that aren't marked readOnlyHint, don't begin with a word like get, list or search, and don't hand over to a person"`
 	IgnoreTools []string `yaml:"ignore_tools" validate:"dive,pattern" doc:"patterns for the names of tools whose results never count as errors"`
 }
@@ -49,7 +49,7 @@ type Hints struct {
 	Feedback string   `yaml:"feedback" default:"A{% if tool %} call of {{ tool }}{% else %}n action{% endif %} was tried here before and failed: {{ error | trim }}" validate:"required" doc:"wording of hints from the source feedback: a template with the same variables as a rule's text"`
 	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first match counts"`
 	Command  *Command `yaml:"command" doc:"for the source command"`
-	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused; where the source feedback repeats an error, the middle of the error is cut"`
+	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused, except that the source feedback shortens a long error by omitting its middle"`
 	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"number of consecutive words that a hint must not share with its turn"`
 }
 
@@ -134,7 +134,7 @@ func (c *Config) notAsked(target builders.Target) string {
 	}
 	text := ""
 	if target == builders.NextTurn && slices.Contains(c.Hints.Sources, sourceFeedback) {
-		text = "feedback is of no use to the next turn, which has read it; "
+		text = "feedback is not used for the target next_turn, which has already seen it; "
 	}
 	if others == nil {
 		return text + "all sources were asked"

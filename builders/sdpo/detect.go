@@ -247,7 +247,7 @@ var transientText = lazy(`(?i)\btimed[ -]out\b|\bdeadline (?:was )?exceeded\b|\b
 	`\b(?:status(?: ?code)?|http(?:/\d(?:\.\d)?)?(?: error)?|error code|response code)\W{0,3}(?:408|425|429|` +
 	`5\d\d)\b`)
 
-// isTransient reports whether an error says nothing about the call: a timeout, too many requests, a server failure.
+// isTransient reports whether an error is not the fault of the call: a timeout, too many requests, a server failure.
 func (d *detector) isTransient(text string) bool {
 	const most = 64 << 10
 	if len(text) > most {

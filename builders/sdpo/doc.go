@@ -7,8 +7,8 @@
 // A call failed if the source says so, if its result does (package evidence; the README lists the rules), or if the
 // call itself is wrong (arguments that are not JSON, a tool that doesn't exist, a schema violation). A result belongs
 // to the nearest preceding call with its id. A false error site silently trains a model away from a good call, so
-// evidence is weighed by its position and its share of the result, never by the tool's name. Timeouts, 429 and 5xx say
-// nothing about the call, and a failure repeated verbatim counts once.
+// evidence is weighed by its position and its share of the result, never by the tool's name. Timeouts, 429 and
+// 5xx are not the fault of the call and don't count, and a failure repeated verbatim counts once.
 //
 // With `sites: divergence`, a site is the action at which a scored rollout diverges from better ones for its task,
 // judging by their writes. The README describes the search.

@@ -29,8 +29,8 @@ func NewFinder(sites []string, d Detect) (f *Finder, err error) {
 	return f, err
 }
 
-// Find returns the turns found in each example of a group, in order. It omits repeated errors and errors that say
-// nothing about the call.
+// Find returns the turns found in each example of a group, in order. It omits repeated errors, and errors such as
+// timeouts that are not the fault of the call.
 func (f *Finder) Find(ctx context.Context, g *ttc.Group) ([][]Found, error) {
 	traces := make([][]*trace, len(g.Examples))
 	for e, ex := range g.Examples {

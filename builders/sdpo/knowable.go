@@ -115,7 +115,7 @@ func singular(w string) string {
 	return w
 }
 
-// empty lists words that name nothing: function words, and words that programs use to report errors.
+// empty lists words that don't name anything: function words, and words that programs use to report errors.
 var empty = set(`
 		a an the this that these those it its he she they them their you your i we our is are was were be been being am
 		has have had do does did done will would can could cannot can't may might must shall should not no none nor and

@@ -80,7 +80,7 @@ func (c *course) next(written int) int {
 type parting struct {
 	at            *deed // nil if the parting is the answer, because the rollout ends without another write
 	before, after value
-	// the action taken there by the best rollout that acted differently; nil if it wrote nothing more
+	// the write made there by the best rollout that acted differently; nil if it made no further write
 	sibling *deed
 }
 

@@ -22,7 +22,7 @@ import (
 func Info() builders.Info {
 	return builders.Info{
 		Name: "states_traj_builder", Version: "1.0.0", Stability: "experimental",
-		Doc:  "prompts at failed calls, divergences or turns, for trainers that sample for themselves",
+		Doc:  "prompts at failed calls, divergences or turns, for trainers that sample their own answers",
 		Unit: builders.UnitTask, Kinds: []builders.Kind{builders.KindState}, Config: new(Config),
 	}
 }

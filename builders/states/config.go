@@ -8,5 +8,5 @@ type Config struct {
 	Every  int         `yaml:"every" default:"1" validate:"gte=1" doc:"with at: turns, take every turn whose number, counted from 0, is a multiple of this"`
 	Where  string      `yaml:"where" doc:"which of these turns to take, as one expression over [the fields of the turn, its example and its task](#where)" example:"\"refund\" in uses and reward == 0"`
 	Agent  string      `yaml:"agent" doc:"name of the NeMo Gym agent that continues from the states (agent_ref of nemo_gym rows)"`
-	Detect sdpo.Detect `yaml:"detect" doc:"what counts as a failed call, and what as a write"`
+	Detect sdpo.Detect `yaml:"detect" doc:"detection of failed calls and of writes"`
 }

@@ -89,7 +89,7 @@ func requests(in io.Reader, flush func() error, answer func(n int, line []byte, 
 type Refused struct{ Refused, Of int }
 
 func (e *Refused) Error() string {
-	return fmt.Sprintf("%d of %d requests were refused; their lines say why", e.Refused, e.Of)
+	return fmt.Sprintf("%d of %d requests were refused; see the errors in their output lines", e.Refused, e.Of)
 }
 
 // invalid is the error for a template that doesn't compile.
