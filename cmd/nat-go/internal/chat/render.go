@@ -20,7 +20,7 @@ import (
 // Positions are UTF-8 byte offsets in the text. Text that no span covers comes from the template, its variables or the
 // tools. generations is present if the template marks the model's own text.
 type Render struct {
-	Now       time.Time // what strftime_now shows
+	Now       time.Time // the time that strftime_now returns
 	Normalise bool      // prepare messages as for traces (template.Conversation)
 
 	tmpl    *template.Template

@@ -37,7 +37,7 @@ on generated input. If NAT is installed (` + bench.PythonVariable + ` can name i
 	f.IntVar(&o.Shape.Turns, "turns", o.Shape.Turns, "turns per example")
 	f.IntVar(&o.Shape.Candidates, "candidates", o.Shape.Candidates, "candidates per turn")
 	f.IntVar(&o.Rounds, "rounds", 5, "rounds, after a warm-up round")
-	f.Float64Var(&o.Stream, "stream", 0, "also run this many GB through a pipe, to see that memory stays flat")
+	f.Float64Var(&o.Stream, "stream", 0, "also run this many GB through a pipe, to check that memory use doesn't grow with the input")
 	f.StringVar(&o.Dir, "dir", "", "folder to work in; default: an in-memory file system where available")
 	cmd.AddCommand(newBenchKernelsCmd())
 	return cmd
@@ -47,7 +47,7 @@ func newBenchKernelsCmd() *cobra.Command {
 	var o kernelbench.Options
 	cmd := &cobra.Command{
 		Use:   "kernels",
-		Short: "Measure the JSD kernels against what this machine can do",
+		Short: "Measure the JSD kernels against this machine's limits",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.JSON = asJSON(cmd)

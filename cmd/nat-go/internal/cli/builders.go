@@ -27,7 +27,7 @@ type pluginFlags struct {
 func (f *pluginFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config-file", "",
 		"configuration whose plugins are used, in addition to the installed ones")
-	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument for a program named by its path (repeatable)")
+	cmd.Flags().StringArrayVar(&f.args, "arg", nil, "argument to pass to a plugin program that is given as a path (repeatable)")
 }
 
 // load reads the catalog of the selected plugins and prints any problems with the configuration.
@@ -178,10 +178,10 @@ task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, 
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().StringVar(&try.Builder, "builder", "", "which of the plugin's builders")
+	cmd.Flags().StringVar(&try.Builder, "builder", "", "the plugin's builder to run")
 	cmd.Flags().StringVar(&settings, "settings", "{}", "its settings, as JSON")
 	cmd.Flags().StringVar(&try.From, "from", "", "file with examples (required)")
-	cmd.Flags().IntVar(&try.Most, "limit", 10, "how many to use; 0: all")
+	cmd.Flags().IntVar(&try.Most, "limit", 10, "maximum number of examples to use; 0: all")
 	_ = cmd.MarkFlagRequired("from")
 	return cmd
 }

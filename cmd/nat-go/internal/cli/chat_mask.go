@@ -31,8 +31,8 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 The ids are those that Hugging Face produces for the whole render. A token is in the mask if it overlaps any character
 of an assistant turn. straddle is true if a token crosses the edge of a turn. unstable lists the messages that are not
 rendered as they were sampled. filler lists ranges of bytes in turns that no model wrote, such as an empty think block.
-On a terminal, the conversations are printed for people instead: the tokens, their owners, and whether they are in the
-mask, with the reason if not. With --json, the lines are printed there, too.
+On a terminal, the conversations are printed in readable form instead: the tokens, their owners, and whether they are in
+the mask, with the reason if not. With --json, the JSON lines are printed on a terminal, too.
 With --token-rows, the ids and the mask are those of token rows: special tokens in content remain text, and filler and
 straddling tokens are not in the mask.`,
 		Example: `  nat-go chat mask --tokenizer models/qwen --input conversations.jsonl`,
@@ -63,7 +63,7 @@ straddling tokens are not in the mask.`,
 	cmd.Flags().StringVar(&source, "template", "", "chat template file, or the name of one of the tokenizer's; default: the tokenizer's own")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime,
-		"time that strftime_now shows; the clock is never read")
+		"time that strftime_now returns; the clock is never read")
 	cmd.Flags().BoolVar(&rows, "token-rows", false, "show token rows instead of the plain render")
 	cmd.Flags().BoolVar(&full, "full", false, "print long text in full in the human-readable output")
 	_ = cmd.MarkFlagRequired("tokenizer")

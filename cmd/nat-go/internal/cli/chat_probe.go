@@ -44,7 +44,7 @@ what it adds that no model wrote, and where a hint can be put without changing t
 	cmd.Flags().StringVar(&kwargs, "kwargs", "",
 		`template variables as a JSON object; bos_token is "<s>" and eos_token "</s>" unless set`)
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime,
-		"time that strftime_now shows; the clock is never read")
+		"time that strftime_now returns; the clock is never read")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd
 }

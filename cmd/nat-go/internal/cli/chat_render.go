@@ -46,7 +46,7 @@ content with empty text, as runs do with traces.`,
 	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder")
 	cmd.Flags().StringVar(&input, "input", "-", "file of JSON lines; - or /dev/stdin reads standard input")
 	cmd.Flags().StringVar(&now, "now", collator.DefaultTemplateTime,
-		"time that strftime_now shows; the clock is never read")
+		"time that strftime_now returns; the clock is never read")
 	cmd.Flags().BoolVar(&normalise, "as-traces", false, "prepare messages as runs prepare traces")
 	_ = cmd.MarkFlagRequired("template")
 	return cmd

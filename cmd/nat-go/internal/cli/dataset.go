@@ -29,7 +29,7 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 		return nil, exit.Usagef("--max-row-bytes must be from 1 to %d, --max-row-values at least 1", math.MaxInt32)
 	}
 	if objects.Is(path) {
-		return nil, exit.Usagef("%s: this command reads only from a disk: copy the object to one", path)
+		return nil, exit.Usagef("this command cannot read from object storage: copy %s to a local disk", path)
 	}
 	p, err := dataset.Find(path, limits)
 	switch {
@@ -44,7 +44,7 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 // noTexts returns the error for a data set without text rows, for commands that need them.
 func noTexts(p *dataset.Place, path string) error {
 	if len(p.Tokens()) > 0 {
-		return exit.Failedf("%s holds only token rows, which contain no text: specify the run's folder, whose records do", path)
+		return exit.Failedf("%s holds only token rows, which contain no text: specify the run's folder, whose records contain it", path)
 	}
 	return exit.Failedf("no rows in %s", path)
 }

@@ -27,7 +27,7 @@ func newDatasetConvertCmd() *cobra.Command {
 		Short: "Convert a data set to another format",
 		Long: `Convert a data set to another format with the same records and split. Anything a format can't carry is omitted and counted, with
 the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
-Rows hold less than the run's records: they lack scores and origin, and kto, verl and atropos rows don't say which record they come from.
+Rows hold less than the run's records: they lack scores and origins, and kto, verl and atropos rows don't identify their record.
 
 FORMAT.parquet is FORMAT as Parquet, which declares the type of every column: readers don't have to guess it from the first rows.
 sft_parquet and skyrl_pretokenized are built from the run's token batches instead: input_ids and labels, which TRL's SFTTrainer
@@ -62,15 +62,15 @@ The rows go to the run's own dataset folder and are recorded in its manifest, or
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&flags.formats, "format", nil, "format to write (repeatable): "+dataset.Names())
-	f.StringVar(&flags.output, "output", "", "folder for the formats' folders; empty: the run's dataset folder")
+	f.StringVar(&flags.output, "output", "", "folder in which a folder for each format is created; default: the run's dataset folder")
 	f.StringVar(&flags.promptAs, "prompt-as", "",
-		"what a text prompt becomes in trl rows: user_message or text (default: as in the run)")
+		"form of a text prompt in trl rows: user_message or text (default: as in the run)")
 	f.StringVar(&flags.jsonColumns, "json-columns", "", "how Parquet rows hold tools and messages with tool calls: "+
 		"json, for Hugging Face datasets from 4.7 on, or text (default: as in the run)")
-	f.StringVar(&flags.completion, "completion", "", "what a demonstration in trl rows completes: one turn, or a stretch "+
+	f.StringVar(&flags.completion, "completion", "", "completion of a demonstration in trl rows: one turn, or a stretch "+
 		"of turns (default: as in the run)")
 	f.BoolVar(&flags.history, "use-full-message-history", false,
-		"keep message prompts as messages in customizer rows; else the last message's text (default: as in the run)")
+		"in customizer rows, keep message prompts as messages instead of only the last message's text (default: as in the run)")
 	flags.limits = rowLimits(cmd)
 	_ = cmd.MarkFlagRequired("format")
 	return cmd

@@ -24,7 +24,7 @@ training set is in another's validation set. Dropped records are counted and lis
 
 The first of several copies is kept, in the order in which the runs are named. That order doesn't affect which contents
 are kept, but it does affect the order of the rows, and the side of the split for an example with copies. An input that
-several runs read counts as one. Runs made with different settings, formats or versions of nat-go are refused, and the
+several runs read is counted once. Runs made with different settings, formats or versions of nat-go are refused, and the
 error names the differences. A run whose files were changed is refused, too.
 
 With --keep-split, the validation side of a run is kept: only its records are used for validation, and other records

@@ -40,8 +40,8 @@ func newDatasetShowCmd() *cobra.Command {
 	var flags showFlags
 	cmd := &cobra.Command{
 		Use:   "show PATH",
-		Short: "Print records for people to read",
-		Long: `Print records for people to read: where they come from, the prompt, and the two answers of a pair side by
+		Short: "Print records in readable form",
+		Long: `Print records in readable form: where they come from, the prompt, and the two answers of a pair side by
 side with their differing words marked. With --tokens, it prints a row of the token batches as written: for each token,
 its owner, and whether it is trained, with the reason if not. With --site, it prints an error site: the student's tokens
 next to the teacher's, with the hint and the target marked.
@@ -82,10 +82,10 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	f.StringVar(&s.query.Split, "split", "", "train or validation")
 	f.StringVar(&s.reason, "dropped", "",
 		"show drops with this `REASON`, before or after they became records; any: all reasons")
-	f.Int64Var(&s.query.Skip, "skip", 0, "skip this many of them")
-	f.Int64Var(&s.query.Limit, "limit", 3, "at most this many; 0: all")
+	f.Int64Var(&s.query.Skip, "skip", 0, "number of matching records to skip")
+	f.Int64Var(&s.query.Limit, "limit", 3, "maximum number of records to show; 0: all")
 	f.BoolVar(&s.full, "full", false, "print long text in full")
-	f.IntVar(&s.width, "width", 0, "columns; 0: the terminal's width, else 80")
+	f.IntVar(&s.width, "width", 0, "width in columns; 0: the terminal's width, or 80 without a terminal")
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
 

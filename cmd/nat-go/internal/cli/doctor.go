@@ -17,13 +17,13 @@ func newDoctorCmd() *cobra.Command {
 	var row string
 	cmd := &cobra.Command{
 		Use:   "doctor TRAINER [RUN | FILE ...]",
-		Short: "Compare, token by token, what a trainer trains on with what nat-go would",
-		Long: `Compare, token by token, what a trainer trains on with what nat-go would.
+		Short: "Compare the tokens that a trainer trains on with those that nat-go would train on",
+		Long: `Compare the tokens that a trainer trains on with those that nat-go would train on, token by token.
 
 TRAINER is trl. Its own classes, in your Python, tokenise the first rows of a run's data set (trl rows and sft batches),
 or of files: JSON lines with messages, prompt and completion, or prompt, chosen and rejected; token rows (input_ids,
-labels) as JSON lines or Parquet. Ids and masks are compared with those of our token rows, and differences are put into
-words: "TRL trains on 212 tokens here that we don't: tool results". A difference is not always an error: you decide
+labels) as JSON lines or Parquet. Ids and masks are compared with those of our token rows, and differences are described
+in words: "TRL trains on 212 tokens here that we don't: tool results". A difference is not always an error: you decide
 whether those tokens should be trained on.
 
 With --serving, the folder that the model is served from is compared with the one it is trained with: template,
@@ -62,8 +62,8 @@ can't be run.`,
 	s.StringVar(&f.Python, "python", "",
 		"Python with the trainer installed; default: "+doctor.PythonVariable+", or python3")
 	s.StringArrayVar(&f.Settings, "set", nil, "setting of the trainer's config (SFTConfig, DPOConfig) as NAME=VALUE, the value as JSON or text (repeatable)")
-	s.IntVar(&f.Rows, "limit", doctor.MaxRows, "look at this many rows of each file; at most 100")
+	s.IntVar(&f.Rows, "limit", doctor.MaxRows, "number of rows to compare in each file; at most 100")
 	s.StringVar(&row, "row", "", "show this row token by token: its number, from 1")
-	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "how long the trainer may take per file")
+	s.DurationVar(&f.Timeout, "timeout", 5*time.Minute, "time limit for the trainer, per file")
 	return cmd
 }

@@ -62,23 +62,23 @@ A file is JSON lines, JSON, Parquet or CSV, optionally compressed with gzip or z
 }
 
 // whatToRun lists the possible inputs for a run.
-const whatToRun = `run what? One of:
+const whatToRun = `missing input; use one of:
   nat-go run FILE...             files or folders of conversations, scored answers, pairs; - for standard input
   nat-go run --config-file FILE  a configuration; nat-go init FILE writes one
   nat-go run --endpoint URL      answers from a nat serve, with --dataset FILE for the questions
-nat-go inspect FILE says what is in a file; nat-go run --help lists the flags`
+nat-go inspect FILE describes the content of a file; nat-go run --help lists the flags`
 
 func (r *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	requestFlags(f, &r.Request, &r.seed)
-	f.StringVar(&r.Endpoint, "endpoint", "", "collect from the nat serve at this address rather than read inputs")
-	f.IntVar(&r.timeout, "endpoint-timeout", 300, "seconds that the endpoint may take per question")
+	f.StringVar(&r.Endpoint, "endpoint", "", "collect answers from the nat serve at this address instead of reading inputs")
+	f.IntVar(&r.timeout, "endpoint-timeout", 300, "time limit for the endpoint per question, in seconds")
 	f.StringVar(&r.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: the ones in eval.general.dataset")
 	f.StringArrayVar(&r.Builders, "builder", nil,
 		"use only this builder: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
 	f.StringVar(&r.OutputDir, "output-dir", "", "where run folders are created; default: finetuning.output_dir")
 	f.StringVar(&r.mode, "compat", "", "nat: write what NAT writes, byte for byte, bugs included")
-	f.BoolVar(&r.Plan, "plan", false, "read everything, write nothing, and say what the run would produce")
+	f.BoolVar(&r.Plan, "plan", false, "read the inputs and report what the run would produce, without writing anything")
 	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples from each input; 0: all")
 	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set but submit nothing")
 	f.BoolVar(&r.Detach, "detach", false, "submit the job and don't wait for it")
@@ -95,7 +95,7 @@ func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&r.RunID, "run-id", "", "name of the run and its folder; default: the time and a random part")
 	f.Int64Var(seed, "seed", 0, "seed for sampling and splitting; overrides dataset.split.seed")
-	f.StringVar(&r.Now, "now", "", "time that a chat template's strftime_now shows; the clock is never read")
+	f.StringVar(&r.Now, "now", "", "time that strftime_now returns in chat templates; the clock is never read")
 }
 
 // run starts the run that the flags describe.

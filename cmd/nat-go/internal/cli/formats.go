@@ -44,7 +44,7 @@ func inputs() (out []input) {
 		case f.Tried != "":
 			in.Proof = "tested on files from " + f.Tried
 		case f.OpenAll != nil:
-			in.Proof = "documented: read as its maker describes it, not tested on recorded files"
+			in.Proof = "implemented from its documentation; not tested on recorded files"
 		}
 		out = append(out, in)
 	}
@@ -54,10 +54,10 @@ func inputs() (out []input) {
 func newFormatsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "formats",
-		Short: "List the formats: who reads them, what they carry, and what a trainer really trains on",
+		Short: "List the formats: who reads them, what they carry, and which tokens trainers train on",
 		Long: `List the formats of text rows (who reads them, what they carry, what a row looks like), then the inputs
-and whose files they were tested on, then what feeds what: for each kind of record and each form it can take, which
-tokens the trainer really trains on, what is lost, and how that is known.
+and the programs whose files they were tested on, then, for each kind of record and each format it can be written in,
+the tokens that the trainer trains on, the parts of the record that are lost, and how this was verified.
 Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdpo) have exact masks.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -118,7 +118,7 @@ func (s *formatsScreen) formats(all []rowFormat) {
 }
 
 func (s *formatsScreen) inputs() {
-	s.text.WriteString("\nWhat is read\n")
+	s.text.WriteString("\nInputs\n")
 	for _, in := range inputs() {
 		s.table(0, []string{in.Type + "  " + in.Does})
 		if in.Proof != "" {
@@ -128,7 +128,7 @@ func (s *formatsScreen) inputs() {
 }
 
 func (s *formatsScreen) feeds() {
-	s.text.WriteString("\nWhat feeds what\n")
+	s.text.WriteString("\nWhat trainers train on\n")
 	for _, f := range feeds() {
 		s.table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
 		s.table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
@@ -144,5 +144,5 @@ func (s *formatsScreen) recipes() {
 	s.text.WriteByte('\n')
 	s.table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template omits from " +
 		"rows of messages: reasoning, tool calls, and whole conversations that it refuses"})
-	s.text.WriteString("`nat-go doctor trl RUN` has TRL report which tokens it trains on, and compares\n")
+	s.text.WriteString("`nat-go doctor trl RUN` compares the tokens that TRL trains on with those of nat-go's token rows\n")
 }

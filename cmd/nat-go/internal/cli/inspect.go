@@ -15,8 +15,8 @@ func newInspectCmd() *cobra.Command {
 	var in finetune.Inspection
 	cmd := &cobra.Command{
 		Use:   "inspect [PATH ...]",
-		Short: "Say what a file is, what it contains and what would be built from it",
-		Long: `Say what a file or folder is (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
+		Short: "Describe a file: its format, its content, and the records that builders would build from it",
+		Long: `Describe a file or folder: its format (JSON lines, JSON, Parquet, CSV, also compressed; - is standard input), how it is read,
 what it contains, and what each builder would build from it. Nothing is written. A folder may hold files of several formats:
 each is reported separately, and files that can't be read are listed with the reason. Stored sessions are read to their
 end; of other large inputs, only the beginning is read. --quick reads a sample of each file and reports how large it is.

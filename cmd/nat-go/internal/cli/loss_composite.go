@@ -94,8 +94,8 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		}
 	}
 	if !m.Finite() {
-		return exit.Failedf("loss is %v: %d rows of logits don't have a softmax (a NaN, +Inf, or -Inf throughout); if 0, "+
-			"jsd_beta is 0 or 1, and one side rules out tokens that the other allows", m.Loss, m.NonFinite)
+		return exit.Failedf("loss is %v: %d rows of logits don't have a softmax (a NaN, +Inf, or -Inf throughout); if the "+
+			"number is 0, jsd_beta is 0 or 1, and one side rules out tokens that the other allows", m.Loss, m.NonFinite)
 	}
 	if unscored > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and get zero weight\n", unscored)
@@ -118,17 +118,17 @@ func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", weight, "weight of the JSD")
 	f.Float64Var(&o.BetaReplay, "beta-replay", weight, "weight of DPO")
 	f.Float64Var(&o.JSD.Beta, "jsd-beta", 0.5, "from 0, KL(teacher||student), to 1, KL(student||teacher)")
-	f.Float64Var(&o.JSD.Temperature, "temperature", 1, "divides both sides' logits in the JSD")
-	f.StringVar(&o.clip, "clip", "none", "what --clip-value limits in the JSD: none, token, element or element_bregman")
+	f.Float64Var(&o.JSD.Temperature, "temperature", 1, "temperature of the JSD, which divides the logits of both sides")
+	f.StringVar(&o.clip, "clip", "none", "part of the JSD that --clip-value limits: none, token, element or element_bregman")
 	f.Float64Var(&o.JSD.ClipValue, "clip-value", 0, "limit of the JSD")
 	f.StringVar(&o.normalize, "normalize", "none", "beta divides the JSD by b(1-b)")
 	f.Float64Var(&o.DPO.Beta, "dpo-beta", 0.1, "beta of DPO")
 	f.StringVar(&o.kind, "dpo-loss", "sigmoid", "sigmoid, ipo or hinge")
 	f.Float64Var(&o.DPO.LabelSmoothing, "label-smoothing", 0, "label smoothing of the sigmoid loss")
 	f.Float64Var(&o.clipEpsilon, "clip-epsilon", 0.2, "grpo: the ratio is clipped to [1-e, 1+e]; 0: no clipping")
-	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "grpo: the upper e, if it differs")
+	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "grpo: e of the upper limit, if different; 0: the same")
 	f.Float64Var(&o.GRPO.KL, "kl", 0, "grpo: weight of the k3 penalty to ref_logprobs")
-	f.StringVar(&o.reduction, "reduction", "token", "grpo: token, sequence, or constant, which divides rows by --max-tokens")
+	f.StringVar(&o.reduction, "reduction", "token", "grpo: token, sequence, or constant, which divides each row's sum by --max-tokens")
 	f.IntVar(&o.MaxTokens, "max-tokens", 0, "grpo: length that the constant reduction divides by")
 	f.Float64Var(&o.RolloutTemperature, "rollout-temperature", 1,
 		"grpo: the temperature at which old_logprobs were computed")

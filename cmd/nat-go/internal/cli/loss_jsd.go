@@ -17,7 +17,8 @@ func newLossJSDCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "jsd --input F.safetensors [--output G.safetensors]",
 		Short: "Compute the generalised Jensen-Shannon divergence of rows of logits, with its gradient",
-		Long: `Compute the generalised Jensen-Shannon divergence of rows of logits, with its gradient, exactly: a way to check a loss.
+		Long: `Compute the generalised Jensen-Shannon divergence of rows of logits, with its gradient, exactly, to check
+another implementation of the loss.
 
 With q = softmax(student/T), p = softmax(teacher/T) and M = (1-b) q + b p a row's loss is b KL(p||M) + (1-b) KL(q||M);
 b = 0 is KL(p||q), b = 1 is KL(q||p). There is no factor T^2.
@@ -54,15 +55,15 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 	f.StringVar(&input, "input", "", "safetensors file with the logits")
 	f.StringVar(&output, "output", "", "safetensors file to write; unset: totals only")
 	f.Float64Var(&q.Beta, "jsd-beta", 0.5, "b, from 0, KL(teacher||student), to 1, KL(student||teacher)")
-	f.Float64Var(&q.Temperature, "temperature", 1, "divides both logits")
-	f.StringVar(&q.Clip, "clip", "none", "what --clip-value limits: none, token, element or element_bregman")
+	f.Float64Var(&q.Temperature, "temperature", 1, "T, which divides the logits of both sides")
+	f.StringVar(&q.Clip, "clip", "none", "part of the loss that --clip-value limits: none, token, element or element_bregman")
 	f.Float64Var(&q.ClipValue, "clip-value", 0, "limit, in units of the loss before normalisation")
 	f.StringVar(&q.Normalize, "normalize", "none", "beta divides loss and gradient by b(1-b), which makes the ends continuous")
 	f.IntVar(&q.TopK, "top-k", 0, "compare only the student's k most probable entries in each row; 0: all")
 	f.StringVar(&q.Rest, "top-k-rest", "bucket",
 		"the entries outside --top-k: bucket, one more entry on both sides, or renormalise, omitted and both sides scaled to 1")
 	f.IntVar(&q.Vocab, "vocab", 0, "leading columns that are vocabulary, where logits are padded or differ in width")
-	f.StringVar(&reduction, "reduction", "mean", "what grad is the gradient of: mean, sum(w*loss)/sum(w), or sum")
+	f.StringVar(&reduction, "reduction", "mean", "reduction of the loss for grad: mean, which is sum(w*loss)/sum(w), or sum")
 	_ = cmd.MarkFlagRequired("input")
 	return cmd
 }

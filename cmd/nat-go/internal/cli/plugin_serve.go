@@ -21,8 +21,8 @@ func newPluginServeCmd() *cobra.Command {
 		Run: func(_ *cobra.Command, args []string) {
 			plugin := builtin.Plugin(finetune.Version())
 			setHeapGrowth(50, 8<<20)
-			// Leave half of the cores to the host, which has as much to do as the builders. On two cores, threads in
-			// this process looking for work would cost a run a twentieth of its time.
+			// Leave half of the cores to the host, which has as much to do as the builders. On two cores, idle threads
+			// that look for work in this process would slow a run down by a twentieth.
 			if os.Getenv("GOMAXPROCS") == "" {
 				runtime.GOMAXPROCS((runtime.GOMAXPROCS(0) + 1) / 2)
 			}

@@ -115,19 +115,19 @@ func newRootCmd(p Program) *cobra.Command {
 		newValidateCmd(), newInitCmd(), newInspectCmd(),
 		newFinetuneRunCmd(p.CommitBytes), newViewCmd(), readsStored(newDoctorCmd()), newExplainCmd(), newFormatsCmd(),
 		newPluginServeCmd(), newManCmd(), newVersionCmd(),
-		group("chat", "Look at what a chat template and a tokenizer do with messages",
+		group("chat", "Show how a chat template and a tokenizer process messages",
 			newChatMaskCmd(), newChatProbeCmd(), newChatRenderCmd(), newChatTokensCmd()),
 		group("finetune", "Build data sets, run training jobs and manage them",
 			newFinetuneRunCmd(p.CommitBytes), newFinetuneResumeCmd(p.CommitBytes), readsStored(newFinetuneStatusCmd()),
 			newFinetuneWaitCmd(), newFinetuneCancelCmd(), newFinetuneListCmd()),
 		group("loss", "Compute exact losses and gradients from logits that a trainer dumped",
 			newLossJSDCmd(), newLossCompositeCmd(), newLossCheckCmd()),
-		group("dataset", "Check, measure, look at, convert and merge data sets",
+		group("dataset", "Verify, measure, show, convert and merge data sets",
 			readsStored(newDatasetVerifyCmd()), readsStored(newDatasetStatsCmd()), readsStored(newDatasetShowCmd()),
 			readsStored(newDatasetConvertCmd()), newDatasetMergeCmd()),
 		group("builders", "List, describe, create, check and try trajectory builders", newBuildersListCmd(),
 			newBuildersDescribeCmd(), newBuildersNewCmd(), newBuildersVerifyCmd(), newBuildersTryCmd()),
-		group("plugins", "List and lock the plugins that builders come from", newPluginsListCmd(), newPluginsLockCmd()))
+		group("plugins", "List and lock plugins, which provide builders", newPluginsListCmd(), newPluginsLockCmd()))
 	refuseMisspelt(root)
 	addCompletions(root)
 	return root

@@ -63,7 +63,7 @@ be built from anything else is refused.`,
 
 func (p *planFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&p.how.Number, "shards", 0, "how many shards")
+	f.IntVar(&p.how.Number, "shards", 0, "number of shards")
 	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "instead of --shards: roughly this many input bytes per shard")
 	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and its shards' output; default: the run's with .shards appended")
 	requestFlags(f, &p.Request, &p.seed)
@@ -123,7 +123,7 @@ func printPlanned(cmd *cobra.Command, p *finetune.Planned) error {
 		fmt.Fprintf(out, "  warning  %s\n", note)
 	}
 	if empty > 0 {
-		fmt.Fprintf(out, "  warning  %s have nothing to build: the inputs can't be cut in enough places\n",
+		fmt.Fprintf(out, "  warning  %s have nothing to build: the inputs can't be divided into that many parts\n",
 			ledger.Quantity(int64(empty), "shard"))
 	}
 	then := ""

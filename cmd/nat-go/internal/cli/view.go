@@ -64,8 +64,8 @@ the run it contains.`,
 	f.BoolVar(&v.closed, "no-browser", false, "print the link only")
 	f.StringVar(&v.file, "export", "", "write the page with its data to this `FILE`, and serve nothing")
 	f.StringVar(&v.export.Where, "where", "",
-		"with --export: records that match this `EXPRESSION`, in the language of dataset.where and the page's filter box")
-	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: at most this many records; 0: all")
+		"with --export: records that match this `EXPRESSION`, in the syntax of dataset.where and the page's filter box")
+	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: maximum number of records; 0: all")
 	f.StringVar(&v.folder, "tokenizer", "",
 		"tokenizer of the token batches; default: the one in the run's config.yml")
 	return cmd
