@@ -131,8 +131,8 @@ func (s *Spec) specAt(keys []string) *Spec {
 	return s
 }
 
-// lookup finds the value at a path of keys, each under any of its names, and the node of its key. A single value in place
-// of a list is found as its only entry.
+// lookup finds the value at a path of keys, each under any of its names, and the node of its key. A single value in
+// place of a list is found as its only entry.
 func (s *Spec) lookup(n *yaml.Node, keys []string) (value, key *yaml.Node) {
 	for i, k := range keys {
 		in := s.specAt(keys[:i])

@@ -220,7 +220,7 @@ func TestBuilderSettings(t *testing.T) {
 		`{}`:                                  "",
 		`{"min_score": 0.9, "order": "hard"}`: "",
 		`{"min_score": 7}`:                    "/min_score: min_score must be at most 1, got 7",
-		`{"min_scor": 1}`:                     "/min_scor: there is no setting min_scor; the settings are min_score, order",
+		`{"min_scor": 1}`:                     "/min_scor: unknown setting min_scor; the settings are min_score, order",
 		`{"order": "any"}`:                    "/order: 'any' is not one of easy, hard",
 		`{"order": "hard", "min_score": 1}`:   ": order hard and min_score 1 leave nothing",
 	} {

@@ -66,7 +66,7 @@ def test_settings_are_filled():
 
 
 @pytest.mark.parametrize("config, pointer, said", [
-    ("{", "", "not JSON"), ("[]", "", "a list, not an object"), ('{"wrods": 1}', "/wrods", "there is no setting wrods"),
+    ("{", "", "not JSON"), ("[]", "", "a list, not an object"), ('{"wrods": 1}', "/wrods", "unknown setting wrods"),
     ('{"words": []}', "/words", "length of at least 1"), ('{"words": [1]}', "/words/0", "an integer, not a text"),
     ('{"weights": {"a/b": "x"}}', "/weights/a~1b", "a text, not a number"), ('{"order": "any"}', "/order", "not one of easy, hard"),
     ('{"order": ["easy"]}', "/order", "not one of easy, hard"), ('{"inner": [{}]}', "/inner/0", "name is missing"),
@@ -80,7 +80,7 @@ def test_mistakes_in_settings(config, pointer, said):
 
 
 def test_a_builder_without_settings_takes_none():
-    assert fill(None, b'{"x": 1}') == (None, [Finding("/x", "there is no setting x: the builder has none")])
+    assert fill(None, b'{"x": 1}') == (None, [Finding("/x", "unknown setting x: the builder has none")])
 
 
 def test_pydantic_models():

@@ -55,7 +55,7 @@ func TestValidate(t *testing.T) {
 		{
 			good + " -o dataset.format trl",
 			2,
-			[]string{"there is no setting dataset.format", "did you mean dataset.formats?"},
+			[]string{"unknown setting dataset.format", "did you mean dataset.formats?"},
 		},
 		{bad + " --report github", 2, []string{"::error title=NG1201,file=", "line=2,col=36,endColumn=52::"}},
 		{"--config-file none.yml", 2, []string{"none.yml: error NG1001: the file does not exist"}},

@@ -159,7 +159,7 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 		return
 	}
 	known := slices.Sorted(maps.Keys(topLevel()))
-	f := newError(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "there is no section %q",
+	f := newError(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "unknown section %q",
 		key.Value)
 	if f.Suggestion = likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]; f.Suggestion == "" {
 		f.Suggestion = finding.Nearest(key.Value, known)
@@ -252,7 +252,7 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 			"plugins.%s.python is %q, which is not a module name", p.Name, p.Python))
 	case p.Python == "" && p.Interpreter != "":
 		l.report(at("interpreter"), ptr+"/interpreter", newError(codeTwoPrograms, "add `python: my_pkg.builders`",
-			"plugins.%s has an interpreter and no Python module", p.Name))
+			"plugins.%s has an interpreter but no Python module", p.Name))
 	}
 }
 

@@ -5,13 +5,13 @@ import "github.com/nat-go/nat-go/ttc/source/readers"
 // Dataset is the section `dataset`: the files written from the records.
 type Dataset struct {
 	Formats        []string              `yaml:"formats" scalar:"true" nullable:"true" doc:"row formats to write; default: the adapter's own, otherwise those that fit the builders' records: trl, verl for rollouts, nemo_gym for states, privileged for hints (see nat-go formats)" example:"[trl, customizer]"`
-	Split          Split                 `yaml:"split" doc:"what to set aside for validation"`
+	Split          Split                 `yaml:"split" doc:"records to set aside for validation"`
 	PromptAs       string                `yaml:"prompt_as" default:"user_message" validate:"oneof=user_message text" doc:"how a plain text prompt is written in a format that takes messages"`
 	Turns          string                `yaml:"turns" default:"every" validate:"oneof=every last" doc:"which turns a trainer of messages rows trains: all assistant turns, or only the last one, if it is configured to; each turn then gets its own row"`
 	Completion     string                `yaml:"completion" default:"turn" validate:"oneof=turn stretch" doc:"a demonstration's completion in trl rows: one turn, so that each turn has a row with everything before it; or everything up to the next context-only turn, for a trainer that masks the non-assistant messages in it (TRL's assistant_only_loss)"`
 	JSONColumns    string                `yaml:"json_columns" default:"json" validate:"oneof=json text" doc:"how Parquet rows (trl.parquet and the like) hold tools, and messages with tool calls or reasoning: as JSON values, supported by Hugging Face datasets 4.7 and later, or as text that the reader parses"`
 	Where          string                `yaml:"where" doc:"which examples and records to use, as one expression over [the fields below](#where)" example:"reward > 0.5 and not interrupted"`
-	Contradictions string                `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"what to do with records that prefer A to B when others, by the same score, prefer B to A"`
+	Contradictions string                `yaml:"contradictions" default:"drop" validate:"oneof=drop keep" doc:"how to treat records that prefer A to B if other records, by the same score, prefer B to A"`
 	MaxPairs       *int                  `yaml:"max_pairs" validate:"omitempty,gte=1" doc:"keep at most this many records, drawn with split.seed; takes precedence over the trainer's max_pairs" example:"5000"`
 	Scores         *readers.ScoresConfig `yaml:"scores" doc:"scores of rollouts from separate files, joined by the rollouts' ids"`
 	ScoreRules     []readers.ScoreRule   `yaml:"score_rules" validate:"unique=Name,dive" doc:"scores derived from tool results: the last result matched by any rule decides, with the first rule that matches it" example:"[{name: passed, tool: Bash, call: pytest, result: ' passed in ', score: 1}, {name: failed, tool: Bash, call: pytest, result: ' failed', score: 0}]"`
@@ -21,7 +21,7 @@ type Dataset struct {
 
 // Contamination is `dataset.contamination`: what to do with records that share words with benchmarks.
 type Contamination struct {
-	Files  []string `yaml:"files" scalar:"true" validate:"required,min=1" doc:"text, JSON lines, JSON, CSV or Parquet"`
+	Files  []string `yaml:"files" scalar:"true" validate:"required,min=1" doc:"benchmark files: text, JSON lines, JSON, CSV or Parquet"`
 	Action string   `yaml:"action" default:"report" validate:"oneof=report drop" doc:"count matching records, or drop them"`
 }
 

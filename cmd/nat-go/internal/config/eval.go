@@ -56,13 +56,13 @@ type EvalDataset struct {
 	Filter         any           `yaml:"filter"`
 	S3             any           `yaml:"s3"`
 	RemoteFilePath string        `yaml:"remote_file_path" nullable:"true"`
-	Function       string        `yaml:"function" nullable:"true" doc:"of a custom data set"`
-	Kwargs         any           `yaml:"kwargs" doc:"of a custom data set"`
+	Function       string        `yaml:"function" nullable:"true" doc:"function that loads a custom data set"`
+	Kwargs         any           `yaml:"kwargs" doc:"arguments of that function"`
 }
 
 // EvalStructure is `eval.general.dataset.structure`: the keys of an entry in the output.
 type EvalStructure struct {
-	Disable               bool   `yaml:"disable" default:"false" doc:"NAT then writes answers without ids and steps, which can't be used"`
+	Disable               bool   `yaml:"disable" default:"false" doc:"if true, NAT writes answers without ids and steps, which nat-go can't use"`
 	QuestionKey           string `yaml:"question_key" default:"question"`
 	AnswerKey             string `yaml:"answer_key" default:"answer"`
 	GeneratedAnswerKey    string `yaml:"generated_answer_key" default:"generated_answer"`

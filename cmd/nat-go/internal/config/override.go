@@ -149,7 +149,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 		default:
 			return nil, &finding.Finding{
 				Line: at, Code: codeOverrideShape, Severity: finding.Error,
-				Message: fmt.Sprintf("%s is a single value and has no %q in it", strings.Join(path[:at], "."),
+				Message: fmt.Sprintf("%s is a single value, so it cannot contain %q", strings.Join(path[:at], "."),
 					path[at]), Fix: "override " + strings.Join(path[:at], "."),
 			}
 		}
@@ -160,7 +160,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 func unknownStep(path []string, at int, known []string, meant string) *finding.Finding {
 	f := &finding.Finding{
 		Line: at, Code: codeOverridePath, Severity: finding.Error,
-		Message: fmt.Sprintf("there is no setting %s", strings.Join(path[:at+1], ".")),
+		Message: fmt.Sprintf("unknown setting %s", strings.Join(path[:at+1], ".")),
 		Fix:     "known here: " + strings.Join(known, ", "),
 	}
 	if meant != "" {

@@ -27,23 +27,23 @@ func Page(types Types) []byte {
 	r.components("sources",
 		"Where examples come from. One entry; `--from FILE` specifies an input without it.", types.Sources)
 	r.components("trajectory_builders",
-		"Builders that turn examples into records, under names of your own. `nat-go builders describe TYPE` prints the same,\n"+
-			"also for those of plugins, whose type is `PLUGIN/BUILDER`.", types.Builders)
+		"Builders that turn examples into records, under names that you choose. `nat-go builders describe TYPE` prints the\n"+
+			"settings of a builder, also of a plugin's, whose type is `PLUGIN/BUILDER`.", types.Builders)
 	r.section("dataset", "Output written from the records: formats and split.", sections["dataset"])
 	r.filter()
 	r.section("collator", "How records become token batches. Without `tokenizer`, none are written.", sections["collator"])
-	r.section("finetuning", "What a run does. NAT's section, with NAT's defaults.", sections["finetuning"])
+	r.section("finetuning", "Settings of a run. NAT's section, with NAT's defaults.", sections["finetuning"])
 	r.components("trainers",
 		"How a run collects its input and waits for its job. The name is NAT's; without the section, its defaults apply.",
 		types.Trainers)
 	r.components("trainer_adapters",
 		"Adapters that hand the data set to a trainer. Without one, the data set is written as files and nothing is "+
 			"trained.", types.Adapters)
-	r.section("plugins.NAME", "A program that serves builders, under a name of your own.", pluginSpec())
+	r.section("plugins.NAME", "A program that serves builders, under a name that you choose.", pluginSpec())
 	r.section("limits", "Limits on data held in memory at once. Anything larger is refused and counted.\n\n"+
 		"A limit on the address space (`ulimit -v`) is different. Below 2 GiB, a run doesn't start (exit "+
 		"status 3). If a higher limit is reached, Go itself ends the program: `fatal error: out of memory`, or "+
-		"`SIGABRT: abort` if the tokenizer library hit the limit, then stacks, and exit status 2. "+
+		"`SIGABRT: abort` if the tokenizer library hit the limit, followed by stack traces, with exit status 2. "+
 		"Output written so far is kept, and `nat-go finetune resume` continues. To limit memory, use a container.",
 		sections["limits"])
 	r.section("eval", "NAT's section. Only the settings for the location and form of its output are read and, with `--endpoint`, the data set and `max_concurrency`.", sections["eval"])

@@ -15,7 +15,7 @@ type Plugin struct {
 	Interpreter  string        `yaml:"interpreter" nullable:"true" doc:"the Python that runs the module; default: the active virtual environment's ($VIRTUAL_ENV)" example:".venv/bin/python"`
 	SHA256       string        `yaml:"sha256" nullable:"true" validate:"omitempty,len=64,hexadecimal" doc:"checksum of the program, or of the module's package, verified before it is started"`
 	Args         []string      `yaml:"args" nullable:"true" doc:"arguments of the program" example:"[--verbose]"`
-	Env          []string      `yaml:"env" nullable:"true" doc:"names of the environment variables it may see; it sees no others, and nothing of nat-go's memory" example:"[ACME_TOKEN]"`
+	Env          []string      `yaml:"env" nullable:"true" doc:"names of the environment variables that the program receives; it receives no others, and can't read nat-go's memory" example:"[ACME_TOKEN]"`
 	Instances    int           `yaml:"instances" default:"1" validate:"gte=1,lte=256" doc:"processes to run; the number does not affect the data set"`
 	StartTimeout time.Duration `yaml:"start_timeout" default:"10s" validate:"gte=100ms" doc:"time limit for starting"`
 	Timeout      time.Duration `yaml:"timeout" default:"60s" validate:"gte=100ms" doc:"time limit per group"`

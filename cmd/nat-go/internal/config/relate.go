@@ -68,7 +68,7 @@ func (l *loader) notEnabled(c *Config) {
 	}
 	switch section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning"); {
 	case section == nil:
-		what.Message = "there is no section finetuning, so `nat-go run` refuses this configuration"
+		what.Message = "the section finetuning is missing, so `nat-go run` refuses this configuration"
 		what.Fix = "add `finetuning: {enabled: true, trainer: ..., trajectory_builder: ...}`"
 		l.report(l.doc.Root, "/finetuning", what)
 	case value == nil:
@@ -206,7 +206,7 @@ func (l *loader) formats(c *Config) {
 			shown = "of this name"
 		}
 		f := newError(schema.CodeEnum, "use one of "+strings.Join(l.opt.Types.Formats, ", "),
-			"there is no row format %s", shown)
+			"unknown row format %s", shown)
 		if f.Suggestion = finding.Nearest(name, l.opt.Types.Formats); f.Suggestion != "" {
 			f.Fix = "write " + f.Suggestion
 		}
@@ -240,7 +240,7 @@ func (l *loader) stepFilter(c *Config) {
 			}
 			l.report(at, yamldoc.Pointer(path...), notice(finding.Warning, codeStepFilter,
 				fmt.Sprintf("set eval.general.output.workflow_output_step_filter: [%s]", step),
-				"NAT leaves %s steps out of workflow_output.json with these settings, and %s is made from them", step,
+				"with these settings, NAT omits %s steps from workflow_output.json, but the builder %s needs them", step,
 				b.Name))
 			return
 		}
@@ -265,7 +265,7 @@ func (l *loader) idleTeacher(c *Config) {
 		rollouts = rollouts || b.Type == "grpo_traj_builder"
 	}
 	what := notice(finding.Warning, codeNoEffect, "add an sdpo_traj_builder, or omit the section",
-		"collator.teacher has nothing to serve: none of the builders produces error sites with hints")
+		"collator.teacher is never used: none of the builders produces error sites with hints")
 	switch {
 	case rollouts && c.Collator.Teacher.Rollouts:
 		return

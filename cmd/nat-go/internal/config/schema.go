@@ -29,7 +29,7 @@ func JSONSchema(types Types, draft schema.Draft) []byte {
 		props[name] = g.withReferences(spec.SchemaMap())
 	}
 	for name := range natSections {
-		props[name] = object{"description": "NAT's; nat-go passes it over"}
+		props[name] = object{"description": "NAT's section; nat-go ignores it"}
 	}
 	root := object{
 		"$schema": string(draft), "title": "nat-go configuration",

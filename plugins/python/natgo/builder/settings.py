@@ -163,7 +163,7 @@ def fill(settings: type | None, config: bytes) -> tuple[Any, list[Finding]]:
     if not isinstance(value, dict):
         return None, [Finding("", f"the settings are {_name(value)}, not an object")]
     if settings is None:
-        return None, [Finding(_pointer("", k), f"there is no setting {k}: the builder has none") for k in value]
+        return None, [Finding(_pointer("", k), f"unknown setting {k}: the builder has none") for k in value]
     if hasattr(settings, "model_validate_json"):
         return _fill_model(settings, config or b"{}")
     found: list[Finding] = []
@@ -197,7 +197,7 @@ def _make(cls: Any, value: dict[str, Any], pointer: str, found: list[Finding]) -
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}
     before = len(found)
     for key in value.keys() - fields.keys():
-        found.append(Finding(_pointer(pointer, key), f"there is no setting {key}; the settings are {', '.join(fields) or 'none'}"))
+        found.append(Finding(_pointer(pointer, key), f"unknown setting {key}; the settings are {', '.join(fields) or 'none'}"))
     made: dict[str, Any] = {}
     for name, f in fields.items():
         at = _pointer(pointer, name)
