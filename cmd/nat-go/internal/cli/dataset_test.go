@@ -63,7 +63,7 @@ func TestDatasetCommands(t *testing.T) {
 		code int
 		want string // in the output, or the error
 	}{
-		{[]string{"dataset", "verify", dir}, 1, base + "/validation_file.jsonl:1: error NG5004: its prompt is also that of " + base + "/training_file.jsonl:1"},
+		{[]string{"dataset", "verify", dir}, 1, base + "/validation_file.jsonl:1: error NG5004: " + base + "/training_file.jsonl:1 has the same prompt"},
 		{[]string{"dataset", "verify", file}, 0, "sound\n"},
 		{[]string{"dataset", "verify", filepath.Join(dir, "nothing")}, 2, "cannot find"},
 		{[]string{"dataset", "stats", dir}, 0, "on both sides of the split: 1 prompt, 0 records, 0 examples"},

@@ -10,16 +10,16 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 )
 
-// nodes divides the units into components. A node represents the units that share their first key. Nodes are numbered
-// in key order. Nodes that share another key form a component, whose root is its lowest-numbered node. So neither
-// numbers nor roots depend on the order of arrival. A node takes nine bytes of memory.
+// nodes groups the units into components. A node represents all units with the same first key. Nodes are numbered in
+// key order. Nodes that share a second or third key are in the same component, whose root is its lowest-numbered node.
+// Numbers and roots therefore don't depend on the order of the records. A node takes nine bytes of memory.
 type nodes struct {
 	parent []uint32 // for each node, itself or an earlier node in its component
 	size   []uint32 // for each node, the number of kept records; for a root, the number in its component
 	held   []bool   // for each node, whether it has a unit added by Hold
 }
 
-// nodes returns the nodes for the rows that the each method visits, joined into components.
+// nodes collects the nodes of all rows that d.each visits, and joins them into components.
 func (d *Index) nodes() (*nodes, error) {
 	n := &nodes{}
 	keys := extsort.New(edgeWidth, d.rules.Memory/4, d.tmp)
@@ -68,7 +68,7 @@ func (d *Index) each(f func(node uint32, row []byte) error) error {
 	return nil
 }
 
-// collect fills in the nodes, except for their components, and adds to edges the keys that may connect nodes.
+// collect fills in the nodes, but doesn't join them. It adds the keys that may connect nodes to edges.
 func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 	var before [spanAt]byte // keys of the previous row
 	var none [16]byte
@@ -159,9 +159,9 @@ func (n *nodes) components(d *Index) (*components, error) {
 	return c, nil
 }
 
-// choose picks, in order, every component that brings the validation set closer to its share, but at least one and
-// never all. There must be at least two. It returns, for each node, whether it is the root of a chosen component, and
-// the number of records in the chosen components.
+// choose picks, in order, every component that brings the validation set closer to its share. It picks at least one
+// component and never all of them, so c must list at least two. chosen reports, for each node, whether it is the root
+// of a chosen component. size is the number of records in the chosen components.
 func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64, err error) {
 	want := share * float64(c.total)
 	smallest := component{size: math.MaxInt64}

@@ -27,7 +27,7 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 	return d, nil
 }
 
-// Decide applies the rules, once. It returns a *SplitError if the data can't provide the split that the user asked for.
+// Decide applies the rules, and may be called only once. It returns a *SplitError if the requested split is impossible.
 func (d *Index) Decide() (*Decisions, error) {
 	if err := d.flushUnit(); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (d *Index) Add(e Entry) (err error) {
 // Kept reports whether a record is still kept.
 func (d *Index) Kept(ordinal uint64) bool { return d.of[ordinal].Kept() }
 
-// Drop drops a record, before Decide, for a reason that the entries don't show.
+// Drop drops a record for a reason that its Entry doesn't show. It must be called before Decide.
 func (d *Index) Drop(ordinal uint64, why ledger.Reason) { d.of[ordinal] = Dropped(why) }
 
 // heldOrdinal is the ordinal of entries added by Hold, greater than any record's ordinal.
@@ -113,7 +113,7 @@ func (d *Index) Hold(e Entry) error {
 	if err := d.contents.Add(row[:]); err != nil {
 		return err
 	}
-	var unit [unitWidth]byte // the unit doesn't span any record in the log
+	var unit [unitWidth]byte // spans zero records, because a held record isn't in d.of
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
 }
@@ -164,9 +164,9 @@ func (d *Index) Close() {
 	}
 }
 
-// A row in contents consists of, with widths in bytes: key 16, tag 1, ordinal 7, score 8. A preference's key is the
-// hash of its prompt and its unordered pair of sides, so A>B and B>A are neighbours. The tag distinguishes them, and
-// key and tag together identify the content. So one sort serves contradictions and duplicates.
+// A row in contents consists of a key (16 bytes), a tag (1), an ordinal (7) and a score (8). A preference's key is the
+// hash of its prompt and its unordered pair of sides, so A>B and B>A are neighbours. The tag distinguishes them; key
+// and tag together identify the content. A single sort therefore finds both contradictions and duplicates.
 const (
 	tagAt        = 16
 	ordinalAt    = 16 // tag and ordinal as one number whose highest byte is the tag
@@ -205,8 +205,8 @@ type bucketRow struct {
 
 func (r *bucketRow) preference() bool { return builders.Kind(r.tag>>1) == builders.KindPreference }
 
-// resolve drops contradictions, then duplicates. If a sample may be needed, it also draws a seeded number for every
-// remaining preference.
+// resolve drops contradictions, then duplicates. If MaxPairs is set, it also assigns a seeded number to every remaining
+// preference.
 func (d *Index) resolve() error {
 	if d.contents == nil {
 		return nil
@@ -239,8 +239,7 @@ func (d *Index) resolve() error {
 	return nil
 }
 
-// resolveBucket does the work of resolve for the records that share one key. They are ordered by tag, then as in the
-// log.
+// resolveBucket resolves the records that share a key. They are ordered by tag, then by position in the log.
 func (d *Index) resolveBucket(key [16]byte) error {
 	b := d.bucket
 	held := heldTags(b)
@@ -293,8 +292,8 @@ func heldTags(b []bucketRow) (held map[byte]bool) {
 	return held
 }
 
-// dropContradictions drops the preferences in a bucket whose opposite exists for the same score. Held preferences are
-// kept.
+// dropContradictions drops every preference in a bucket that also contains the opposite preference for the same score.
+// It keeps preferences with the same content as one added by Hold.
 func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
@@ -339,8 +338,8 @@ type SplitError struct {
 }
 
 func (e *SplitError) Error() string {
-	return fmt.Sprintf("no validation set can be cut from the data: %d of %d records are connected by %s or a prompt that they share"+
-		" (the first is %s), and a split never divides those. Add data, check why so many share a prompt,"+
+	return fmt.Sprintf("cannot split off a validation set: %d of %d records are connected by %s or a shared prompt"+
+		" (the first is %s), and a split never separates connected records. Add data, check why so many share a prompt,"+
 		" or set dataset.split.validation: 0", e.Largest, e.Total, e.by(), e.First)
 }
 

@@ -21,7 +21,7 @@ type Decision uint8
 const (
 	Train      Decision = iota
 	Validation          // in the validation set only
-	Both                // in both sets: NAT's split of a single record
+	Both                // in both sets, as in NAT's split of a single record
 )
 
 const firstDrop = 8
@@ -66,7 +66,7 @@ type Decisions struct {
 	Warning string // remarks on the split; not written to the file
 }
 
-// Decided wraps decisions made elsewhere, by ordinal.
+// Decided wraps existing decisions, one per record, by ordinal.
 func Decided(of []Decision) *Decisions { return &Decisions{of: of} }
 
 // Len returns the number of decisions.
@@ -75,8 +75,8 @@ func (d *Decisions) Len() uint64 { return uint64(len(d.of)) }
 // At returns the decision on the record with the given ordinal, which must be below Len.
 func (d *Decisions) At(ordinal uint64) Decision { return d.of[ordinal] }
 
-// Reject drops a record that a user rejected. The split has already been made, so the other records stay where they
-// were assigned.
+// Reject drops a record because a user rejected it. The split has already been made, and doesn't change for the other
+// records.
 func (d *Decisions) Reject(ordinal uint64) {
 	if d.of[ordinal].Kept() {
 		d.of[ordinal] = Dropped(rejected)

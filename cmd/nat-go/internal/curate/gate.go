@@ -121,7 +121,7 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	result := &chat.Message{Role: "tool"} // used instead of a result if the call itself shows the error
+	result := &chat.Message{Role: "tool"} // placeholder if the call itself shows the error, so there is no result
 	switch {
 	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
 	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
@@ -147,8 +147,8 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// promptFault checks that a prompt calls for an answer: text, or messages that include one from the user and don't end
-// with one from the assistant. An empty list of messages is also a prompt: the model speaks first.
+// promptFault checks that a prompt can be answered. It must be text that isn't blank, or messages that include one from
+// the user and don't end with one from the assistant. An empty list of messages is also valid: the model speaks first.
 func promptFault(p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {
@@ -169,8 +169,8 @@ func promptFault(p *builders.Passage) fault {
 	return fault{}
 }
 
-// answerFault checks one side of a preference. It must be text that isn't blank, or messages that begin and end with
-// the assistant's, at least one of which has content.
+// answerFault checks one side of a preference. It must be text that isn't blank, or messages of which the first and the
+// last are from the assistant, and at least one from the assistant has content.
 func answerFault(what string, p *builders.Passage) fault {
 	if p.IsText() {
 		if blank(p.Text) {

@@ -13,7 +13,7 @@ import (
 type Gates struct {
 	Unfit       bool         // refuse records that Gate finds unfit; NAT refuses nothing
 	MinFidelity ttc.Fidelity // minimum fidelity of a record's trace
-	// Overlaps describes the overlap for the first records that were dropped as contaminated, by ordinal.
+	// Overlaps describes, by ordinal, the benchmark overlaps of the first records that were dropped as contaminated.
 	Overlaps map[uint64]string
 }
 

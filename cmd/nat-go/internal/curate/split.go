@@ -19,8 +19,8 @@ const (
 )
 
 // addUnit extends the current unit with an entry that shares all its keys, or begins a new unit. Neighbours in the log
-// usually share all keys, so there is one row per turn rather than per record. A unit may span dropped records, which
-// kept skips.
+// usually share all keys, so there is one row per turn rather than per record. A unit may span dropped records; the
+// kept method skips them.
 func (d *Index) addUnit(e *Entry) error {
 	var row [unitWidth]byte
 	unitRow(&row, e, d.rules.Split.By)
@@ -106,8 +106,8 @@ func (d *Index) split() error {
 		return err
 	}
 	if got, want := float64(size)/float64(c.total), d.rules.Split.Validation; math.Abs(got-want) > 0.1 {
-		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records instead of %.0f %%: a split never divides records"+
-			" that share %s or a prompt, and there are only %d groups of those", 100*got, 100*want, d.splitUnit(), c.list.Len())
+		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records instead of %.0f %%: a split never separates records"+
+			" that share %s or a prompt, and these form only %d groups", 100*got, 100*want, d.splitUnit(), c.list.Len())
 	}
 	return d.eachOf(n, chosen, func(row []byte, one bool) {
 		if !one {
@@ -132,7 +132,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 	}
 	if d.warning = "there is no validation set: the only record is used for training"; c.total > 1 {
 		d.warning = fmt.Sprintf("no validation set: all %d records are used for training, because they are connected by %s or by shared prompts"+
-			" (the first is %s), and a split never divides those", c.total, e.by(), name)
+			" (the first is %s), and a split never separates connected records", c.total, e.by(), name)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (d *Index) hold(n *nodes) error {
 		}
 	})
 	if !validates {
-		d.warning = "none of the records is on the kept validation side: all are for training, except those dropped because they share something with it"
+		d.warning = "none of the records is on the kept validation side: all are used for training, except those dropped because they share a task, example or prompt with it"
 	}
 	return err
 }

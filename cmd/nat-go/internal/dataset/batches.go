@@ -58,8 +58,8 @@ func TokenizerOf(run runfolder.Folder) (string, error) {
 	return path, nil
 }
 
-// VerifyBatches checks the token batches in a run's folder against their proofs and the tokenizer, checks that their
-// number is at least the manifest's, and adds its findings.
+// VerifyBatches checks the token batches in a run's folder against their proofs and the tokenizer, and checks that
+// there are at least as many as in the manifest. It adds its findings to the report.
 func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) error {
 	found, err := collator.Verify(string(run), tok)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		r.Findings = append(r.Findings, Finding{
 			Code:    badBatch,
 			File:    folder + batch.IndexName,
-			Message: fmt.Sprintf("the manifest has %d batches, the folder %d", want, found.Batches),
+			Message: fmt.Sprintf("the manifest counts %d batches, but the folder has %d", want, found.Batches),
 		})
 		r.Errors++
 	}

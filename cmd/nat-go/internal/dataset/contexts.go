@@ -61,7 +61,7 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 // Its rows contain either the prompt, to sample from, or the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
-	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack the other contexts
+	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack some of the turns
 		return without(w.enc.Silent(), contexts, changes, int(t.Carried))
 	}
 	if m.record.Record.Kind() != builders.KindRollout || len(contexts) == 0 {
@@ -82,7 +82,7 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	return contexts[1:], of
 }
 
-// without returns the contexts of the first n turns that aren't silent, and their changes.
+// without skips silent turns. It returns the contexts of the first n remaining turns, and their changes, renumbered.
 func without(
 	silent []int, contexts []ttc.History, changes []builders.Change, n int,
 ) (of []ttc.History, its []builders.Change) {
@@ -101,7 +101,7 @@ func without(
 	return of, its
 }
 
-// partly returns the changes for a record whose rows hold only part of each context.
+// partly returns the changes for a record whose rows hold only part of each context, PartOnly where changes has none.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {

@@ -12,7 +12,7 @@ import (
 // Format is a format in which a data set can be written: text rows, built from records, or token rows, built from token
 // batches.
 type Format struct {
-	rows.Format            // for token rows, only a description, which can't read or encode rows
+	rows.Format            // for token rows, only describes the format; it can't read or encode rows
 	tokens      *tokenRows // nil means text rows
 }
 
@@ -63,8 +63,8 @@ var sftParquet = Format{
 	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
 }
 
-// skyRL is the format for the same rows with a mask instead of labels, for SkyRL's SFT trainer, which trains on the ids
-// unchanged.
+// skyRL is the format for the rows of sft batches with a loss mask instead of labels. SkyRL's SFT trainer trains on
+// their ids unchanged.
 var skyRL = Format{
 	Format: rows.Format{
 		Name: "skyrl_pretokenized", Consumer: "SkyRL (SFT, pre-tokenised)", Shape: "input_ids, loss_mask",

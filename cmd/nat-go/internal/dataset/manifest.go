@@ -65,8 +65,8 @@ func (p *Place) RowOptions() (rows.Options, error) {
 	return m.Rows, nil
 }
 
-// Measure returns statistics on the run's kept records and its drops. Unless render is nil, they include the content
-// that this template omits. tmp is a folder for temporary files.
+// Measure returns statistics on the run's kept records and its drops. If render isn't nil, they include counts of the
+// content that its template omits. tmp is a folder for temporary files.
 func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
 	d, err := p.Decisions()
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Blocks are small enough to be hashed and copied while they are in the cache. The queue is long enough that neither
-// side waits for the other; with a queue of one, blocks would have to be eight times as large.
+// Blocks are small enough to stay in the CPU cache until they are hashed and copied. The queue is long enough that
+// neither its writer nor its reader waits; with a queue of one, blocks would have to be eight times as large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8

@@ -35,7 +35,8 @@ func (s *Share) Lines() (n int64) {
 	return n
 }
 
-// partFormat is one format's share of a part. Its rows are lines, even if the format's files are tables.
+// partFormat describes the rows of one format in a part. They are stored as lines, even if the format's files are
+// tables.
 type partFormat struct {
 	Name  string     `json:"name"`
 	Files []partFile `json:"files"` // ordered by their first rows

@@ -12,7 +12,7 @@ import (
 
 // refusals counts the records that a format can't carry.
 type refusals struct {
-	count map[string]int64 // number of refused records by reason, without details of individual records
+	count map[string]int64 // number of refused records by reason, with quoted strings and numbers removed
 	tried int64            // refused records; only those up to triedRefusals are tried with other formats
 	carry []alternative
 

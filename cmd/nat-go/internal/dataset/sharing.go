@@ -110,7 +110,7 @@ func (h *hasher) row(r *rows.Row) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// judged hashes an answer with a label, and returns the label separately as a direction.
+// judged hashes a labelled answer without its label, and returns the label as the direction.
 func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	if *r.Label {
 		direction = 1
@@ -119,7 +119,7 @@ func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	return xxh3.Hash128(h.buf).Bytes(), direction
 }
 
-// pair hashes a preference, and returns separately which of its answers is preferred.
+// pair hashes a preference regardless of which answer is preferred, and returns that as the direction.
 func (h *hasher) pair(r *rows.Row) (key [16]byte, direction byte) {
 	a, b := h.passage(r.Chosen), h.passage(r.Rejected)
 	if bytes.Compare(a[:], b[:]) > 0 {

@@ -42,7 +42,7 @@ type Stats struct {
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
 	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`
-	Template *templated          `json:"template,omitempty"` // the template's omissions, if a template was given
+	Template *templated          `json:"template,omitempty"` // what the template omits; nil if no template was given
 }
 
 // kindCount counts the kept records, or rows, of one kind on each side of the split.

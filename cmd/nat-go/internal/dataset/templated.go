@@ -126,7 +126,7 @@ func (t *templated) lines() (out []string) {
 		n    part
 	}{{"the reasoning", t.Reasoning}, {"the tool calls", t.Calls}} {
 		if x.n.Messages > 0 {
-			out = append(out, fmt.Sprintf("it leaves out %s of %d of %s that have any", x.what, x.n.LeftOut,
+			out = append(out, fmt.Sprintf("it omits %s of %d of %s that have any", x.what, x.n.LeftOut,
 				ledger.Quantity(x.n.Messages, "message")))
 		}
 	}

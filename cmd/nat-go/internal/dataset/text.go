@@ -135,7 +135,7 @@ func (t *statsText) lengths() {
 	t.words(0, fmt.Sprintf("chosen is longer in %.1f %% of the pairs, of equal length in %.1f %%; on average by %.1f characters",
 		100*p.ChosenLonger, 100*p.SameLength, p.MeanGap))
 	if p.ChosenLonger > 0.8 {
-		t.words(2, "a model may learn to write more rather than better: look at the scorer, or balance the lengths")
+		t.words(2, "a model may learn to write more rather than better: check the scorer, or balance the lengths")
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// splits pairs the splits of rows with the corresponding splits of batches.
+// splits lists each split of rows with the corresponding split of batches.
 var splits = []struct {
 	rows    rows.Split
 	batches batch.Split

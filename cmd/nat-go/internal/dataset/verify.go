@@ -92,7 +92,7 @@ type verifier struct {
 	report *Report
 	more   map[string]int // number of findings per code and file
 	tmp    string
-	last   bool // the run's rows are for trainers that train only on a row's last turn, if the format supports that
+	last   bool // in formats that support it, rows are for trainers that train only on the last turn
 }
 
 func newVerifier() *verifier {
@@ -312,7 +312,7 @@ func silent(p builders.Passage) bool {
 func (c *formatCheck) sharing() error {
 	err := c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
-			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "its prompt is also that of %s (%d rows in training and %d in validation have it)",
+			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "%s has the same prompt (it is in %d training rows and %d validation rows)",
 				c.place(g.at(rows.Train)), t, v)
 		}
 	})
@@ -322,7 +322,7 @@ func (c *formatCheck) sharing() error {
 	err = c.rows.each(func(g *shared) {
 		t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation)
 		if t > 0 && v > 0 {
-			c.find(c.at(rowOnBoth, g.at(rows.Validation)), "the same row is %s", c.place(g.at(rows.Train)))
+			c.find(c.at(rowOnBoth, g.at(rows.Validation)), "%s is the same row", c.place(g.at(rows.Train)))
 		}
 		for _, s := range []rows.Split{rows.Train, rows.Validation} {
 			if n := g.bySplit(s); n > 1 {

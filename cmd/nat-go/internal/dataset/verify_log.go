@@ -82,7 +82,7 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 	return v.again(p, d, manifest)
 }
 
-// always reports files that every run has but the manifest doesn't list, and a list of drops that can't be read.
+// always checks that the manifest lists the files that every run has, and that the list of drops can be read.
 func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
 		rel := p.Run.Rel(path)
@@ -115,7 +115,7 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	}
 	for i := range m.Books {
 		if b := &m.Books[i]; b.In < 0 || b.Out < 0 {
-			v.find(at, "it counts %d %s in and %d out in %s", b.In, b.Unit, b.Out, b.Stage)
+			v.find(at, "it counts %d %s entering and %d leaving the stage %s", b.In, b.Unit, b.Out, b.Stage)
 		}
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// VerifyRun compares a run's folder with its manifest, file by file, and adds its findings: files that differ, that are
-// missing, or that the manifest doesn't list. It doesn't rehash files that Verify has read. If the manifest can't be
-// read, it is nil, and why is the reason.
+// VerifyRun compares a run's folder with its manifest, file by file, and reports files that differ, are missing, or
+// aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is nil
+// and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
 	if err := v.checkLock(run); err != nil {
@@ -21,8 +21,8 @@ func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, w
 	name := run.Rel(run.Manifest())
 	switch {
 	case errors.Is(why, fs.ErrNotExist):
-		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: the run's manifest is missing, so "+
-			"nothing says what it wrote; `nat-go finetune resume %s` continues an interrupted run", run)
+		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: the run's manifest, which "+
+			"lists its files, is missing; `nat-go finetune resume %s` continues an interrupted run", run)
 	case why != nil:
 		v.find(Finding{Code: notVerifiable, File: name}, "not verifiable: %v", why)
 	case manifest.Files == nil:

@@ -42,7 +42,7 @@ type Spec struct {
 	// its final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
-	// NoEmpty omits formats that carry nothing; otherwise they have a folder without rows.
+	// NoEmpty skips formats that can't carry any of the records. Otherwise each of them gets a folder without rows.
 	NoEmpty bool
 
 	part bool // set if a part is being written: only lines, and the data for Join
@@ -54,7 +54,7 @@ type Spec struct {
 // Unit returns the unit in which a format's records are counted.
 func Unit(format string) string { return format + " record" }
 
-// TurnUnit returns the unit in which the turns of a format's records are counted if some of them don't get a row.
+// TurnUnit returns the unit in which turns are counted if only some of them have rows in a format.
 func TurnUnit(format string) string { return format + " turn" }
 
 // TurnsLost describes the turns that don't get a row, in records that a format carries. It returns "" if all turns get
@@ -66,11 +66,11 @@ func TurnsLost(w runfolder.Written) string {
 	case t == nil || t.Lost == 0:
 		return ""
 	case f.LostTurns() == rows.NotAfterUser:
-		return fmt.Sprintf("%s has rows for %s; the %d that don't answer a user have none, because TRL puts the hint in the "+
-			"last message: natgo.trl's HintTrainer accepts them", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
+		return fmt.Sprintf("%s has rows for %s, but not for %d that don't answer a user, because TRL puts the hint in the "+
+			"last message; natgo.trl's HintTrainer accepts such turns", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	}
-	return fmt.Sprintf("%s has rows for %s; the %d after a context-only turn have none, because its trainers train on "+
-		"every turn: formats trl, axolotl, ms_swift and openai_sft carry them, and so do token batches", w.Format,
+	return fmt.Sprintf("%s has rows for %s, but not for %d after a context-only turn, because its trainers train on "+
+		"every turn; formats trl, axolotl, ms_swift and openai_sft carry such turns, and so do token batches", w.Format,
 		ledger.Quantity(t.Turns, "turn"), t.Lost)
 }
 
@@ -180,7 +180,7 @@ func outputs(all []*formatWriter) (files []*output) {
 	return files
 }
 
-// survey scans the kept records for the values that table columns must hold, if any format uses tables.
+// survey determines what the kept records contain if any format uses tables, whose columns depend on it.
 func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil
@@ -247,7 +247,7 @@ type tally struct {
 	Of       runfolder.Contexts `json:"of"` // contexts of the trained turns
 }
 
-// add adds the counts of another part, except for Contents: Join adds those before it reads the rows.
+// add adds the counts of another part, except for Contents, which Join adds before it reads the rows.
 func (t *tally) add(part *tally) {
 	t.Records += part.Records
 	t.Dropped += part.Dropped
@@ -377,7 +377,8 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	return nil
 }
 
-// settleTurns counts a record's turns without a row and its repeated text, and reports such turns as dropped.
+// settleTurns counts a record's turns without a row, and reports them as dropped. It also counts the text that the
+// record's rows repeat.
 func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
 	w.Of.Lost, w.Of.Repeated = w.Of.Lost+turns.Lost, w.Of.Repeated+turns.Repeated
 	if turns.Lost == 0 {

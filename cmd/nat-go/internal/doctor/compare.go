@@ -36,7 +36,7 @@ const (
 type difference struct {
 	Kind    string `json:"kind"`
 	Class   string `json:"class"`   // kind of the tokens, in words
-	Trained bool   `json:"trained"` // whether a side that has the tokens trains on them
+	Trained bool   `json:"trained"` // whether the trainer or we train on the tokens
 	Tokens  int    `json:"tokens"`
 	Rows    []int  `json:"rows"` // row numbers, from 1
 }
@@ -84,8 +84,7 @@ func mark(on bool) string {
 	return given
 }
 
-// kind returns the token's kind of difference, or "" if the sides agree, and whether a side that has the token trains
-// on it.
+// kind returns how the trainer and we differ in a token, and whether either trains on it. It returns "" if they agree.
 func (t *token) kind() (kind string, trains bool) {
 	switch {
 	case t.Ours == absent:

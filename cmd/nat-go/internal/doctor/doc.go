@@ -1,8 +1,8 @@
 // Package doctor checks whether a trainer trains on the same tokens as we would: it has the trainer tokenise rows
 // itself, and compares ids and masks with our token rows, token by token.
 //
-// A trainer of text rows renders and tokenises them again, with its own idea of the loss mask. Reading its source only
-// shows the behaviour of one version. So the trainer itself is queried: its own classes run in the user's Python, with
+// A trainer of text rows renders and tokenises them again, and builds its own loss mask. Reading its source only
+// shows the behaviour of one version, so the trainer itself is queried: its own classes run in the user's Python, with
 // the user's settings and a model that has only a few weights (ask_trl.py). The script reads the settings and the name
 // of a file of rows from standard input, and answers in JSON lines. Its time and output are bounded, its libraries are
 // offline (HF_HUB_OFFLINE), and its small environment contains no credentials.
@@ -14,6 +14,6 @@
 // Its Finding is not the one in package finding: it is a difference as printed by `doctor --json`, without a position
 // or code.
 //
-// Given a folder that a model is served from, it also compares template, vocabulary, special tokens and stop tokens:
-// training with one template and serving with another is worse than not training at all.
+// If the user names the folder that the model is served from, the package also compares its template, vocabulary,
+// special tokens and stop tokens with the folder used for training.
 package doctor

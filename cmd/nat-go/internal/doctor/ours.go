@@ -16,7 +16,7 @@ import (
 type Side struct {
 	Name    string
 	IDs     []int32
-	Trained []bool   // never the first token, which nothing predicts
+	Trained []bool   // false for the first token, because nothing predicts it
 	class   []string // on our side, a description of each token
 }
 

@@ -201,7 +201,7 @@ func (r *row) readDemonstration(raw json.Raw) error {
 func (r *row) setItem(raw json.Raw, rec *builders.Resolved) error {
 	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
 	if tools, ok := raw.Get("tools"); ok {
-		if tools.Kind() == json.String { // the column holds JSON as strings
+		if tools.Kind() == json.String { // the column holds JSON in strings
 			text, _ := tools.Text()
 			tools = json.Raw(text)
 		}

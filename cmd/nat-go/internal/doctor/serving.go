@@ -55,8 +55,8 @@ type folder struct {
 	file   *vocabulary
 }
 
-// compareServing compares cfg's template and tokenizer, whose folder is dir, with a folder that a model is served from,
-// using the inputs' conversations.
+// compareServing compares cfg's template and the tokenizer in dir with the folder that a model is served from. To
+// compare templates, it renders the inputs' conversations.
 func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Finding{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
@@ -78,7 +78,7 @@ func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (
 	s.compareSpecials(ours.tok.Config, theirs.tok.Config)
 	text, err := collator.TemplateText(theirs.tok.Config, "")
 	if err != nil || text == collator.PlainTemplate {
-		s.find("template", "it is missing: a server renders chats with another one, or refuses them")
+		s.find("template", "it is missing, so a server renders chats with a different template or refuses them")
 	} else if theirs.render, err = rendererOf(cfg, theirs.tok, text); err != nil {
 		s.find("template", "it can't be compiled: %v", err)
 	} else {

@@ -57,8 +57,8 @@ func Known(r ledger.Reason) bool {
 	return ok
 }
 
-// Find returns the page for a code, the pages in an area, or all pages if what is empty. The error for an unknown code
-// suggests the closest one, if any is close.
+// Find returns the page for a code, the pages in an area or, for "", all pages. The error for an unknown code suggests
+// the most similar one, if any is similar.
 func Find(what string) ([]ledger.Code, error) {
 	if page, ok := Code(strings.TrimSpace(what)); ok {
 		return []ledger.Code{page}, nil
@@ -79,7 +79,7 @@ func Find(what string) ([]ledger.Code, error) {
 	return pages, nil
 }
 
-// nearest returns the end of an error message, suggesting the code closest to what. It returns "" if none is close.
+// nearest returns the end of an error message that suggests the most similar code, or "" if none is similar.
 func nearest(what string) string {
 	var all []string
 	for _, c := range codes() {

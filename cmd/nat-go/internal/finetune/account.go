@@ -27,8 +27,8 @@ import (
 // manifest, which says whether the run succeeded. If it didn't, account returns the reason.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
-	// A merge's starting state isn't written earlier, because the folder of an interrupted merge must not look like a
-	// run that can be resumed.
+	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
+	// that can be resumed.
 	if r.plan.join != nil {
 		if err := (&decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
@@ -126,7 +126,7 @@ func (r *verdict) needsTokens() string {
 	if len(r.plan.From) > 0 {
 		again = "nat-go run " + strings.Join(r.plan.From, " ") + " --builder sdpo"
 	}
-	return "; hints are for token batches, which hold those of all turns: " + again +
+	return "; token batches contain the hints of all turns: " + again +
 		" -o collator.tokenizer=FOLDER, the folder of the model's tokenizer"
 }
 
@@ -151,8 +151,8 @@ func (r *verdict) noBatches() error {
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
 		}
-		return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the fault of each, "+
-			"`nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
+		return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the reason for each, "+
+			"`nat-go explain CODE` explains what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
 			r.plan.folder.Dropped(), remedyOf(a.Dropped))
 	}
 	return nil
@@ -164,8 +164,8 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 	if dropped[collator.NoSampledIDs] == 0 {
 		return ""
 	}
-	return "; add -o collator.rl.ids=rendered: the text is then tokenised, so the rows have ids that may differ from those " +
-		"that were sampled, and lack log-probs, which KTO doesn't need and GRPO computes itself or does without"
+	return "; -o collator.rl.ids=rendered tokenises the text instead: ids may then differ from the sampled ones, and the rows " +
+		"lack log-probs, which KTO doesn't use and GRPO computes or omits"
 }
 
 // noData returns the error for a run that kept nothing, with advice.

@@ -18,8 +18,8 @@ import (
 // listedDrops is the maximum number of drops that dropped.jsonl lists per dropKind. One more line counts the rest.
 const listedDrops = 10_000
 
-// unitPair is the unit for drops that count the pairs that a builder didn't build. They are listed, but the books don't
-// count them, because the candidates or examples in these pairs are accounted for separately.
+// unitPair is the unit for drops of pairs that a builder didn't build. They are listed, but not counted in the books,
+// which already count the candidates or examples in these pairs.
 const unitPair = "pair"
 
 // books holds a run's accounts and the builders' own counters, and writes the list of drops, dropped.jsonl.
@@ -82,7 +82,7 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// addAccounts adds the In and Out of accounts. Drops are added one at a time, by drop.
+// addAccounts adds the In and Out of accounts. The drop method adds their drops, one at a time.
 func (b *books) addAccounts(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)

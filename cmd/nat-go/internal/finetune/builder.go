@@ -51,9 +51,8 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 }
 
 // log puts a builder's results into the group's frame. It reports each candidate that no record uses as dropped, once
-// and with a reason. If the examples don't have candidates, or the builder
-// works on whole examples, this applies to every example instead. index is the builder's index. first is the index, in
-// the frame's group, of the first example in res.Group.
+// and with a reason. It reports examples instead if there are no candidates, or if the builder works on whole examples.
+// index is the builder's index. first is the index, in the frame's group, of the first example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {
@@ -89,8 +88,8 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 	}
 }
 
-// logDrops logs the builder's drops, and then drops the account's units that the builder neither used nor dropped. left
-// is their number.
+// logDrops logs the builder's drops. It then drops the remaining units of the account, which the builder neither used
+// nor dropped; left is their number.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
@@ -194,8 +193,8 @@ func (b *builder) limit(res *result) {
 // maxDropCount is the largest count allowed for a drop. It keeps the sums in the books from overflowing.
 const maxDropCount = 1 << 40
 
-// dropCandidates closes the account for candidates if the builder's output for a group doesn't mention any. If an
-// example was dropped as a whole, its candidates get the same reason; the others get NotUsed.
+// dropCandidates drops all candidates of a group, because the builder's output doesn't mention any. Candidates of an
+// example that was dropped as a whole get the same reason; the others get NotUsed.
 func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []ledger.Drop) {
 	for i, ex := range g.Examples {
 		n := int64(len(ex.Candidates))

@@ -32,7 +32,7 @@ import (
 type tokens struct {
 	tokenizer *tokenizer.Tokenizer
 	collator  *collator.Collator
-	policy    string // the model to be trained, if the inputs rather than the configuration named it
+	policy    string // the model to be trained, if only the inputs name it
 	template  string
 	time      time.Time // the time that strftime_now returns in the template
 }
@@ -136,7 +136,7 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	switch {
 	case c.MaxDPOLength != nil:
 		out.MaxPairLength = *c.MaxDPOLength
-	case c.Format == "composer": // as in the reference trainer's collator
+	case c.Format == "composer": // the same limit as in the reference trainer's collator
 		out.MaxPairLength = min(2048, out.BatchTokens)
 	}
 	out.PadID, out.RenderedRollouts = c.PadID, c.RL.IDs == "rendered"
@@ -189,13 +189,13 @@ func chooseLayout(c config.Collator, out *collator.Config) error {
 		return errors.New("collator.composer.rows example keeps the order of the examples, and collator.batch_by task shuffles tasks: " +
 			"remove one of them")
 	case out.NullHints && c.Teacher != nil && c.Teacher.HintEffect:
-		return errors.New("collator.hints none leaves no hint whose effect collator.teacher.hint_effect could measure: remove one of them")
+		return errors.New("collator.hints none removes the hints whose effect collator.teacher.hint_effect measures: remove one of them")
 	case !composer && (out.Form.EqualWidth || out.Form.SignedMask):
 		return errors.New("collator.composer is for collator.format composer: set that, or remove collator.composer")
 	case composer && c.Layout == batch.Packed.String():
 		return errors.New("collator.format composer and collator.layout packed are mutually exclusive: choose one")
 	case composer && c.Teacher != nil:
-		return errors.New("collator.format composer has no pair table that collator.teacher could add to: remove one of them")
+		return errors.New("collator.format composer lacks the pair table that collator.teacher adds to: remove one of them")
 	case composer:
 		out.Layout = batch.Composer
 	case c.Layout == batch.Packed.String():
@@ -266,9 +266,9 @@ func (r *collation) collate(ctx context.Context) error {
 		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.out.warn("collator.composer.rows example: the hints of %s of the channel sdpo aren't in any step, because "+
-			"the channel rl has no row for the rollout, or one that was cut at a different place; they are only in "+
-			"the batches of the channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
+		r.out.warn("collator.composer.rows example: no step has the hints of %s in channel sdpo, because channel rl "+
+			"lacks the rollout's row or cut it at a different place; these hints are only in the batches of "+
+			"channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {
 		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",

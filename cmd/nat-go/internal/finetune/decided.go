@@ -26,7 +26,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// decider collects everything that determines the bytes of the run's output, and compares it with earlier values.
+// decider collects everything that determines the bytes of the run's output, and detects changes to it.
 type decider struct {
 	plan   *plan
 	tokens *tokens // nil without a tokenizer

@@ -6,7 +6,6 @@
 // The stages keep their results in the fields of run, and in the run folder: the record log after build, the decisions
 // after curate, the data set after write. Later commands continue from these files.
 //
-// It is the program's largest package because it is the hub. The source, builder session, record log, curation, data
-// set, collator and trainer packages don't know about each other, so all data between them passes through here, where
-// it is counted.
+// It is the program's largest package because it connects the packages for sources, builder sessions, the record log,
+// curation, data sets, the collator and trainers. It passes data between them, and counts it.
 package finetune

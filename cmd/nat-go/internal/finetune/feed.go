@@ -205,7 +205,7 @@ func (f *feeder) readRun(ctx context.Context) error {
 		if !f.of.plan.trainer.ContinueOnCollectionError {
 			return errors.Join(f.push(ctx, &item{end: true, fail: err}), errFed)
 		}
-	case whole: // even an empty one is built: NAT writes a file for it
+	case whole: // build even an empty collection run, because NAT writes a file for it
 		if err := f.send(ctx, &ttc.Group{Key: strconv.Itoa(f.k), Examples: f.held}); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			_ = b.commit(false)
 		}
 	}()
-	var broken error        // why a builder failed on a whole collection run; the next item is its end
+	var broken error        // why a builder failed on a whole collection run, whose end is the next item
 	for it := range items { // wait: feed watches ctx, and closes items
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil

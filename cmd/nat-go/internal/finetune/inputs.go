@@ -225,7 +225,7 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 	return in, nil
 }
 
-// detect decides how to read the inputs if this isn't configured.
+// detect determines how to read the inputs if this isn't configured.
 func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
 	p := x.plan
 	keys, err := keyMap(p.Map)

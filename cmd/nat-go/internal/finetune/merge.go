@@ -81,9 +81,9 @@ func openParts(ctx context.Context, folders []runfolder.Folder, env Env) ([]*par
 		}
 	}
 	if t := parts[0].plan.config.Collator.Teacher; t != nil && t.Dumps != "" {
-		return nil, exit.Usagef("run in %s has collator.teacher.dumps, which hold the logits of that run's batches, and "+
-			"a merge makes other batches: repeat the runs without it, or with collator.teacher.logits, whose program "+
-			"is asked about the merged batches", parts[0].folder)
+		return nil, exit.Usagef("run in %s has collator.teacher.dumps, which hold logits for that run's batches, but "+
+			"a merge makes new batches: repeat the runs without this setting, or with collator.teacher.logits, whose "+
+			"program computes logits for the merged batches", parts[0].folder)
 	}
 	return parts, nil
 }

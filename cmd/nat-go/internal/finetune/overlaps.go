@@ -37,7 +37,7 @@ func (r *curation) readBenchmarks(ctx context.Context) error {
 		}
 	}
 	if err == nil && r.benchmarks.Grams() == 0 {
-		err = errors.New("no text has 13 words, or at least 10 letters: nothing can share words with these files")
+		err = errors.New("no text is long enough to compare: expected at least 13 words or 10 letters")
 	}
 	if err == nil {
 		return nil

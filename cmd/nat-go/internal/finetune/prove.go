@@ -16,7 +16,7 @@ import (
 )
 
 // prover checks traces' claims about one model's calls, using its tokenizer and template. It doesn't check the calls of
-// other models, whose tokenizers count differently.
+// other models, whose tokenizers may differ.
 type prover struct {
 	model     string
 	tokenizer *tokenizer.Tokenizer

@@ -23,7 +23,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Request holds the command-line arguments. Its lists take precedence over the configuration's unless they are empty.
+// Request holds the command-line arguments. A list that isn't empty takes precedence over the configuration's.
 type Request struct {
 	ConfigFile string
 	Overrides  []string
@@ -52,8 +52,8 @@ type Request struct {
 	EndpointTimeout time.Duration // timeout for one answer
 	Dataset         string        // the questions; empty means those in eval.general.dataset
 
-	// The configuration that a command source copies for its program. It defaults to ConfigFile, and is stored because
-	// a resumed run has a different ConfigFile.
+	// NATConfig is the configuration that a command source copies for its program. It defaults to ConfigFile, and is
+	// stored because ConfigFile is different when the run is resumed.
 	NATConfig string
 
 	// At most one of these is set. It requests something other than a new run.

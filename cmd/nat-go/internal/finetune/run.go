@@ -182,9 +182,9 @@ func (r *run) close() {
 	}
 }
 
-// reportScores warns if none of the scores in dataset.scores belongs to an example, and about rules that didn't score
-// any example. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see
-// all examples.
+// reportScores warns if dataset.scores doesn't have a score for any example, and about rules that didn't score any
+// example. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see all
+// examples.
 func (b *built) reportScores(p *plan, out *report) {
 	if p.resume || p.divided != nil || b.seen.Examples == 0 {
 		return
@@ -202,8 +202,8 @@ func (b *built) reportScores(p *plan, out *report) {
 		return
 	}
 	if given, _ := p.scores.Given(); given == 0 {
-		out.warn("dataset.scores: none of the %s belongs to an example that was read; dataset.scores.key names the "+
-			"key of the example's id there", ledger.Quantity(int64(p.scores.Len()), "score"))
+		out.warn("dataset.scores: none of the %s belongs to an example in the inputs; set dataset.scores.key to "+
+			"the key that holds the example's id in these files", ledger.Quantity(int64(p.scores.Len()), "score"))
 	}
 }
 

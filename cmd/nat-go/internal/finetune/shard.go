@@ -272,8 +272,8 @@ func checkNames(b *builder) error {
 	if !b.over && len(b.kinds) <= maxNames && len(b.names) <= maxNames {
 		return nil
 	}
-	return exit.Failedf("builder %s has more than %d reasons or counters of its own, which can't be counted in "+
-		"shards. Run it on one machine", b.name, maxNames)
+	return exit.Failedf("builder %s has more than %d reasons or counters, which shards can't count "+
+		"separately: run it on one machine", b.name, maxNames)
 }
 
 // takeFrom restricts reading to the shard's parts of the inputs. It returns an error if the inputs don't match the

@@ -41,8 +41,8 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unprepared skips the first before groups of the shard's log, and yields the records of the remaining groups. For each
-// of those groups, it sends the number of records to records.
+// unprepared yields the records of the groups in the shard's log that aren't prepared yet; before is the number of
+// groups that are. For each group that it yields, it sends the number of records to records.
 func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())

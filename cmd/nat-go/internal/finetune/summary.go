@@ -44,7 +44,7 @@ func (l Look) table(style string) *columns.Table {
 	}}
 }
 
-// line writes a line that begins with what in the given style, wrapped to the terminal's width.
+// line writes a line that begins with the label what, in the given style, and wraps it to the terminal's width.
 func (l Look) line(b *strings.Builder, style, what, text string) {
 	t := l.table(style)
 	t.Add(columns.Pad(what, len("warning")), terminal.Line(text))
@@ -145,8 +145,8 @@ func writeKinds(b *strings.Builder, s *Summary, look Look) {
 		}
 	}
 	if n := kinds["hindsight"]; n > 0 {
-		look.line(b, "", "hints", fmt.Sprintf("%d knowable, %d hindsight: training on hindsight teaches the model to act on what it "+
-			"could not have known then; hints.allow: [knowable] excludes it", kinds["knowable"], n))
+		look.line(b, "", "hints", fmt.Sprintf("%d knowable, %d hindsight: training on hindsight teaches the model to use information "+
+			"that it could not have had; hints.allow: [knowable] excludes it", kinds["knowable"], n))
 	}
 }
 
@@ -194,7 +194,7 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		fmt.Fprintf(b, "  rows     %s without an end: the template has no end token\n", ledger.Quantity(n, "turn"))
 	}
 	if n := st.LeftOut.Reasoning; n > 0 {
-		fmt.Fprintf(b, "  rows     the template omits the reasoning of %s that are trained\n", ledger.Quantity(n, "turn"))
+		fmt.Fprintf(b, "  rows     the template omits the reasoning of %s that are trained on\n", ledger.Quantity(n, "turn"))
 	}
 	if n := st.LeftOut.Calls; n > 0 {
 		fmt.Fprintf(b, "  rows     the template omits the calls of %s\n", ledger.Quantity(n, "message"))
@@ -207,11 +207,11 @@ func writeEffects(b *strings.Builder, t *teacher.Report) {
 		return
 	}
 	if w := t.Weighed; w != nil && w.Sites > 0 {
-		fmt.Fprintf(b, "  hints    move the predictions at %s by %.3g nats on average (JSD), the target by %+.3g\n",
+		fmt.Fprintf(b, "  hints    change the predictions at %s by %.3g nats on average (JSD), the target's log-prob by %+.3g\n",
 			ledger.Quantity(int64(w.Sites), "site"), w.Mean, w.Change)
 	}
 	if h := t.Hints; h != nil && h.Sites > 0 {
-		fmt.Fprintf(b, "  hints    move the predictions at %s by %.3g to %.3g nats on average (JSD, bounds from top-k "+
+		fmt.Fprintf(b, "  hints    change the predictions at %s by %.3g to %.3g nats on average (JSD, bounds from top-k "+
 			"log-probs)\n",
 			ledger.Quantity(int64(h.Sites), "site"), h.Lower, h.Upper)
 	}

@@ -91,8 +91,7 @@ func (r *handing) writeFinal(job *jobs.Job) error {
 	return lock.AddFiles(sum)
 }
 
-// unsubmitted returns the error for a complete data set that couldn't be submitted, and puts the next step into the
-// summary.
+// unsubmitted returns the error for a complete data set that couldn't be submitted, and sets the summary's next step.
 func (r *handing) unsubmitted(err error) error {
 	r.out.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
 		string(r.plan.folder) + "` submits it"

@@ -164,9 +164,9 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 		total += f.Bytes
 	}
 	if once := total - repeated; repeated > once { // the rows are more than twice as long as the text
-		r.out.warn("%s has a row for each of %s, and repeats all preceding text: %.1f times the text of the "+
-			"conversations. dataset.completion: stretch writes one row for each uninterrupted stretch, for a trainer that "+
-			"masks everything but the assistant's text; formats that mark the text to train on (axolotl, ms_swift) don't repeat anything",
+		r.out.warn("%s has a row for each of %s, which repeats all preceding text, so the rows have %.1f times the text of the "+
+			"conversations. If the trainer masks everything but the assistant's text, set dataset.completion: stretch to write "+
+			"one row for each uninterrupted stretch; formats that mark the text to train on (axolotl, ms_swift) don't repeat text",
 			w.Format, ledger.Quantity(w.Contexts.Turns, "turn"), float64(total)/float64(once))
 	}
 }
@@ -180,7 +180,7 @@ func (r *writing) warnOfReader(written []runfolder.Written) {
 			if len(now) == 0 {
 				continue
 			}
-			cure := table + " beside it has the same rows with their columns declared"
+			cure := table + " has the same rows with their columns declared"
 			if !slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Format == table }) {
 				cure = fmt.Sprintf("`nat-go dataset convert RUN --format %s` writes the same rows with their columns declared", table)
 			}

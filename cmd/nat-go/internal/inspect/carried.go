@@ -162,8 +162,8 @@ func (r *Report) Losses() (out []string) {
 // String describes how many of the records a format carries, and why it can't carry the others.
 func (c *Carried) String() string {
 	if c.Records == c.Tried && c.Turns.Lost > 0 {
-		return fmt.Sprintf("%s carries %d of %d turns: its trainers train every turn, so a row ends before the first that is "+
-			"context only", c.Format, c.Turns.Carried, c.Turns.Carried+c.Turns.Lost)
+		return fmt.Sprintf("%s carries %d of %d turns: its trainers train on every turn, so a row ends before the first "+
+			"context-only turn", c.Format, c.Turns.Carried, c.Turns.Carried+c.Turns.Lost)
 	}
 	text := fmt.Sprintf("%s carries %d of %d records", c.Format, c.Records, c.Tried)
 	if all := c.Turns.Carried + c.Turns.Lost; all > 0 && c.Records > 0 {

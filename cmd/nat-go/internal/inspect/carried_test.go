@@ -48,8 +48,8 @@ func TestLosses(t *testing.T) {
 		t.Errorf("the format that was chosen loses: %q", got)
 	}
 	r.Choice.Formats = []string{"messages"}
-	want := []string{"messages carries 2 of 3 turns: its trainers train every turn, so a row ends before the first that is " +
-		"context only; trl carries 3, in 1.3 times the text of the conversations (dataset.formats)"}
+	want := []string{"messages carries 2 of 3 turns: its trainers train on every turn, so a row ends before the first " +
+		"context-only turn; trl carries 3, in 1.3 times the text of the conversations (dataset.formats)"}
 	if diff := cmp.Diff(want, r.Losses()); diff != "" {
 		t.Error(diff)
 	}

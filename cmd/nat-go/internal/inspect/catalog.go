@@ -58,7 +58,7 @@ func (c *Catalog) Names() (names []string) {
 	return names
 }
 
-// Named is a user's argument: a plugin, or one of its builders.
+// Named is a plugin, or one of its builders, that the user named.
 type Named struct {
 	Spec    host.Spec
 	Builder string // empty if no builder was named

@@ -54,9 +54,9 @@ func (r *Report) yield(typ string) (y Yield) {
 	return y
 }
 
-// choose selects pairs of scored answers if there are any, because answers are scored to be compared. Otherwise it
-// selects imitation of the model's answers. It adds pairs of a task's scored rollouts only if every turn keeps its
-// recorded context. If the rollouts word the users' messages differently, such pairs are made only on request.
+// choose prefers pairs of scored answers if there are any. Otherwise it chooses imitation of the model's answers. It
+// then adds pairs of a task's scored rollouts, unless some rollouts word the user's messages differently, because the
+// turns in their pairs would not keep their recorded contexts. Such pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {

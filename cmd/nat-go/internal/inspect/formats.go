@@ -71,16 +71,16 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 		f, ok := dataset.Lookup(name)
 		return ok && carries(f, kinds)
 	}) {
-		message := fmt.Sprintf("%s makes %s, and %s, which is written by default, holds none of them",
+		message := fmt.Sprintf("%s makes %s, but the default %s can't hold any of them",
 			builder, words(kinds), strings.Join(names, ", "))
 		k.place(finding.Warning, config.CodeCarries, message, instead("", kinds), "dataset", "formats")
 	}
 	return k.found
 }
 
-// formats warns of row formats that can carry none of the builders' records, or whose trainers train on turns other
-// than the configured ones. The kinds of a plugin's records are unknown here, so if a plugin's builder is selected,
-// formats warns of nothing, and only notes the default formats if the configuration names none.
+// formats warns about row formats that can't carry any of the builders' records, or whose trainers train on turns other
+// than the configured ones. If a plugin's builder is selected, whose kinds of records are unknown here, formats doesn't
+// warn. It only notes the default formats if the configuration doesn't name any.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -92,7 +92,7 @@ func (k *check) formats() {
 				"aren't known before the run", strings.Join(DefaultFormats(c), ", "), b.Type)
 			if len(names) == 0 {
 				k.place(finding.Note, config.CodeCarries, message, "for records other than preferences and "+
-					"demonstrations, name a format: verl holds rollouts, nemo_gym states, privileged hints",
+					"demonstrations, specify a format: verl for rollouts, nemo_gym for states, privileged for hints",
 					"dataset", "formats")
 			}
 			return
@@ -136,7 +136,7 @@ func (k *check) turns(names []string) {
 					"write trl")
 			default:
 				k.warn(i, fmt.Sprintf("no trainer of %s rows trains on only the calls, as %s does", name, b.Name),
-					"set collator.tokenizer: token batches can, and sft_parquet holds them for TRL")
+					"set collator.tokenizer: token batches can, and the format sft_parquet makes them available to TRL")
 			}
 		}
 	}
@@ -161,8 +161,8 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// instead returns a fix, prefixed with or, that suggests formats for the kinds of records, or else a fix that suggests
-// token batches.
+// instead returns a fix that suggests formats for the kinds of records, with the text in or before it. If no format
+// fits, the fix suggests token batches.
 func instead(or string, kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {

@@ -115,7 +115,7 @@ func TestInspectFolder(t *testing.T) {
 		"sessions  1, with 1 model call and 1 branch of their histories",
 		"versions  Claude Code 2.9.0 (newer than 2.1.332, the newest that was tried)",
 		"unread    lines of type new-in-2.9, 1 time",
-		"usage     35 tokens given, 10 written, as recorded for the trained calls",
+		"usage     35 prompt tokens, 10 answer tokens, as recorded for the trained calls",
 		"better    if you record the tool definitions, the system prompt and the requests themselves, 1 more call", "fidelity  1 call partial", "models    m",
 	} {
 		if !strings.Contains(screen.String(), line) {
@@ -153,7 +153,7 @@ func TestInspectReadsSessions(t *testing.T) {
 		"few sessions": {
 			logged(0, 5, 0), true, 5, true, 0, 0, "sample    at most 4096 KiB of each file; 0 files are longer",
 		},
-		"conversations": {talks, false, 1000, false, 0, 0, "examples  1000 (the beginning of more)"},
+		"conversations": {talks, false, 1000, false, 0, 0, "examples  1000 (only the beginning was read)"},
 		"a sample of conversations": {
 			talks, true, many - 1, false, 1000, 1,
 			"sample    at most 4096 KiB of each file; 1 file is longer",

@@ -13,7 +13,7 @@ import (
 // LeftOut describes the content that a chat template on this machine omits from the examples. Token batches lack it,
 // and so does the input of trainers that use the template.
 type LeftOut struct {
-	Model   string   `json:"model"`             // the folder of its tokenizer
+	Model   string   `json:"model"`             // folder of the model's tokenizer
 	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"
 	Problem string   `json:"problem,omitempty"` // reason why the template can't be used
 }

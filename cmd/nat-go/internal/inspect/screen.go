@@ -52,7 +52,7 @@ func (r *Report) contents(line printer) {
 	}
 	some := ""
 	if !r.Whole {
-		some = " (the beginning of more)"
+		some = " (only the beginning was read)"
 	}
 	r.sessions(line)
 	line("examples", "%d%s", r.Examples, some)
@@ -60,11 +60,11 @@ func (r *Report) contents(line printer) {
 		line("where", "%s", step)
 	}
 	for _, clause := range r.Later {
-		line("where", "not applied before a run, since it is about tasks or records: %s", clause)
+		line("where", "applied only in a run, because it concerns tasks or records: %s", clause)
 	}
 	if r.Messages > 0 {
-		line("messages", "%d, of which %s of the assistant; %s",
-			r.Messages, quantity(r.Turns, "turn"), quantity(r.ToolCalls, "tool call"))
+		line("messages", "%d, including %s; %s",
+			r.Messages, quantity(r.Turns, "assistant turn"), quantity(r.ToolCalls, "tool call"))
 		line("tools", "listed in %d of %s", r.WithTools, quantity(r.Examples, "example"))
 	}
 	if n := r.errorSites(); n > 0 {
@@ -81,7 +81,7 @@ func (r *Report) contents(line printer) {
 	}
 	r.fidelity(line)
 	if s := r.Stored; s != nil && s.Given+s.Written > 0 {
-		line("usage", "%d tokens given, %d written, as recorded for the trained calls", s.Given, s.Written)
+		line("usage", "%d prompt tokens, %d answer tokens, as recorded for the trained calls", s.Given, s.Written)
 	}
 	if len(r.Policies) > 0 {
 		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))
@@ -161,7 +161,7 @@ func (r *Report) uses(line printer) {
 	if len(r.Tokenizers) > 0 {
 		line(
 			"model",
-			"tokenizer in %s; with it as collator.tokenizer, the run makes token batches, too",
+			"tokenizer in %s; set collator.tokenizer to it to make token batches, too",
 			strings.Join(r.Tokenizers, ", "),
 		)
 	}

@@ -21,8 +21,8 @@ type Try struct {
 	Most     int    // how many to use; 0 means all
 }
 
-// Run prints the source's drops and the builder's output for the examples as JSON lines. It prints the builder's errors
-// to the second writer.
+// Run prints the source's drops and the builder's output for the examples to w, as JSON lines. It prints the builder's
+// errors to wrong.
 func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error {
 	info, err := p.Builder(t.Builder)
 	if err != nil {

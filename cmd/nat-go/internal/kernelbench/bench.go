@@ -59,10 +59,10 @@ type result struct {
 	CachedNs     float64 `json:"cached_ns_per_entry,omitempty"`
 	MemoryNs     float64 `json:"memory_ns_per_entry"`
 	MicrosPerRow float64 `json:"us_per_row"`
-	// OfFMA is the time the instructions would take at the FMA rate, divided by the cached time. It is above 1 if
-	// additions and permutes have their own units. OfDRAM is the memory floor divided by the time from memory. OfMemory
-	// is the larger of that floor and the cached time, divided by the time from memory; 1 is perfect. Speedup is
-	// relative to one thread, from memory.
+	// OfFMA is the time that the instructions would take at the FMA rate, divided by the cached time. It is above 1 if
+	// additions and permutes have separate execution units. OfDRAM is the memory floor divided by the time from memory.
+	// OfMemory is the larger of that floor and the cached time, divided by the time from memory; 1 is perfect. Speedup
+	// is relative to one thread, from memory.
 	Instructions float64 `json:"instructions_per_16,omitempty"`
 	OfFMA        float64 `json:"of_fma_floor,omitempty"`
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
@@ -128,7 +128,7 @@ func (rep *Report) print(w io.Writer) error {
 	if err := rep.printGrid(w); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nof FMA: instructions at the FMA rate over the cached time; above 100 % where additions and permutes have units of their own.\nof DRAM: the time to read (and, for gradients, write) the bytes at the rate measured for reading two streams, over the time from memory.\nof both: the larger of that and the cached time over the time from memory. Medians of interleaved rounds; large pages where the system has them.")
+	_, err := fmt.Fprintln(w, "\nof FMA: time of the instructions at the FMA rate, divided by the cached time; above 100 % if additions and permutes have separate units.\nof DRAM: time to read (and, for gradients, write) the bytes at the rate measured for reading two streams, divided by the time from memory.\nof both: the larger of that DRAM time and the cached time, divided by the time from memory.\nTimes are medians of interleaved rounds, with large pages if the system has them.")
 	return err
 }
 

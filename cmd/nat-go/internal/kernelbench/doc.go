@@ -6,22 +6,22 @@
 //
 // # Where the time goes
 //
-// Measured on an AMD Zen 5 with AVX-512, 2 cores, 32 MiB of L3, float32, before AVX-512 kept the exponentials of its
-// first pass and gradients had one table of rates (see the README.md of package kernels); nanoseconds per entry, one
-// thread.
+// Numbers in parentheses are nanoseconds per float32 entry, with one thread on an AMD Zen 5 (AVX-512, 2 cores, 32 MiB
+// of L3). They predate two optimisations described in the README.md of package kernels: AVX-512 keeps the exponentials
+// of its first pass, and gradients use a single table of rates.
 //
 // The forward kernel (0.34 cached, 0.37 from memory) is bound by its 51 vector instructions per 16 entries, not by
-// memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have their own units. The rest
-// is an exp2 per side for the sums, one for the larger of the two, and the seven-term polynomial. Gradients (0.56, from
-// memory 0.61) need the third pass. Their bytes bypass the caches when written, which saves 10 % over ordinary stores
-// for a row of 32000 and 6 % at 151936.
+// memory (0.19). It runs at 105 to 110 % of the FMA probe, since additions and permutes have their own units. The other
+// instructions compute an exp2 per side for the sums, one for the larger of the two, and the seven-term polynomial.
+// Gradients (0.56 cached, 0.61 from memory) need a third pass. Their stores bypass the caches, which saves 10 % over
+// ordinary stores for rows of 32000 entries, and 6 % for rows of 151936.
 //
-// Prefetching the next row gains 1.4x on that machine. Prefetching into L1 instead of L2 doesn't make a difference;
-// prefetching only into L3 is 5 % slower; without prefetching, reading is bound by latency. With small pages (4 KiB),
-// times from memory are 3 to 6 % longer because of the address translations for prefetches.
+// Prefetching the next row makes the kernels 1.4 times as fast on that machine. Prefetching into L1 instead of L2
+// doesn't make a difference; prefetching only into L3 is 5 % slower; without prefetching, reading is bound by latency.
+// With small pages (4 KiB), times from memory are 3 to 6 % longer because of the address translations for prefetches.
 //
-// Two threads are 1.8 to 2.0 times as fast as one. The exception is one-pass KL, for which a single thread already
-// reads at 0.8 of memory's throughput. Two threads reach the limit and are 1.4 times as fast.
+// Two threads are 1.8 to 2.0 times as fast as one. The exception is one-pass KL, where they are only 1.4 times as fast,
+// because a single thread already reads at 80 % of the memory's throughput.
 //
 // AVX2 (0.89; general beta 1.10) takes about three times as many instructions per entry, because its vectors are half
 // as wide and a table lookup takes more than one instruction. Its general table has 8 segments on each side of 0, found

@@ -318,6 +318,6 @@ func (rep *Report) printGrid(w io.Writer) error {
 	if rep.NotCompiled != "" {
 		fmt.Fprintf(w, "Not compiled: %s.\n", rep.NotCompiled)
 	}
-	_, err := fmt.Fprintf(w, "rows as in training, on %s with one thread, processor time; torch has the same arrays.\n", rep.Paths[0])
+	_, err := fmt.Fprintf(w, "processor time of one thread on %s, for rows as in training; torch has the same arrays.\n", rep.Paths[0])
 	return err
 }

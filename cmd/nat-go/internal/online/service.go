@@ -282,7 +282,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	case errors.As(err, &large):
 		return nil, problem(tooLarge, "traces", "%v: raise collator.batch_tokens, or send fewer traces at a time", err)
 	case errors.As(err, &mixed):
-		return nil, problem(badRequest, "traces", "%v: send those without logprobs in a separate call, or give all sampled "+
+		return nil, problem(badRequest, "traces", "%v: send traces without logprobs in a separate call, or give all sampled "+
 			"messages logprobs", err)
 	case err != nil:
 		return nil, err

@@ -151,9 +151,9 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	}
 	switch c := cfg.Collator; {
 	case c.Teacher != nil:
-		return nil, problem(badSettings, "/collator/teacher", "a teacher scores a run's batches")
+		return nil, problem(badSettings, "/collator/teacher", "not supported by collate: a teacher scores only a run's batches")
 	case c.Reference != nil:
-		return nil, problem(badSettings, "/collator/reference", "reference log-probs belong to a run's batches")
+		return nil, problem(badSettings, "/collator/reference", "not supported by collate: reference log-probs are only for a run's batches")
 	}
 	v := &Service{settings: s}
 	if v.tokenizer, err = tokenizer.Load(s.Tokenizer); err != nil {

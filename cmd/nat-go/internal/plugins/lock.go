@@ -106,7 +106,7 @@ func (e *Entry) check() error {
 // Write writes the lock file.
 func (l *Lock) Write() error {
 	var b bytes.Buffer
-	b.WriteString("# Written by `nat-go plugins lock`. Keep it beside the configuration, under version control.\n")
+	b.WriteString("# Written by `nat-go plugins lock`. Keep it next to the configuration, under version control.\n")
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	if err := enc.Encode(l); err != nil {
