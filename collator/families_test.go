@@ -542,33 +542,33 @@ func checkPlaces(t *testing.T, lines []string) {
 
 const familiesHead = `# What public chat templates show of an agent run
 
-Real runs of an airline's agent - every turn as a demonstration, a hint for both targets of each failed call, a pair
-for each repaired one - through every template, checked token by token by another program (testdata/families.py: jinja2,
-tokenizers, and a list of stop tokens written down by hand). Made by testdata/templates.sh, which takes folders of
-templates. The tokenizer is Qwen 2.5's with each template's special tokens added; every parameter of a tool has a description, without which some templates fail.
+Real runs of an airline agent are rendered with each template: every assistant turn as a demonstration, a hint for both targets of
+each failed call, and a pair for each repaired call. Another program (testdata/families.py) checks every token with jinja2, tokenizers and
+a hand-written list of stop tokens. testdata/templates.sh, which takes folders of templates, writes this page. The tokenizer is Qwen 2.5's
+with each template's special tokens added. Every tool parameter has a description, because some templates fail without one.
 
-Each row says: whether the template shows a call's name and arguments at all; turns, hints and pairs that were kept, of those that the template
-can carry as jinja2 renders it; rows; checks made, and how many were wrong; what was left out, with the reason
-(` + "`nat-go explain CODE`" + `); and the proof that this is the template's doing: each turn that it can't carry was rendered with jinja2, up to
-it and with it, and the column says which part of the turn is not in that text, or where the text does not continue what the model was given.
-Behind a tool's empty result a hint has no place (` + "`hint_unplaceable`" + `) where the line breaks around it are one token and the template
-trims the result (Qwen 3.5 and 3.6) or writes three of them (Apriel). Before 5 of 74 turns DeepSeek V3.2 has no place: the result and the
-template's text around it are one token.
+Each row gives, in order: whether the template shows a call's name and arguments; how many turns, hints and pairs were kept, of those that
+the template can show when jinja2 renders it; the number of rows; the number of checks, and how many failed; the drops with their reasons
+(` + "`nat-go explain CODE`" + `); and evidence that the template causes the drops. For this evidence, jinja2 renders each turn that the template
+can't show, once up to the turn and once including it. The last column gives the part of the turn that the render lacks, or the place where
+the render differs from the prompt. A hint can't be placed (` + "`hint_unplaceable`" + `) after a tool's empty result if the line breaks around the
+result are one token and the template trims the result (Qwen 3.5 and 3.6) or writes three line breaks (Apriel). DeepSeek V3.2 has no place
+for a hint before 5 of 74 turns, because the result and the template's text around it are one token.
 `
 
-const familiesTable = `| template | calls | turns | hints | pairs | rows | checks / wrong | left out | not in the template's render |
+const familiesTable = `| template | calls | turns | hints | pairs | rows | checks / wrong | drops | not in the template's render |
 |---|---|---|---|---|---|---|---|---|
 `
 
-const placesTitle = "Where a hint can stand\n"
+const placesTitle = "Where hints are placed\n"
 
 const placesTable = `
-How the hints of the same runs are placed, for the turn that made a failed call and for the turn after it (the words of [SITES.md](SITES.md)),
-and what another program found, of how many it looked at. It marks every message and renders the conversation with the hint with jinja2: no
-marked text of an earlier message is between the hint and its turn. With all hints of a rollout in one row, no turn sees the hint of a later one.
-Both sides of a pair have the same tokens up to the first one that is trained. No turn is trained beyond the first of its family's stop tokens
-(GigaChat and RWKV use theirs within turns, too, where it stops nothing).
+The first two columns give the ways in which the same runs' hints are inserted, for the turn that made a failed call and for the turn after
+it (see [SITES.md](SITES.md)). The next four give the faults that another program found, of the cases that it checked. It marks every message
+and renders the conversation with the hint with jinja2. No marked text of an earlier message is between the hint and its turn. If a row has
+all hints of a rollout, no turn sees a later turn's hint. Both sides of a pair have the same tokens up to the first trained token. No turn
+is trained beyond its first stop token. GigaChat and RWKV also use their stop tokens within turns, where these don't end the turn.
 
-| template | failed turn | next turn | earlier text behind the hint | later hints seen | pairs with unequal prompts | trained beyond a stop token | refused because |
+| template | failed turn | next turn | earlier text after the hint | later hints seen | pairs with unequal prompts | trained beyond a stop token | refused because |
 |---|---|---|---|---|---|---|---|
 `

@@ -183,13 +183,13 @@ const sitesHead = `# Which templates can carry a hint
 TestSitesTable writes this page. It renders a four-message conversation with one failed call and a hint in each chat template, once
 for each way in which the sdpo builder detects failures.
 
-A cell gives the way in which the hint is inserted: first where the target is the turn that made the failed call, then where it is the
-turn after it. If both are the same, the word appears once.
+A cell gives the way in which the hint is inserted, first if the target is the turn that made the failed call, and then if it is the turn
+after that one. If both are the same, the word appears once.
 
-- ` + "`system`, `user`" + `: as a message of that role.
+- ` + "`system`, `user`" + `: as a separate message with that role.
 - ` + "`append`" + `: at the end of the message before the target.
-- ` + "`line`" + `: the same, followed by a line break.
-- ` + "`below`" + `: on a line of its own in the message before the target, which is empty.
+- ` + "`line`" + `: like append, followed by a line break.
+- ` + "`below`" + `: on a separate line in the message before the target, if that message is empty.
 - ` + "`prepend`, `lead`" + `: at the beginning of the message before the target.
 - ` + "`no`" + `: the hint can't be inserted. The site is refused and counted; the last column gives the reason (` + "`nat-go explain CODE`" + `).
 

@@ -565,18 +565,18 @@ def carries(example, i):
 
 
 def proof(example, i):
-    """Why the template, as jinja2 renders it, does not show a message in a turn: what is not in the render, or where it
-    doesn't go on from what the model was given."""
+    """Why the template, as jinja2 renders it, does not show a message in a turn: the parts that the render lacks, or the
+    text with which the prompt continues differently."""
     m = conversations[example][i]
     given, closed = attempt(conversations[example][:i], True), attempt(conversations[example][:i + 1], False)
     if given is None or closed is None:
-        return "it raises " + raised
+        return "the template raises " + raised
     before = attempt(conversations[example][:i], False) or given
     new = closed[common(before, closed):]
     gone = []
     text, calls = m["content"].strip() if isinstance(m["content"], str) else "", m.get("tool_calls", [])
     if text and not holds(new, {"content": text}):
-        gone.append("the text beside its call" if calls else "its text")
+        gone.append("the text next to the call" if calls else "the turn's text")
     if calls and not any(c["function"]["name"] in new for c in calls):
         gone.append("the call")
     elif calls and not holds(new, {"content": "", "tool_calls": calls}):
@@ -587,8 +587,8 @@ def proof(example, i):
     n = max(0, given.rfind("<", 0, n + 1) if given[n:n + 1] != "<" else n)
     want = turn_of(given, closed, m, said_before(example, i))
     if want is None:
-        return "what the model is given goes on with %r, the render with the model's text" % given[n:n + 24]
-    return "part of the turn is outside it, after its stop token"
+        return "the prompt continues with %r, but the render with the model's text" % given[n:n + 24]
+    return "part of the turn follows its stop token"
 
 
 def places(example, i, hint):

@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// converting is the prefix of Holder.Command if the command writes formats to a complete run.
+// converting is the prefix of Holder.Command for commands that write formats to a complete run.
 const converting = "dataset convert"
 
 // LockToConvert locks a complete run in order to write formats of its data set. If a conversion was interrupted, it
@@ -46,8 +46,8 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 // converts reports whether the holder's command writes formats to a complete run.
 func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
 
-// RefuseConverting returns an error if the last holder's conversion was interrupted and was to write a format that
-// isn't in again, the list of formats to write now.
+// RefuseConverting returns an error if the last holder was interrupted while converting to formats that aren't all in
+// again, the list of formats to write now.
 func (l *Lock) RefuseConverting(again []string) error {
 	if l.Left == nil {
 		return nil

@@ -48,8 +48,8 @@ func (d *Decided) Changed(now *Decided) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accept removes from changed each name in accept, and any name that begins with one of them and a dot. It returns the
-// remaining names, and the names in accept that matched none.
+// Accept returns the names in changed that are neither in accept nor a name in accept followed by a dot and more. It
+// also returns the names in accept that match none in changed.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

@@ -23,7 +23,7 @@ type File struct {
 	temp string // temporary path until the file is renamed into place; empty once it has been
 }
 
-// Until returns f with the temporary path that the file has until it is renamed into place.
+// Until returns f with temp as the file's path until it is renamed into place.
 func (f File) Until(temp string) File {
 	f.temp = temp
 	return f
@@ -157,7 +157,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			list = append(list, s)
 			return err
 		}
-		if !info.Mode().IsRegular() { // written by the agent's program, since nat-go's files are regular
+		if !info.Mode().IsRegular() { // not nat-go's, which writes only regular files
 			return nil
 		}
 		s, ok := by[rel]

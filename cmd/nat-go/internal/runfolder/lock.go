@@ -51,8 +51,8 @@ type Lock struct {
 	Left *Holder
 
 	file     *os.File
-	writeErr error // why the file doesn't name the holder; not fatal, so that a user can free space on a full disk
-	keep     bool  // Close leaves the holder in the file, because its renames aren't finished
+	writeErr error // why writing the holder failed; not fatal, so that a user can free space on a full disk
+	keep     bool  // Close must not clear the holder, because its renames aren't finished
 	holder   Holder
 }
 
@@ -219,10 +219,10 @@ func (l *Lock) Close() {
 	}
 	if !l.keep {
 		left := l.Left
-		if left != nil && !left.converts() { // missing files reveal other unfinished work
+		if left != nil && !left.converts() { // missing files show that another command was interrupted
 			left = nil
 		}
-		_ = l.write(left) // if this fails, the next holder mistakes this command for an interrupted one
+		_ = l.write(left) // on failure, the next holder will think that this command was interrupted
 	}
 	// A process that is just being started has a copy of the lock, which closing the file would not release.
 	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
@@ -342,7 +342,7 @@ func (l *Lock) Sweep() error {
 	f := l.Folder
 	for _, t := range []struct {
 		path  string
-		depth int // levels of folders below it that also belong to nat-go
+		depth int // number of folder levels below path to sweep
 	}{{string(f), 0}, {f.Records(), 0}, {f.Dataset(), 1}, {f.Batches(), 2}, {f.Teacher(), 1}} {
 		if err := sweep(t.path, t.depth); err != nil {
 			return err

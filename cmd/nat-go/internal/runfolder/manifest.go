@@ -64,9 +64,9 @@ type Fidelity struct {
 
 // Contamination counts the records' overlaps with the files specified in dataset.contamination.
 type Contamination struct {
-	Runs     int    `json:"word_runs"` // number of runs of 13 words, and of shorter passages, in the files
-	OneIn    uint64 `json:"one_in"`    // sampling rate: one word run out of this many was searched for
-	Common   int    `json:"common"`    // word runs that are ignored because many examples contain them
+	Runs     int    `json:"word_runs"` // number of 13-word runs, and of shorter passages, in the files
+	OneIn    uint64 `json:"one_in"`    // one word run in this many was searched for
+	Common   int    `json:"common"`    // number of word runs ignored because many examples contain them
 	Checked  uint64 `json:"checked"`   // number of records that were checked
 	Records  int64  `json:"records"`   // number of records that overlap
 	Examples int64  `json:"examples"`  // number of examples that the overlapping records are made from
@@ -199,7 +199,7 @@ type RowFile struct {
 // BeforeJSON is the suffix of a change that is made only by versions of datasets without support for JSON values.
 const BeforeJSON = ", before datasets 4.7"
 
-// ReadToday returns ReadOtherwise without the changes that current versions don't make.
+// ReadToday returns the changes in ReadOtherwise that current versions of datasets make.
 func (f *RowFile) ReadToday() (now []string) {
 	for _, text := range f.ReadOtherwise {
 		if !strings.HasSuffix(text, BeforeJSON) {
@@ -217,7 +217,7 @@ type Batches struct {
 	Counts       map[string]batch.Count `json:"counts"`           // by channel/split
 	Stats        collator.Stats         `json:"stats"`
 	Steps        int                    `json:"steps,omitempty"`   // files that contain all channels of a step
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // questions to the teacher, and the sites' outcomes
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // requests to the teacher, and the sites' outcomes
 }
 
 // maxValues is the maximum number of values in a manifest. It bounds memory use, because an empty object in a list

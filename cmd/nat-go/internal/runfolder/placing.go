@@ -58,8 +58,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle finishes placing the files that the lock's last holder was placing. It returns nil if nothing remains to be
-// done. It returns left if placing can't be completed, or if left's command doesn't place files.
+// settle finishes placing the files that left, the lock's last holder, was placing. It returns nil if nothing remains
+// to be done. It returns left if placing can't be completed, or if left's command doesn't place files.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
@@ -69,7 +69,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	}
 	p := left.Placing
 	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
-		return nil // the work was done, but not recorded
+		return nil // the files were placed, but the lock file wasn't updated
 	}
 	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // the command failed and cleaned up
 		return left

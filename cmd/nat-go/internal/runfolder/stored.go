@@ -35,8 +35,8 @@ func (s Stored) Free(ctx context.Context) error {
 	return s.Lacks(ctx, manifestName, exit.Usagef("%s already has a run: choose another --run-id", s))
 }
 
-// Lacks returns exists if the storage has a file with that name. It returns a different error if the storage can't
-// prevent two processes from both creating the file.
+// Lacks returns the error exists if the storage has a file with the given name. It returns a different error if the
+// storage can't prevent two processes from both creating the file.
 func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
 	switch {
@@ -65,7 +65,7 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 	}
 	err = Transfer(ctx, maxTransfers, len(names), func(ctx context.Context, i int) error {
 		err := s.Send(ctx, f.path(filepath.FromSlash(names[i])), names[i])
-		if i < 2 && errors.Is(err, fs.ErrNotExist) { // not every run has these two
+		if i < 2 && errors.Is(err, fs.ErrNotExist) { // not every run has the first two files
 			return nil
 		}
 		return err
@@ -83,7 +83,7 @@ func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i 
 	for i := range n {
 		g.Go(func() error { return do(ctx, i) })
 	}
-	return g.Wait() // wait: each request ends when ctx is done or it stalls
+	return g.Wait() // doesn't hang, because a request ends if ctx is done or it stalls
 }
 
 // Send uploads the file at path under a name.
@@ -119,7 +119,7 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Object(manifestName), err)
 	}
-	job := f.Rel(f.Job()) // the manifest doesn't name it, and not every run has a job
+	job := f.Rel(f.Job()) // not listed in the manifest; not every run has one
 	err = s.Get(ctx, job, f.Job(), maxBytes, nil)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -21,9 +21,9 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file that records the place of each group in a shard's log for stage Group. With it, the groups of all
-// shards can be put into the order that a single run would give them. It is next to the log, synced before each of the
-// log's commits, and truncated with the log.
+// Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses these files
+// to put the groups of all shards into the order that a single run would give them. The file is next to the log. It is
+// synced before each of the log's commits, and truncated with the log.
 type Order struct {
 	file *os.File
 	buf  []byte

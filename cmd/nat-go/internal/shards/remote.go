@@ -158,7 +158,7 @@ func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (b
 // FetchFor downloads the files that a shard reads in a stage, except the run's inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
-		return nil // the run rejects an invalid number
+		return nil // running the shard reports the invalid number
 	}
 	if is := p.Shards[shard].Named; is != nil {
 		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
@@ -176,7 +176,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	}
 	all, missing, err := dir.ReadStage(p, Build)
 	if err != nil || len(missing) > 0 {
-		return err // the run reports missing manifests
+		return err // running the shard reports missing manifests
 	}
 	for _, d := range all {
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
@@ -186,8 +186,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads the examples that the shard of d stored for shard part. They are part of its spill, and the
-// downloaded file has holes in place of the other parts.
+// fetchSpilled downloads the part of a shard's spill that contains the examples stored for the shard numbered part. d
+// is the manifest of the shard that stored them. The downloaded file has holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -205,7 +205,7 @@ func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int
 	}); err != nil {
 		return err
 	}
-	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: run shard %d again", d.Shard))
+	return r.fetchRanges(ctx, dir, path, own, fmt.Sprintf("its list says: rerun shard %d", d.Shard))
 }
 
 // SendShard uploads a shard's files if it is done, with the manifest last.

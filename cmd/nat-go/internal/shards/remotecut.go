@@ -73,7 +73,7 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
-		return err // the run refuses to write if there is no cut
+		return err // without a cut, writing the shard fails
 	}
 	merged := mergedFiles(dir.Cut())
 	for _, at := range merged[1:] {
@@ -155,9 +155,9 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the argument for fetchRanges' parameter short, for a file that belongs to a divided merge.
+// divideAgain returns the value of fetchRanges' parameter short for a file that a merge left for the shards.
 func (r *Remote) divideAgain() string {
-	return fmt.Sprintf("what was divided: remove %s, and merge again with --leave-writing",
+	return fmt.Sprintf("the merge expects: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 

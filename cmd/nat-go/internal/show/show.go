@@ -32,7 +32,7 @@ type View struct {
 
 const (
 	sideBySide = 100 // the smallest width for two columns
-	headLines  = 24  // number of lines at the beginning of a text that is not printed in full
+	headLines  = 24  // number of lines printed from the beginning of a text that is shortened
 	tailLines  = 8
 )
 

@@ -327,7 +327,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	view, nodes := show.Record(p), p.Messages.Nodes
-	if r.plain != nil { // the other facts about a row are unknown
+	if r.plain != nil { // a row without a log has only these facts
 		view.Title, view.Facts = fmt.Sprintf("%s, %s", text(p.Origin.Example), p.Record.Kind()), nil
 	}
 	from = min(from, len(nodes))
@@ -529,7 +529,7 @@ func encode(a answer, err error) (code int, body []byte) {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(true)
 	if err := e.Encode(a); err != nil {
-		return http.StatusInternalServerError, []byte(`{"error":"the answer can't be encoded"}`)
+		return http.StatusInternalServerError, []byte(`{"error":"cannot encode the response"}`)
 	}
 	return code, b.Bytes()
 }

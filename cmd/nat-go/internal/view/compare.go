@@ -76,7 +76,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // the two runs may have too many builders for a byte
+			e.Builder, e.Chars = 0, uint32(i) // Chars holds the index, because two runs may have more than 256 builders
 			list = append(list, e)
 		}
 		return list

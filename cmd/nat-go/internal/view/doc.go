@@ -1,5 +1,5 @@
-// Package view shows a run, or rows, in a browser. It shows the books, the records, and the token rows as they were
-// written.
+// Package view shows a run, or rows, in a browser. It shows each stage's counts, the records, and the token rows as
+// they were written.
 //
 // It serves one page without a build step (the HTML, CSS and ES modules in the folder page, embedded) and a few JSON
 // endpoints, of which only the one that sets marks writes anything. Tokens, masks, differences and histograms are
@@ -7,9 +7,9 @@
 //
 // # What it reads
 //
-// A table in memory (table.go) with some fifty bytes per record serves filters, sorting, facets and histograms. A
-// record itself is read from the record log, by its group's frame, when it is viewed. The table for a large log is
-// cached in the user's cache folder, named by the log's hash, and marks are kept next to the run, so that the run
+// A table in memory (table.go) with about fifty bytes per record serves filters, sorting, facets and histograms. A
+// record itself is read from the record log, with the rest of its group, when it is viewed. The table for a large log
+// is cached in the user's cache folder, named by the log's hash, and marks are kept next to the run, so that the run
 // itself is never written to.
 //
 // # Security
@@ -20,5 +20,5 @@
 // rebinding; Origin, if it is sent, must be the page's own; framing is forbidden; the content security policy allows
 // only this server's own scripts and styles; and the page never parses text as HTML. Nothing is stored in the browser.
 //
-// It is one package because every endpoint reads the same table and the same windows of the log.
+// The package isn't divided further because all endpoints read the same table and the same windows of the log.
 package view

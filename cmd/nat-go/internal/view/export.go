@@ -61,7 +61,7 @@ func (e *Exported) String() string {
 		fmt.Fprintf(&b, " More would have made it larger than %d MiB.", e.Bytes>>20)
 	}
 	if e.Records < e.Of {
-		b.WriteString(" nat-go view RUN --export FILE --where EXPRESSION --limit N chooses others.")
+		b.WriteString(" nat-go view RUN --export FILE --where EXPRESSION --limit N exports other records.")
 	}
 	return b.String()
 }

@@ -23,13 +23,13 @@ type item struct {
 // filter is a parsed filter, from the filter box or --where, in the language of dataset.where.
 type filter struct {
 	table where.Filter[*item]
-	texts where.Filter[*item] // the clauses that need the records themselves
+	texts where.Filter[*item] // the clauses that can't be evaluated without reading the records
 }
 
 // parseFilter parses a filter such as builder == "dpo" and margin > 0.2 and text contains "two words".
 func (r *Run) parseFilter(query string) (f *filter, err error) {
 	fields := r.fields()
-	if strings.Contains(query, "format") && r.formats != nil { // the origins are read when they are first needed
+	if strings.Contains(query, "format") && r.formats != nil { // read the origins only if the query needs them
 		formats, err := r.formats()
 		if err != nil {
 			return nil, err

@@ -25,7 +25,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// overview is the content of the first page: the books, and counts and distributions of the records and rows.
+// overview is the content of the first page. It contains each stage's counts, and counts and distributions of the
+// records and rows.
 type overview struct {
 	Run        string           `json:"run"`
 	State      string           `json:"state"`
@@ -325,8 +326,8 @@ var distributions = []distribution{
 	{"error sites", "sites", true},
 }
 
-// histogram counts the values of several tables in the same bins. counts has a list for each table; ok is false if
-// there is nothing to show.
+// histogram counts the values of several tables in the same bins. counts has one list per table. ok is false if there
+// is nothing to show.
 func (d distribution) histogram(tables ...*table) (h histogram, counts [][]int64, ok bool) {
 	of := numbers[d.key]
 	var values []iter.Seq[float64]

@@ -226,7 +226,7 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 // sorts maps the names of sort orders to functions that return a record's key. A minus before the name reverses the
 // order.
 var sorts = map[string]func(e *entry) uint32{
-	"":         nil, // as in the log
+	"":         nil, // in log order
 	"score":    func(e *entry) uint32 { return ordered(e.Score) },
 	"length":   func(e *entry) uint32 { return e.Chars },
 	"messages": func(e *entry) uint32 { return uint32(e.Messages) },

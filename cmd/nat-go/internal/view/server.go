@@ -89,8 +89,8 @@ func (s *Server) URL() string {
 	return "http://" + host + "/?token=" + s.token
 }
 
-// known reports whether a request's Host is this server's. A page that makes its own name resolve to this address sends
-// that name, so addresses can be trusted but names can't.
+// known reports whether host, from a request, is one of this server's. A public server accepts any IP address but not
+// any name, because a page of another site can make its own name resolve to this server (DNS rebinding).
 func (s *Server) known(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {
@@ -112,7 +112,7 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 	return err
 }
 
-// httpServer returns a server that drops idle connections, so that strangers who open many don't keep others out.
+// httpServer returns a server that closes idle connections, so that clients that open many don't keep others out.
 func httpServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, MaxHeaderBytes: 64 << 10,
@@ -172,7 +172,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !s.known(req.Host) {
-			http.Error(w, "this server answers to its own address only", http.StatusMisdirectedRequest)
+			http.Error(w, "this server accepts only requests to its own address", http.StatusMisdirectedRequest)
 			return
 		}
 		if origin := req.Header.Get("Origin"); origin != "" && origin != "http://"+req.Host {

@@ -42,7 +42,7 @@ func (r *Run) stages() []stage {
 	c, err := recordlog.ReadCommit(r.Folder.Records())
 	records := ""
 	if err == nil {
-		records = fmt.Sprintf("%s, %.1f MiB safe on disk",
+		records = fmt.Sprintf("%s, %.1f MiB synced to disk",
 			ledger.Quantity(int64(c.Records), "record"), float64(c.Bytes)/(1<<20))
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		records = err.Error()

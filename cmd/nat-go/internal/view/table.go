@@ -42,8 +42,8 @@ type entry struct {
 	Content  uint64  // the beginning of its content's hash; the log contains the whole hash
 }
 
-// beginning returns the part of a hash that a table stores. The hash isn't cryptographic anyway, and even among ten
-// million records, two are very unlikely to share a beginning by chance.
+// beginning returns the part of a hash that a table stores. Even among ten million records, two are very unlikely to
+// have the same beginning by chance. The whole hash isn't cryptographic, so it wouldn't prevent deliberate collisions.
 func beginning(content recordlog.Hash) uint64 { return binary.LittleEndian.Uint64(content[:]) }
 
 // table has an entry for each record of a log, and the offsets of its groups' frames.
@@ -55,7 +55,7 @@ type table struct {
 	Batches  version  // version of the token batches that the shares come from
 }
 
-// maxBuilders bounds the names in a table; a run's configuration has a handful.
+// maxBuilders is the maximum number of builder names in a table. A run's configuration has only a few.
 const maxBuilders = 255
 
 // reserved is the maximum number of records or groups for which memory is reserved in advance, regardless of the number

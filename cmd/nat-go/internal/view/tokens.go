@@ -78,7 +78,7 @@ type sideInfo struct {
 	Length  int    `json:"length"`
 	Trained int    `json:"trained"`
 	LogProb bool   `json:"log_prob"` // some tokens have a log-prob
-	JSD     bool   `json:"jsd"`      // the effect of a hint on some tokens was measured
+	JSD     bool   `json:"jsd"`      // a hint's effect was measured for some tokens
 }
 
 // tokenPiece is a stretch of a row whose sides are shown side by side.
@@ -117,7 +117,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		a.Shown = append(a.Shown, beside)
 	}
 	a.Pieces = cutPieces(aligned(v, a.Shown))
-	a.Info.Proof = nil // the owners of every token, which are sent with the tokens
+	a.Info.Proof = nil // contains the owners of every token, which are sent with the tokens
 	return a, nil
 }
 

@@ -431,7 +431,7 @@ func (v *viewTest) anotherPage(t *testing.T) {
 	}
 	_, port, _ := strings.Cut(strings.TrimSuffix(base, "/"), "127.0.0.1:")
 	rebound := v.b.Open(t, "http://evil.example:"+port+"/?token="+token)
-	if text := rebound.Text("body"); text != "this server answers to its own address only" {
+	if text := rebound.Text("body"); text != "this server accepts only requests to its own address" {
 		t.Errorf("by another name: %s", text)
 	}
 	if _, err := os.Stat(filepath.Join(v.dir, "out", "r.marks.jsonl")); !errors.Is(err, fs.ErrNotExist) {
@@ -490,7 +490,7 @@ func (v *viewTest) exported(t *testing.T) {
 	some.Await("!document.getElementById('exported').hidden")
 	holds := some.Text("#exported")
 	if !strings.HasPrefix(holds, "This file holds 2 of 13 records, of which 3 match its filter") ||
-		!strings.Contains(holds, "--where EXPRESSION --limit N chooses others") {
+		!strings.Contains(holds, "--where EXPRESSION --limit N exports other records") {
 		t.Errorf("what it holds: %s", holds)
 	}
 	show(some, "#/rows")

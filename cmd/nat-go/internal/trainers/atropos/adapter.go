@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Adapter pushes groups to a run-api.
+// Adapter pushes groups to an Atropos run-api server.
 type Adapter struct {
 	conf *Config
 	env  trainers.Env
@@ -175,7 +175,7 @@ type serverStatus struct {
 func (a *Adapter) waitForRoom(ctx context.Context) error {
 	for a.conf.MaxQueue > 0 {
 		var s serverStatus
-		if err := a.get(ctx, "ask how long the queue is", "/status", nil, &s); err != nil {
+		if err := a.get(ctx, "get the length of the queue", "/status", nil, &s); err != nil {
 			return err
 		}
 		if s.Queue < int64(a.conf.MaxQueue) {
@@ -207,7 +207,7 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 		}
 		if s.Self == nil {
 			return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, op, "",
-				"missing self_queue_size in the answer")
+				"missing self_queue_size in the response")
 		}
 		queued += *s.Self
 		s.Self = nil

@@ -145,7 +145,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 		l.Sent++
 	case trainers.Unsettled(err):
 		l.Uncertain++
-		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the answer was lost; the group may be queued and is not sent again")
+		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the response was lost; the group may be queued and is not sent again")
 	default:
 		l.NoTeacher = without // the group is sent again when the run is resumed
 		return errors.Join(err, a.save(data, l))

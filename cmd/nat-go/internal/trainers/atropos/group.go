@@ -11,7 +11,7 @@ import (
 // ignored is the mask of a token that is not trained on.
 const ignored = -100
 
-// lowest replaces a log-prob of minus infinity, as in vLLM; the server can't pass infinities on.
+// lowest replaces a log-prob of minus infinity, as in vLLM, because the server can't send infinities.
 const lowest = -9999
 
 // noLogProb is Atropos's log-prob for masked positions.
@@ -34,7 +34,7 @@ type Group struct {
 	GroupOverrides  map[string]any `json:"group_overrides,omitempty"` // settings for this group: teacher_top_k
 	EnvID           *int64         `json:"env_id,omitempty"`
 
-	// NoTeacher is the reason why the group is sent without the distillation columns that it had, or should have had.
+	// NoTeacher is the reason why the group is sent without distillation columns, if it had or should have had them.
 	NoTeacher string `json:"-"`
 }
 

@@ -202,7 +202,7 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not requested, so nothing is missing
 				}
 				text, err := json.Marshal(r)
-				if err != nil { // one of the numbers is not finite
+				if err != nil { // r contains a number that is not finite
 					text = nil
 				}
 				at, err := file.Append(text)
@@ -364,7 +364,7 @@ func (b *batch) eachSDPO(do func(*Group, *fault) error) error {
 		if row[p] < 0 || row[p] >= int64(rows) || pos[p] < 0 || pos[p]+1 >= int64(cols) {
 			return fmt.Errorf("pair %d is outside the tensors", p)
 		}
-		if _, taken := at[t]; !taken { // keep the first of several sites at one token
+		if _, taken := at[t]; !taken { // if several sites have a pair for the token, keep the first
 			at[t], trained[t] = p, 1
 		}
 	}

@@ -92,13 +92,12 @@ type life struct {
 	Step    int64  `json:"step"` // only grows
 }
 
-// continues reports whether the server may have kept running since before was fetched.
+// continues reports whether l and before, which was fetched earlier, can come from the same run of the server.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
 
-// fetchLife gets the trainer's registration and step from the server. Fields that the server doesn't return are left
-// empty.
+// fetchLife gets the trainer's registration and step from the server. Fields that the server doesn't return are empty.
 func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	var s serverStatus
 	if err := a.get(ctx, "ask the run-api for its trainer's progress", "/status", nil, &s); err != nil {

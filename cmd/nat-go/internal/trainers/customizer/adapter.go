@@ -68,7 +68,7 @@ func (a *Adapter) Close() {
 	a.hub.Close()
 }
 
-// Address identifies the service that keeps the jobs, and our namespace there.
+// Address identifies the service that runs the jobs, and the configured namespace.
 func (a *Adapter) Address() string { return a.entity.Place() + " (namespace " + a.conf.Namespace + ")" }
 
 // Check creates the namespace in both stores, if configured to. Otherwise it doesn't send a request, because Submit's
@@ -92,12 +92,12 @@ func (a *Adapter) Check(ctx context.Context) error {
 		Path:   "/v1/datastore/namespaces",
 		Accept: "*/*",
 		Body:   httpclient.Form(url.Values{"namespace": {ns}}),
-		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both mean that it exists
+		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both statuses mean that the namespace exists
 	})
 	return a.tolerate(err)
 }
 
-// tolerate accepts a response that doesn't show whether the namespace exists.
+// tolerate logs an error that leaves open whether the namespace exists, and returns nil. It returns other errors.
 func (a *Adapter) tolerate(err error) error {
 	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
@@ -107,8 +107,8 @@ func (a *Adapter) tolerate(err error) error {
 	return nil
 }
 
-// ensure creates something that may already exist. If the service refuses, ensure returns its error unless the object
-// exists at place.
+// ensure creates an object unless it already exists. If the service refuses to create it, ensure returns the service's
+// error, unless a request for the path place shows that the object exists.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -197,8 +197,8 @@ type job struct {
 	}] `json:"warnings"`
 }
 
-// lenient is a value that isn't needed to follow a job. A value of an unexpected type counts as missing, so that it
-// doesn't make us lose track of a job.
+// lenient is an optional value in a response. A value of an unexpected type counts as missing, so that it doesn't make
+// the whole response invalid.
 type lenient[T any] struct{ Value T }
 
 // UnmarshalJSON never fails.
@@ -228,7 +228,7 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 	}
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
 		return trainers.JobRef{}, &trainers.Error{
-			Op: "create the job", Why: "the answer has no usable id",
+			Op: "create the job", Why: "missing or invalid id in the response",
 			Fault: trainers.Unavailable, Unsettled: true,
 		}
 	}
@@ -333,7 +333,8 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 				return a.ref(data.RunID, dataset, key, j.Value), true, nil
 			}
 		}
-		// Without a page count, the end of the list is an empty page or, if paging is ignored, the first page again.
+		// If responses lack a page count, the list ends with an empty page or, if the service ignores the page number,
+		// when the first page is repeated.
 		total := p.Pagination.TotalPages
 		if len(p.Data) == 0 || total > 0 && n >= total || p.Data[0].Value.ID == first {
 			return trainers.JobRef{}, false, nil
@@ -387,7 +388,7 @@ func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	}
 	if s.Status == "" {
 		return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, "get the status of job "+ref.ID, "",
-			"the answer has no status")
+			"missing status in the response")
 	}
 	return a.jobStatus(ref, s), nil
 }
@@ -419,7 +420,7 @@ func number(f *float64) float64 {
 	return *f
 }
 
-// last returns have or, if it is nil, the newest point of a series.
+// last returns have or, if have is nil, the last value in points.
 func last(have *float64, points []point) *float64 {
 	if have == nil && len(points) > 0 {
 		return points[len(points)-1].Value

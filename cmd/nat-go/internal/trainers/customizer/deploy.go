@@ -72,7 +72,7 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 // attempt whose response was lost. If that deployment failed, createDeployment replaces it.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
-	// The deployment has a name, so creating a duplicate is a conflict.
+	// Repeating the request is safe, because creating a second deployment of the same name is a conflict.
 	create := trainers.Ask(op, http.MethodPost, deployments, must(httpclient.JSON(map[string]string{
 		"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
 	})))

@@ -96,7 +96,7 @@ func (a *Adapter) rowFiles(data trainers.DataSet) (train, validation string, err
 			a.conf.Hyperparameters.TrainingType, other)
 	case train == "":
 		return "", "", trainers.Errorf(trainers.Refused, op, "build more records, or lower dataset.split.validation",
-			"no %s is on the training side of the split", kind)
+			"no %s on the training side of the split", kind)
 	case left != "":
 		a.env.Log.Warn().Str("file", left).
 			Msgf("training_type is %s: the %ss of this run are not sent", a.conf.Hyperparameters.TrainingType, other)
@@ -179,7 +179,7 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 				"store wants upload mode %q, which is neither regular nor lfs", a.hub.Scrub(x.Mode))
 		}
 	}
-	return false, trainers.Errorf(trainers.Refused, op, "", "missing file in the store's answer")
+	return false, trainers.Errorf(trainers.Refused, op, "", "missing file in the store's response")
 }
 
 // action is a request that the LFS server wants the client to send.
@@ -231,7 +231,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
 	}
 	return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
-		"missing object in the store's answer")
+		"missing object in the store's response")
 }
 
 const lfsType = "application/vnd.git-lfs+json"
@@ -257,7 +257,7 @@ func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, v
 	return err
 }
 
-// foreign reports whether a URL supplied by the store is on another host, which must not get our token.
+// foreign reports whether a URL supplied by the store is on another host, to which the token must not be sent.
 func (a *Adapter) foreign(href string) bool {
 	u, err := url.Parse(href)
 	base, _ := url.Parse(a.conf.DatastoreHost)

@@ -58,7 +58,7 @@ func (a *Adapter) dir() string { return runfolder.Folder(a.env.RunDir).Trainer()
 // Check looks for the program and the shell.
 func (a *Adapter) Check(context.Context) error {
 	for _, name := range []string{"/bin/sh", a.conf.Command[0]} {
-		if strings.Contains(name, "{") { // it contains a variable whose value only Submit has
+		if strings.Contains(name, "{") { // contains a variable, whose value is known only in Submit
 			continue
 		}
 		if _, err := osexec.LookPath(name); err != nil {
@@ -141,7 +141,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		return 0, err
 	}
 	defer held.Close()
-	// Only processes that check the lock can delay this, and they release it at once.
+	// Only processes that test whether the lock is free can hold it now, and they release it at once.
 	if err := durable.Lock(held, unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("lock %s: %w", held.Name(), err)
 	}
@@ -159,7 +159,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		Env:      environ,
 		Mark:     b.Mark,
 		Output:   out,
-		Files:    []*os.File{held}, // from now on the trainer's processes hold the lock
+		Files:    []*os.File{held}, // inherited, so that the trainer's processes hold the lock
 		Survives: true,
 	})
 	if err != nil {
@@ -214,8 +214,8 @@ func missing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// maxNote is the maximum size of a file about the job. Reading a larger file is an error, because the trainer may have
-// overwritten it.
+// maxNote is the maximum size of the adapter's files about the job. Reading a larger file is an error, because the
+// trainer may have overwritten it.
 const maxNote = 1 << 20
 
 func readBorn(dir string) (*submissionRecord, error) {
@@ -286,7 +286,7 @@ func alive(dir string) bool {
 // Status reads the exit status, if there is one, and the progress at the end of the output.
 func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	dir := a.dir()
-	living := alive(dir) // checked before the exit status is read, because a program that ends in between has one
+	living := alive(dir) // checked first, so that the exit status exists if the program has already ended
 	code, err := readInt(filepath.Join(dir, exitFile))
 	st := trainers.JobStatus{
 		State: trainers.Running, Message: "the trainer is running",

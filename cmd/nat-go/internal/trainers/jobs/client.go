@@ -33,7 +33,7 @@ type Client struct {
 	Output func([]byte)
 
 	locked  bool // Submit holds the run folder's lock
-	unsaved bool // the journal is out of date
+	unsaved bool // the journal lacks the latest change
 }
 
 // Update describes the progress of a job.
@@ -431,8 +431,8 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than its output is read here. The rest is left for the next call, so that it doesn't
-	// delay signals and time limits.
+	// A trainer may print faster than its output is read here. A call reads only about tailBytes, so that signals and
+	// time limits aren't delayed.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {

@@ -33,10 +33,10 @@ type Service struct {
 	Token        string   // required by the hub's interface; empty means none
 	LFSOver      int      // files larger than this use LFS; 0 means that no files do
 	ChunkSize    int      // size of parts in LFS; 0 means a single part
-	NoVerify     bool     // respond to LFS requests without a verify action
+	NoVerify     bool     // omit the verify action from LFS responses
 	Stored       bool     // the LFS objects already exist
 	OutputModel  string   // jobs' output model, with "@<id>" appended; empty means that jobs don't name one
-	LateModel    string   // output model that a job names later, but not when it is created
+	LateModel    string   // output model in later responses about a job, but not when it is created
 	States       []string // the job's status, one per request; the last one is repeated
 	Progress     *float64 // percentage_done of every status; nil means null
 	Deployment   []string // a deployment's status, one per request; the last one is repeated
@@ -246,7 +246,7 @@ func (s *Service) lfs(r *http.Request, p string, body []byte, h http.Header) (in
 		return 401, object{"message": "the action's header is missing"}
 	}
 	if sum := sha256.Sum256(body); hex.EncodeToString(sum[:]) != oid {
-		return 422, object{"message": "the bytes are not those of the object"}
+		return 422, object{"message": "the content doesn't match the object id"}
 	}
 	s.objects[oid] = body
 	return 200, nil
@@ -326,7 +326,7 @@ func (s *Service) job(r *http.Request, rest string, body []byte) (int, any) {
 func (s *Service) page(number string) object {
 	size, n := s.PageSize, 1
 	size = cmp.Or(size, 100)
-	_, _ = fmt.Sscan(number, &n) // without a number, the first page
+	_, _ = fmt.Sscan(number, &n) // n stays 1 without a page number
 	data := []any{}
 	for i := len(s.Jobs) - 1 - (n-1)*size; i >= 0 && len(data) < size; i-- {
 		data = append(data, s.Jobs[i])
