@@ -563,9 +563,9 @@ const familiesTable = `| template | calls | turns | hints | pairs | rows | check
 const placesTitle = "Where hints are placed\n"
 
 const placesTable = `
-The first two columns give the ways in which the same runs' hints are inserted, for the turn that made a failed call and for the turn after
-it (see [SITES.md](SITES.md)). The next four give the faults that another program found, of the cases that it checked. It marks every message
-and renders the conversation with the hint with jinja2. No marked text of an earlier message is between the hint and its turn. If a row has
+The columns "failed turn" and "next turn" give the ways in which the same runs' hints are inserted for these targets (see
+[SITES.md](SITES.md)). The next four give the faults that another program found, of the cases that it checked. It marks every message and
+renders the conversation with the hint with jinja2. No marked text of an earlier message is between the hint and its turn. If a row has
 all hints of a rollout, no turn sees a later turn's hint. Both sides of a pair have the same tokens up to the first trained token. No turn
 is trained beyond its first stop token. GigaChat and RWKV also use their stop tokens within turns, where these don't end the turn.
 
