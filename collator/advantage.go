@@ -13,13 +13,13 @@ type Advantages uint8
 
 // In GRPO, an advantage is a reward minus the mean of its task's rewards.
 const (
-	// Divided by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300).
+	// ByGroup divides by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300).
 	ByGroup Advantages = iota
 	Plain              // not divided (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783)
 	ByBatch            // divided by the standard deviation of all rewards collected
 )
 
-// advantageEps keeps the quotient finite when all rewards are equal. The value is TRL's.
+// advantageEps is added to the standard deviation, which is 0 if all rewards are equal. The value is TRL's.
 const advantageEps = 1e-4
 
 // tasks holds the tasks that rollouts belong to, with their reward statistics.
@@ -40,7 +40,7 @@ type taskKey struct {
 type moments struct {
 	n        int64
 	mean, m2 float64
-	topK     *int // the top_k requested from a teacher for the task, taken from the first request
+	topK     *int // the top_k of the first request for a teacher's log-probs in the task; nil if there is none
 }
 
 func (m *moments) add(x float64) {
@@ -77,8 +77,8 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 	return n
 }
 
-// ask records a rollout's request to a teacher for its task, and reports whether it differs from the first request for
-// the task.
+// ask records the top_k that a rollout requests from a teacher. It reports whether the value differs from the first one
+// requested in the task.
 func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	k := &t.list[task]
 	if k.topK == nil {
@@ -87,7 +87,7 @@ func (t *tasks) ask(task int64, topK *int) (differs bool) {
 	return topK != nil && *topK != *k.topK
 }
 
-// score sets a row's advantage, and the top_k that its group requests from a teacher. s.Group must be set.
+// score sets a row's advantage, and the top_k that its task requests from a teacher. s.Group must be set.
 func (t *tasks) score(how Advantages, s *batch.Scored) {
 	s.TeacherTopK = t.list[s.Group].topK
 	if s.Null {

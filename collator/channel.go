@@ -35,13 +35,13 @@ type outcome struct {
 	Rows []batch.Row
 }
 
-// counts holds the parts of an outcome that are counted. Turns are counted separately from records. Turns is the number
-// of turns to be trained, and TurnDrops lists the turns that didn't end up in any row.
+// counts holds the parts of an outcome that are counted. Turns is the number of turns to be trained, and TurnDrops
+// lists those that aren't in any row.
 type counts struct {
 	Refused   *cause  `json:",omitempty"` // why rows are missing
 	Turns     int     `json:",omitempty"`
 	TurnDrops []cause `json:",omitempty"`
-	// number of sites, for a distillation; SiteDrops lists the sites that didn't end up in any row
+	// number of a distillation's sites; SiteDrops lists those that aren't in any row
 	Sites     int         `json:",omitempty"`
 	SiteDrops []cause     `json:",omitempty"`
 	Sizes     []int       `json:",omitempty"` // tokens of each row's longest side, uncut

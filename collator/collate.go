@@ -85,8 +85,8 @@ func (c *Collator) worker() fanout.Worker[[]Item, []prepared] {
 	return fanout.Worker[[]Item, []prepared]{Work: w.prepared, Stop: stop}
 }
 
-// lockThread keeps a worker on its thread, because the tokenizer library's memory is per-thread and would be cold on
-// any other thread.
+// lockThread keeps a worker on its thread, because the tokenizer library keeps memory per thread, which it couldn't
+// reuse on another thread.
 func lockThread() (unlock func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
@@ -207,7 +207,7 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	return d
 }
 
-// book records an item's outcome. It returns the rows that go into batches, and the task number of a rollout.
+// book counts an item's outcome. It returns the number of a rollout's task, or -1, and the rows that go into batches.
 func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows []rowCounts) {
 	group = -1
 	if it.Task != nil {

@@ -27,11 +27,11 @@ const (
 	PerTurn            // one trained turn, with the model input that precedes it
 )
 
-// Weight selects the unit that has weight 1 in the loss, regardless of how many rows a template turns it into. That
-// weight is multiplied by a demonstration's own weight.
+// Weight selects the unit whose weights in the loss sum to 1, even if a template needs several rows for it. They are
+// multiplied by a demonstration's own weight.
 type Weight uint8
 
-// The units that have weight 1.
+// The units.
 const (
 	ByToken Weight = iota // every trained token or pair has weight 1, so the loss is their mean
 	// the target of each hint, with all its tokens together; records without hints are weighted as with ByRollout
@@ -70,7 +70,7 @@ type Config struct {
 	// accept these rows.
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
-	NullHints        bool       // sdpo: a control with empty hints, so that teacher and student are equal
+	NullHints        bool       // sdpo: omit the hints, as a control in which teacher and student are equal
 	// sdpo: a teacher has all hints in its row, each seen by later targets; otherwise it has only one hint
 	Cumulative bool
 	HintSpan   string // sdpo: the part of a target in the loss: turn (or empty), call, text, reasoning
@@ -95,7 +95,7 @@ type Collator struct {
 	passesArgs  bool // the template prints argument strings unchanged
 }
 
-// For returns a copy of the collator for another model to be trained.
+// For returns a copy of the collator with another policy, which is the model to be trained.
 func (c *Collator) For(policy string) *Collator {
 	other := *c
 	other.cfg.Policy = policy

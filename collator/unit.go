@@ -194,7 +194,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []
 }
 
 func partlyRendered(message int) *cause {
-	return refuse(PartlyRendered, "the template leaves out a part of message %d: its tool calls, some of them, or the text beside them", message)
+	return refuse(PartlyRendered, "the template omits a part of message %d: all or some of its tool calls, or the text next to them", message)
 }
 
 // partly lists the trained messages without ids of their own that a view shows only in part.

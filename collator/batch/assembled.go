@@ -11,8 +11,8 @@ import (
 // Assembled holds batches in memory, at most one per channel. Their lines don't contain a file name or a file hash.
 type Assembled struct {
 	Lines   []Line
-	tensors [][]tensors.Tensor // of each
-	rows    map[string][]*Row  // rows by channel; nil unless each row of the file is to be an example
+	tensors [][]tensors.Tensor // of each batch
+	rows    map[string][]*Row  // rows by channel, if each row of the file is to be an example; otherwise nil
 	form    Form
 }
 
@@ -23,13 +23,13 @@ type TooLarge struct {
 }
 
 func (e *TooLarge) Error() string {
-	return fmt.Sprintf("the %s batch would have at least %d tokens, padding included; the budget is %d",
+	return fmt.Sprintf("the %s batch would have at least %d tokens, including padding; the budget is %d",
 		e.Channel, e.Tokens, e.Budget)
 }
 
 // Mixed is the error for rows of a channel that need different columns because only some have known log-probs.
 type Mixed struct {
-	Channel, With, Without string // With and Without name the examples of two of the rows
+	Channel, With, Without string // With and Without are example ids, of a row with log-probs and a row without
 }
 
 func (e *Mixed) Error() string {

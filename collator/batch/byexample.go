@@ -12,8 +12,8 @@ import (
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  a rollout, padded where its teacher has a hint
 //	rewards advantages reward_null group row_...                 [B]
-//	old_logprobs                                                 [B,T]  where the rollouts have them
-//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  the rollout with its hints, if any has some
+//	old_logprobs                                                 [B,T]  if the rollouts have them
+//	ctx_teacher_ + the first three, sdpo_loss_mask               [B,T]  the rollout with its hints; if there are hints
 //	sdpo_row_weight                                              [B]    weight of a masked position; 0 without hints
 //	dpo_...                                                      as in the other step files
 

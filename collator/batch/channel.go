@@ -30,8 +30,8 @@ var (
 
 var channels = []*Channel{SFT, DPO, RL, SDPO}
 
-// examples describes the rows of a step file with a row for each example. A row combines a rollout, as in RL, with the
-// same rollout plus all hints as its teacher. Batches never belong to this channel.
+// examples describes step files with a row for each example. A row combines a rollout, as in RL, with a teacher, which
+// is the same rollout with all its hints. Batches never belong to this channel.
 var examples = &Channel{Name: "examples", Sides: SDPO.Sides, columns: exampleColumns, variant: rlVariant}
 
 // Lookup finds a channel by name.
@@ -126,7 +126,7 @@ func gridOf[T int64 | float32](
 	return tensors.Of(name, cells, a.height(side), a.width[side])
 }
 
-// gap is a run of cells that precedes a sequence's token at index from and holds none of the sequence's tokens.
+// gap is a run of empty cells before a sequence's token at index from.
 type gap struct{ from, cells int }
 
 // gaps returns a sequence's gaps on one side, in order. A student that is as wide as its teacher has a gap wherever the
@@ -219,7 +219,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid returns a grid that is 1 in the cells that precede trained tokens by the given distance, and off elsewhere.
+// maskGrid returns a grid that is off, except for a 1 at the distance before to the left of each trained token.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {

@@ -8,14 +8,14 @@ import (
 // The composer layout uses the names of the reference composite trainer, for trainers that read those names:
 //
 //	rl    input_ids attention_mask position_ids response_mask rewards advantages [old_logprobs]
-//	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ with the first three, sdpo_loss_mask
-//	dpo   dpo_chosen_ and dpo_rejected_ with the same three and response_mask,
+//	sdpo  input_ids attention_mask position_ids response_mask, ctx_teacher_ + the first three, sdpo_loss_mask
+//	dpo   dpo_chosen_ and dpo_rejected_ + the same three and response_mask,
 //	      [dpo_chosen_ref_logprobs dpo_rejected_ref_logprobs]
 //
-// and reward_null, group and the row_ columns, which that trainer doesn't have names for. An sdpo row is one site or,
+// It also has reward_null, group and the row_ columns, for which that trainer lacks names. An sdpo row is one site or,
 // if hints accumulate, which requires a form with EqualWidth, all sites in a rollout's row. Both sides end with the
 // last target and differ only in the hints. sdpo_loss_mask has the teacher's shape. It is 1 where the logits predict
-// the target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are the
+// the target, and 0 elsewhere, or the ignore index with SignedMask. The student's logits for the same token are at the
 // same distance from the end of its row. In a form with EqualWidth, the student is padded where the teacher has a hint,
 // so a token's position is the same on both sides. No token attends to that padding, and position_ids skip it, so it
 // doesn't change anything.
@@ -52,9 +52,9 @@ func composerName(c *Channel, name string) string {
 	return name
 }
 
-// endTogether checks that an sdpo row has one teacher, because the layout can't express more, and that its student ends
-// where the teacher does. If there are several sites, the mask can't indicate where their targets are in the student,
-// unless both sides have them at the same position.
+// endTogether checks that an sdpo row has only one teacher, as the layout requires, and that student and teacher end
+// with the same token. A row with several sites must have sides of equal width, because the mask gives the positions of
+// the targets only in the teacher.
 func endTogether(r *Row, form Form) error {
 	sites := r.Meta.Sites
 	switch {
@@ -70,7 +70,7 @@ func endTogether(r *Row, form Form) error {
 		hints += int(s.Hint)
 	}
 	if len(r.Sides[0].IDs)+hints != len(r.Sides[1].IDs) {
-		return fmt.Errorf("expected student and teacher of site %d to end together", sites[0].Site)
+		return fmt.Errorf("mismatched ends: student and teacher of site %d must end with the same token", sites[0].Site)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func lists(rows []*Row) (rollouts, examples *indexed) {
 		rollouts.add(r.Meta.rollout())
 		id := r.Meta.Example
 		if run, ok := runs[id]; ok && run != r.Meta.Run {
-			id = strconv.Itoa(r.Meta.Run) + "/" + id // another collection run has the same id
+			id = strconv.Itoa(r.Meta.Run) + "/" + id // an example of another collection run has the same id
 		} else {
 			runs[id] = r.Meta.Run
 		}

@@ -8,7 +8,7 @@ import (
 	"iter"
 )
 
-// place is the entry for a row whose encoding is stored elsewhere, in a spool or in a part of a spool.
+// place locates the encoding of a row that is stored elsewhere. It replaces the encoding in a spool or a part of one.
 type place struct {
 	File           uint32
 	Offset         int64

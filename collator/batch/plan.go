@@ -11,7 +11,7 @@ import (
 // padding, but rows with the same length would share batches in every epoch.
 const windowBatches = 64
 
-// windowRows limits the number of tiny rows in a window.
+// windowRows is the maximum number of rows in a window. It matters only if the rows are very short.
 const windowRows = 1 << 14
 
 // planned is a batch of rows from one channel, split and variant.
@@ -81,7 +81,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 		}
 		batches = cut(rows, p.budget, p.form.forChannel(c, layout).EqualWidth)
 	}
-	if !p.order.Added && !p.order.Task { // a window's batches are ordered by length, so shuffle them
+	if !p.order.Added && !p.order.Task { // the window's batches are in order of length, so shuffle them
 		slices.SortStableFunc(batches, func(a, b []entry) int {
 			return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].Hash),
 				mix(p.order.Seed, p.order.Epoch, p.windows, b[0].Hash))

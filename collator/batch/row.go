@@ -63,14 +63,14 @@ type Meta struct {
 	Messages []int  `json:"messages"`       // indices of the trained messages in the record
 	IDs      string `json:"ids"`            // "sampled": as given by the source; "rendered": made from text
 	OnPolicy string `json:"on_policy"`      // same, other, unknown
-	Fidelity string `json:"fidelity"`       // the row's grade: ids+logprobs, ids, text, partial
-	// why the grade is not higher, as far as the source knows: no_tools, ...
+	Fidelity string `json:"fidelity"`       // one of ids+logprobs, ids, text, partial
+	// why Fidelity is not higher, as far as the source knows: no_tools, ...
 	Gaps   []string `json:"gaps,omitempty"`
 	Proven []string `json:"proven,omitempty"` // parts checked with the model's tokenizer: prompt_tokens, ids
 	// exact, value (same value, different text), raw (as sampled), none (no calls)
 	Args   string `json:"args_roundtrip"`
 	Prompt int    `json:"prompt,omitempty"` // number of tokens in a preference's common prompt
-	// the trained messages without a stop token, because the template doesn't write one
+	// trained messages after which the template doesn't write a stop token
 	Open  []int    `json:"open,omitempty"`
 	Flags []string `json:"flags,omitempty"` // truncated, cut_off, no_think, prompt_cut, call_ids, no_stop_token, kept_filler, no_reference
 	// Changed counts trained turns whose context isn't the recorded one, by change (see builders.Changed).
@@ -102,15 +102,15 @@ type Scored struct {
 	// TeacherTopK is the number of log-probs per token that the source requests from a teacher for the task. 0 means
 	// only the token's own log-prob, a negative number means none, and nil means the configured number.
 	TeacherTopK *int    `json:"teacher_top_k,omitempty"`
-	Teacher     *Taught `json:"teacher,omitempty"` // a teacher's answer, if one was asked
+	Teacher     *Taught `json:"teacher,omitempty"` // a teacher's response, if one was requested
 }
 
-// Taught holds one or more teachers' answers about a row in the rl channel.
+// Taught summarises one or more teachers' responses for a row in the rl channel.
 type Taught struct {
 	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
 	LogProb *float64           `json:"mean_logprob,omitempty"` // mean log-prob over the trained tokens, in nats
 	By      map[string]float64 `json:"by,omitempty"`           // mean log-prob by teacher, if there are several
-	Failed  string             `json:"failed,omitempty"`       // why the answer is missing
+	Failed  string             `json:"failed,omitempty"`       // why the response is missing
 }
 
 // Ref holds a pair's log-probs under the reference model, summed over labels, in nats.
@@ -202,7 +202,7 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 func (p *Proof) begin() int {
 	at := 0
 	for _, o := range p.Owners {
-		if o.Why == InLoss || o.Why == CutOff { // CutOff here is a redaction tag at the beginning of a turn
+		if o.Why == InLoss || o.Why == CutOff { // at the beginning of a turn, CutOff means a redaction tag
 			break
 		}
 		at = o.End
@@ -226,7 +226,7 @@ type Encoded struct {
 	Bytes   uint32 // of the encoding
 	Sum     uint64 // xxh3 of an encoding stored elsewhere, which the reader checks
 
-	// Where the encoding is stored, if elsewhere, and the values that aren't known yet when the row is made.
+	// The location of an encoding stored elsewhere, followed by values that may not be known when the row is made.
 	File    int   `json:"-"`
 	Offset  int64 `json:"-"`
 	Ordinal int64 `json:"-"` // position of the row's record among those collated
@@ -248,7 +248,7 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	for i := range c.Sides {
 		all := seqs(c, []*Row{r}, i)
 		for _, s := range all {
-			// cells, including padding to the longest sequence
+			// The number of cells includes padding to the longest sequence.
 			e.Length[i] = max(e.Length[i], uint32(len(s.IDs)*len(all)))
 		}
 	}
@@ -270,8 +270,8 @@ func (e *Encoded) Append(dst []byte) []byte {
 // Free releases the memory of a row that will not be spooled. The row must not be used again.
 func (e *Encoded) Free() { encodings.Put(e) }
 
-// rowHead is the size in bytes of an encoding's first two fields, the row's task and its record's ordinal. They aren't
-// known until all earlier rows are known.
+// rowHead is the size in bytes of an encoding's first two fields, the row's task and its record's ordinal. Their values
+// depend on all earlier rows.
 const rowHead = 8 + 8
 
 // number sets the ordinal and the task in an encoding.

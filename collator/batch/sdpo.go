@@ -43,7 +43,7 @@ func (s *RowSite) Tokens() (n int) {
 	return n
 }
 
-// PairWeight returns the weight of each pair in a row of the given weight.
+// PairWeight returns the weight of each of the site's pairs, in a row with the given weight.
 func (s *RowSite) PairWeight(row float32) float32 {
 	if s.Weight > 0 {
 		return s.Weight
@@ -51,7 +51,7 @@ func (s *RowSite) PairWeight(row float32) float32 {
 	return row
 }
 
-// NoHint is the mode of a site whose hint was deliberately omitted, so its teacher reads the student's text.
+// NoHint is the mode of a site whose hint was deliberately omitted, so that its teacher has the student's tokens.
 const NoHint = "none"
 
 // sound reports whether the hint has tokens exactly when its mode requires them.

@@ -32,7 +32,7 @@ type Spool struct {
 	groups  uint64
 	entries *extsort.Sorter
 	order   Order
-	// reads rows stored elsewhere; if it is set, file holds only the rows' places
+	// reads rows stored elsewhere; if it isn't nil, file holds only the rows' places
 	kept  func(*Encoded) ([]byte, error)
 	bytes int64 // of all encodings
 }
@@ -126,8 +126,8 @@ func (s *Spool) read(e *entry) (*Row, error) {
 // maxSides is the largest number of sides in any channel.
 const maxSides = 2
 
-// entry holds the facts about a row that are needed for planning batches. Its encoding sorts in the order in which
-// batches are made, by channel, split and variant, then shuffled or in row order.
+// entry holds the facts about a row that are needed for planning batches. Encoded entries sort in the order in which
+// batches are made, which is by channel, split and variant, then shuffled or in row order.
 type entry struct {
 	Channel uint8
 	Split   Split

@@ -25,9 +25,9 @@ import (
 //
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
-//	old_logprobs                                                 [B,T]  where the rollouts have them
-//	ctx_teacher_ with the first three, sdpo_loss_mask            [B,T]  with sites; a rollout is its own teacher
-//	dpo_...                                                      [B',T'] as in a dpo batch, equally wide; dpo_row_
+//	old_logprobs                                                 [B,T]  if the rollouts have them
+//	ctx_teacher_ + the first three, sdpo_loss_mask               [B,T]  if any sites; a rollout is its own teacher
+//	dpo_...                                                      [B',T'] as in a dpo batch, same width; dpo_row_
 
 // stepsFolder holds the step files that StepsName lists.
 const stepsFolder = "steps"
@@ -202,7 +202,7 @@ func newStepMaker(dir string, byExample bool) (*stepMaker, error) {
 	return m, nil
 }
 
-// apart counts the sdpo rows that aren't in any step.
+// apart returns the number of sdpo rows that aren't in any step.
 func (m *stepMaker) apart() (n int) {
 	for _, rows := range m.hints {
 		n += len(rows)
@@ -357,8 +357,8 @@ func (j *joint) channels() tensors.Tensor {
 	return tensors.Of("row_channel", v, len(v))
 }
 
-// joinGrid stacks grids, padded to the same width. A part without the grid contributes the grid called other, or the
-// fill value.
+// joinGrid concatenates the parts' grids with the given name, padded to the same width. For a part that lacks the grid,
+// it uses the grid named other, or the fill value.
 func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.Tensor {
 	width, rows := 0, 0
 	for _, p := range j.parts {
@@ -383,7 +383,7 @@ func joinGrid[T int64 | float32](j *joint, name, other string, fill T) tensors.T
 	return tensors.Of(name, cells, rows, width)
 }
 
-// joinColumn concatenates columns. A part without the column contributes the fill value.
+// joinColumn concatenates the parts' columns. For a part that lacks the column, it uses the fill value.
 func joinColumn[T int64 | float32](j *joint, name string, fill T) tensors.Tensor {
 	var out []T
 	for _, p := range j.parts {

@@ -8,14 +8,15 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Columns in the rl channel [R,T,K] with a teacher's most probable tokens AT each position, given the preceding tokens,
-// best first. Missing entries are -1 and -inf. A row without an answer from the teacher has only missing entries.
+// Columns in the rl channel [R,T,K] with a teacher's most probable tokens at (not after) each position, given the
+// preceding tokens, best first. Missing entries are -1 and -inf. A row without a response from the teacher has only
+// missing entries.
 const (
 	TeacherIDs      = "teacher_topk_ids"
 	TeacherLogProbs = "teacher_topk_logprobs"
 )
 
-// maxSumExcess is the maximum by which rounding may make the sum of a position's probabilities exceed 1.
+// maxSumExcess is the maximum by which the sum of a position's probabilities may exceed 1, due to rounding.
 const maxSumExcess = 0.05
 
 // checkTaught checks a teacher's columns against each row's row_info. They must have the stated number of entries at
@@ -59,8 +60,8 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	return nil
 }
 
-// checkEntries checks one position. It must have possible log-probs and distinct tokens, best first, with at least the
-// required number of entries and nothing after them.
+// checkEntries checks the entries at one position. There must be at least want, best first, with valid log-probs and
+// distinct tokens, and no entry may follow a missing one.
 func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error {
 	n, mass := 0, 0.0
 	for n < len(ids) && ids[n] >= 0 {

@@ -23,8 +23,8 @@ type Layout uint8
 
 // The layouts.
 const (
-	Padded Layout = iota // one per row, padded on the right
-	Packed               // end to end in one row; sft only
+	Padded Layout = iota // one sequence per row, padded on the right
+	Packed               // all sequences end to end in one row; sft only
 	// Like Padded, but with the names used by the reference composite trainer; for all channels except sft. See
 	// composer.go.
 	Composer
@@ -77,7 +77,7 @@ type Spec struct {
 	Budget      int    // tokens per batch, including padding
 	Layout      Layout // for the channels that support it; the others use Padded
 	Form        Form
-	ByExample   bool    // in the file written by Assembled.Write, each row is an example
+	ByExample   bool    // make each row of the file that Assembled.Write writes an example
 	PadID       int64   // value of input_ids past the end of a row
 	VocabSize   int64   // all ids are smaller than this
 	Tokenizer   string  // fingerprint
