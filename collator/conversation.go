@@ -16,8 +16,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// How well a conversation's tool-call arguments survive rendering. Arguments that are printed from their parsed value
-// may have different text.
+// How faithfully a conversation's tool-call arguments are rendered. Arguments printed from their parsed value may have
+// different text.
 const (
 	argsNone  = "none"  // no calls
 	argsExact = "exact" // printed as the same text except for white space between tokens
@@ -34,10 +34,10 @@ func conversation(messages []chat.Message) (*turns.Conversation, error) {
 // material is a conversation to be made into rows.
 type material struct {
 	nodes   []ttc.Node
-	trained []bool // whether to train on each message; only the assistant's
+	trained []bool // whether each message is trained on; only assistant messages can be
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks the trained messages of a record that has a row for each of them; nil if one row trains on all.
+	// elsewhere marks the record's trained messages if each has its own row; nil if one row trains on all of them.
 	elsewhere []bool
 	// each node's index in the record's messages, if some were cut out; nil means that the indices are unchanged
 	index []int
@@ -136,7 +136,7 @@ func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause
 		if !w.passesArgs {
 			return refuse(ArgsUnrenderable, "message %d calls %s with arguments that are not JSON, or change when parsed", message, call.Name)
 		}
-		call.Parsed, how = nil, argsRaw // a string is passed through
+		call.Parsed, how = nil, argsRaw // the template gets the unparsed string
 	}
 	if m.args == argsNone || how == argsRaw || how == argsValue && m.args == argsExact {
 		m.args = how
@@ -144,7 +144,7 @@ func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause
 	return nil
 }
 
-// argumentsOf returns how well a call's arguments survive parsing and printing, or "" if they don't.
+// argumentsOf returns how faithfully a call's arguments are printed after parsing, or "" if their value changes.
 func argumentsOf(call *chat.ToolCall) string {
 	if call.Parsed == nil || repeatsKeys(call.Parsed) {
 		return ""
@@ -236,7 +236,7 @@ func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) s
 	return all
 }
 
-// fidelity lowers the grade stated by a source to the grade supported by the parts that a row uses.
+// fidelity returns the grade stated by a source, lowered if a row uses no sampled ids or no log-probs.
 func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	f := stated
 	switch {

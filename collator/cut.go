@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// fitter makes a side from a view of m. If necessary, it cuts the conversation to fit into MaxLength.
+// fitter makes a side from a view of m. It cuts the conversation if the side would be longer than MaxLength.
 type fitter func(w *worker, m *material, v *view) (*madeSide, *cause)
 
 // block is a range of messages that are cut out together.

@@ -70,8 +70,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair in which an answer's turns keep empty thoughts that the template drops as soon as more turns
-// follow.
+// keptFiller flags a pair whose answers contain empty thoughts that the template omits from all but the last turn.
 const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.
@@ -128,7 +127,7 @@ func (w *worker) pair(
 			refusal = failed
 		}
 		if !retryable(failed) {
-			break // another renderer wouldn't help
+			break // no other renderer would do better
 		}
 	}
 	return pair, 0, refusal
@@ -178,7 +177,7 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*madeSide) (leng
 	for _, s := range pair {
 		if s.Trained[0].Start < length {
 			return 0, refuse(InvariantBroken,
-				"token %d is trained and one of the prompt's %d", s.Trained[0].Start, length)
+				"trained token %d is one of the prompt's %d tokens", s.Trained[0].Start, length)
 		}
 	}
 	return length, nil
@@ -193,7 +192,7 @@ func samePrompt(pair [2]*madeSide) bool {
 }
 
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides. length is the number of prompt
-// tokens before the cut. fitPair returns the number after it.
+// tokens before the cut; fitPair also returns the number after it.
 func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*madeSide, length int,
 ) ([2]*madeSide, int, *cause) {
@@ -310,9 +309,9 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	return one, nil
 }
 
-// withoutStop returns the refusal for comparing or teaching turns without a known end.
+// withoutStop returns the refusal of a preference or a hint for a turn that the template doesn't end with a stop token.
 func withoutStop(message int) *cause {
-	return refuse(NoStopToken, "the template does not write anything that ends the turn of message %d", message)
+	return refuse(NoStopToken, "the template writes no stop token after the turn of message %d", message)
 }
 
 // promptIDs returns the tokens of the prompt, including its generation prompt. If cut is set, it returns only the
@@ -355,7 +354,7 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 // in several pairs.
 type pairCache struct{ last *promptOf }
 
-// promptOf is a prompt with values derived from it.
+// promptOf is a prompt and the values cached for it.
 type promptOf struct {
 	nodes []ttc.Node
 	tools []chat.Tool

@@ -83,7 +83,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 			for _, side := range made[k].Sides {
 				s.tokens[kind] += len(side.IDs)
 			}
-			if n := s.tokens[kind]; n > s.budget { // further work would be wasted
+			if n := s.tokens[kind]; n > s.budget { // stop early: the batch is already too large
 				return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: s.budget}
 			}
 		}

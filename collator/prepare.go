@@ -196,7 +196,7 @@ func (cut *Cut) Write(ctx context.Context, dir string) (*Result, error) {
 }
 
 // Divide divides the batches among n processes, each of which calls WriteKept with its part and the scores. The result
-// lacks counts and steps, which are derived from the output of the processes.
+// doesn't contain counts or steps yet; they are computed later from the output of the processes.
 func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Result, scores []byte, err error) {
 	if err := cut.spool.Divide(cut.collator.spec(cut.sum), n, part); err != nil {
 		return nil, nil, err

@@ -13,10 +13,10 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// A template's dialect is learned from small conversations. Before a turn is trained on, the dialect is verified on the
-// conversation at hand: the turn must render the same when the conversation ends there and must not contain another
-// message's text, and, if the tokenizer restores text, its ids and the ids just before it, cut out of the row, must
-// decode to the text that they were made from. A turn that fails this check isn't trained on.
+// A template's dialect is learned from small conversations, so every turn is checked in its real conversation before it
+// is trained on. The turn must render the same when the conversation ends there, and must not contain another message's
+// text. If the tokenizer restores text, the turn's ids, and the ids just before them, must decode to the text that they
+// were made from. A turn that fails this check isn't trained on.
 
 // edgeTokens is the number of tokens before a turn that are decoded along with it. It exceeds the length of any
 // generation prompt.
@@ -64,7 +64,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	from := sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= t.Start })
 	to := from + sort.Search(len(b.offsets)-from, func(i int) bool { return b.offsets[from+i].Start >= t.End })
 	if from == to {
-		return "" // nothing is trained on, which is refused elsewhere
+		return "" // a turn without tokens is refused elsewhere
 	}
 	start := b.offsets[from].Start // skips filler that shares a token with the end of the prompt
 	if !b.decodesTo(from, to, text[start:t.End]) {

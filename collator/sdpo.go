@@ -34,7 +34,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	for i := range d.Sites {
 		at, why := targetTurn(nodes, &d.Sites[i])
 		if why == nil && !m.part.has(&nodes[at].Message) && m.part != wholeTurn {
-			why = refuse(PartAbsent, "message %d lacks the part that hints may change", at)
+			why = refuse(PartAbsent, "message %d lacks the part that hint_span selects", at)
 		}
 		if sp.target[i], sp.refused[i] = at, why; why == nil {
 			m.trained[sp.target[i]] = true
@@ -80,8 +80,8 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	return sp.account(out, rows)
 }
 
-// weigh sets the weights of pairs, unless each token has weight 1. Where hints accumulate, the second hint for a turn
-// lacks pairs, so its site keeps weight 0.
+// weigh sets the weights of pairs, unless each token has weight 1. If hints accumulate, a turn's second hint has no
+// pairs, so its site keeps weight 0.
 func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	if w.cfg.Weight == ByToken {
 		return

@@ -300,7 +300,7 @@ func (b *sideBuilder) given(t *turns.Turn, n *ttc.Node) *cause {
 	}
 	whole := b.m.part == wholeTurn || b.m.part == answer && !n.Message.Thinks()
 	if b.m.trained[t.Message] && !whole {
-		return refuse(ReasoningInIDs, "%s has ids, which don't say where a part of it ends", describe(t.Message, n))
+		return refuse(ReasoningInIDs, "%s has ids from the source, which don't show where a part of it ends", describe(t.Message, n))
 	}
 	start := len(b.ids)
 	for _, id := range n.TokenIDs {
@@ -338,7 +338,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 		}
 		t := owners[i]
 		if t.Terminated() && ranges[i].End == t.End && !w.terminators[b.ids[run.End-1]] {
-			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is not a token of its own", t.Message, b.v.res.Text[t.Body:t.End])
+			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is not a separate token", t.Message, b.v.res.Text[t.Body:t.End])
 		}
 		b.train(run, ranges[i], t.Message)
 	}

@@ -23,9 +23,9 @@ import (
 // once more with the hint in it - as a system message, as a user message, or in the preceding message. If the second
 // text is the first with one piece inserted, that piece is the hint. A template that raises, drops or moves the
 // message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
-// next mode is tried; once all have failed, the site is refused. No merge across the hint's right edge may be lost. So
-// there must be an added token (a special one, or one like </tool_response>) on either side of the edge, or the text
-// around the edge must have the same tokens when it is encoded together.
+// next mode is tried; once all have failed, the site is refused. Splicing must not lose a merge across the hint's right
+// edge: either an added token (a special one, or one like </tool_response>) is next to the edge, or the text on both
+// sides has the same tokens when it is encoded together.
 //
 // An insertion may still be in the wrong place: many templates print every system message at the front, where the hint
 // would precede the whole history and be seen by every turn. So text from an earlier message must not lie between a
@@ -57,7 +57,7 @@ const (
 	modeLine   = "line"   // like append, followed by a line break so that the hint doesn't merge with the text after it
 	// Placed in front of the preceding message's text, because a hint after it might merge with the text that follows.
 	modePrepend = "prepend"
-	// Like prepend, with a space in between, which may be the first byte of a token that the row already has there.
+	// Like prepend, with a space after the hint. The space may be the first byte of the row's next token.
 	modeLead = "lead"
 	// Added to an empty preceding message, on a line of its own. The two line breaks around an empty tool result are
 	// often one token, and this hint comes after it.
@@ -299,7 +299,7 @@ func (w *worker) noPlace(before string, student *side, target int) string {
 		}
 		break
 	}
-	return "the row's tokens before the turn differ from the tokens of the same text encoded by itself"
+	return "the row's tokens before the turn differ from the tokens of the same text encoded separately"
 }
 
 // joins reports whether a piece and the text after it have the same tokens when encoded together as when encoded

@@ -238,7 +238,7 @@ func TestVerifyComparesPrompts(t *testing.T) {
 		}
 	}
 	v.checkPair(&batch.Line{}, 0, &r)
-	if len(v.report.Problems) != 1 || !strings.Contains(v.report.Problems[0].Text, "rejected another one") {
+	if len(v.report.Problems) != 1 || !strings.Contains(v.report.Problems[0].Text, "continue different prompts") {
 		t.Error(v.report.Problems)
 	}
 }

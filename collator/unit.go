@@ -23,8 +23,8 @@ type madeSide struct {
 	partly []int           // messages that are not trained on because the template shows them only in part
 }
 
-// rollout makes the rows of one conversation: a single one, or one per trained turn. turnsRefused holds refusals of
-// individual turns; whole refuses all of them.
+// rollout makes the rows of one conversation, either a single row or one per trained turn. turnsRefused lists refusals
+// of individual turns; whole is the refusal of the conversation.
 func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused []cause, whole *cause) {
 	said, empty := m.withoutEmpty()
 	if said == nil {
@@ -120,7 +120,7 @@ func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// lost returns the reasons why some turns that should be trained on are not.
+// lost returns a refusal for each turn that should be in the loss but was cut out or is rendered only in part.
 func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
@@ -133,7 +133,7 @@ func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
 // lists the turns that the first one doesn't show: with Auto no row is made; otherwise only the other turns are trained
-// on, and the refusal says why none is left.
+// on. If none is left, refusal gives the reason.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -197,7 +197,7 @@ func partlyRendered(message int) *cause {
 	return refuse(PartlyRendered, "the template omits a part of message %d: all or some of its tool calls, or the text next to them", message)
 }
 
-// partly lists the trained messages without ids of their own that a view shows only in part.
+// partly lists the trained messages without ids from the source that a view shows only in part.
 func (v *view) partly(m *material) (out []int) {
 	for i := range v.turns {
 		t := &v.turns[i]
@@ -340,10 +340,10 @@ func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 	return t.Shifted(shift)
 }
 
-// asPrompted puts an empty thought before each trained turn of an answer, if the turn's generation prompt ends in one
-// or the template shows one before the turn when the turn is the last. Qwen3's template drops it from history, so a
-// multi-turn answer would begin differently from a single-turn one. A turn that differs from the sampled one in any
-// other way is refused.
+// asPrompted puts an empty thought before each trained turn of an answer if the turn's generation prompt ends in one,
+// or if the template shows one there when the turn is the last. Otherwise, a multi-turn answer would begin differently
+// from a single-turn one with templates that drop the thought from history (Qwen3's). A turn that differs from the
+// sampled one in any other way is refused.
 func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	out, at := &view{r: v.r}, 0
 	for i := range v.turns {

@@ -260,7 +260,7 @@ func (v *verifier) checkPair(l *batch.Line, row int, r *batch.Row) {
 		v.problem(l, row, "chosen and rejected differ in the prompt's %d tokens", n)
 	}
 	if a, b, same := r.Prompts(); !same {
-		v.problem(l, row, "chosen continues a prompt of %d tokens, rejected another one of %d", a, b)
+		v.problem(l, row, "chosen and rejected continue different prompts, of %d and %d tokens", a, b)
 	}
 }
 

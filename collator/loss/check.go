@@ -19,7 +19,7 @@ type Report struct {
 	Entries     int          `json:"entries"`     // numbers compared
 	Differ      int          `json:"differ"`      // of these
 	Differences []Difference `json:"differences"` // the first
-	Causes      []string     `json:"causes"`      // mistakes, each of which explains all differences in a term
+	Causes      []string     `json:"causes"`      // mistakes that each explain every difference in one term
 	Loss        Number       `json:"loss"`        // ours
 	Warnings    []string     `json:"warnings"`
 }
@@ -114,8 +114,8 @@ func (c *checker) checkSFT(own *columns) error {
 
 func (c *checker) checkDump(file, logits *tensors.File) error {
 	if batch.IsComposer(func(name string) bool { _, ok := file.Lookup(name); return ok }) {
-		return errors.New("cannot check a batch in the layout of `collator.format: composer`, which lacks a pair " +
-			"table: write the run's batches without that setting")
+		return errors.New("cannot check a batch in the composer layout, because it lacks a pair table: write the " +
+			"run's batches without `collator.format: composer`")
 	}
 	d, err := ReadDump(file, logits)
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *checker) whole(ours float64) {
 		if !c.same(v[0], ours) {
 			c.differ(Difference{
 				Term: "loss", Row: -1, Token: -1, ID: -1, Yours: Number(v[0]), Ours: Number(ours),
-				Why: "the reduced loss differs; where all terms agree, the weights or the denominator are to blame",
+				Why: "the reduced loss differs; if all terms agree, check the weights and the denominator",
 			})
 		}
 		return
@@ -192,8 +192,8 @@ type grid struct {
 	at      [][]float64 // our values of the term, from the logits at each position in elsewhere
 }
 
-// elsewhere lists the wrong positions at which a script may read a token's logits. The right one is the preceding
-// position.
+// elsewhere lists positions from which a script may wrongly read a token's logits. The right position is the one before
+// the token.
 var elsewhere = []struct {
 	from int
 	what string

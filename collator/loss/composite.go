@@ -225,8 +225,8 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 	return targets, nil
 }
 
-// each returns the offsets that make every logit row a sequence, and rows returns those that make every batch row a
-// sequence.
+// each returns offsets that treat every row of logits as a sequence; rows returns offsets that treat every row of the
+// batch as one.
 func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
 func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
 
@@ -376,7 +376,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if _, err = kernels.DPO(pairs, o.DPO, out); err != nil {
 		return err
 	}
-	total := cmp.Or(step.DPO, stepOf(Batch{DPO: d}, o).DPO, 1) // 1: nothing is counted, so the loss is exactly 0
+	total := cmp.Or(step.DPO, stepOf(Batch{DPO: d}, o).DPO, 1) // 1 avoids 0/0 if nothing is counted
 	chosen.Upstream, rejected.Upstream = d.tally(o, total, out, m)
 	if err := gradient(lp, chosen, grads.Chosen); err != nil {
 		return err
@@ -390,7 +390,7 @@ func (d *DPO) sound() error {
 	switch {
 	case d.RefChosen == nil || d.RefRejected == nil:
 		return fmt.Errorf("missing ref_chosen_logps or ref_rejected_logps: compute them under the reference " +
-			"model, never zeros")
+			"model; zeros are not a valid substitute")
 	case d.Rejected.R != n || len(d.RefChosen) != n || len(d.RefRejected) != n ||
 		(d.RowWeight != nil && len(d.RowWeight) != n):
 		return fmt.Errorf("mismatched pairs: got %d chosen rows, %d rejected, %d and %d reference sums, %d row "+

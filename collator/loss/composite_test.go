@@ -281,7 +281,7 @@ func TestRefusals(t *testing.T) {
 		spoil func(b *Batch)
 		want  string
 	}{
-		"no reference": {func(b *Batch) { b.DPO.RefChosen = nil }, "never zeros"},
+		"no reference": {func(b *Batch) { b.DPO.RefChosen = nil }, "zeros are not a valid substitute"},
 		"shifted labels": {
 			func(b *Batch) { b.DPO.ChosenLabels[3] = (b.DPO.ChosenLabels[3] + 1) % vocab },
 			"token-aligned",

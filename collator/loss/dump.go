@@ -19,13 +19,13 @@ type Dump struct {
 
 	shapes map[string][]int // shapes of the logits, by tensor
 	places []int            // sdpo: each pair's row in the student's [R, T, V] logits; nil if they are [P, V]
-	shared bool             // sdpo: the student's logits are rl's, because the file has both channels
+	shared bool             // sdpo: rl and the student share their logits, because the file has both channels
 }
 
 // ReadDump reads one batch file and its logits. The batch has the columns of a batch file; the logits are the tensors
 //
-//	rl    logits [R,T,V]; ref_logprobs [R,T] where a KL penalty needs them
-//	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] where the batch lacks them
+//	rl    logits [R,T,V]; ref_logprobs [R,T] if a KL penalty needs them
+//	dpo   chosen_logits, rejected_logits [R,T,V]; ref_chosen_logps, ref_rejected_logps [R] if the batch lacks them
 //	sdpo  student_logits, teacher_logits, each [P,V] at the pair positions or [R,T,V] of the whole side; without
 //	      teacher_logits the pair_teacher_topk_ columns of the batch or of this file are the teacher; they were
 //	      taken at temperature 1, unless pair_teacher_temperature [1] says otherwise

@@ -23,9 +23,9 @@ type RowsRequest struct {
 	Normalize        string // none or beta
 	TopK             int    // if above 0, only the student's k most probable entries in a row are compared individually
 	Rest             string // with TopK, how the other entries are treated: bucket or renormalise
-	// if above 0, number of leading columns that are vocabulary; required if the sides differ in width
+	// if above 0, the number of leading columns that belong to the vocabulary; required if the sides differ in width
 	Vocab   int
-	Sum     bool // the gradient is that of sum(w*loss) instead of sum(w*loss)/sum(w)
+	Sum     bool // differentiate sum(w*loss) instead of sum(w*loss)/sum(w)
 	Workers int
 }
 
@@ -191,7 +191,7 @@ func spoiled(st kernels.Stats, loss []float64) (out []string) {
 		out = append(out, fmt.Sprintf("%d rows have no softmax (a NaN, +Inf, or -Inf throughout): their loss and gradient are NaN; the first is row %d", st.NonFinite, first(math.IsNaN)))
 	}
 	if st.Infinite > 0 {
-		out = append(out, fmt.Sprintf("%d rows have an infinite loss: at beta 0 the student, at beta 1 the teacher, rules out what the other allows; the first is row %d", st.Infinite,
+		out = append(out, fmt.Sprintf("%d rows have an infinite loss: the student (at beta 0) or the teacher (at beta 1) gives probability 0 to a token that the other does not; the first is row %d", st.Infinite,
 			first(func(x float64) bool { return math.IsInf(x, 1) })))
 	}
 	return out
@@ -200,10 +200,10 @@ func spoiled(st kernels.Stats, loss []float64) (out []string) {
 // findings reports options that are legal but rarely intended.
 func findings(o *kernels.Options) (out []string) {
 	if end := min(o.Beta, 1-o.Beta); end > 0 && end < 0.01 && !o.Normalize {
-		out = append(out, fmt.Sprintf("beta %g is near an end, where loss and gradient vanish in proportion to beta(1-beta): normalize beta divides by it; beta 0 and 1 are the KL divergences", o.Beta))
+		out = append(out, fmt.Sprintf("beta %g is close to 0 or 1, so loss and gradient are nearly 0, in proportion to beta(1-beta): set normalize to beta to divide by that, or beta to exactly 0 or 1 for a KL divergence", o.Beta))
 	}
 	if (o.Beta == 0 || o.Beta == 1) && o.Clip == kernels.ClipElement {
-		out = append(out, "clip element at beta 0 or 1 limits summands that may be negative: the loss may be negative and the gradient may point the wrong way; element_bregman has neither fault")
+		out = append(out, "clip element at beta 0 or 1 limits summands that may be negative: the loss may be negative and the gradient may point the wrong way; element_bregman avoids both")
 	}
 	return out
 }

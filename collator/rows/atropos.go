@@ -65,7 +65,7 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 		logProbs, some = logProbs && complete, some || complete
 	}
 	if some && !logProbs {
-		e.omitted = append(e.omitted, "log-probs of a task where a rollout has none")
+		e.omitted = append(e.omitted, "log-probs of a task in which some rollout has none")
 	}
 	dst = lists(append(dst, `{"tokens": `...), rs, func(dst []byte, n *ttc.Node, t int) []byte {
 		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)
@@ -103,7 +103,7 @@ func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err erro
 	for i := range nodes {
 		n := &nodes[i]
 		if n.TokenIDs == nil {
-			return false, e.refuse("message %d of rollout %d has no token ids: token batches (collator.tokenizer) carry it", i, rollout)
+			return false, e.refuse("message %d of rollout %d has no token ids: use token batches (collator.tokenizer) instead", i, rollout)
 		}
 		if sampledNode(n) {
 			sampled += len(n.TokenIDs)
@@ -190,7 +190,7 @@ func (r *rowReader) numbers(key string, v json.Raw, n int) (out [][]float64) {
 	for list := range v.Elements() {
 		row := []float64{}
 		if list.Kind() != json.Array {
-			r.fail(key, "holds %s where a list is expected", list.Kind())
+			r.fail(key, "holds %s, expected a list", list.Kind())
 			return nil
 		}
 		for x := range list.Elements() {

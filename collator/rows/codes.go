@@ -13,7 +13,7 @@ const (
 func Codes() []ledger.Code {
 	return []ledger.Code{
 		ledger.NewCode(FormatCannotCarry, "write", "The row format cannot hold this record; other formats may be able to.", "Choose a format that can carry it (`nat-go formats`)."),
-		ledger.NewCode(AfterContextTurn, "write", "Trainers that read this format train every assistant turn, so the row ends before the first turn that is context only, and this turn comes after it.", "Choose a format that says what is trained (axolotl, ms_swift, openai_sft) or has a row for each turn (trl), or token batches (collator.tokenizer)."),
+		ledger.NewCode(AfterContextTurn, "write", "Trainers that read this format train on every assistant turn. The row therefore ends before the first context-only turn, and this turn comes later.", "Choose a format that marks the trained turns (axolotl, ms_swift, openai_sft) or has a row for each turn (trl), or use token batches (collator.tokenizer)."),
 		ledger.NewCode(NotAfterUser, "write", "The turn that the hint is about follows a tool result, but TRL's SDFT and SDPO put a hint into the last message, which must be a user message.", "Train with natgo.trl's HintTrainer, which takes hints before any turn (collator.tokenizer)."),
 	}
 }

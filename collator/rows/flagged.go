@@ -16,13 +16,13 @@ import (
 
 // axolotl is a conversation in the format of Axolotl's chat_template data sets (0.19,
 // prompt_strategies/chat_template.py), with a train member in each assistant message. Axolotl reads the member named by
-// message_field_training; without that setting, it trains on every turn. It passes on other members if
-// message_property_mappings names them or jinja_template_analyzer.py finds them in the template, which it can't unless
-// the template's loop variable is called message. Arguments and tools are strings, which it parses: if they were
+// message_field_training; without that setting, it trains on every turn. It passes other members to the template if
+// message_property_mappings names them, or if jinja_template_analyzer.py finds them in the template, which works only
+// if the template's loop variable is called message. Arguments and tools are strings, which it parses: if they were
 // objects, loaders would merge their keys, and tokenize_prompt would remove every null.
 //
-// Where reasoning is context, train_detail, which message_field_training_detail must name, gives the character range of
-// the turn's text, because find_turn then looks only for the text.
+// If a turn's reasoning is context, the train_detail member gives the character range of the turn's text, because
+// find_turn then looks only for the text. Axolotl's message_field_training_detail must name this member.
 var axolotl = Format{
 	Name:     "axolotl",
 	Consumer: "Axolotl (type: chat_template, message_field_training: train, message_field_training_detail: train_detail, message_property_mappings)",

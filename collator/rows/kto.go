@@ -87,9 +87,9 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 	_, labelled := v.Bool()
 	switch {
 	case e.opts.TextPrompt == PlainText:
-		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+		return dst, e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
 	case len(prompt) == 0:
-		return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
+		return dst, e.refuse("it has no prompt: no message comes before its first sampled turn")
 	case !labelled:
 		return dst, e.refuse("cannot label it good or bad: it lacks a reward, or all rollouts of its task have the same one " +
 			"(the builder's good_from sets which reward is good)")

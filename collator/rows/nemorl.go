@@ -68,7 +68,7 @@ func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 	var err error
 	switch plain := e.opts.TextPrompt == PlainText; { // one shape per file
 	case plain && !r.Prompt.IsText():
-		return dst, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+		return dst, e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
 	case plain:
 		dst, err = e.text(dst, r.Prompt.Text)
 	case r.Prompt.IsText():
@@ -134,7 +134,7 @@ func (r *rowReader) nemoRLRanked() *Row {
 		rank++
 	}
 	if rank != 2 {
-		r.fail("completions", "holds %d where two are expected", rank)
+		r.fail("completions", "holds %d completions, expected 2", rank)
 	}
 	return row
 }

@@ -98,7 +98,7 @@ func (r *rowReader) passage(key string, check func(*chat.Message) string) (p bui
 		p.Nodes = ttc.Chain(messages, ttc.No).Nodes
 		r.shape = append(r.shape, key+": messages")
 	default:
-		r.fail(key, "is %s where text or messages are expected", v.Kind())
+		r.fail(key, "is %s, expected text or messages", v.Kind())
 	}
 	return p
 }
@@ -139,7 +139,7 @@ func (r *rowReader) conversation(check func(*chat.Message) string) *Row {
 func (r *rowReader) text(key string) builders.Passage {
 	p := r.passage(key, fullMessage)
 	if !p.IsText() {
-		r.fail(key, "holds messages where text is expected")
+		r.fail(key, "holds messages, expected text")
 	}
 	return p
 }
@@ -174,7 +174,7 @@ func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 	case !ok:
 		r.fail(key, "is missing")
 	case v.Kind() != kind:
-		r.fail(key, "is %s where %s is expected", v.Kind(), kind)
+		r.fail(key, "is %s, expected %s", v.Kind(), kind)
 	default:
 		return v
 	}
@@ -227,13 +227,13 @@ func (r *rowReader) tools() {
 	switch {
 	case !ok || v.Kind() == json.Null:
 	case v.Kind() != json.Array:
-		r.fail("tools", "is %s where an array is expected", v.Kind())
+		r.fail("tools", "is %s, expected an array", v.Kind())
 	case !stdjson.Valid(v):
 		r.fail("tools", "holds NaN or Infinity, which are not JSON")
 	default:
 		for tool := range v.Elements() {
 			if tool.Kind() != json.Object {
-				r.fail("tools", "holds %s where a definition is expected", tool.Kind())
+				r.fail("tools", "holds %s, expected a definition", tool.Kind())
 			}
 			r.listed = append(r.listed, chat.Tool{Raw: tool})
 		}

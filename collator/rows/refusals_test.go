@@ -14,15 +14,15 @@ import (
 // page of a service. Ours are about what a format holds by its nature, or what the row would be without.
 var refused = map[string]string{
 	// Consumers whose code was read.
-	"the format cannot hold the tools that the model could call":                       "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/processors.py:267-272: get_formatted_message_log gets no tools",
-	"with prompt_as: text a file holds plain texts only, and this record has messages": "TRL 1.16 trainer/dpo_trainer.py:1080, kto_trainer.py:1092: is_conversational decides by row, and datasets gives a column one type",
-	"with prompt_as: text a file holds plain texts only, and this record has tools":    "TRL 1.16 trainer/dpo_trainer.py:1076-1080, kto_trainer.py:1089-1092: tools go to the template, which texts don't get",
+	"the format cannot hold the tools that the model could call":                      "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/processors.py:267-272: get_formatted_message_log gets no tools",
+	"a file with prompt_as: text holds only plain text, but this record has messages": "TRL 1.16 trainer/dpo_trainer.py:1080, kto_trainer.py:1092: is_conversational decides by row, and datasets gives a column one type",
+	"a file with prompt_as: text holds only plain text, but this record has tools":    "TRL 1.16 trainer/dpo_trainer.py:1076-1080, kto_trainer.py:1089-1092: tools go to the template, which texts don't get",
 	"train_reasoning is false, and the reasoning of message %d can't be masked alone: %s": "TRL 1.16 trainer/sft_trainer.py:1372 (completion_mask), verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:235 (all of a turn), " +
 		"Axolotl 0.19.0 prompt_strategies/chat_template.py:560-596 (a turn's text, but then not its calls), 872-892 (find_turn puts a text in place of the turn's own)",
-	"the trainer trains every assistant turn, and the first, message %d, is context only": "verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:234-237",
-	"message %d is not the result of the next call, and the format cannot hold ids":       "ms-swift 4.6.0 agent_template/hermes.py:25-29: results are positional",
-	"message %d is a result without a preceding call":                                     "ms-swift 4.6.0 agent_template/hermes.py:25-29, template/base.py:373-410",
-	"the arguments of a call to %q are not a JSON object":                                 "ms-swift 4.6.0 agent_template/base.py:132-137, Axolotl 0.19.0 prompt_strategies/chat_template.py transform_message (json.loads), and templates of Hugging Face, which iterate over them",
+	"the trainer trains on every assistant turn, but the first one, message %d, is context only": "verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:234-237",
+	"message %d is not the result of the next call, and the format cannot hold ids":              "ms-swift 4.6.0 agent_template/hermes.py:25-29: results are positional",
+	"message %d is a result without a preceding call":                                            "ms-swift 4.6.0 agent_template/hermes.py:25-29, template/base.py:373-410",
+	"the arguments of a call to %q are not a JSON object":                                        "ms-swift 4.6.0 agent_template/base.py:132-137, Axolotl 0.19.0 prompt_strategies/chat_template.py transform_message (json.loads), and templates of Hugging Face, which iterate over them",
 	"message %d has the role %q, which the consumer does not support": "ms-swift 4.6.0 dataset/preprocessor/core.py:101, OpenAI's guide to supervised fine-tuning, " +
 		"NeMo Gym 0.7.0 nemo_gym/openai_utils.py:293-295 (NeMoGymEasyInputMessage.role)",
 	"the content of the %s message is not text": "ms-swift 4.6.0 dataset/preprocessor/core.py:102, template/base.py:300 (content is concatenated), " +
@@ -35,8 +35,8 @@ var refused = map[string]string{
 		"nat/plugins/customizer/dpo/trainer_adapter.py:139-181 (prompts are role and content, responses are texts)",
 	"the %s side is more than one assistant turn": "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/collate_fn.py:198-202 (only_unmask_final), binary_preference_dataset.py:70-95; " +
 		"NAT 1.9.0 nat/plugins/customizer/dpo/trainer_adapter.py:177-181; OpenAI's guide to direct preference optimization (conversations of one turn)",
-	"rollout %d of the task has no reward":                                                   "atroposlib 0.4 api/server.py:138: ScoredData.scores is required",
-	"message %d of rollout %d has no token ids: token batches (collator.tokenizer) carry it": "atroposlib 0.4 api/server.py:136-137: ScoredData.tokens and masks are required",
+	"rollout %d of the task has no reward":                                                      "atroposlib 0.4 api/server.py:138: ScoredData.scores is required",
+	"message %d of rollout %d has no token ids: use token batches (collator.tokenizer) instead": "atroposlib 0.4 api/server.py:136-137: ScoredData.tokens and masks are required",
 	"none of its hints is about a turn that answers a user: TRL puts the hint into the last message": "TRL 1.16 experimental/sdft/sdft_trainer.py:161-170: " +
 		"_compose_teacher_prompt replaces the last message by a user's",
 	"the %s message lacks its call's id":       "NeMo Gym 0.7.0 nemo_gym/openai_utils.py:308-323: call_id of NeMoGymFunctionCallOutput and NeMoGymResponseFunctionToolCall",
@@ -61,7 +61,7 @@ var refused = map[string]string{
 	"the format holds only demonstrations, and the prompts of rollouts and states":                   "ours",
 	"none of its turns is trained":                                                                   "ours",
 	"the %s side doesn't begin and end with an assistant turn":                                       "ours",
-	"it has no prompt: nothing in it comes before a turn that was sampled":                           "ours",
+	"it has no prompt: no message comes before its first sampled turn":                               "ours",
 	"cannot label it good or bad: it lacks a reward, or all rollouts of its task have the same one ": "ours",
 	"the prompt has no messages, and trainers look at its last one":                                  "ours",
 	"a text contains half a surrogate pair, which makes most JSON readers reject the whole file":     "ours",

@@ -129,7 +129,7 @@ func TestMessagesRows(t *testing.T) {
 		{"every turn, with more after it", trailing, builders.TrainAll, false, "", 2},
 		{
 			"every turn of what trains the last", talk, builders.TrainLast, false,
-			"the first, message 1, is context only",
+			"the first one, message 1, is context only",
 			0,
 		},
 		{"the last turn", talk, builders.TrainLast, true, "", 0},

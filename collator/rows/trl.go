@@ -96,16 +96,16 @@ func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 	case e.opts.TextPrompt != PlainText:
 		return false, nil
 	case !r.Prompt.IsText() || !r.Chosen.IsText() || !r.Rejected.IsText():
-		return false, e.refuse("with prompt_as: text a file holds plain texts only, and this record has messages")
+		return false, e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
 	case len(r.Origin.Tools) > 0:
-		return false, e.refuse("with prompt_as: text a file holds plain texts only, and this record has tools")
+		return false, e.refuse("a file with prompt_as: text holds only plain text, but this record has tools")
 	}
 	return true, nil
 }
 
 // trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
-// begins and ends with an assistant turn. Passages are passed by pointer here and in curation, because reading a fresh
-// copy with wider loads than it was written with stalls the processor.
+// begins and ends with an assistant turn. Passages are passed by pointer here and in curation: a copy would be read
+// right after it is written, with wider loads than the stores, which stalls the processor.
 func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
@@ -124,8 +124,8 @@ func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role str
 }
 
 // trlDemonstration writes a row for each trained turn, with everything before it as the prompt: TRL trains on the whole
-// completion. With Options.Stretch the completion extends to the last turn before one that is context only, and the
-// trainer has to mask the messages in it that are not the assistant's.
+// completion. With Options.Stretch the completion extends to the last turn before a context-only one, and the trainer
+// has to mask all messages in it except the assistant's.
 func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, error) {
 	nodes, trained, err := e.demonstrated(r)
 	if err != nil {

@@ -87,7 +87,7 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error
 	for i := range nodes {
 		if masked(nodes, trained, i) {
 			if n == 0 {
-				return nil, e.refuse("the trainer trains every assistant turn, and the first, message %d, is context only", i)
+				return nil, e.refuse("the trainer trains on every assistant turn, but the first one, message %d, is context only", i)
 			}
 			break
 		}
@@ -99,8 +99,8 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error
 	return nodes[:end], nil
 }
 
-// eachTurn calls row for each trained turn of a demonstration, or for each stretch of turns uninterrupted by a masked
-// one, with the indices of its first message and of the one after its last. It puts each row on its own line.
+// eachTurn calls row for each trained turn of a demonstration or, if stretch is set, for each series of turns without a
+// masked one between them. The series is messages [from, to). Each row is put on its own line.
 func (e *Encoder) eachTurn(
 	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) ([]byte, error),
 ) ([]byte, error) {

@@ -102,7 +102,7 @@ func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	case *builders.Rollout:
 		prompt := beforeSampled(rs[0].Messages.Nodes)
 		if len(prompt) == 0 {
-			return dst, e.refuse("it has no prompt: nothing in it comes before a turn that was sampled")
+			return dst, e.refuse("it has no prompt: no message comes before its first sampled turn")
 		}
 		return e.verlTask(dst, rs, prompt, rs[0].Record.(*builders.Rollout).Task)
 	case *builders.State:

@@ -38,7 +38,7 @@ type Options struct {
 	Settled func()
 }
 
-// Vocabulary defines the meaning of ids, so that a server with a different one is detected before it does harm.
+// Vocabulary defines the meaning of ids. A server with a different vocabulary is detected before its scores are used.
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
 	Size        int     // ids at or above it are refused; 0 means unknown

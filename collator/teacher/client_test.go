@@ -104,7 +104,7 @@ func TestHostileAnswers(t *testing.T) {
 			func(a map[string]any) { setList(a, append(list(a), list(a)[7])) },
 		},
 		"missing position": {"vllm", "token 5: expected an object, got null", func(a map[string]any) { list(a)[5] = nil }},
-		"empty position":   {"vllm", "0 entries where 4", func(a map[string]any) { list(a)[5] = map[string]any{} }},
+		"empty position":   {"vllm", "got 0 entries, expected 4", func(a map[string]any) { list(a)[5] = map[string]any{} }},
 		"no list": {
 			"vllm",
 			"no prompt_logprobs",
@@ -141,7 +141,7 @@ func TestHostileAnswers(t *testing.T) {
 			"duplicate token 3",
 			func(a map[string]any) { x := trl(a, "logprob_token_ids")[0].([]any); x[1] = x[0] },
 		},
-		"duplicate, the same": {"trl", "3 entries where 4", func(a map[string]any) {
+		"duplicate, the same": {"trl", "got 3 entries, expected 4", func(a map[string]any) {
 			x, y := trl(a, "logprob_token_ids")[0].([]any), trl(a, "logprobs")[0].([]any)
 			x[1], y[1] = x[0], y[0]
 		}},
@@ -351,7 +351,7 @@ func TestWideAnswers(t *testing.T) {
 	wide := strings.Repeat("1,", maxPositions) + "1"
 	for name, c := range map[string]struct{ protocol, body, want string }{
 		"positions": {"trl", `{"logprobs":[[` + wide + `]],"logprob_token_ids":[[` + wide + `]]}`, "more than 1048576 positions"},
-		"entries":   {"trl", `{"logprobs":[[[` + wide[:1<<18-1] + `]]],"logprob_token_ids":[[[]]]}`, "more than 65536 log-probs of one position"},
+		"entries":   {"trl", `{"logprobs":[[[` + wide[:1<<18-1] + `]]],"logprob_token_ids":[[[]]]}`, "more than 65536 log-probs at one position"},
 		"vllm":      {"vllm", `{"choices":[{"prompt_logprobs":[` + wide + `]}]}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

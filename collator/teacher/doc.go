@@ -6,9 +6,9 @@
 // Every server has its own response format: vLLM and SGLang are token-aligned (entry i is the distribution that scored
 // token i, entry 0 is empty), TRL's vllm-serve is prediction-aligned over the completion. Here everything is
 // prediction-aligned, like the batches: Scores.Top[p] is the model's prediction after token p, for token p+1. Servers
-// return k entries, or k+1 if the actual token is not among the k best; the extra one never enters the support, but is
-// kept in Scores.Token. Support ids are unique and sorted by log-prob; -inf is clamped to floor; lengths are checked
-// against the request.
+// return k entries, or k+1 if the actual token is not among the k best; the extra one is kept in Scores.Token, but not
+// in Scores.Top. Support ids are unique and sorted by log-prob; -inf is clamped to floor; lengths are checked against
+// the request.
 //
 // The formats follow the servers' own sources. The readers in protocol.go describe how each server treats the first
 // position, the k+1st entry and -inf. Answers are raw log-probs, at temperature 1.
@@ -24,10 +24,10 @@
 // Work handles one batch at a time: it requests the columns, measures the hints, and sets weights from full logits. A
 // hint is measured on the student's row with that single hint, even if the teacher's row has others, and compared with
 // a neutral one, which the collator has put in the same position with the same template text. Otherwise a teacher that
-// is merely disturbed by more text would pass. A dropped site - an unusable answer, a hint without effect or with the
-// wrong one, too small a divergence - gets no weight (pair_weight is 0, and pair_base_weight has the original weights)
-// and is reported once, with the first reason. The rows stay, since other sites share them and the files are verified
-// in the form in which they were written.
+// is merely disturbed by more text would pass. A site is dropped if its answer is unusable, its hint has no effect or
+// the wrong one, or its divergence is too small. A dropped site gets no weight (pair_weight is 0, and pair_base_weight
+// has the original weights) and is reported once, with the first reason. The rows stay, since other sites share them
+// and the files are verified in the form in which they were written.
 //
 // # Repeatable
 //
@@ -37,5 +37,5 @@
 //
 // Servers are untrusted: sizes are limited, redirects are not followed, and errors never contain a key.
 //
-// Many names are exported because a protocol's parts - request, sequence, scores, outcome - are types of their own.
+// Many names are exported because each part of a protocol (request, sequence, scores, outcome) has its own type.
 package teacher

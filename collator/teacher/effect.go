@@ -37,7 +37,7 @@ type Measure struct {
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
-	// sites that also have a neutral hint, for which the template must have room
+	// sites that were also measured with a neutral hint; the template may not allow one
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
 	// Mean bounds on the divergence of the measured sites, derived from the best k tokens.
@@ -158,7 +158,7 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 	for _, t := range targets {
 		lp := float64(s.Token[t+shift-1])
 		if math.IsNaN(lp) {
-			return 0, bad("it lacks a log-prob for the token at %d", t+shift)
+			return 0, bad("missing log-prob for the token at %d", t+shift)
 		}
 		sum += lp
 	}

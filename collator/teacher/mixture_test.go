@@ -204,7 +204,7 @@ func TestTokenOnly(t *testing.T) {
 			s.spoil = nil // asked for 0, it returns nothing
 			q.From = 0
 			if _, err := c.Score(t.Context(), q); err == nil ||
-				!strings.Contains(err.Error(), "lacks the token's log-prob") {
+				!strings.Contains(err.Error(), "missing log-prob of the token") {
 				t.Errorf("%s: %v", protocol, err)
 			}
 		}

@@ -84,7 +84,7 @@ func (r *tensorReader) column(name string, dims int) ([]int64, []int) {
 	t, ok := r.byName[name]
 	switch {
 	case !ok:
-		r.err = fmt.Errorf("missing tensor %s for the channel", name)
+		r.err = fmt.Errorf("missing tensor %s in the batch", name)
 	case len(t.Shape) != dims:
 		r.err = fmt.Errorf("invalid tensor %s: got shape %v, expected %d dimensions", name, t.Shape, dims)
 	}

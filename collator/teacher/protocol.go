@@ -114,8 +114,8 @@ func askTRL(o *Options, s Sequence) any {
 
 // answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is for
 // completion token i, with k or k+1 tokens by rank. actual_logprobs, if present, is the log-prob of the token itself.
-// (This is vllm-serve in TRL 1.0 to 1.2. Later versions don't have it: TRL's own client then calls a plain vLLM server,
-// and so must this one.)
+// (vllm-serve in TRL 1.0 to 1.2 has this format. With later versions, TRL's own client calls a plain vLLM server, so
+// the protocol must be vllm.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, err := element(body, "logprobs")
 	if err != nil {
@@ -354,11 +354,11 @@ func zipped(lps, ids wire.Raw) ([]raw, error) {
 		if a[i].Kind() != wire.Array || b[i].Kind() != wire.Array {
 			continue
 		}
-		x, err := collect(a[i], maxEntries, "log-probs of one position")
+		x, err := collect(a[i], maxEntries, "log-probs at one position")
 		if err != nil {
 			return nil, err
 		}
-		y, err := collect(b[i], maxEntries, "ids of one position")
+		y, err := collect(b[i], maxEntries, "ids at one position")
 		if err != nil {
 			return nil, err
 		}

@@ -89,11 +89,11 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 			want = min(k, vocab)
 		}
 		if len(top) < want {
-			return nil, bad("position %d: %d entries where %d were asked for", p, len(top), want)
+			return nil, bad("position %d: got %d entries, expected %d", p, len(top), want)
 		}
 		out.Top[p] = top[:min(k, len(top))]
 		if k == 0 && math.IsNaN(token) {
-			return nil, bad("position %d: it lacks the token's log-prob", p)
+			return nil, bad("position %d: missing log-prob of the token", p)
 		}
 		if token > maxAboveOne {
 			return nil, bad("position %d: the token's log-prob is %g", p, token)

@@ -156,7 +156,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 		w.drop(parts[0].site, err)
 		return nil
 	}
-	for i := range parts { // one part may have made the request fail for all
+	for i := range parts { // a single part may have made the whole request fail
 		if w.lost[parts[i].site] {
 			continue
 		}

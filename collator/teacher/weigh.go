@@ -94,7 +94,7 @@ func (w *weigher) batch(ctx context.Context, b *batchWork) error {
 	return nil
 }
 
-// logits returns the batch's divergences and the route by which they were obtained.
+// logits returns the batch's divergences and their source, "logits" (the program) or "dumps".
 func (w *weigher) logits(ctx context.Context, b *batchWork) (*Divergence, string, error) {
 	if w.Scoring != nil {
 		d, err := w.Scoring.batch(ctx, b, &w.k)

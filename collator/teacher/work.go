@@ -137,7 +137,7 @@ func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) (
 	return b.tensors(), nil
 }
 
-// asked returns the scorer to ask, or nil if there isn't one.
+// asked returns the teacher that scores sequences, a mixture or a client, or nil if there is none.
 func (w *Work) asked() asker {
 	switch {
 	case w.Mixture != nil:

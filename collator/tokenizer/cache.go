@@ -58,8 +58,8 @@ func (c *cache) put(key segment, enc Encoding) {
 	c.store(key, enc)
 }
 
-// again reports whether it was called with the same text before. It forgets texts, and mistakes few for others. Most
-// segments occur once: if they are cheap to encode, keeping them costs more than it saves.
+// again reports whether it was called with the same text before. It is approximate: it forgets texts, and rarely
+// confuses two. Most segments occur once, and caching those that are cheap to encode costs more than it saves.
 func (c *cache) again(text string) bool {
 	hash := maphash.String(c.seed, text)
 	c.mu.Lock()

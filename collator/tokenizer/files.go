@@ -341,7 +341,7 @@ func locate(path string) (file, dir string, err error) {
 		hint := ""
 		for _, other := range []string{"tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tiktoken.model"} {
 			if _, err := os.Stat(filepath.Join(path, other)); err == nil {
-				hint = fmt.Sprintf("; it has %s, which is another format: save the tokenizer once with transformers (use_fast=True) to get one", other)
+				hint = fmt.Sprintf("; it has %s, in another format: save the tokenizer with transformers (use_fast=True) to create tokenizer.json", other)
 				break
 			}
 		}

@@ -166,7 +166,7 @@ const (
 	mark         // punctuation or a symbol
 	slash        // some expressions accept it after line breaks
 	blank        // space or tab
-	// carriage return or line feed; except with GPT-2's expression, a white-space word that contains one ends in one
+	// carriage return or line feed; except in GPT-2's expression, a white-space word with a line break ends in one
 	newline
 	classes
 )
@@ -200,7 +200,7 @@ var ends = [classes][classes]bool{
 // piece is a part of a text and, if known, its encoding.
 type piece struct {
 	chat.Span
-	token  *addedToken // the piece is this token
+	token  *addedToken // the token that is the whole piece, if any
 	tokens []byte      // see pieceCache
 	known  bool
 }
@@ -333,7 +333,7 @@ func (p *pieces) recall(text string, all []piece) {
 // learn remembers the encodings of adjacent pieces, given their joint one.
 func (p *pieces) learn(text string, run []piece, enc Encoding) {
 	base := run[0].Start
-	endOf := func(x *piece, at int) int { // of its tokens, which begin at at
+	endOf := func(x *piece, at int) int { // index of the first token after x's, which begin at at
 		for at < len(enc.IDs) && base+enc.Offsets[at].End <= x.End && base+enc.Offsets[at].Start >= x.Start {
 			at++
 		}

@@ -93,7 +93,7 @@ func (t *Tokenizer) encodeSegment(dst *Encoding, s segment, base int) error {
 // encodeWhole encodes a row for a tokenizer whose segments depend on each other.
 func (t *Tokenizer) encodeWhole(dst *Encoding, text string, template []chat.Span) error {
 	if at, token, is := t.specials.outside(text, template); is {
-		return refuseAt(at, CodeSpecialInText, "%q at byte %d is not from the template, and with this tokenizer it can't be kept plain text (%s)", token, at, t.specials.why)
+		return refuseAt(at, CodeSpecialInText, "%q at byte %d is not from the template, and this tokenizer cannot keep it as plain text (%s)", token, at, t.specials.why)
 	}
 	enc, err := t.encode(text, false, variant{})
 	if err != nil {

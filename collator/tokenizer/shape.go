@@ -51,9 +51,9 @@ type addedToken struct {
 // pipeline names the parts of a file that are trees of typed steps.
 var pipeline = []string{"normalizer", "pre_tokenizer", "post_processor", "decoder"}
 
-// readShape checks a tokenizer.json. Everything it refuses was observed to end the process (a panic or a failed
-// allocation while loading) or to run without a useful bound, or could do so according to the library's source; the
-// library checks the rest.
+// readShape checks a tokenizer.json. It refuses content that makes the library end the process (by a panic or a failed
+// allocation while loading) or run without a useful bound, as observed or according to its source. The library checks
+// the rest.
 func readShape(data []byte) (*shape, error) {
 	if len(data) > MaxTokenizerBytes {
 		return nil, refuse(CodeBadTokenizer, "larger than %d bytes", MaxTokenizerBytes)

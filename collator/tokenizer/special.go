@@ -160,7 +160,7 @@ func newSpecials(s *shape) *specials {
 
 // effective merges duplicate tokens the way the library does: special if any entry is, matched before or after
 // normalising according to the first special entry, with the other flags taken from the last. once is false if
-// non-special entries differ, which the library matches in more than one way.
+// non-special entries of a token differ, because the library then matches it in more than one way.
 func effective(added []addedToken) (tokens []addedToken, once bool) {
 	place := map[string]int{}
 	once = true

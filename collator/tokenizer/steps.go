@@ -118,7 +118,7 @@ func checkTemplate(path string, step map[string]any) error {
 			return refuse(CodeBadTokenizer, "%s.%s: more than %d special tokens", path, name, maxTemplateTokens)
 		}
 		if texts > maxTexts {
-			return refuse(CodeBadTokenizer, "%s.%s: it repeats the text %d times", path, name, texts)
+			return refuse(CodeBadTokenizer, "%s.%s: the template repeats the text %d times", path, name, texts)
 		}
 	}
 	return nil

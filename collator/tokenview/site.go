@@ -197,7 +197,7 @@ func (v *Site) Print(w io.Writer, l Look) error {
 	out := &printer{w: terminal.For(w), Look: l}
 	wording := "placed as " + v.Site.Mode
 	if v.Site.Mode == batch.NoHint {
-		wording = "omitted, as everywhere in this run"
+		wording = "omitted, like all hints in this run"
 	}
 	out.words("", fmt.Sprintf("%s: example %s, site %d of its record: %s, target %s, %s hint from %s, %s, on_policy %s",
 		v.File, v.Example, v.Site.Site+1, v.Site.Class, v.Site.Target, v.Site.Kind, v.Site.Source, wording, v.OnPolicy))

@@ -89,7 +89,7 @@ func learn(r *Renderer, tools bool) *dialect {
 		p.tools, _ = template.ParseTools(json.Raw(tool))
 	}
 	if res, ok := p.try(false, ask); !ok || !strings.Contains(res.Text, askText) {
-		p.parts = true // templates for images want content in parts
+		p.parts = true // templates for images expect content as a list of parts
 	}
 	p.raw = p.wantsRawArguments()
 	d.rawArguments = p.raw
@@ -233,7 +233,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 	if len(p.marks.all(header)) < 2 {
 		return
 	}
-	// The text that ends the question's turn also ends an answer's.
+	// If the text that ends the question's turn also ends an answer's, it isn't part of the header.
 	if _, stop, _ := p.marks.next(header); strings.Contains(tail(&again, 1), header[:stop]) {
 		header, prompt = header[stop:], prompt[stop:]
 	} else if header == prompt {
@@ -385,11 +385,11 @@ func (d *dialect) learnCall(p prober, written bool) {
 	case longer && marked && strings.TrimSpace(rest[:start]) == "":
 		d.halt(rest[start:stop])
 		d.stops.call = rest[:stop]
-	case longer && len(all) > 0: // Apertus: the result follows immediately
+	case longer && len(all) > 0: // the result follows immediately (Apertus)
 		d.halt(all[len(all)-1])
 	case longer && marked:
 		d.halt(rest[start:stop])
-	default: // a call ends differently in history, where an answer's terminator ends it
+	default: // in history, a call ends with an answer's terminator
 		for _, t := range d.terminators {
 			if at := strings.Index(b, t); at >= 0 {
 				from := len(strings.TrimRight(b[:at], " \n"))

@@ -206,8 +206,8 @@ func (r *Renderer) follows(d *dialect, c *Conversation, o *origins, t *Turn, i, 
 	return err == nil && (d.bare(o, t, i, from, given.Text) || r.cuts && r.shared(d, c, o, t, i, from, &given))
 }
 
-// promptAt returns the position of the generation prompt in a render of a conversation's first n messages that ends
-// with one.
+// promptAt returns the position of the generation prompt that ends given, the render of a conversation's first n
+// messages.
 func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) int {
 	if d.fixed {
 		return max(0, len(given)-len(d.prompt))
@@ -221,8 +221,8 @@ func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) in
 	return commonPrefix(closed.Text, given)
 }
 
-// shared finds a turn without a header, located where the generation prompt would be (Apertus continues right after a
-// result, yet prompts for a turn there with the header that it then omits).
+// shared finds a turn without a header that starts where the generation prompt would (Apertus omits the header after a
+// result, although its generation prompt there contains it).
 func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
 	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
 	k := o.after(at)
@@ -332,7 +332,7 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 		if mine {
 			return 0, &NotFound{Message: i, Why: "no assistant header comes before its text"}
 		}
-		return 0, &NotFound{Message: i, Why: "the template leaves it out"}
+		return 0, &NotFound{Message: i, Why: "the template omits it"}
 	}
 	if !mine {
 		return at, nil
@@ -409,12 +409,12 @@ func (d *dialect) end(o *origins, t *Turn) {
 			return
 		}
 		if slices.Contains(d.halts, o.text[t.Body:t.End]) {
-			return // sampling stopped here; the template shows the rest in a turn of its own (Nemotron Nano 2)
+			return // sampling stopped here; the template shows the rest in a separate turn (Nemotron Nano 2)
 		}
 		switch header := d.header != "" && strings.HasPrefix(o.text[t.End:], d.header) &&
 			o.own(t.End, t.End+len(d.header)); {
 		case header && strings.HasPrefix(o.spans[k].Field, "content") && o.calls(t):
-			return // calls ended the turn; the text after them is in a turn of its own (DeepSeek's R1)
+			return // calls ended the turn; the text after them is in a separate turn (DeepSeek's R1)
 		case header:
 			at = t.End + len(d.header)
 		default:

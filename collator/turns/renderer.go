@@ -93,8 +93,8 @@ func (r *Renderer) With(s Settings) *Renderer {
 func (r *Renderer) Silent() *Renderer { return r.silent }
 
 // Cut returns the renderer for turns that the template renders without the end of the generation prompt, even at the
-// end of a conversation, because the prompt opens a thought that such a turn lacks. The model's input then contains the
-// end of the prompt where the row has the turn.
+// end of a conversation, because the prompt opens a thought that such a turn lacks. In a row, the turn then takes the
+// place of the end of the prompt.
 func (r *Renderer) Cut() *Renderer { return r.cut }
 
 // Cuts reports whether the renderer was returned by Cut.
@@ -178,7 +178,7 @@ func (c *Conversation) role(i int) string {
 	return ""
 }
 
-// rooms holds memory for renders that are only inspected.
+// rooms pools the memory of renders that are inspected but not kept.
 var rooms = sync.Pool{New: func() any { return &template.Room{} }}
 
 // Render renders a conversation. The error is a *template.Error.

@@ -30,7 +30,7 @@ type sequence struct {
 func main() {
 	vocab := flag.Int("vocab", 512, "tokens in the vocabulary: at least as many as the tokenizer has")
 	flag.Parse()
-	memory := os.NewFile(3, "memory") // where the logits go
+	memory := os.NewFile(3, "memory") // shared memory for the logits
 	if err := serve(os.Stdin, os.Stdout, memory, *vocab); err != nil {
 		fmt.Fprintln(os.Stderr, "logits-scorer:", err)
 		os.Exit(1)

@@ -44,7 +44,7 @@ type Message struct {
 // Usage holds the provider's token counts; 0 if unknown.
 type Usage struct{ Input, Output int64 }
 
-// fidelity returns the grade that can be claimed for a call.
+// fidelity returns the grade that a call's data supports.
 func (c *Call) fidelity() ttc.Fidelity {
 	switch {
 	case c.Gaps.Lowering() != 0:

@@ -24,7 +24,7 @@ type Session struct {
 	MaxGiven int64
 	context  int64
 
-	last struct { // the last tools examined, which calls share
+	last struct { // the tools examined last; most calls have the same
 		tools []chat.Tool
 		key   xxh3.Uint128
 	}
@@ -427,7 +427,7 @@ func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []boo
 	return trained
 }
 
-// isContinued reports whether some call continues from an answer: in this thread or, with other tools, in another.
+// isContinued reports whether a call continues from an answer, in this thread or in exactly one other.
 func (s *Session) isContinued(g *graph, at int32, given []*graph) bool {
 	n := &g.nodes[at]
 	return n.inner || given[n.message] != nil && given[n.message] != g && given[n.message] != several

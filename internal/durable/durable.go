@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mark is the prefix of a temporary file's name; random digits follow, so two writers never share a file. Its writer
-// holds a lock on it; Sweep removes the files that a crash left behind.
+// mark is the prefix of a temporary file's name; random digits follow, so two writers never share a file. A writer
+// locks its file, and Sweep removes the unlocked files that a crash left behind.
 const mark = ".nat-go-tmp-"
 
 // bufferBytes is the size up to which writes are combined; larger ones bypass the buffer.

@@ -19,7 +19,7 @@ func Temporary(name string) bool {
 }
 
 // Sweep removes the temporary files that a crash left in a folder, which need not exist; sub-folders are not searched.
-// It keeps files being written: their writer holds a lock, which is released when the process ends for whatever reason.
+// It keeps files being written: their writers hold locks, which the system releases when a process ends.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

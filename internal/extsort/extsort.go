@@ -38,9 +38,9 @@ type run struct {
 	level    int
 }
 
-// New returns a sorter for entries of width bytes. It uses at most memory bytes (0 means DefaultMemory) for entries and
-// scratch together, beyond which it writes runs to a temporary file in dir (if empty, the system's folder for temporary
-// files).
+// New returns a sorter for entries of width bytes. Entries and scratch space use at most memory bytes (0 means
+// DefaultMemory). Beyond that, the sorter writes runs to a temporary file in dir (if empty, the system's folder for
+// temporary files).
 func New(width int, memory int64, dir string) *Sorter {
 	if width <= 0 {
 		panic("extsort: an entry needs a positive width")
@@ -94,8 +94,8 @@ func (s *Sorter) grow(bytes int) {
 // Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Sort sorts the entries in memory, after which nothing can be added. All does this, too; a separate call lets several
-// sorters sort concurrently.
+// Sort sorts the entries that are in memory; no entry can be added afterwards. All calls Sort, too, but calling it
+// separately lets several sorters sort concurrently.
 func (s *Sorter) Sort() {
 	if !s.sorted {
 		s.sorted = true

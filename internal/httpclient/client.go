@@ -38,7 +38,7 @@ type Options struct {
 	MaxPause    time.Duration // longest pause between two attempts, even if the service asks for more; 0 means a minute
 	MaxAnswer   int64         // maximum size of a decompressed response, in bytes; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
-	Secrets     []string      // never shown in errors, like Token and Base's secrets
+	Secrets     []string      // never shown in errors, like Token and secrets in Base
 
 	// Large is the maximum number of concurrent responses larger than an eighth of MaxAnswer; others wait, with their
 	// time limits suspended. A Reply counts until it is closed. 0 means no limit.
@@ -105,7 +105,7 @@ func Transport(connect time.Duration, kept int) *http.Transport {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Request is one request.
+// Request describes a request.
 type Request struct {
 	Op     string // its purpose: "create the job"
 	Method string
@@ -278,7 +278,7 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case origin(req.URL) == origin(first.URL):
 		return nil
 	case first.Context().Value(anonymous{}) == nil:
-		return refuseRedirect("redirected to %s, which is not followed: use that address in the config if it is the service's", to)
+		return refuseRedirect("redirected to %s, which is not followed: if that is the service's address, use it in the config", to)
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
 		return refuseRedirect("redirected from https to %s", to)
 	}

@@ -53,8 +53,8 @@ func ParseStep(raw json.Raw) (Step, error) {
 	return ReadStep(&c)
 }
 
-// ReadStep is ParseStep for the value at c, and moves c past the value. It parses the parts that it needs without
-// scanning for their ends first.
+// ReadStep is ParseStep for the value at c, and moves c past the value. It parses each part that it needs directly,
+// without first finding its end.
 func ReadStep(c *json.Cursor) (Step, error) {
 	start := *c
 	if !c.Enter(json.Object) {

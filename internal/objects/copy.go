@@ -89,8 +89,8 @@ const (
 	lockName   = "making.lock"
 )
 
-// sweep removes the unfinished copies of killed processes, unless some process is making a copy, and returns a lock
-// that keeps others from sweeping. On a system without such locks, the leftovers remain.
+// sweep removes the unfinished copies of killed processes, unless a process is making a copy, and returns a lock that
+// keeps other processes from sweeping. On a file system without locks it removes nothing.
 func sweep(cache string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(cache, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -90,11 +90,11 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 		e.Err, e.Help, e.final = fs.ErrNotExist, "Check the bucket and the key", true
 		e.What = "there is no such object (" + clean(status.Error(), hidden) + ")"
 	case s == http.StatusUnauthorized || s == http.StatusForbidden:
-		e.Err, e.Help, e.final = fs.ErrPermission, "Check the credentials in the environment, and what they allow", true
+		e.Err, e.Help, e.final = fs.ErrPermission, "Check the credentials in the environment and their rights", true
 	case s == http.StatusPreconditionFailed:
 		e.Err, e.final = errChanged, true
 	case s == http.StatusMovedPermanently || s == http.StatusTemporaryRedirect:
-		e.Help, e.final = "Check AWS_REGION and AWS_ENDPOINT_URL: the bucket is elsewhere", true
+		e.Help, e.final = "Check AWS_REGION and AWS_ENDPOINT_URL: the bucket has another region or endpoint", true
 	default:
 		e.final = !passing(s, status.code)
 	}

@@ -141,7 +141,7 @@ func (f *File) explain(err error) *Error {
 	case errors.Is(e.Err, errChanged):
 		e.What = fmt.Sprintf("it changed while it was read: it is no longer the object of %d bytes that was opened",
 			f.Size)
-		e.Help = "Start again, and don't overwrite what is being read"
+		e.Help = "Start again, and don't overwrite the object while it is being read"
 	}
 	return e
 }

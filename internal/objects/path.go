@@ -53,7 +53,7 @@ func parse(p string) (place, error) {
 	web := at.scheme == schemeHTTPS || at.scheme == schemeHTTP
 	if strings.Contains(authority, "@") || !web && strings.Contains(authority, ":") {
 		return at, refuse(scheme+"://...", "it contains credentials, which would be stored with the path",
-			"Leave them out: they are taken from the environment")
+			"Remove them: credentials are taken from the environment")
 	}
 	if bare, _, ok := strings.Cut(p, "?"); ok && web {
 		return at, refuse(bare, "its query (?...) may be a signature, which would be stored with the path",
@@ -64,8 +64,8 @@ func parse(p string) (place, error) {
 			"Name each object")
 	}
 	if strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/") {
-		return at, refuse(p, "it names no object: a listing of object storage may be incomplete, so folders are not "+
-			"looked through", "Name each object")
+		return at, refuse(p, "it names a folder or bucket: a listing of object storage may be incomplete, so "+
+			"these are not supported", "Name each object")
 	}
 	at.bucket, at.key, _ = strings.Cut(rest, "/")
 	if at.bucket == "" || at.key != strings.TrimPrefix(path.Clean("/"+at.key), "/") {
@@ -94,7 +94,8 @@ func (at *place) check(p string) error {
 	}
 	if at.scheme == schemeHTTP || at.scheme == schemeHTTPS {
 		if u, err := url.Parse(p); err != nil || u.Fragment != "" {
-			return refuse(fmt.Sprintf("%s://%s/...", at.scheme, at.bucket), "it is not an address", "Check it")
+			return refuse(fmt.Sprintf("%s://%s/...", at.scheme, at.bucket),
+				"it is not a URL, or has a fragment (#...)", "Check the URL")
 		}
 	}
 	return nil

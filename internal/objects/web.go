@@ -34,7 +34,7 @@ func (s *Storage) hub(at place) (place, error) {
 	base := cmp.Or(s.getenv("HF_ENDPOINT"), "https://huggingface.co")
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.User != nil {
-		return at, &Error{Path: "hf://" + at.bucket + "/" + at.key, What: "HF_ENDPOINT is not an address", final: true}
+		return at, &Error{Path: "hf://" + at.bucket + "/" + at.key, What: "HF_ENDPOINT is not a valid URL", final: true}
 	}
 	of := place{scheme: u.Scheme, bucket: u.Host, key: "x"}
 	if err := of.check(base); err != nil {
@@ -155,7 +155,7 @@ func (c *web) get(ctx context.Context, at place, from, n int64, is Info) (io.Rea
 	return resp.Body, nil
 }
 
-var errReadOnly = errors.New("cannot write there: it is read-only. Write to s3://BUCKET/KEY or a folder")
+var errReadOnly = errors.New("cannot write to read-only storage: write to s3://BUCKET/KEY or a folder")
 
 func (c *web) put(context.Context, place, []byte, bool) error { return errReadOnly }
 func (c *web) begin(context.Context, place) (upload, error)   { return nil, errReadOnly }

@@ -44,7 +44,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 		return err
 	}
 	if size > maxParts*part {
-		return &Error{Path: path, What: fmt.Sprintf("%d bytes are more than an object may have", size), final: true}
+		return &Error{Path: path, What: fmt.Sprintf("%d bytes exceed the maximum size of an object", size), final: true}
 	}
 	data := make([]byte, min(size, part))
 	read := func(n int64) error {
@@ -99,16 +99,16 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 	return err
 }
 
-// Create writes an object that doesn't exist yet: the manifest that names the objects written before it. An existing
-// one with the same content is not an error: an earlier attempt, or another process doing the same, wrote it. Create
-// refuses storage in which two concurrent writers could both succeed.
+// Create writes an object that doesn't exist yet, such as the manifest that names the objects written before it. An
+// existing object with the same content is not an error: an earlier attempt or another process wrote it. Create refuses
+// storage in which two concurrent writers could both succeed.
 func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 	to, at, err := s.find(path)
 	if err != nil {
 		return err
 	}
 	if len(data) > maxPut {
-		return &Error{Path: path, What: "it is too large to be written at once", final: true}
+		return &Error{Path: path, What: "it is too large for a single request", final: true}
 	}
 	if err := s.CanCreate(ctx, path); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 		return err
 	}
 	err = put(true)
-	rerr := s.try(ctx, path, "removing the temporary object beside it", func(ctx context.Context) error {
+	rerr := s.try(ctx, path, "removing the temporary object next to it", func(ctx context.Context) error {
 		return to.remove(ctx, probe)
 	})
 	var e *Error

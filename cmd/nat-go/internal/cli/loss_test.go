@@ -342,7 +342,7 @@ func TestLossComposite(t *testing.T) {
 	for want, args := range map[string][]string{
 		"each batch needs its own logits":             {"--batch", at("rl"), "--batch", at("dpo"), "--logits", at("rl.logits")},
 		"missing tensor logits":                       {"--batch", at("rl"), "--logits", at("dpo.logits")},
-		"never zeros":                                 {"--batch", at("dpo"), "--logits", at("noref")},
+		"zeros are not":                               {"--batch", at("dpo"), "--logits", at("noref")},
 		"not the target id":                           {"--batch", at("wrong"), "--logits", at("sdpo.logits")},
 		"not a batch of a channel":                    {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
 		"taken at temperature 1, with a student at 2": {"--batch", at("sdpo"), "--logits", at("topk.logits"), "--temperature", "2"},
