@@ -142,7 +142,7 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	}
 	t.restZ = restZ
 	if math.IsInf(restT, -1) && q.teacher == nil {
-		t.bregman = q.opt.Clip == ClipBregman // Bregman summands only if requested: the teacher may not sum to 1
+		t.bregman = q.opt.Clip == ClipBregman // only if requested, because the teacher may not sum to 1
 	}
 	t.a, t.b = append(t.a, restZ), append(t.b, restT)
 	return true

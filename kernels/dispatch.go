@@ -87,7 +87,7 @@ func findPath(name string) (*tileSet, error) {
 	return nil, fail(CodePath, "kernel path %q is not available on this machine: it has %v", name, Paths())
 }
 
-// choose returns the named path, or the process's choice for "".
+// choose returns the named path or, if name is empty, the default path.
 func choose(name string) (*tileSet, error) {
 	if name != "" {
 		return findPath(name)

@@ -154,12 +154,12 @@ func (r *row) setPivot(u float64) {
 	r.w.a.tab = unsafe.Pointer(r.w.rates)
 }
 
-// turned reports whether a ratePass has another pivot than its natural one.
+// turned reports whether the row's pass is a ratePass with a pivot other than the natural one.
 func (r *row) turned() bool { return r.p.kind == ratePass && r.p.pivot != r.p.natural() }
 
-// adjustPass examines a row's first tile and reports whether to repeat it, with the pass or pivot changed: where the
-// student's rates are nearer to their limit than to 0, their mean becomes the pivot; where the sides are nearly equal,
-// a ratePass isn't accurate.
+// adjustPass examines the first tile of a ratePass, and reports whether to repeat it with another pivot or pass. If the
+// mean of the student's rates is nearer to their limit than to 0, it becomes the pivot. If the sides are so nearly
+// equal that a ratePass isn't accurate, the row gets an entryPass.
 func (r *row) adjustPass() bool {
 	p, a := &r.p, &r.w.a
 	student, teacher := r.w.sums[0][0], r.w.sums[1][0]
@@ -179,11 +179,11 @@ func (r *row) adjustPass() bool {
 	return true
 }
 
-// isRough reports whether a ratePass may be off by more than 1e-6 of the loss. Each side's terms, and so their rounding
-// errors, are of first order in D, or include the bend. These parts cancel when the terms are added up, so the loss is
-// of second order. share is the probability of the entries that the pass covers, and lights their loss; by
-// Cauchy-Schwarz, the root bounds the size of the terms less the bend. Only the rounding of the bend doesn't average
-// out, if the row has few distinct values.
+// isRough reports whether a ratePass may be off by more than 1e-6 of the loss. Each side's terms, and thus their
+// rounding errors, are of first order in D or contain the bend. These parts cancel in the sum, so the loss is of second
+// order. share is the probability of the entries that the pass covers, and lights is their loss. By Cauchy-Schwarz, the
+// square root bounds the size of the terms without the bend. The second summand is for the bend's rounding errors,
+// which don't average out if the row has few distinct values.
 func (r *row) isRough(share, lights, loss float64) bool {
 	beta := r.j.opt.Beta
 	off := 2e-7*math.Sqrt(beta*(1-beta)*share*math.Abs(lights)) +
@@ -198,7 +198,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	w.heavy = w.heavy[:0]
 	nf := o.normFactor()
 	res.loss = 0
-	natural := 0.0 // the loss by the natural pivot's table, which is the most accurate one where the sides are close
+	natural := 0.0 // the loss with the natural pivot, which is the most accurate one where the sides are close
 	for share := heavyShare; ; {
 		rest := r.setApart(share)
 		l, ok := r.lightPass(rest)
@@ -209,7 +209,8 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		if r.turned() && natural > 0 {
 			tmp.loss = natural
 		}
-		// Under the square root in isRough, 4 is a margin of 2 for the entries' own share of the errors.
+		// isRough takes the square root of the factor 4, which gives a margin of 2 for the entries' own share of the
+		// errors.
 		if r.isRough(min(1, 4*max(rest.sum/r.zs.total, rest.teacher/r.zt.total)), l.loss, tmp.loss) {
 			r.choose(entryPass)
 			continue
@@ -275,7 +276,8 @@ func (r *row) fold(l *light, rest remainder, unit float64) (top, gone float64) {
 	return top, gone * rest.largest / r.zs.total
 }
 
-// refinePivot makes a ratePass more accurate where the gradient cancels, if it can.
+// refinePivot makes a ratePass more accurate where the gradient cancels, by moving its pivot to the row's mean rate. It
+// returns false if the pivot is close to that already, or the pass isn't a ratePass.
 func (r *row) refinePivot() bool {
 	p := &r.p
 	u := r.mean / (math.Ln2 * p.h * (1 - r.j.opt.Beta))

@@ -39,8 +39,9 @@ type Pairs struct {
 	Weights                            []float64 // or nil
 }
 
-// PairResult is the result for one pair of a preference loss. The margin is (pc-rc)-(pr-rr), a reward
-// beta*(policy-reference). Grad is d loss / d PolicyChosen before weight and mean; the rejected side's is its negative.
+// PairResult is the result for one pair of a preference loss. With the policy's log-probabilities pc and pr and the
+// reference's rc and rr, Margin is (pc-rc)-(pr-rr), and a reward is beta times (pc-rc) or (pr-rr). Grad is d loss / d
+// PolicyChosen before weight and mean; the rejected side's is its negative.
 type PairResult struct {
 	Loss, Grad, Margin, RewardChosen, RewardRejected float64
 }
@@ -72,7 +73,7 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 		}
 	}
 	if len(out) < n || (p.Weights != nil && len(p.Weights) != n) {
-		return 0, fail(CodeShape, "%d pairs, room for %d results, %d weights", n, len(out), len(p.Weights))
+		return 0, fail(CodeShape, "%d pairs, but room for %d results, and %d weights", n, len(out), len(p.Weights))
 	}
 	for i := range n {
 		for _, c := range columns {

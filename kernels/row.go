@@ -386,7 +386,8 @@ func (r *row) choose(k passKind) {
 	}
 }
 
-// end computes a row for beta 0 or 1. If the sides differ clearly, reading them once is enough; otherwise ok is false.
+// end computes a row for beta 0 or 1 in a single pass. ok is false if that isn't accurate enough, as for nearly equal
+// sides.
 func (r *row) end(grad []float32, scale float64) (res rowResult, ok bool) {
 	res, ok = r.onePassKL(grad != nil)
 	switch {
@@ -410,8 +411,8 @@ func (r *row) forward(clips bool) (loss float64, clipped int, ok bool) {
 	return loss, sums.clipped, ok && loss < maxLoss
 }
 
-// firstPasses runs both sides' first passes. A gradient needs the exponentials, in order; a forward pass uses them
-// where it can, except if beta is 0 or 1, because then a weight too small for float32 may matter.
+// firstPasses runs both sides' first passes. A gradient needs the exponentials, in order. A forward pass keeps them if
+// its path has tiles for that, unless beta is 0 or 1: a weight too small for float32 may then matter.
 func (j *JSD) firstPasses(
 	w *worker, s, t unsafe.Pointer, d DType, n int, next nextRow, wantG bool,
 ) (zs, zt norm) {
@@ -437,7 +438,7 @@ type passKind uint8
 const (
 	lossPass  passKind = iota
 	entryPass          // the loss and the gradient of each entry, which it may clip
-	ratePass           // the gradient and the loss, which cancel where the sides are nearly equal
+	ratePass           // the gradient and the loss, inaccurate where the sides are nearly equal
 	klPass             // no second pass: the first is enough
 )
 
@@ -466,8 +467,8 @@ type plan struct {
 	bend               float64 // the amount by which a ratePass's x is less than D, in units of h
 }
 
-// natural returns the amount that a ratePass subtracts from the student's rates so that the rate it looks up is 0 where
-// the sides are equal: the rates of the side that weighs more are the accurate ones.
+// natural returns the natural pivot of a ratePass. With it, the rate that the pass looks up is 0 where the sides are
+// equal, so the rates of the side with more weight are accurate there.
 func (p *plan) natural() float64 { return max(0, -p.bend) }
 
 // tiles chooses the pass and its table.
@@ -740,9 +741,9 @@ func (w *worker) setFactors(gk, qk float64) {
 	a.gk, a.qk = float32(gk), float32(qk)
 }
 
-// thirdPass folds the raw gradient in out through the softmax: out = (g + q*qk) * gk, with the student's kept
-// exponentials. If zero isn't nil, it is a tile of zeros to use as the raw gradient. thirdPass returns the size of the
-// largest entry.
+// thirdPass turns the raw gradient in out into the gradient of the logits: out = (g + q*qk) * gk, with the student's
+// kept exponentials. If zero isn't nil, it is a tile of zeros to use as the raw gradient. thirdPass returns the size of
+// the largest entry.
 func (w *worker) thirdPass(zero *[tile]float32, out []float32) float64 {
 	a, n := &w.a, len(out)
 	top, finish := float32(0), w.path.finish

@@ -1,4 +1,5 @@
-// Package pairs decides which of a turn's candidates to compare. It is pure: candidates in, indices and margins out.
+// Package pairs decides which of a turn's candidates to compare. It is free of side effects: it takes candidates and
+// returns indices and margins.
 //
 // Filter removes candidates that must not be in any pair and reports why; Chooser pairs the rest according to a
 // strategy. All strategies choose from the same set: the pairs with a positive, large enough margin and a good enough

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A brand stores a process's marks where it can't lose them by accident: in the soft limit on the time that a realtime
-// thread may run without blocking. Children inherit it, even if they lose their environment, session and parent, and
-// only a program that sets this very limit loses it. Other processes have no such limit. A brand is a limit of at least
-// 146,000 years; the two halves of its low 62 bits are hashes of the two marks.
+// A brand holds a process's marks in its soft limit on the time that a realtime thread may run without blocking
+// (RLIMIT_RTTIME). Children inherit the brand even if they lose their environment, session and parent; a program loses
+// it only by setting this limit. A brand is a limit of at least 146,000 years, which other processes don't have. The
+// two halves of its low 62 bits are hashes of the two marks.
 const (
 	brandBit  = 1 << 62
 	brandHalf = 31
@@ -26,9 +26,9 @@ func brandOf(mark string) uint64 {
 	return h.Sum64() & brandMask
 }
 
-// launch starts a command and brands it. A confined command is held before its first instruction until it has the brand
-// (attributes). A command that can't be held, or isn't confined, may start children before it is branded, and a child
-// whose parent has ended by then lacks the brand.
+// launch starts a command and brands it. A confined command is stopped before its first instruction until it is branded
+// (see attributes). A command that can't be stopped, or isn't confined, may start children before it is branded, and a
+// child whose parent has ended by then isn't branded.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
 	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed

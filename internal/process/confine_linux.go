@@ -10,10 +10,11 @@ import (
 )
 
 // confine keeps this thread's children from reading this program's memory and environment and, on kernel 6.12 and
-// later, from sending it signals. Landlock protects every process outside their domain. A domain must also restrict
-// something: signals or, on kernels that can't restrict signals, renames between folders, which a rule then allows
-// everywhere. Mounts can't be changed in a domain. Without Landlock, this program is made unreadable to other processes
-// of the same user. Neither stops root, so root's children lose the capabilities to look into other processes.
+// later, from sending it signals. It uses Landlock, which keeps processes in a domain from reading the ones outside it.
+// A domain must also restrict something: signals or, on kernels that can't restrict signals, renames between folders,
+// which a rule then allows everywhere. Mounts can't be changed in a domain. Without Landlock, this program is made
+// unreadable to other processes of the same user. Neither method stops root, so root's children lose the capabilities
+// to look into other processes.
 func confine() {
 	if !landlocked() {
 		undumpable()

@@ -29,15 +29,15 @@ type Config struct {
 	Stdout, Stderr func(io.Reader)
 	Output         *os.File
 
-	// Group gives the program a process group of its own, but leaves it in our session: Linux divides processor time by
-	// session (autogroup), and two programs that constantly exchange work lose a fifth of their speed in different
-	// sessions.
+	// Group gives the program its own process group, but leaves it in our session. Linux divides processor time between
+	// sessions (autogroup), and two programs that constantly exchange work lose a fifth of their speed if they are in
+	// different sessions.
 	Group bool
 
 	Input    bool       // the program reads its input from a pipe, Process.Stdin; otherwise its input is empty
 	Files    []*os.File // additional open files: descriptors 3, 4, ...
 	Confined bool       // the program cannot read our memory and environment; see the package comment
-	// Survives lets the program outlive this one, and its processes outlive it if it ends on its own.
+	// Survives lets the program outlive this one, and its other processes outlive the program if it ends on its own.
 	Survives bool
 }
 
@@ -49,7 +49,7 @@ type Process struct {
 	pid      int
 	mark     string
 	started  uint64
-	survives bool // after it ends on its own, its other processes may keep running
+	survives bool // its other processes may keep running after it ends on its own
 
 	mu     sync.Mutex
 	reaped bool
@@ -85,8 +85,8 @@ func Start(c Config) (*Process, error) {
 		p.Stdin = pipes.stdin
 	}
 	started := make(chan error)
-	// The parent-death signal is sent when the thread that forked ends, not when this program does. The function
-	// therefore keeps the thread and waits for the child.
+	// The kernel sends the parent-death signal when the thread that forked ends, not when this program does. The
+	// goroutine therefore keeps its thread until the child has ended.
 	goInThread(func() {
 		if c.Confined {
 			confine() // confines the thread and its children
@@ -110,8 +110,9 @@ func Start(c Config) (*Process, error) {
 	return p, nil
 }
 
-// goInThread runs f in a goroutine with a thread of its own, which ends with it. This is never the main thread: a
-// process may be read by programs in its main thread's domain, so a program that is confined there could read this one.
+// goInThread runs f in a goroutine with a separate thread, which ends when f returns. It is never the main thread:
+// programs in the domain of a process's main thread may read that process, so a program confined there could read this
+// one.
 func goInThread(f func()) {
 	go func() {
 		runtime.LockOSThread()

@@ -21,7 +21,7 @@ func NewMark() string {
 	return hex.EncodeToString(b[:])
 }
 
-// withMarks adds marks to an environment, after this program's own.
+// withMarks adds marks to an environment, following this program's own marks.
 func withMarks(env []string, marks ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, markVariable+"=") })
 	all := strings.Fields(os.Getenv(markVariable) + " " + strings.Join(marks, " "))
@@ -122,8 +122,9 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 	})
 }
 
-// unsureLooks is the number of consecutive scans that must find no process, while some hide their marks, before the
-// result is trusted. They take 63 ms, after which a process that was replacing its program has its environment back.
+// unsureLooks is the number of scans that may find no process, but fail to read some marks, before the next such result
+// is trusted. The pauses after them take at least 63 ms, by when a process that was replacing its program has its
+// environment back.
 const unsureLooks = 6
 
 // gone waits until no process of the tree is running, patience runs out or ctx is done, and returns the processes that

@@ -19,8 +19,8 @@ func Check(t *testing.T, holds func(*rapid.T)) {
 	rapid.Check(t, holds)
 }
 
-// seed sets rapid's seed, unless the command line has. An environment variable works for every package, whereas
-// packages that don't use rapid would reject its flag.
+// seed sets rapid's seed unless a command-line flag sets it. It reads an environment variable, because packages that
+// don't use rapid would reject rapid's flag.
 var seed = sync.OnceValue(func() error {
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.seed" })

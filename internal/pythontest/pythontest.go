@@ -27,14 +27,14 @@ func Need(t testing.TB, what, check, unchecked string) string {
 		return path
 	}
 	if Required(what) {
-		t.Fatalf("NATGO_REQUIRE names %s, but no python3 can %q: %v", what, check, err)
+		t.Fatalf("NATGO_REQUIRE names %s, but python3 is missing or cannot run %q: %v", what, check, err)
 	}
-	t.Skipf("SKIPPED: no python3 that can %q, so %s", check, unchecked)
+	t.Skipf("SKIPPED: python3 is missing or cannot run %q, so %s", check, unchecked)
 	return ""
 }
 
-// Long skips a test under -short, which is how `make test` runs tests: without Python, browsers or servers, and without
-// downloading or building anything for the test. unchecked completes the message by naming the untested part.
+// Long skips a test under -short. `make test` sets that flag, so that it needs neither Python nor browsers nor servers,
+// and doesn't download or build anything for a test. unchecked completes the message by naming the untested part.
 func Long(t testing.TB, unchecked string) {
 	t.Helper()
 	if testing.Short() {
@@ -123,8 +123,9 @@ var trl = sync.OnceValues(func() (string, error) {
 })
 
 // Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if
-// NATGO_REQUIRE names trainers, a virtual environment in the user's cache. It contains their own packages and uses
-// TRL's environment for the rest, whose versions are newer than the ones they require; their preparation works anyway.
+// NATGO_REQUIRE names trainers, a virtual environment in the user's cache. That environment contains the two packages
+// and a few others; the rest are imported from TRL's environment. They are newer than the versions that Axolotl and
+// ms-swift require, but data preparation works with them.
 func Trainers(t testing.TB) string {
 	t.Helper()
 	return found(t, trainers, "no Python with axolotl and ms-swift, so nothing was tested against their data preparation; "+

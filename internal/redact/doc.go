@@ -1,8 +1,8 @@
 // Package redact removes secrets and personal data from agents' traces, before anything is written.
 //
 // Each finding is replaced by a tag that names its class, "<REDACTED:email:3>". A value has the same tag throughout a
-// data set, in text, reasoning, arguments and results alike, so that a value copied from a result into a call is still
-// a copy. A tag within a turn is not trained on (see Tags), because a model shouldn't learn to write it.
+// data set, in text, reasoning, arguments and results alike, so that a value copied from a result into a call still
+// matches the original. A tag within a turn is not trained on (see Tags), because a model shouldn't learn to write it.
 //
 // Service tokens and values that are named like secrets are found by internal/secret; the rules here find personal
 // data, and values recognised by their surroundings or a checksum. README.md reports the detection rates.

@@ -115,7 +115,7 @@ const toolSeed = 1
 func (r *Redactor) nodes(ex *ttc.Example) (changed bool) {
 	for i := range ex.Graph.Nodes {
 		n := &ex.Graph.Nodes[i]
-		if r.message(&n.Message) { // the ids encode the original text
+		if r.message(&n.Message) { // ids and log-probs belong to the original text
 			n.TokenIDs, n.LogProbs = nil, nil
 			ex.Fidelity, changed = min(ex.Fidelity, ttc.TextOnly), true
 		}
@@ -238,7 +238,7 @@ func reference(s string) bool {
 		s[0] == '$' || Tags(s) != nil
 }
 
-// offset returns where a part of a value begins.
+// offset returns the position in whole, a value, at which part of it begins.
 func offset(whole, part json.Raw) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }
@@ -274,7 +274,7 @@ func (r *Redactor) Text(s string) (string, bool) {
 	var b strings.Builder
 	at := 0
 	for _, p := range places {
-		if p.to <= at { // inside the replaced text
+		if p.to <= at { // already replaced
 			continue
 		}
 		b.WriteString(s[at:max(at, p.from)])

@@ -196,8 +196,8 @@ func surrounded() []rule {
 	}
 }
 
-// ofCurl reports whether a user name and password are passed to a web client, as opposed to a user and a group passed
-// to a program.
+// ofCurl reports whether the match is in a line with curl or wget, where it is a user name and a password; with other
+// programs it may be a user and a group.
 func ofCurl(_, before string) bool {
 	line := before[strings.LastIndexByte(before, '\n')+1:]
 	return strings.Contains(line, "curl") || strings.Contains(line, "wget")

@@ -33,10 +33,10 @@ func keyNames() (out []string) {
 	return out
 }
 
-// shape returns a finder for a pattern whose last group is a secret. If sure is set, the group is a secret unless it is
-// ordinary. Otherwise it must look random, because prose mentions such keys, and have at least minBytes bytes; 0 means
-// eight. A minBytes of -1 allows values shorter than minValue. fits reports whether to search around a hint at [at,
-// end); nil means always.
+// shape returns a finder for a pattern whose last group is a secret. If sure is set, the group is a secret unless
+// ordinary returns true. Otherwise it must look random, because prose may mention the same keys, and have at least
+// minBytes bytes; 0 means eight. With a minBytes of -1, the group may be shorter than minValue. fits reports whether to
+// search around a hint at [at, end); nil means always.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{
 		hints: hints, re: compiled(pattern),
@@ -267,7 +267,7 @@ func compiled(expression string) func() *regexp.Regexp {
 // plainTokens matches variables whose values are language tokens or counts of them, or keys of tables and caches.
 var plainTokens = compiled(`(?i)(?:max|min|num|eos|bos|pad|unk|sep|cls|mask|stop|image|special|new|per|first|last|end|start|prompt)[_-]?tokens?=?$|(?:cache|primary|sort|partition|foreign|index|hash|row|id|dict|lookup|group)[_-]key=?$`)
 
-// ordinary reports whether the value of a name that sounds secret can't be a secret.
+// ordinary reports whether a value can't be a secret, although the name in the text before it suggests one.
 func ordinary(before, v string) bool {
 	before = strings.TrimRight(before, `"'`)
 	switch strings.ToLower(v) {
@@ -292,7 +292,7 @@ var ofShell = compiled(`^\$[A-Z_][A-Z0-9_]*$`)
 
 var (
 	name = compiled(`(?i)` + words + `$|(?:access[_-]?key[_-]?id|_pat|bearer|authorization|cookie)$`)
-	// An environment variable with a secret key ends in _KEY; a config key with that ending may be the name of a field.
+	// Upper case only, as in environment variables: a configuration key that ends in _key may name a field.
 	variable  = compiled(`^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_(?:KEY|PASS|AUTH|SIG|DSN)$`)
 	namedKeys = compiled(`(?i)(?:openai|anthropic|wandb|hf|huggingface|aws|azure|gcp|google|nvidia|ngc|signing|encryption|ssh|deploy|master)[_-]?key$`)
 )
@@ -335,8 +335,8 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
 // SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and disjoint.
-// For a line that is shown, hiding too much is better than too little: any value of a key named like a secret is
-// included.
+// The line is meant for display, where hiding too much is better than hiding too little, so the value of any key named
+// like a secret is included.
 func SpansOfSetting(line string) [][2]int {
 	out := spansIn(line)
 	out = append(out, plain(line, given(), listed(), assigned())...)
@@ -353,8 +353,8 @@ var keyName = compiled(`[\w-]+`)
 // listed matches a flag and its value in a list of words: ["--token", "value"].
 var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
-// Setting reports whether the value of a setting, in a hand-written file, contains a secret. It finds more than looks
-// does: in such a file, the value of a flag named like a secret counts as a secret even if it doesn't look random.
+// Setting reports whether the value of a setting, in a hand-written file, contains a secret. Unlike looks, it counts
+// the value of a flag named like a secret even if the value doesn't look random.
 func Setting(text string) bool {
 	if looks(text) {
 		return true

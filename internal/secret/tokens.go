@@ -34,7 +34,7 @@ type token struct {
 	// in lower case, at least three bytes each: every matching text contains one, in upper or lower case
 	hints   []string
 	pattern string // its first matching group is the token
-	// minimum entropy per byte; 0 means that it must look random, as for a value with a secret name
+	// minimum entropy in bits per byte; if 0, the token must look random by the same rules as a named secret
 	bits   float64
 	run    int  // the token begins with a hint and has at least this many bytes
 	before int  // the token has at least this many bytes before a hint

@@ -103,8 +103,8 @@ func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 	return r
 }
 
-// Walks lists the branches of an example in a short notation. A call is in brackets, a result follows its call's id; an
-// exclamation mark means failed, a star means trained on.
+// Walks lists the branches of an example in a short notation. The id of a call is in brackets, and a result follows the
+// id of its call and an equals sign. An exclamation mark ends a failed message, a star one that is marked as sampled.
 func Walks(ex *ttc.Example) string {
 	var out []string
 	for _, leaf := range ex.Graph.Leaves() {
@@ -137,12 +137,12 @@ func Recorded(t testing.TB, elem ...string) string {
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
-// Balanced checks that the books account for everything that was read.
+// Balanced checks that in each account of the reading, the input equals the output plus the drops.
 func Balanced(t testing.TB, r Reading) {
 	t.Helper()
 	for _, a := range r.Stats.Accounts() {
 		if a.In != a.Out+a.DroppedTotal() || a.Out < 0 {
-			t.Errorf("books do not balance: %+v", a)
+			t.Errorf("unbalanced account: %+v", a)
 		}
 	}
 }

@@ -25,9 +25,9 @@ type sent struct {
 	Failed bool
 }
 
-// Wire returns the calls of the recorded session, each with its input and output. Ids are numbered, because some
-// instrumentations record ids other than the ones sent. If spelled is set, arguments are compared as text, otherwise as
-// values.
+// Wire returns the calls of the recorded session, each with its input and output. Call ids are replaced by numbers,
+// because some instrumentations don't record the ids that were sent. If spelled is set, arguments are compared as text,
+// otherwise as values.
 func Wire(t testing.TB, spelled bool) (out []string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Recorded(t), "conversation_truth.json"))

@@ -34,11 +34,11 @@ func Unnamed(dir string) (*os.File, error) {
 	}
 	f, err := os.CreateTemp(dir, ".nat-go-spool-*") //nolint:forbidigo // this is where it is allowed
 	if err != nil {
-		return nil, fmt.Errorf("can't make a temporary file: %w", err)
+		return nil, fmt.Errorf("cannot create a temporary file: %w", err)
 	}
 	if err := os.Remove(f.Name()); err != nil {
 		f.Close()
-		return nil, fmt.Errorf("can't unlink a temporary file: %w", err)
+		return nil, fmt.Errorf("cannot unlink a temporary file: %w", err)
 	}
 	return f, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// inflater checks that pages hold no more than they claim before the library allocates room for their content: the
-// library allocates by the compressed size, and keeps doubling the buffer for damaged LZ4 data.
+// inflater checks that a page doesn't decompress to more than its header declares before the library decompresses it.
+// The library sizes its buffer by the compressed data, and keeps doubling it for damaged LZ4 data.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte

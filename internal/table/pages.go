@@ -13,8 +13,8 @@ import (
 // valueBytes is roughly the overhead of a value in a decoded page.
 const valueBytes = 8
 
-// largest returns the decoded size of a column's dictionary plus that of its largest page. It decompresses each page
-// once to check that it holds no more than it declares.
+// largest returns the decoded size of a column's dictionary plus its largest page. It decompresses each page once to
+// check that it holds no more than it declares.
 func (f *inflater) largest(in io.ReaderAt, c *format.ColumnMetaData) (int64, error) {
 	begin := c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < begin {

@@ -2,8 +2,7 @@
 //
 // A safetensors file is eight bytes of header length (little endian), a JSON object {name: {dtype, shape,
 // data_offsets}}, and the arrays' bytes, row-major and little endian (https://huggingface.co/docs/safetensors). The
-// package has its own writer and reader because both are small and libraries don't have two properties that matter
-// here:
+// package has its own writer and reader because both are small, and libraries lack two properties that matter here:
 //
 //   - The same arrays produce the same bytes. Names are sorted, "__metadata__" comes first with sorted keys, nothing
 //     else is in the header, and it is padded with spaces to a multiple of 8, so that every array of 8-byte items

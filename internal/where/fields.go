@@ -60,12 +60,12 @@ var Fields = append(append(ExampleFields[:len(ExampleFields):len(ExampleFields)]
 // ExampleFields are known as soon as an example has been read.
 var ExampleFields = []Field[*Subject]{
 	text("id", "id of the example", func(s *Subject) string { return s.Example.ID }),
-	text("task", "the problem that it is a rollout of; its id, if the source names none",
+	text("task", "the task that it is a rollout of; its id, if the source names no task",
 		func(s *Subject) string { return cmp.Or(s.Example.Task, s.Example.ID) }),
 	text("file", "the input file, as it was named", func(s *Subject) string { return s.Example.File }),
 	text("policy", "the model that sampled it, if the source says",
 		func(s *Subject) string { return s.Example.Policy }),
-	text("fidelity", "how much of what the model saw is recorded",
+	text("fidelity", "how completely the rollout is recorded",
 		func(s *Subject) string { return s.Example.Fidelity.String() },
 		Fidelities...),
 	number("reward", "score of the whole rollout", func(s *Subject) float64 { return reward(s.Example) }),
@@ -114,13 +114,13 @@ var GroupFields = []Field[*Subject]{
 var RecordFields = []Field[*Subject]{
 	text("builder", "name of the builder that made it", func(s *Subject) string { return s.Builder }),
 	text("kind", "kind of the record", func(s *Subject) string { return s.Record.Kind().String() }, Kinds...),
-	number("margin", "of a preference: the difference of its scores", func(s *Subject) float64 {
+	number("margin", "difference between the scores of a preference", func(s *Subject) float64 {
 		if p, ok := s.Record.(*builders.Preference); ok {
 			return math.Abs(p.ChosenScore - p.RejectedScore)
 		}
 		return math.NaN()
 	}),
-	number("score", "of another record: its score or reward", func(s *Subject) float64 {
+	number("score", "score of a demonstration, or reward of a rollout", func(s *Subject) float64 {
 		var score *float64
 		switch r := s.Record.(type) {
 		case *builders.Demonstration:
@@ -133,7 +133,7 @@ var RecordFields = []Field[*Subject]{
 		}
 		return *score
 	}),
-	number("sites", "of a distillation: its error sites", func(s *Subject) float64 {
+	number("sites", "error sites of a distillation", func(s *Subject) float64 {
 		if d, ok := s.Record.(*builders.Distillation); ok {
 			return float64(len(d.Sites))
 		}
@@ -143,7 +143,8 @@ var RecordFields = []Field[*Subject]{
 
 // TurnFields are known once the builder of states has selected a turn of an example.
 var TurnFields = []Field[*Subject]{
-	text("at", "class of the failed call, divergence or turns", func(s *Subject) string { return s.Turn.At }),
+	text("at", "why it was selected: the class of the failed call, divergence or turns",
+		func(s *Subject) string { return s.Turn.At }),
 	number("position", "messages before the turn", func(s *Subject) float64 { return float64(s.Turn.Position) }),
 	list("uses", "the tools that the turn calls", func(s *Subject, meets func(string) bool) bool {
 		calls := s.said(s.Turn.Position).ToolCalls

@@ -198,7 +198,7 @@ func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	case l.Texts != nil:
 		out.Bool = func(s S) bool { return l.Texts(s, meets) }
 	default:
-		p.fail(l.from, l.to, "", "expected a text before %s, got a %s", op, l.Type())
+		p.fail(l.from, l.to, "", "expected text before %s, got a %s", op, l.Type())
 	}
 	return out
 }

@@ -186,7 +186,7 @@ func TestErrors(t *testing.T) {
 		"x > 1\n  and od":               `line 2: 7-9 unknown field "od": expected one of x, odd, word; did you mean odd?`,
 		`word matches "("`:              "14-17 invalid regular expression: error parsing regexp: missing closing ): `(`",
 		`word contains word`:            `15-19 expected quoted text after contains`,
-		`x contains "1"`:                `1-2 expected a text before contains, got a number`,
+		`x contains "1"`:                `1-2 expected text before contains, got a number`,
 		`word in ["one", 3]`:            `15-16 cannot compare a text and a number`,
 		`x in [1`:                       `8-9 expected a comma or ], got the end of the filter`,
 		`x in word`:                     `1-10 expected quoted text before in and a list after it, got a number and a text`,

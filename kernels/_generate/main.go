@@ -34,8 +34,8 @@ var (
 	dtypes = []dtype{f32, bf16, f16}
 )
 
-// kind names a second-pass tile: psi_1/2 or the general table, with or without a gradient, and whether a forward pass
-// uses the exponentials that the first pass kept; a gradient always does.
+// kind is a variant of the second-pass tile. A variant uses psi_1/2 or the general table, with or without a gradient.
+// Without one it may use the exponentials that the first pass kept; with one it always does.
 type kind struct{ even, grad, kept bool }
 
 func (k kind) name() string {

@@ -41,8 +41,8 @@ func (k *kit) checkTaken(rs []host.Result) error {
 				return nil
 			}
 			if first == nil {
-				first = fmt.Errorf("a run would drop all of its records: the first one, in group %q, "+
-					"as %s: %s", r.Group.Key, reason, detail)
+				first = fmt.Errorf("a run would drop all of its records; the first one is in group %q, "+
+					"with the reason %s: %s", r.Group.Key, reason, detail)
 			}
 		}
 	}

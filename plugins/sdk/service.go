@@ -21,7 +21,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// service answers the protocol for a plugin.
+// service implements the protocol for a plugin.
 type service struct {
 	pb.UnimplementedBuilderServer
 	plugin Plugin

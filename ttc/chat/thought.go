@@ -2,13 +2,13 @@ package chat
 
 import "strings"
 
-// The tags that enclose the reasoning that some servers leave at the beginning of a model's text.
+// The tags around the reasoning, which some servers leave at the beginning of a model's text.
 const (
 	ThoughtStart = "<think>"
 	ThoughtEnd   = "</think>"
 )
 
-// Thinks reports whether a message has reasoning, in its own member or in its text.
+// Thinks reports whether a message has reasoning, either in Reasoning or at the start of its text.
 func (m *Message) Thinks() bool {
 	return strings.TrimSpace(m.Reasoning) != "" || m.Thought() > 0
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // gate lets many workers share an instance, or one worker use it exclusively. A process serves the sessions of several
-// builders, so a crash affects them all. A worker searching for the culprit must have the instance to itself, or the
-// others would seem to be at fault.
+// builders, so a crash affects them all. A worker that searches for the group that makes the process fail needs
+// exclusive use, or the other workers' groups would seem to be at fault.
 type gate struct {
 	uses    *semaphore.Weighted // one unit per use, all units for exclusive use; acquired in order of arrival
 	mu      sync.Mutex

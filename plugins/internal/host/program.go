@@ -107,8 +107,8 @@ type endError struct {
 
 func (e *endError) Error() string { return e.text }
 
-// outside reports whether a failure may have an outside cause: a signal that is commonly used to end processes can come
-// from anywhere.
+// outside reports whether a failure may have a cause outside the plugin: a signal that users and systems commonly send
+// to end processes.
 func outside(err error) bool {
 	var e *endError
 	if !errors.As(err, &e) {

@@ -42,7 +42,7 @@ type Spec struct {
 	Backoff      time.Duration // pause after the second failure in a row, doubling from then on; 250 ms, at most 30 s
 	Failures     int           // consecutive failures, without a finished group in between, that end the run; 10
 
-	// OutputSetting is the setting that OutputLimit comes from, for messages; plugins.NAME.output.
+	// OutputSetting is the name of the setting for OutputLimit, used in messages; plugins.NAME.output.
 	OutputSetting string
 
 	// Known reports whether the program explains a drop reason; any other reason is prefixed with the plugin's name. If

@@ -295,7 +295,7 @@ type frame struct {
 	bytes int64
 }
 
-// deadlineError reports that the plugin gave no sign of life, or no useful one, for too long.
+// deadlineError reports that the plugin gave no sign of life, or finished no group, for too long.
 type deadlineError struct{ what string }
 
 func (e *deadlineError) Error() string { return e.what }
@@ -620,8 +620,8 @@ func (a *attempt) grant() error {
 	return err
 }
 
-// watch ends the attempt if the plugin is working on groups and gives no sign of life, or produces too few results, for
-// too long.
+// watch ends the attempt if the plugin is working on groups and, for too long, gives no sign of life or finishes no
+// group.
 func (a *attempt) watch() {
 	limit := a.session.plugin.spec.BatchTimeout
 	next := limit
@@ -675,7 +675,7 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 		a.clock.skip(quiet)
 		return limit, nil
 	case quiet >= limit && answered && a.starved.Load():
-		return 0, fmt.Errorf("%w for %s, although everything sent has been answered: a plugin must grant a frame for each one it has consumed", errNoCredit, limit)
+		return 0, fmt.Errorf("%w for %s, although everything sent has been answered: a plugin must grant credit for each frame it has consumed", errNoCredit, limit)
 	case quiet >= limit:
 		return 0, &deadlineError{fmt.Sprintf("it was unresponsive for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:

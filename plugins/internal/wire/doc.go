@@ -8,7 +8,7 @@
 //
 // All text in a frame travels in one blob and is decoded as substrings of it, which takes one copy and one allocation,
 // regardless of the number of strings. The blob lives for as long as any of them. Repeated strings and prompts in a
-// group are sent once; preferences between candidates, the hot case, travel as columns of indices.
+// group are sent once; preferences between candidates, the most frequent records, are sent as columns of indices.
 //
 // Finding is the protocol's own type. Unlike package finding's, it lacks a position in a file, which only the host
 // knows.

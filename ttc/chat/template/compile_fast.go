@@ -171,7 +171,7 @@ func namePtr(from variable, name string) ptr {
 	}
 }
 
-// attributeRef is v.name if v is not a dict, or name may be a method.
+// attributeRef returns v.name. It is for values other than dicts, and for names that may be methods.
 func (st *state) attributeRef(v, name *val) *val {
 	if n := name.Text(); v.Kind() == pyvalue.KindObject && n[0] != '_' {
 		switch o := v.Object().(type) {

@@ -61,7 +61,8 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 		r, _ := in.sym.find(p.name)
 		m.places = append(m.places, in.variable(r))
 	}
-	// The names above may have been scanned as ordinary names; jinja2 reanalyses the node for the same reason.
+	// enter is compiled only now, because caller may have been scanned as an ordinary name before it became a
+	// parameter; jinja2 reanalyses the node for the same reason.
 	m.enter = c.enter(in)
 	m.defaults = c.exprs(n.defaults, in)
 	m.body = c.body(n.body, in)

@@ -61,7 +61,7 @@ func provOf(v val) *prov {
 	return out
 }
 
-// ClassName makes a Markup's repr show that it is one.
+// ClassName returns the class name that repr shows around a text: Markup for a Markup, otherwise none.
 func (p *prov) ClassName() string {
 	if p != nil && p.markup {
 		return "Markup"

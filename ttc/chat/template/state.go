@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// states are pooled for their buffers.
+// states is a pool of states, whose buffers are reused.
 var states = sync.Pool{New: func() any {
 	st := &state{lib: builtins, own: &builder{}}
 	st.out, st.none.st = st.own, st

@@ -149,9 +149,8 @@ func (t *Template) Render(in Input) (Result, error) { return t.RenderIn(nil, in)
 // concurrent use.
 type Room struct{ out builder }
 
-// RenderIn is like Render, but puts the result in room, replacing the previous one: a caller that is done with each
-// result before rendering the next leaves nothing to the garbage collector. The result's text and spans are valid until
-// the room's next render.
+// RenderIn is like Render, but puts the result in room, replacing the previous one, so that a caller that needs only
+// one result at a time creates no garbage. The result's text and spans are valid until the room's next render.
 func (t *Template) RenderIn(room *Room, in Input) (Result, error) { return t.renderIn(room, in, nil) }
 
 func (t *Template) renderIn(room *Room, in Input, h *heads) (res Result, err error) {
