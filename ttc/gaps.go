@@ -11,8 +11,8 @@ const (
 	HiddenReasoning                  // the reasoning text
 	ParsedArguments                  // the call arguments as spelled by the model
 	AlteredResults                   // tool results as the model saw them
-	RebuiltHistory                   // the request's messages: they were reconstructed from the log
-	PromptDiffers                    // all of the prompt: its recorded token count doesn't match the messages
+	RebuiltHistory                   // the request's messages, which were reconstructed from the log
+	PromptDiffers                    // the full prompt, whose recorded token count doesn't match the messages
 	IDsDiffer                        // a response's ids decode to text that differs from the recorded text
 	allGaps         Gaps = 1<<iota - 1
 )

@@ -58,7 +58,7 @@ type Example struct {
 // History is a hash of a message and of everything that the model was given before it; see package internal/history.
 type History uint64
 
-// Graph holds each of an example's messages once, with its parent. A branch is a walk from the root to a leaf.
+// Graph holds each of an example's messages once, with its parent. A branch is the path from a root to a leaf.
 type Graph struct{ Nodes []Node }
 
 // Node is a message in a graph.
@@ -146,8 +146,8 @@ func (s Sampled) String() string {
 	return "unknown"
 }
 
-// Fidelity grades the recorded text of an example. A source states a provable grade; the collator may lower it but
-// never raise it.
+// Fidelity grades the recorded text of an example. A source states only a grade that it can prove; the collator may
+// lower it but never raise it.
 type Fidelity uint8
 
 // The levels of fidelity, lowest first.
@@ -238,8 +238,8 @@ func (p Prompt) After(earlier ...chat.Message) Prompt {
 	return Prompt{Form: MessagesPrompt, Messages: slices.Concat(earlier, messages)}
 }
 
-// Under returns the prompt preceded by a system message with the given text, unless the text is empty or the prompt has
-// a system message of its own.
+// Under returns the prompt preceded by a system message with the given text, unless the text is empty or the prompt
+// already begins with a system message.
 func (p Prompt) Under(system string) Prompt {
 	if system == "" || len(p.Messages) > 0 && p.Messages[0].Role == "system" {
 		return p

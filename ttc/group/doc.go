@@ -6,7 +6,7 @@
 // Every example goes through Add once. It is encoded, compressed and appended to a spool, a temporary file; its
 // location there goes into a fixed-width entry together with a hash of its task and its position in the source. The
 // entries are sorted externally by task, which gives the position of each task's first member, and then again by that
-// position: groups come ordered by first member, and a group's examples in source order.
+// position, so groups are ordered by their first member, and the examples in a group are in source order.
 //
 // # Why a spool and not offsets into the input
 //

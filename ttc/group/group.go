@@ -27,8 +27,8 @@ type Codec interface {
 // By is the property that a group's examples share.
 type By uint8
 
-// Groups are formed by task or by collection run. If they are formed by task, an example without one is a group of its
-// own.
+// Examples are grouped by task or by collection run. When they are grouped by task, an example without a task forms its
+// own group.
 const (
 	Task By = iota
 	Run
@@ -73,7 +73,7 @@ const (
 
 // Group holds a group or, if the group is too large, its refusal.
 type Group struct {
-	*ttc.Group // nil if Refused is not
+	*ttc.Group // nil if Refused is set
 	Refused    *Refusal
 }
 
@@ -160,7 +160,7 @@ func (x *Index) key(ex *ttc.Example) [keyWidth]byte {
 	return x.alone()
 }
 
-// alone returns a key for the next example if it forms a group of its own.
+// alone returns a unique key for the next example, which then forms its own group.
 func (x *Index) alone() [keyWidth]byte {
 	return xxh3.HashString128("alone\x00" + strconv.FormatUint(x.n, 10)).Bytes()
 }

@@ -1,4 +1,4 @@
-// Package json reads JSON as agent frameworks actually write it, with one fast streaming reader for everything.
+// Package json is a fast, streaming reader of JSON as agent frameworks actually write it.
 //
 // It returns raw slices of its input (Raw) rather than trees, because a reader of agent runs looks at only a tenth of
 // its input. A Reader checks a stream value by value, in blocks, with one value in memory at a time, and reports each
@@ -12,8 +12,8 @@
 //
 // Text is WTF-8: UTF-8, with lone surrogates in their three-byte generalised encoding.
 //
-// The scanner's scan function is long because it is a single state machine: the program spends its time there, and
-// splitting the function would make it slower without making it clearer.
+// The scanner's scan function is long because it is a single state machine. Its speed matters most, and splitting it
+// would make it slower without making it clearer.
 //
 // Part of the Go API we promise (v0).
 package json

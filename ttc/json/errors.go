@@ -30,7 +30,7 @@ type SyntaxError struct {
 	Offset    int64  // byte offset of the error, or of the end if the input is truncated
 	Line      int64  // its line, 1-based
 	Msg       string // what was expected or is wrong
-	Found     string // the text found there, for humans
+	Found     string // human-readable description of the input at Offset
 	Truncated bool   // the input ends inside a value
 }
 
@@ -41,8 +41,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("byte %d (line %d): %s, found %s", e.Offset, e.Line, e.Msg, e.Found)
 }
 
-// LineError rewords an error from Parse for input that is one line among many: Parse's own line number, which is always
-// 1, would be mistaken for that line's number.
+// LineError rewords an error from Parse for input that is one line of a file. It omits Parse's line number, which is
+// always 1 and would be mistaken for the line's number in the file.
 func LineError(err error) error {
 	var e *SyntaxError
 	if !errors.As(err, &e) {

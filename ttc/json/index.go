@@ -7,7 +7,7 @@ import "math"
 // keys and values again took a quarter of the reading time.
 type index struct {
 	on     bool
-	full   bool // no tokens are recorded: there are too many, or on is false
+	full   bool // no tokens are recorded, because there are too many or on is false
 	tokens []token
 }
 

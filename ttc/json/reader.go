@@ -51,8 +51,8 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 	return &Reader{in: r, lim: lim.orDefaults(), layout: layout, line: 1}
 }
 
-// GoOn declares that the input continues a stream of values and starts between two of them, at the given offset. It
-// must be called before the first Next.
+// GoOn declares that the input is the rest of a stream of values, and that it begins between two values, at the given
+// offset in the stream. It must be called before the first call of Next.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }
@@ -233,9 +233,9 @@ func (r *Reader) value() (Raw, int64, error) {
 	}
 }
 
-// brokenLine returns the end of the first line of a value that is broken at r.buf[i], on a later line, if each value
-// should take one line; otherwise it returns 0. Each value should take one line if all values so far did or, for the
-// first value, if both it and the next line begin with '{'.
+// brokenLine returns the end of a value's first line if the value should take only that line, but is malformed at
+// r.buf[i], on a later line; otherwise it returns 0. A value should take one line if all previous values did or, for
+// the first value, if its first two lines begin with '{'.
 func (r *Reader) brokenLine(i int) int {
 	end := bytes.IndexByte(r.buf[:min(i, len(r.buf))], '\n')
 	if r.layout != Values || end <= 0 {
@@ -281,17 +281,17 @@ func (r *Reader) discard() {
 
 // fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger one.
 func (r *Reader) fill() error {
-	limit := r.lim.Size + blockBytes // room for the largest value that is stored, and the start of the next
+	limit := r.lim.Size + blockBytes // room for the largest value allowed and the start of the next
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
-			size = min(size, max(64, 2*in.Len())) // for an input in memory, twice its size leaves room to reach its end
+			size = min(size, max(64, 2*in.Len())) // enough to read a small input in memory without growing
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]
 	} else if len(r.buf) == len(
 		r.block,
-	) { // a single number fills the block, since strings are skipped as they arrive
+	) { // only a number can fill the block, since strings are consumed as they arrive
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]

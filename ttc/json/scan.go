@@ -69,8 +69,8 @@ func (s *scanner) inObject() bool {
 }
 
 // scan continues from data[i]. final is set if no more bytes follow data, so that a number at the very end is complete.
-// It returns where it stopped: after the value (complete), at the first byte it has to see again (needMore), or at the
-// illegal byte (unexpected).
+// It returns where it stopped: after the value (complete), at the first byte to scan again with more input (needMore),
+// or at the illegal byte (unexpected).
 func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 	switch s.state {
 	case inString, inKey: // the bytes ran out inside it
@@ -246,7 +246,7 @@ func skipSpace(data []byte, i int) int {
 	for i < len(data) {
 		switch data[i] {
 		case ' ':
-			// A quarter of an indented file is spaces: skip eight at a time.
+			// A quarter of an indented file consists of spaces, so skip eight at a time.
 			for i+8 <= len(data) && binary.LittleEndian.Uint64(data[i:]) == ones*' ' {
 				i += 8
 			}

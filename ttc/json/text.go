@@ -152,8 +152,8 @@ func AppendASCII(dst []byte, text string) []byte {
 	return dst
 }
 
-// AppendChecked is like AppendASCII, and also reports whether text is UTF-8. Any other text changes when it is read
-// back from the JSON, or becomes half a surrogate pair.
+// AppendChecked is like AppendASCII, and also reports whether text is UTF-8. If it isn't, its invalid bytes become
+// \ufffd, and its lone surrogates become escapes of half a surrogate pair.
 func AppendChecked(dst []byte, text string) (out []byte, isUTF8 bool) {
 	return appendQuoted(dst, text, true)
 }

@@ -18,10 +18,10 @@ const (
 	Curate  Stage = "curate"  // records -> records chosen: dedupe, contradictions, sampling
 	Write   Stage = "write"   // records -> rows of one format
 	Collate Stage = "collate" // records -> token rows
-	Teacher Stage = "teacher" // error sites -> the ones that a teacher can hint at
+	Teacher Stage = "teacher" // error sites -> error sites for which a teacher can give a hint
 )
 
-// Reason is a drop reason: a registered code, or "plugin/code" for a third party's own.
+// Reason is a drop reason: a registered code, or "plugin/code" for one defined by a third party.
 type Reason string
 
 // Drop is one item dropped from the data set, with its location.

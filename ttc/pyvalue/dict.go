@@ -8,7 +8,8 @@ import (
 	"unsafe"
 )
 
-// Dict is a Python dict, ordered by first insertion. Setting a key again keeps its position and its first spelling.
+// Dict is a Python dict, ordered by first insertion. Setting a key that is equal to an existing one (1.0 after 1) keeps
+// the existing key and its position.
 type Dict struct {
 	keys, values []Value
 	index        map[hashKey]int // nil while small
@@ -58,7 +59,7 @@ func (d *Dict) Ref(key string) *Value {
 		return d.indexed(key)
 	}
 	p, n, alike := unsafe.Pointer(unsafe.StringData(key)), uint64(len(key)), false
-	for i := range d.keys { // most keys come from Intern, and so do most keys that are looked up
+	for i := range d.keys { // stored and requested keys mostly come from Intern, so compare pointers first
 		k := &d.keys[i]
 		if k.n != n || k.kind != KindStr {
 			continue

@@ -84,7 +84,8 @@ func AppendJSONFloat(dst []byte, f float64) []byte {
 	return AppendFloat(dst, f)
 }
 
-// newline starts a line of v. If the indent is wide, it calls mark at each level, so that a Marker can stop it.
+// newline starts a new line in the output of v. If the indent is long, it calls mark at each level, so that a Marker
+// can stop the work.
 func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	if !o.Indented {
 		return dst
@@ -160,8 +161,8 @@ func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {
 }
 
 // text appends a JSON string: control characters, quotes and backslashes are escaped, and non-ASCII characters too if
-// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time; after
-// each quote among them, the rest of the eight is copied again.
+// the options say so. Tool results are long and full of quotes, so eight bytes are examined and copied at a time; when
+// a backslash is inserted before one of them, that byte and the rest of the eight are copied again.
 func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 	mark.at(v, len(dst))
 	s := v.text()
@@ -179,7 +180,7 @@ next:
 		}
 		w := binary.LittleEndian.Uint64([]byte(s[i : i+8]))
 		binary.LittleEndian.PutUint64(room[n:n+8], w)
-		done := 0 // number of the eight bytes processed; the next one goes to room[n]
+		done := 0 // how many of the eight bytes are processed; the next one goes to room[n]
 		for special := escapes(w); special != 0; special &= special - 1 {
 			k := bits.TrailingZeros64(special) / 8
 			rest := w >> (8 * k & 63)

@@ -5,11 +5,12 @@ import (
 	"unsafe"
 )
 
-// Intern returns s, sharing memory with Parse's copy if it is one of the words that every conversation repeats.
+// Intern returns s. A word that recurs in conversations, such as a role, shares memory with the strings that Parse
+// returns.
 func Intern(s string) string { return intern(unsafe.Slice(unsafe.StringData(s), len(s))) }
 
-// intern is string(b), without a copy for the words that every conversation repeats: its keys and roles. Templates look
-// these up and compare them most, and a shared copy stays in the processor's cache.
+// intern is string(b), but returns a shared copy of the keys and roles that recur in conversations. Templates look up
+// and compare these words most, and a shared copy stays in the processor's cache.
 func intern(b []byte) string {
 	if s, ok := words[string(b)]; ok {
 		return s

@@ -27,9 +27,8 @@ const (
 // Value is a Python value. The zero Value means None. Values are immutable except that lists and dicts are shared by
 // reference, as in Python.
 //
-// Numbers and strings need no allocation of their own, and a leaf has a slot (the tag) in which the template engine
-// records where a string came from. Nothing in this package reads a tag, except that repr asks it for the name of a
-// subclass of str (subclass).
+// Numbers and strings don't need an additional allocation. A leaf has a tag, in which the template engine records where
+// a string came from. This package reads a tag only to find the name of a subclass of str for repr (see subclass).
 //
 // A Value has four words, because the compiler keeps values up to that size in registers, and an interpreter passes
 // values around all the time.
@@ -40,7 +39,7 @@ type Value struct {
 	tag  *Tag           // of a leaf
 }
 
-// Tag is data that a leaf carries for an interpreter. It is meant to be embedded in the value that Of refers to.
+// Tag is data that an interpreter attaches to a leaf. It is meant to be embedded in the struct that Of points to.
 type Tag struct{ Of any }
 
 // List is the content of a list or a tuple.

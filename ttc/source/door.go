@@ -27,8 +27,8 @@ type Reading = source.Reading
 // Claim is a statement by a trace about a single model call.
 type Claim = source.Claim
 
-// Prove checks a claim against the model's tokenizer and template. It neither proves nor refutes the unverifiable
-// parts.
+// Prove checks a claim against the model's tokenizer and template. Parts that can't be checked are neither proved nor
+// refuted.
 type Prove = source.Prove
 
 // ScanOptions configures how an input is scanned.
@@ -50,8 +50,8 @@ type Divisible = source.Divisible
 // Cursor is a position between two examples.
 type Cursor = source.Cursor
 
-// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
-// steps, and calls that aren't dropped are trained on.
+// Stats are a source's counts. They balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
+// steps, and every call is either dropped or trained on.
 type Stats = source.Stats
 
 // Error explains to users why an input can't be read, including the location and a remedy.
@@ -81,9 +81,10 @@ var ErrEmpty = source.ErrEmpty
 // change.
 func Identify(ctx context.Context, paths []string) (Input, error) { return source.Identify(ctx, paths) }
 
-// Expand finds the files that a user named: a file; a pattern (its matches, sorted); or a folder, for which it returns
-// the file called name in it, or the ones in its jobs/job_* subfolders, sorted (NAT's append_job_id_to_output_dir), or
-// else all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// Expand returns the files that a user named. A pattern yields its matches, sorted. A folder yields the file called
+// name in it, or else the files with that name in its jobs/job_* subfolders, sorted (NAT's
+// append_job_id_to_output_dir), or else all data files in and below it. A file called name may also have the suffix .gz
+// or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
 
 // Matches returns what a user named: files, folders, objects, standard input, and the sorted matches of patterns. It
@@ -101,9 +102,8 @@ func Open(ctx context.Context, path string) (*File, error) { return source.Open(
 func IsRowName(id string) bool { return source.IsRowName(id) }
 
 // Scan locates the examples in a divisible input, using workers that each read a block at a time. It calls each with
-// the cursor after each example, in order, and returns the same rolling hash that reading the whole input from the
-// beginning would, without building the examples. Line and column numbers in its errors are not relative to the start
-// of the input.
+// the cursor after every example, in order. It doesn't build the examples, but returns the same rolling hash as reading
+// the whole input from the beginning. Line and column numbers in its errors are not relative to the start of the input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
 	return source.Scan(ctx, o, each)
 }

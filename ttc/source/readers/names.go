@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/traces"
 )
 
-// The source for the output of `nat eval`: its `_type`, and the name of its file in a folder.
+// The `_type` of the source for the output of `nat eval`, and the name of the output file in a folder.
 const (
 	NATType = nat.Type
 	NATFile = nat.FileName
@@ -66,7 +66,7 @@ type UnknownError = detect.UnknownError
 // AmbiguousError is the error for an input that can be read in several ways.
 type AmbiguousError = detect.AmbiguousError
 
-// MapTakes lists the names that a user can map to keys of an input.
+// MapTakes lists, for messages, the meanings that --map can give to keys.
 const MapTakes = detect.MapTakes
 
 // ErrEmpty is the error for an input without content, such as a file with only white space.

@@ -6,5 +6,5 @@
 // model call's actual context, including compactions and sub-agents. The files of one session are joined again.
 // Otherwise, only the conversation is available, and its calls are marked as having a reconstructed history.
 //
-// The rows are read as documented, and their traces as the programs wrote them.
+// Rows are read as Hugging Face documents them; the traces in them have the formats of the programs that wrote them.
 package agenttraces

@@ -35,7 +35,7 @@ type Source struct {
 
 	scanned ttc.Example // reused for every example in a scan, which doesn't keep any
 
-	rewrite published.Rewriter // rewrites entries in the shape of a published data set; nil if they are plain
+	rewrite published.Rewriter // converts the entries of a published data set; nil if the entries are plain
 }
 
 var _ source.Source = (*Source)(nil)
@@ -44,7 +44,7 @@ var _ source.Source = (*Source)(nil)
 func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) {
 	rewrite := published.NewRewriter(cfg.Shape)
 	if rewrite != nil {
-		// Use the keys of rewritten entries.
+		// Rewritten entries have fixed keys.
 		cfg.TurnKey, cfg.PromptKey, cfg.OutputKey = published.TurnKey, published.PromptKey, published.OutputKey
 		cfg.ScoreKey, cfg.ModelKey, cfg.MetadataKey = published.ScoreKey, published.ModelKey, published.MetadataKey
 		cfg.IndexKey, cfg.AnswerKey, cfg.ContextKey, cfg.SystemKey = "", "", "", ""
@@ -195,7 +195,7 @@ func (s *Source) newExample() *ttc.Example {
 // name makes the example's id unique. An example without an id is named after its first line.
 func (s *Source) name(ex *ttc.Example) {
 	st := &s.Tally.S
-	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // every example is a different entry
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so no example is a duplicate
 	add := func() (string, bool) { return s.IDs.Add(ex.Row, ex.ID, entry) }
 	if ex.ID == "" {
 		ex.ID = source.RowName(s.lines - 1)
@@ -207,8 +207,8 @@ func (s *Source) name(ex *ttc.Example) {
 	ex.ID = unique
 }
 
-// fits checks an example against the limits: it has n lines before the one read ahead, and size bytes including that
-// line.
+// fits returns an error if an example would exceed the limits with the line read ahead. n is its number of lines
+// without that line, and size its number of bytes with it.
 func (s *Source) fits(id string, n int, size int64) error {
 	switch {
 	case n == s.cfg.MaxExample:
@@ -217,7 +217,7 @@ func (s *Source) fits(id string, n int, size int64) error {
 		return &source.Error{
 			Path: s.Path(), Offset: s.ahead.offset,
 			What: fmt.Sprintf("the lines with the id %q have more than %d bytes in total", id, s.cfg.MaxBytes),
-			Help: "Raise sources.*.max_example_bytes, or give each example an id of its own (id_key)",
+			Help: "Raise sources.*.max_example_bytes, or give each example its own id (id_key)",
 		}
 	}
 	return nil
@@ -227,12 +227,12 @@ func (s *Source) tooMany(id, what string) error {
 	return &source.Error{
 		Path: s.Path(), Offset: s.ahead.offset,
 		What: fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id),
-		Help: "Raise sources.*.max_candidates_per_example, or give each example an id of its own (id_key)",
+		Help: "Raise sources.*.max_candidates_per_example, or give each example its own id (id_key)",
 	}
 }
 
-// belonging is the key that an example's lines share: their id or, without one, their prompt. A line with neither forms
-// an example of its own.
+// belonging is the key that an example's lines share, which is their id or, if they lack one, their prompt. A line with
+// neither forms its own example.
 type belonging struct {
 	id     string
 	prompt xxh3.Uint128

@@ -15,7 +15,7 @@ func Factory() source.Factory {
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" aka:"file,files,input,inputs,from" doc:"files or patterns; each file is a collection run"`
 	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, if a file is one object that holds them: data, rows; empty: the file itself holds the entries"`
-	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain uses the keys below; the other shapes are published data sets' own, and the key names aren't used"`
+	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain uses the keys below; the others are the shapes of published data sets, which don't use those keys"`
 	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together if their prompts are equal"`
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of the value that a problem's trials share"`
 	Keys       `yaml:",inline"`
@@ -36,7 +36,7 @@ type Keys struct {
 	SystemKey   string `yaml:"system_key" doc:"key of a system message given separately from the prompt"`
 	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a prompt such as Human: ... Assistant: ... becomes the messages in it"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
-	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object that is passed on"`
+	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object to keep as the candidate's metadata"`
 	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`
 	StepName    string `yaml:"step_name" default:"dpo_candidate_move" doc:"the candidates' step name, by which builders select them (ttc_step_name)"`
 }

@@ -3,7 +3,7 @@
 // configured.
 //
 // Consecutive lines with the same id form an example, so only one example is in memory at a time, regardless of the
-// file's size. Joining an id that reappears after another id's lines would require the whole file to be in memory;
-// instead, the later lines become an example of their own, named id#2, which is counted and reported in a warning.
-// Sorting the file by id fixes that.
+// file's size. Joining an id that reappears after another id's lines would require the whole file to be in memory.
+// Instead, the later lines become a separate example, named id#2; such examples are counted and reported in a warning.
+// Sorting the file by id avoids them.
 package candidates

@@ -49,7 +49,7 @@ func NewReader(keys Keys) *Reader {
 	return r
 }
 
-// named is a key, and the field that its value belongs to.
+// named maps a key to the field that holds its value.
 type named struct {
 	key   string
 	field func(*fields) *json.Raw
@@ -210,7 +210,7 @@ func valued(v json.Raw) json.Raw {
 	return v
 }
 
-// fields are the values of a candidate's keys; nil if null or missing.
+// fields holds the values under a candidate's keys. A value that is null or missing is nil.
 type fields struct {
 	turn, index, prompt, context, system, output, score, metadata, model, failure, reasoning json.Raw
 }

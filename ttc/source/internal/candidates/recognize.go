@@ -49,7 +49,7 @@ var (
 	}
 )
 
-// isAnswer accepts strings, and lists, which may hold several answers to a prompt.
+// isAnswer reports whether a column holds only strings and lists. A list may hold several answers to a prompt.
 func isAnswer(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array] == c.Present
 }

@@ -59,8 +59,8 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 type place struct{ agent, path string }
 
 // walk returns a line's parent chain, first to last, without the line itself. If the chain contains the line from, the
-// result starts just after it. The walk stops at a cycle. whole reports whether it reached from or, if from is nil, a
-// line whose parent is missing.
+// result starts just after it. The walk stops at a cycle. whole reports whether the walk reached from or, if from is
+// nil, a line whose parent isn't in the session.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
 	rec := t.records[of.parent]
@@ -108,7 +108,7 @@ type history struct {
 	boundary *record
 }
 
-// historyKey identifies the histories of one chain.
+// historyKey is the key under which a chain's latest history is stored.
 type historyKey struct {
 	agent  string
 	system calls.Walk
@@ -132,9 +132,9 @@ func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	return h
 }
 
-// follow adds the lines of a chain that leads to an answer. It reports whether later answers may continue from there.
-// They may not if the lines include the answer itself, which belongs to the history of later answers but not to its
-// own.
+// follow adds the lines of a chain that leads to an answer. It reports whether the histories of later answers may
+// continue from this one. They may not if the chain contains lines of the answer itself, which this history omits but
+// theirs include.
 func (h *history) follow(chain []*record, to *answer) bool {
 	h.to, h.met = to, false
 	for _, rec := range chain {
@@ -144,7 +144,7 @@ func (h *history) follow(chain []*record, to *answer) bool {
 	return !h.met
 }
 
-// end returns the messages so far, without ending the history itself.
+// end returns the messages so far, including pending ones, without changing the history.
 func (h *history) end() calls.Walk {
 	ended := *h
 	ended.flush()
@@ -214,7 +214,7 @@ func (h *history) answer(a *answer) {
 	}
 }
 
-// flush appends the messages from a run of lines that are not the model's.
+// flush appends the messages collected from consecutive lines that are not the model's.
 func (h *history) flush() {
 	attached := strings.Join(h.attached, "\n")
 	h.attached = nil

@@ -28,7 +28,7 @@ type request struct {
 	last   int32 // step of its last message; -1 if it doesn't have one
 	answer *answer
 	broken bool // the start of the list is missing
-	given  bool // the messages of the answer's call are known, and are in after
+	given  bool // after holds the messages of the answer's call
 	after  calls.Walk
 }
 
@@ -39,7 +39,7 @@ type step struct {
 	hash   string
 }
 
-// stepWalk identifies the messages that were sent: a system prompt, followed by the list up to a step.
+// stepWalk identifies a list of messages that was sent: a system prompt, followed by the messages up to a step.
 type stepWalk struct {
 	system calls.Walk
 	step   int32
@@ -192,8 +192,8 @@ func (r *requests) setMessages(t *transcript, a *answer, c *calls.Call) bool {
 	return true
 }
 
-// continued returns the messages in a request that continues from the answer to an earlier request. A message that is
-// also among the session's lines is identified only by its hash, as in version 2.1.332.
+// continued returns the messages in a request that continues from the answer to an earlier request. It takes the new
+// messages from the session's lines, because version 2.1.332 logs only the hashes of messages that are stored there.
 func (r *requests) continued(t *transcript, q *request, a *answer, c *calls.Call) (calls.Walk, bool) {
 	for at := q.last; at >= 0 && !t.out.TooLarge(); at = r.hashes[at].parent {
 		t.out.Give(1)

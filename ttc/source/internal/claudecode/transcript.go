@@ -39,7 +39,7 @@ type transcript struct {
 	snapshots map[place][]chat.Tool // nil if not searched for yet
 
 	prompt    string            // system prompt of the latest snapshot; empty without one
-	prefixes  map[string]string // the text before a prompt; not every snapshot contains it
+	prefixes  map[string]string // text that precedes a system prompt, by prompt; not every snapshot contains it
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
@@ -73,7 +73,7 @@ type record struct {
 	results             []calls.Ref // tool results among them
 	attached            string      // text of an attachment
 	boundary            bool
-	preserved           []string // kept verbatim by a compaction
+	preserved           []string // uuids of the lines that a compaction kept verbatim
 	anchor              string   // uuid of the line that they follow
 	hasResults          bool
 }

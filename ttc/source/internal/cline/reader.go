@@ -148,7 +148,7 @@ func compact(v json.Raw) string {
 	return b.String()
 }
 
-// unwrapped returns a user's text without the tag around it, which records the user's mode and isn't sent.
+// unwrapped returns a user's text without the enclosing tag, which records the user's mode and isn't sent to the model.
 func unwrapped(text string) string {
 	inner, ok := strings.CutSuffix(text, "</user_input>")
 	if _, inner, found := strings.Cut(inner, ">"); ok && found && strings.HasPrefix(text, `<user_input mode="`) {

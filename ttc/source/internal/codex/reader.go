@@ -50,7 +50,7 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 			continue
 		}
 		r.threads = append(r.threads, f)
-		if r.byID[f.thread] == nil { // paths are sorted, so the choice doesn't depend on how they were given
+		if r.byID[f.thread] == nil { // the first path wins; the paths are sorted
 			r.byID[f.thread] = f
 		}
 	}
@@ -80,8 +80,8 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 	return f, nil
 }
 
-// forkedFrom finds the position in another thread's file from which a thread continues. Older versions copied the items
-// before the fork instead.
+// forkedFrom finds the position in another thread's file from which a thread continues. In older versions, the file
+// contains copies of the items before the fork instead.
 func (f *file) forkedFrom(meta json.Raw) {
 	base, ok := meta.Get("history_base")
 	if !ok || base.Kind() != json.Object {

@@ -53,7 +53,7 @@ type turn struct {
 	missing   bool
 }
 
-// everything is an ordinal that makes load read a whole file.
+// everything, passed to load as the ordinal, makes it read a whole file.
 const everything = math.MaxInt64
 
 // maxForks is the maximum number of fork levels followed.

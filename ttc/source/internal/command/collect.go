@@ -23,7 +23,7 @@ const (
 	outputDir = "output"
 	logFile   = "output.log"
 	doneFile  = "done"
-	markFile  = "process" // the mark carried by the program's processes
+	markFile  = "process" // the mark that identifies the program's processes
 )
 
 // secretFiles are the files in which `nat eval` writes its configuration, with variables substituted, next to its
@@ -86,7 +86,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	return path, os.WriteFile(filepath.Join(c.dir, doneFile), nil, 0o644)
 }
 
-// found returns the output of a run. There must be exactly one.
+// found returns the path of a run's output file. It returns an error unless there is exactly one.
 func (c *collector) found(out string) (string, error) {
 	paths, err := source.Expand([]string{out}, nat.FileName)
 	if err != nil || len(paths) != 1 {
@@ -151,7 +151,7 @@ func temporary(text []byte) (string, error) {
 	return f.Name(), nil
 }
 
-// start runs the program until it ends.
+// start runs the program and waits for it to end.
 func (c *collector) start(ctx context.Context, argv []string) error {
 	if c.cfg.Timeout > 0 {
 		var cancel context.CancelFunc

@@ -275,7 +275,7 @@ eval: {general: {max_concurrency: 2}}
 func TestCopyRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(natYAML, "workflow_output_step_filter: [TTC_END], ", "", 1), "Set eval.general.output.workflow_output_step_filter: [TTC_END]"},
-		{strings.Replace(natYAML, "[TTC_END]", "[LLM_END]", 1), "would leave out TTC_END"},
+		{strings.Replace(natYAML, "[TTC_END]", "[LLM_END]", 1), "would omit TTC_END"},
 		{strings.Replace(natYAML, "[TTC_END]", "TTC_END", 1), "not a list"},
 		{strings.Replace(natYAML, "{e: {_type: x}}", "{}", 1), "without an evaluator"},
 		{strings.Replace(natYAML, "file_path: q.json", "structure: {disable: true}", 1), "structure.disable"},

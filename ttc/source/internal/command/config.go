@@ -13,7 +13,7 @@ import (
 // Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Factory{
-		Type: "command", Doc: "nat eval, or another program that leaves a workflow_output.json",
+		Type: "command", Doc: "nat eval, or another program that writes a workflow_output.json",
 		New: func() any { return new(Config) },
 		Collect: func(ctx context.Context, config any, c source.Collection) ([]string, error) {
 			cfg := *config.(*Config)

@@ -45,15 +45,15 @@ func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) 
 	return yaml.Marshal(root)
 }
 
-// check returns an error if the output would be useless, before hours are spent on it: if it would lack steps of one of
-// the types, or ids and steps, or if nothing would be written.
+// check returns an error, before hours are spent on a run, if its output would be useless: empty, without the steps of
+// one of the types, or without ids and steps.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
 	filter := get(output, "workflow_output_step_filter")
 	line := fmt.Sprintf("Set eval.general.output.workflow_output_step_filter: [%s]", strings.Join(stepTypes, ", "))
 	switch {
 	case filter == nil || filter.Tag == "!!null":
-		return refuse("`nat eval` would leave out all steps but LLM_END and TOOL_END", line)
+		return refuse("`nat eval` would omit all steps except LLM_END and TOOL_END", line)
 	case filter.Kind != yaml.SequenceNode:
 		return refuse("workflow_output_step_filter is not a list", line)
 	case len(filter.Content) > 0: // an empty list keeps all steps
@@ -63,7 +63,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 		}
 		for _, want := range stepTypes {
 			if !slices.Contains(kept, want) {
-				return refuse(fmt.Sprintf("`nat eval` would leave out %s steps: workflow_output_step_filter keeps %s", want, strings.Join(kept, ", ")), line)
+				return refuse(fmt.Sprintf("`nat eval` would omit %s steps: workflow_output_step_filter keeps %s", want, strings.Join(kept, ", ")), line)
 			}
 		}
 	}
@@ -77,7 +77,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	return nil
 }
 
-// merged reads a configuration and its bases; a configuration takes precedence over its base.
+// merged reads a configuration and merges it into its base, over which it takes precedence.
 func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -134,7 +134,7 @@ func parse(ctx context.Context, path string) (*yaml.Node, error) {
 // expandAliases copies a node with its aliases expanded, so that its parts can be removed independently.
 func expandAliases(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
 	if *left--; *left < 0 || depth > 100 {
-		return nil, errors.New("has too many values, or aliases that multiply")
+		return nil, errors.New("has too many values once its aliases are expanded, or is nested too deeply")
 	}
 	if n.Kind == yaml.AliasNode {
 		return expandAliases(n.Alias, left, depth+1)
@@ -205,7 +205,7 @@ func mapping(n *yaml.Node, path ...string) *yaml.Node {
 	return n
 }
 
-// over merges an heir into its base: mappings are merged, and everything else is replaced.
+// over merges heir, a derived configuration, into its base: mappings are merged, and everything else is replaced.
 func over(base, heir *yaml.Node) {
 	for i := 0; i+1 < len(heir.Content); i += 2 {
 		key, v := heir.Content[i].Value, heir.Content[i+1]

@@ -11,6 +11,6 @@
 // copy is in the system's temporary folder, is readable only by its owner, and is removed when the run ends; so are the
 // copies with substituted variables that NAT writes next to its output, because they may contain secrets.
 //
-// The program runs in its own session, which is ended together with the collection, and in nat-go's environment: it is
-// the user's own workflow, with its own credentials.
+// The program runs in a separate session, which is ended together with the collection. It inherits nat-go's
+// environment, because it is the user's own workflow and needs its credentials.
 package command

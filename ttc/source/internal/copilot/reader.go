@@ -55,7 +55,7 @@ type conversation struct {
 	made    []string       // the calls of the last answer
 	results map[string]calls.Message
 	asked   bool   // a prompt has arrived as a message since the last answer
-	prompt  string // a prompt that only a hook received; empty without one
+	prompt  string // a prompt found only in a hook event; empty if there is none
 }
 
 func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
@@ -72,8 +72,8 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored lists the kinds of events that don't affect a model's input, except for the few types that event reads.
-// Events of other kinds, and truncations, are counted.
+// ignored lists the kinds of events that are not counted as unread, because they don't affect a model's input or are
+// read by event. Truncations are counted even though they are session events.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
 	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",

@@ -18,7 +18,7 @@ import (
 
 // headSize bounds the total size of a head's entries, and entrySize the size of each entry, in bytes.
 const (
-	headSize  = 1 << 20 // every source examines all of it
+	headSize  = 1 << 20 // small, because every source examines all of the head
 	entrySize = 32 << 20
 )
 
@@ -232,12 +232,12 @@ func keysNear(h *source.Head, cols source.Columns, key string) string {
 // maxPaths is the maximum number of paths listed in messages.
 const maxPaths = 20
 
-// quickEntries is the number of another file's entries to examine before examining its whole head.
+// quickEntries is the number of entries that Confirmed examines.
 const quickEntries = 8
 
-// Confirmed reports whether the first few entries of another file are read in the same way. Even if it returns
-// false, the file's whole head may be read in that way; see Recognize. given holds the settings that the user
-// specified.
+// Confirmed reports whether the first few entries of another file would be read in the same way. If it returns false,
+// Recognize may still decide, based on the whole head, to read the file in that way. given holds the settings that the
+// user specified.
 func (f *Found) Confirmed(ctx context.Context, path string, given map[string]string) bool {
 	if f.Source.Recognize == nil {
 		return false
@@ -276,7 +276,7 @@ type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words
 
-	// Like pairs wanted meanings with the keys that may have them: {{"prompt", "Frage"}, {"output", "Antwort"}}.
+	// Like lists wanted meanings, each with a key that may have it: {{"prompt", "Frage"}, {"output", "Antwort"}}.
 	Like [][2]string
 }
 
@@ -293,7 +293,7 @@ const wanted = `  candidates   prompt, output, score       several scored answer
   published data sets: OASST, SHP, HelpSteer3, Chatbot Arena, SQuAD, xLAM, Capybara
 --map takes ` + MapTakes + `: each is given a key, or a path such as data.answer`
 
-// MapTakes lists the meanings that keys may have, for messages.
+// MapTakes lists, for messages, the meanings that --map can give to keys.
 const MapTakes = "prompt, output, score, chosen, rejected, first, second, choice, messages, role, content, system, context, " +
 	"tools, id, task, turn, model"
 

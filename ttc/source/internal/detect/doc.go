@@ -7,7 +7,7 @@
 //
 //   - is cheap and free of side effects: it sees the head and nothing else, and may be asked about any file, text
 //     or not; if the content isn't JSON, Entries is empty, but Bytes is not;
-//   - answers Certain for a mark that no other format has (a type, a version, keys of its own in some of the entries,
+//   - answers Certain for a mark that no other format has (a type, a version, unique keys in some of the entries,
 //     not necessarily the first, which may be a header), Fits for keys that others might have too, and otherwise NoFit;
 //   - sets in Settings the keys of its config that must differ from the defaults, and describes in Guessed each of
 //     them that was guessed: both are shown and kept in the run's configuration;

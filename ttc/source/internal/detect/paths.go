@@ -54,7 +54,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 		case len(keys) == 1:
 			given[m.setting] = keys[0]
 			guessed = append(guessed, fmt.Sprintf("%s is read from %q", m.means, keys[0]))
-		case m.setting != "score_key": // with no score key, or several, none is set
+		case m.setting != "score_key": // a missing or ambiguous score key is not set
 			return nil
 		}
 	}
@@ -72,7 +72,7 @@ func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	return found
 }
 
-// references lists the key names of answers that other answers are compared with.
+// references lists the key names of reference answers, with which the model's answers are compared.
 var references = []string{"expected", "expected_output", "expectedoutput", "target"}
 
 // fits reports whether a column may have the meaning, judging by its name and values. It rejects prompts inside
@@ -83,7 +83,7 @@ func (m *meaning) fits(c *source.Column) bool {
 		!slices.Contains(m.not, source.CommonName(parts[0])) && !strings.Contains(c.Key, ".0.")
 }
 
-// harnesses lists programs whose logs can't be read, with paths found in their entries.
+// harnesses lists programs whose logs can't be read, with paths that identify their entries.
 var harnesses = []struct {
 	name  string
 	paths []string
@@ -133,12 +133,12 @@ func conversionHint(h *source.Head) string {
 		return ""
 	}
 	if list := listWithin(h.Entries[0], "", 1); list != "" {
-		return fmt.Sprintf("Its entries may be in a list inside it: jq -c '%s[]' %s > rows.jsonl writes them as lines",
-			list, quoted(h.Path))
+		return fmt.Sprintf("The entries may be in a list inside the file's object: jq -c '%s[]' %s > rows.jsonl "+
+			"writes them as lines", list, quoted(h.Path))
 	}
 	if byID(h.Entries[0]) {
-		return fmt.Sprintf("Its values may be the entries: jq -c '.[]' %s > rows.jsonl writes them as lines",
-			quoted(h.Path))
+		return fmt.Sprintf("The values of the file's object may be the entries: jq -c '.[]' %s > rows.jsonl "+
+			"writes them as lines", quoted(h.Path))
 	}
 	return ""
 }
@@ -212,7 +212,7 @@ func listWithin(v json.Raw, path string, depth int) string {
 // maxListDepth is the maximum number of objects within which a list of entries may be nested.
 const maxListDepth = 4
 
-// byID reports whether an object's values are objects with the same keys: entries under their ids.
+// byID reports whether an object's values are objects that all have the same keys, like entries stored under their ids.
 func byID(e json.Raw) bool {
 	n, keys := 0, ""
 	for _, v := range e.Members() {

@@ -68,7 +68,8 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers bounds the total size of large answers in memory at once: parsing an answer takes as much memory again.
+// largeAnswers bounds the total size of the large answers processed at the same time, because parsing an answer doubles
+// the memory that it takes.
 const largeAnswers = 64 << 20
 
 type collector struct {
@@ -78,7 +79,7 @@ type collector struct {
 	progress func(done, total int)
 
 	mu     sync.Mutex
-	path   string // the path in paths that exists; empty if not yet known
+	path   string // the one of paths that the service has; empty if not yet known
 	done   int
 	failed int // questions without an answer
 	row    int // failures since the last answer
@@ -86,7 +87,7 @@ type collector struct {
 	report Report
 }
 
-// maxFailed is the number of consecutive failed questions after which the service is considered gone.
+// maxFailed is the number of consecutive failed questions after which the service is considered unavailable.
 const maxFailed = 10
 
 // ask asks the questions that lack an answer. A failing question does not keep the others from being asked.
@@ -124,7 +125,7 @@ func (c *collector) body(e entry) []byte {
 	return append(append(append(b, ':'), e.question...), '}')
 }
 
-// namer names answers after their questions; a repeated question gets its own name.
+// namer derives the names of answers from their questions. Repetitions of a question get different names.
 type namer map[string]int
 
 func (n namer) name(body []byte, query string) string {
@@ -182,7 +183,8 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// post sends a question. If a path doesn't exist, post tries the other spelling before it returns an error.
+// post sends a question. Until it knows which of the paths the service has, it tries each of them before it returns an
+// error.
 func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, error) {
 	c.mu.Lock()
 	known := c.path
@@ -242,7 +244,7 @@ func (c *collector) judge(err error) error {
 	}
 }
 
-// unprocessable explains a 422: most often the workflow's parameter has a different name.
+// unprocessable explains an HTTP 422 response. Its most common cause is that the workflow's parameter has another name.
 func (c *collector) unprocessable(r *httpclient.Reply) error {
 	var v struct {
 		Detail []struct {

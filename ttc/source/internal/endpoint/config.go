@@ -17,7 +17,7 @@ import (
 // Factory returns this source's factory, which a configuration selects by its type.
 func Factory() source.Factory {
 	return source.Factory{
-		Type: "endpoint", Doc: "a running nat serve, asked question by question",
+		Type: "endpoint", Doc: "a running nat serve, to which the questions of a data set are sent",
 		New: func() any { return new(Config) },
 		Collect: func(ctx context.Context, config any, c source.Collection) ([]string, error) {
 			return collectRuns(ctx, *config.(*Config), c)
@@ -91,7 +91,7 @@ func (c *Config) base() (string, error) {
 	return s, nil
 }
 
-// query returns the query that requests only the steps in FilterSteps; it is empty if all are wanted.
+// query returns the URL query that requests only the steps in FilterSteps, or "" to request all steps.
 func (c *Config) query() string {
 	if len(c.FilterSteps) == 0 {
 		return ""

@@ -6,14 +6,15 @@
 // written in the form of workflow_output.json, as `nat eval --endpoint` does, and package nat reads that. So a
 // collected run is read, resumed and judged like any other, and the same answers produce the same bytes.
 //
-// Behaviour of a real `nat serve` 1.9.0 that NAT's own client gets wrong or hides, and how it is handled:
+// A real `nat serve` 1.9.0 behaves in ways that NAT's own client mishandles or hides. This package handles them as
+// follows:
 //
 //   - Questions are posted to <base>/generate/full; NAT's help shows an address that ends in /generate. With a wrong
-//     address, every question gets a 404, and the data set has no steps. Here both spellings work, and a 404 ends the
-//     collection.
-//   - {"input_message": ...} fits only workflows whose parameter has that name; otherwise every question gets a 422.
-//     Here that ends the collection, and the error names the key to set.
-//   - If a workflow raises an exception, the response is HTTP 200 and one bare line of JSON, which NAT's client
+//     address, every question gets a 404, and the data set has no steps. Here either address may be given, and a 404
+//     ends the collection.
+//   - {"input_message": ...} is accepted only by workflows whose parameter has that name; others answer every question
+//     with a 422. Here that ends the collection, and the error names the key to set.
+//   - If a workflow raises an exception, the response is HTTP 200 and a single unnamed line of JSON, which NAT's client
 //     ignores. Here the example is marked as interrupted and counted.
 //   - A connection that ends early leaves an incomplete answer. The question is asked again.
 //   - A score of NaN arrives as null, so that candidate stays unscored (a local run keeps NaN).

@@ -41,7 +41,7 @@ func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	return out
 }
 
-// StopReason returns the reason an answer ended, in chat completions terms.
+// StopReason converts the reason an answer ended to the terms of the chat completions API.
 func StopReason(reason string) string {
 	switch reason {
 	case "end_turn", "stop_sequence":

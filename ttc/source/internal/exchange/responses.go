@@ -27,7 +27,7 @@ func Responses(request, response json.Raw) (Exchange, error) {
 			e.Answers = append(e.Answers, Answer{Message: m.Message})
 		}
 	}
-	if len(e.Answers) > 1 { // tools ran on the server in between the answers
+	if len(e.Answers) > 1 { // the server ran tools between the answers
 		e.Answers = e.Answers[:1]
 	}
 	for i := range e.Answers {
@@ -57,7 +57,7 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 // Items builds messages from Responses API items: a turn's text, reasoning and calls, which are separate items, become
 // one message.
 type Items struct {
-	Summaries bool             // the model writes the reasoning summary, as with servers of open models
+	Summaries bool             // read summaries as reasoning, since servers of open models put it there
 	Hidden    bool             // the text of some reasoning is missing
 	Unread    map[string]int64 // number of items without content for a model, by type
 	Turn      func(items []json.Raw, m *chat.Message)

@@ -40,7 +40,7 @@ type gemini struct {
 	last     map[string]json.Raw
 	before   map[string]calls.Walk // the context that each record was added to
 	context  calls.Walk
-	answered map[string]bool // ids of calls whose results are records
+	answered map[string]bool // ids of calls whose results appear in records
 }
 
 func addGemini(s *calls.Session, entries []session.Kept, tally *source.Tally) {
@@ -61,7 +61,7 @@ func addGemini(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	}
 }
 
-// listed returns the records with which an entry replaces all others.
+// listed returns the list of records in an entry that replaces all previous records.
 func listed(entry json.Raw) json.Raw {
 	if set := session.Value(entry, "$set"); set != nil {
 		entry = set

@@ -54,7 +54,8 @@ func modelOf(state json.Raw) string {
 	return session.Text(session.Value(session.Value(state, "agent"), "llm"), "model")
 }
 
-// conversationOf returns the id of the conversation that a file belongs to: the name of its folder, or its own.
+// conversationOf returns the id of the conversation that a file belongs to: the name of the conversation's folder, or
+// the file's own name.
 func conversationOf(path string) string {
 	dir, name := filepath.Split(filepath.Clean(path))
 	switch folder := filepath.Base(dir); {
@@ -268,7 +269,7 @@ func (r *reader) answer(e event, m chat.Message, before *session.Given) *session
 	return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))
 }
 
-// offer records the tools that the model is offered, if they are stored in the form that the model sees.
+// offer records the tools given to the model, if they are stored in the form that the model sees.
 func (r *reader) offer(list json.Raw) {
 	for tool := range list.Elements() {
 		if _, ok := tool.Get("function"); !ok {

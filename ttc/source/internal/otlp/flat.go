@@ -151,7 +151,7 @@ func (e *modelCall) openInference(s *span) {
 	}
 	response := a.structured("output.value")
 	e.id = cmp.Or(e.id, session.Text(response, "id"))
-	if e.input != nil { // the response has the same form as the request
+	if e.input != nil { // the request is in a known form, and so is the response
 		for _, a := range exchange.Choices(response) {
 			e.outputs = append(e.outputs, output{a.Message, a.Finish})
 		}

@@ -292,7 +292,7 @@ func toolCalls(list json.Raw) (out []chat.ToolCall) {
 }
 
 // mergeAnswers merges messages that were one answer: some programs record a turn's reasoning, its text and each of its
-// calls separately. A text that follows another text, or calls, is an answer of its own.
+// calls separately. A text that follows another text, or calls, is a separate answer.
 func mergeAnswers(in []chat.Message) []chat.Message {
 	var out []chat.Message
 	for _, m := range in {

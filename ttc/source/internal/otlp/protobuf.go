@@ -135,7 +135,8 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 	return b, nil
 }
 
-// unpack returns up to limit bytes of a compressed record's content, and what precedes an error.
+// unpack returns up to limit bytes of a compressed record's content. With an error, it returns the bytes that precede
+// the damage.
 func unpack(record []byte, limit int64) ([]byte, error) {
 	d, err := zstd.NewReader(
 		bytes.NewReader(record),
@@ -186,7 +187,7 @@ func below(b []byte, field protowire.Number, each func([]byte) bool) bool {
 	return ok && whole
 }
 
-// resources stores a request's items. Spans and log records are under the same field numbers; kindOf tells them apart.
+// resources stores a request's items. Spans and log records have the same field numbers; kindOf distinguishes them.
 func (r *reader) resources(record []byte, offset int64) bool {
 	return below(record, 1, func(resource []byte) bool {
 		return below(resource, 2, func(scope []byte) bool {

@@ -188,8 +188,8 @@ func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
 	}
 }
 
-// keep stores a span or a log record. Of a span unrelated to models, it stores only the ids that locate the span among
-// the others; it ignores an unrelated log record.
+// keep stores a span or a log record. A log record that doesn't concern a model is ignored; for such a span, only the
+// fields that locate it among the other spans are stored.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return

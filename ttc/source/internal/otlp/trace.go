@@ -28,8 +28,8 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is the factor by which objects in the JSON that a session's spans hold as strings may exceed the limit on
-// its objects, because each call repeats its history there.
+// repeated multiplies the limit on a session's objects for the objects in the JSON that its spans hold as strings,
+// because each call repeats its history there.
 const repeated = 5
 
 // session builds the session from stored items.
@@ -65,7 +65,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
 	for _, s := range t.order {
 		if inTexts += s.objectsInTexts(most); inTexts > most {
-			detail := fmt.Sprintf("its texts have more than %d objects and lists: raise "+
+			detail := fmt.Sprintf("the JSON strings in its spans hold more than %d objects and lists: raise "+
 				"sources.*.max_session_objects", most)
 			r.tally.DropSession(session.SessionTooLong, detail, t.out.ID, s.path, s.offset)
 			return nil
@@ -182,7 +182,7 @@ func (t *traces) ancestors(s *span, each func(*span)) {
 	}
 }
 
-// examine finds the facts needed to judge calls: the agents, the failed tools, and the calls that wrap others.
+// examine finds the sub-agents, the failed tools, and the calls that merely wrap other calls.
 func (t *traces) examine() {
 	names := map[string]int{}
 	for _, s := range t.order {
@@ -246,7 +246,7 @@ func (t *traces) drop(s *span, why ledger.Reason, detail string) {
 	t.r.tally.DropCall(why, detail, t.out.ID, s.path, s.offset)
 }
 
-// recorded is a call as its span describes it.
+// recorded is a model call and its span.
 type recorded struct {
 	span *span
 	modelCall
@@ -270,7 +270,8 @@ func (t *traces) read(s *span) {
 		t.drop(s, noContent, "")
 		return
 	case e.alone && !slices.ContainsFunc(e.outputs[0].ToolCalls, t.ran):
-		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, whose texts are not recorded separately")
+		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, but the texts before and after it "+
+			"are not recorded separately")
 		return
 	}
 	for i := range e.outputs {

@@ -61,8 +61,8 @@ var (
 	}
 )
 
-// transcoder writes items as JSON, up to a limit, because JSON may be much larger: an empty element takes two bytes in
-// protobuf, but up to twenty in JSON, which is held in memory.
+// transcoder writes items as JSON in memory, up to a limit, because JSON may be much larger than protobuf: an empty
+// element takes two bytes in protobuf, but up to twenty in JSON.
 type transcoder struct {
 	most    int64 // bytes of JSON
 	objects int64 // messages and values that may still be written

@@ -33,7 +33,7 @@ type Line struct {
 var ErrNoScore = errors.New("is null or missing, so the answer has no score")
 
 // Rewriter converts an entry to the answers in it. All entries of an example have the same id; if id is empty, the
-// entry is an example of its own.
+// entry forms its own example.
 type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 
 // Answers describes a shape of scored answers.
@@ -77,8 +77,8 @@ var answers = []Answers{
 		stateless(webGPT),
 	},
 	{
-		"verl", "the entries are rollouts as written by verl: the roles are split, and answers to one input are " +
-			"compared by score", isVerl, stateless(verl),
+		"verl", "the entries are rollouts as written by verl: inputs are split into messages, and " +
+			"answers to the same input are compared by score", isVerl, stateless(verl),
 	},
 	{
 		"lm_eval", "the entries are samples of lm-evaluation-harness: what the model was given, its answers, and the " +

@@ -47,7 +47,7 @@ func arena(e json.Raw) (string, []Line, error) {
 	return pair(source.IDText(value(e, "id", "question_id")), "", prompt.end(), metadata, sides)
 }
 
-// vote returns the scores of sides a and b, which express who won.
+// vote returns the scores of sides a and b, which are 1 for the winner and 0 otherwise.
 func vote(e json.Raw) (a, b float64, err error) {
 	if v := value(e, "winner"); v != nil {
 		name, _ := v.Text()

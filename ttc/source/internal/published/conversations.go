@@ -41,11 +41,11 @@ var conversations = append(agents, []Conversations{
 		capybara,
 	},
 	{
-		"chatgpt", "the entries are conversations exported from ChatGPT: the branch that was shown last counts",
+		"chatgpt", "the entries are conversations exported from ChatGPT: only the branch that was shown last is read",
 		func(h *source.Head) bool { return hasAll(h, "mapping", "current_node") }, chatGPT,
 	},
 	{
-		"squad", "the entries are questions about a passage, as in SQuAD: the first text of the answers counts",
+		"squad", "the entries are questions about a passage, as in SQuAD: only the first of the answers is read",
 		func(h *source.Head) bool {
 			return hasAll(h, "question", "context", "answers") && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
 				return value(value(e, "answers"), "text").Kind() != json.Array
@@ -137,7 +137,7 @@ func capybara(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), keys: []string{key}}, nil
 }
 
-// maxMessages bounds a branch's length: each of its messages names its parent, so they may form a cycle.
+// maxMessages bounds the length of a branch. Each message names its parent, so the messages may form a cycle.
 const maxMessages = 100_000
 
 // chatGPT reads an exported conversation: a tree of messages. The branch that ends at current_node is the one that was
@@ -168,7 +168,7 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 		texts, err := textsOf(value(content, "parts"))
 		text := strings.Join(texts, "\n")
 		switch {
-		// Empty text, such as the system message that every conversation begins with.
+		// Skip empty text, such as the system message that every conversation begins with.
 		case kind == "text" && err == nil && text == "":
 		case kind != "text" || err != nil || role != "user" && role != "assistant" && role != "system":
 			hidden++
@@ -177,7 +177,7 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 		}
 	}
 	if hidden > 0 {
-		c.unread = []string{"mapping: messages that are not text, or of tools"}
+		c.unread = []string{"mapping: messages from tools, or with content other than text"}
 	}
 	c.messages, c.keys = m.end(), []string{"mapping", "current_node"}
 	return c, nil
@@ -232,7 +232,7 @@ func xlam(e json.Raw) (c conversed, err error) {
 	if n == 0 {
 		return c, errors.New("answers is empty: no tool is called")
 	}
-	var defined messages // used here for tool definitions
+	var defined messages // holds tool definitions instead of messages
 	for t := range tools.Elements() {
 		defined = defined.raw(tool(t))
 	}
@@ -246,7 +246,7 @@ func xlam(e json.Raw) (c conversed, err error) {
 func tool(t json.Raw) json.Raw {
 	parameters := value(t, "parameters")
 	if kind := value(parameters, "type"); parameters.Kind() != json.Object || kind.Kind() == json.String {
-		return t // the parameters are not an object, or are a JSON schema, which says "type": "object"
+		return t // not an object, or already a JSON schema, whose type is a string
 	}
 	var properties object
 	var required []byte
@@ -312,7 +312,7 @@ func schemaOf(kind string) object {
 	return out
 }
 
-// within returns the text between opening and the closing bracket at the end of kind.
+// within returns kind without the prefix opening and without the closing bracket at its end.
 func within(kind, opening string) (string, bool) {
 	inner, ok := strings.CutPrefix(kind, opening)
 	if !ok {

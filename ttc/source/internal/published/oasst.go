@@ -94,8 +94,8 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	}
 	above, known := o.above[parent]
 	if parent != "" && !known {
-		return nil, fmt.Errorf("parent message %s doesn't come before it: a tree's messages must be in "+
-			"order from its root", parent)
+		return nil, fmt.Errorf("parent message %s doesn't precede it: the messages of a tree must be "+
+			"ordered from its root", parent)
 	}
 	if o.prompts += len(above) + len(text); o.prompts > maxPrompts {
 		return nil, fmt.Errorf("prompts of its tree exceed %d MiB in total", maxPrompts>>20)

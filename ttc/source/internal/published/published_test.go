@@ -186,7 +186,7 @@ func TestAnswers(t *testing.T) {
 			`{"id":"t","turn_id":"1",` + prompt + `,"output":"b","score":-1,"metadata":{"message_id":"3"}}`,
 			`error: message 5: rank is null or missing`, `error: message 6: deleted`,
 			`error: message 7: failed review`,
-			`error: message 8: parent message 2 doesn't come before it`,
+			`error: message 8: parent message 2 doesn't precede it`,
 		}},
 		"a nested tree": {"oasst", `{"message_tree_id": "t", "prompt": {
 			"message_id": "1", "role": "prompter", "text": "q",
@@ -272,7 +272,7 @@ func TestConversations(t *testing.T) {
 				"c": {"parent": "b", "message": {"author": {"role": "assistant"},
 					"content": {"content_type": "text", "parts": ["a"]}}}}}`,
 			want:   `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],"title":"t"}`,
-			unread: []string{"mapping: messages that are not text, or of tools"},
+			unread: []string{"mapping: messages from tools, or with content other than text"},
 		},
 		"a circle": {
 			shape: "chatgpt", text: `{"current_node": "a", "mapping": {"a": {"parent": "a"}}}`,

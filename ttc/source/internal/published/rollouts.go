@@ -50,7 +50,7 @@ func verl(e json.Raw) (string, []Line, error) {
 	input, output := texts[0].text, texts[1].text
 	prompt := splitRoles(input)
 	if prompt == nil {
-		return "", nil, errors.New("input has no roles on lines of their own, with assistant as the last")
+		return "", nil, errors.New("expected each role in input on a separate line, and assistant on the last")
 	}
 	if _, err := scoreOf(e, "score"); err != nil {
 		return "", nil, err
@@ -78,7 +78,7 @@ func lmEval(e json.Raw) (string, []Line, error) {
 		prompt, ok = source.At(e, "arguments.0.0")
 	}
 	if !ok || prompt.Kind() != json.String {
-		return "", nil, errors.New("arguments doesn't begin with a text that the model was given")
+		return "", nil, errors.New("arguments doesn't begin with the text of a prompt")
 	}
 	metric := "metric"
 	var score json.Raw

@@ -14,7 +14,7 @@ var keys = []string{"request", "litellm_call_id", "model_input_messages"}
 
 // Chat returns the source for logs of chat completions and Anthropic's messages.
 func Chat() source.Factory {
-	return factory("chat", "OpenAI's chat completions and LiteLLM 1.106.2; Anthropic's messages: documented",
+	return factory("chat", "OpenAI's chat completions and LiteLLM 1.106.2; Anthropic's messages are read as documented",
 		"logs of requests: chat completions (OpenAI and compatible APIs, LiteLLM's payload), Anthropic's messages",
 		func(e *entry) bool { return !e.isResponses() })
 }

@@ -140,7 +140,8 @@ func (e *entry) session() string {
 	return ""
 }
 
-// opening returns the same name for all calls that begin the same way.
+// opening returns a key shared by all calls with the same system prompt and the same messages up to the first user
+// message.
 func (e *entry) opening() string {
 	h := xxh3.New()
 	for _, key := range []string{"system", "instructions"} {

@@ -19,7 +19,7 @@ type reader struct {
 	tally *source.Tally
 	ours  func(*entry) bool
 	named *session.Names // sessions named by the log, by the key they are stored under
-	links *session.Names // for each response, the previous response or the session it begins
+	links *session.Names // by response: the key of the previous response or, for the first, of the session
 }
 
 func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {

@@ -65,7 +65,7 @@ func NewRules(rules []Rule) (*Rules, error) {
 		}
 		switch {
 		case x.result == nil:
-			return nil, fmt.Errorf("[%d].result is empty: it matches nothing", i)
+			return nil, fmt.Errorf("[%d].result is empty: expected a regular expression", i)
 		case x.group < 0 && r.Score == nil:
 			return nil, fmt.Errorf("[%d]: it has neither a score nor a group (?P<score>...) in its result", i)
 		case x.group >= 0 && r.Score != nil:
@@ -108,7 +108,7 @@ func (r *Rules) Of(ex *ttc.Example) (Evidence, bool) {
 	return Evidence{}, false
 }
 
-// last returns the leaf of the branch that the session ended with: the one that holds the model's last answer.
+// last returns the leaf of the branch that holds the model's last answer.
 func last(g *ttc.Graph) int {
 	leaf := len(g.Nodes) - 1
 	for i, n := range slices.Backward(g.Nodes) {

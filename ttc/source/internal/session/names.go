@@ -10,8 +10,8 @@ import (
 // nameBytes is roughly the memory that a name takes in addition to its text and its key.
 const nameBytes = 64
 
-// Names holds the relations between ids that files record, such as a trace's session or a call's predecessor. All are
-// needed before the first session is built, so they are held in memory, up to a limit.
+// Names holds relations between ids, as recorded in the files, such as a trace's session or a call's predecessor. All
+// are needed before the first session is built, so they are held in memory, up to a limit.
 type Names struct {
 	limit, taken int64
 	byKey        map[string]string
@@ -41,8 +41,8 @@ func (n *Names) Set(key, name string) {
 	n.byKey[key] = name
 }
 
-// Least stores a name under a key unless a smaller one is already there, so the order in which names are stored doesn't
-// matter.
+// Least stores a name under a key unless a smaller one is already there, so that the result doesn't depend on the order
+// of the calls.
 func (n *Names) Least(key, name string) {
 	if old, ok := n.byKey[key]; !ok || ID(name) < old {
 		n.Set(key, name)
@@ -65,6 +65,6 @@ func (n *Names) Err(path string) error {
 	return &source.Error{
 		Path: path, Offset: -1,
 		What: fmt.Sprintf("its session and part ids take more than %d bytes of memory", n.limit),
-		Help: "Divide the input, or raise sources.*.max_names_bytes, at the cost of memory",
+		Help: "Split the input, or raise sources.*.max_names_bytes, which takes more memory",
 	}
 }

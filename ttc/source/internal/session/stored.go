@@ -20,9 +20,9 @@ type stored struct {
 	queue []*calls.Session
 }
 
-// ReadStored calls file for each of the files, to store its items. The returned Reader calls sessions to build the
-// sessions. If id is not nil, it is called after all files have been read. It maps each id under which items were
-// stored to the true id of the session.
+// ReadStored calls file with the path of each file, to store the file's items. The returned Reader calls sessions with
+// each group of items, to build its sessions. id may be nil; otherwise, it is called after all files have been read,
+// and maps each id under which items were stored to the session's actual id.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,

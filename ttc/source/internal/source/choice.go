@@ -17,7 +17,8 @@ const (
 	Tie
 )
 
-// labels maps the words used for one of two answers, or for a tie; any other label is a suffix of an answer's name.
+// labels maps the labels whose meaning doesn't depend on the answers' names; any other label is a suffix of one of the
+// names.
 var labels = map[string]Chosen{
 	"left": First, "first": First, "right": Second, "second": Second,
 	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,

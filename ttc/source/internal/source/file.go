@@ -92,9 +92,10 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 	return in, nil
 }
 
-// Expand finds the files a user named: a file; a pattern (its matches, sorted); or a folder, for which it returns the
-// file called name in it, or the ones in its jobs/job_* subfolders, sorted (NAT's append_job_id_to_output_dir), or else
-// all data files in and below it. name may also have the suffix .gz or .zst. Each file is one collection run.
+// Expand returns the files that a user named. A pattern yields its matches, sorted. A folder yields the file called
+// name in it, or else the files with that name in its jobs/job_* subfolders, sorted (NAT's
+// append_job_id_to_output_dir), or else all data files in and below it. A file called name may also have the suffix .gz
+// or .zst. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {

@@ -78,8 +78,8 @@ func ScorerMarks(metadata json.Raw) (failure, reasoning json.Raw) {
 	return failure, reasoning
 }
 
-// mayExplain reports whether an error may be found in a candidate's metadata; nearly all candidates lack one. It looks
-// for the end of the key, which begins with a rarer letter, and for keys written with escapes.
+// mayExplain quickly checks whether a candidate's metadata may contain an error, which few do. It searches for the key
+// without its first letter, since r is rarer than e, and for escapes, since the key may be written with them.
 func mayExplain(metadata json.Raw) bool {
 	return bytes.Contains(metadata, []byte(`rror"`)) || bytes.Contains(metadata, []byte(`\u`))
 }

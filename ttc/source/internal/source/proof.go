@@ -15,6 +15,6 @@ type Claim struct {
 	IDs          []int32 // ids of the answer; nil if unknown
 }
 
-// Prove checks a claim against the model's tokenizer and template. It neither proves nor refutes the unverifiable
-// parts.
+// Prove checks a claim against the model's tokenizer and template. Parts that can't be checked are neither proved nor
+// refuted.
 type Prove func(*Claim) (proven ttc.Proofs, refuted ttc.Gaps)

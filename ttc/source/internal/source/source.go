@@ -70,8 +70,8 @@ type Cursor struct {
 	Lines  int64  `json:"lines,omitempty"` // lines read so far, if entries may have several
 }
 
-// Stats are a source's counts. The books balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
-// steps, and calls that aren't dropped are trained on.
+// Stats are a source's counts. They balance: Entries == Examples + dropped examples, Steps == Candidates + dropped
+// steps, and every call is either dropped or trained on.
 type Stats struct {
 	Entries    int64 `json:"entries"`
 	Examples   int64 `json:"examples"`
@@ -214,10 +214,10 @@ func (s *Stats) lacking() string {
 	return out
 }
 
-// maxCures is the maximum number of ways to capture more that are listed in a message.
+// maxCures is the maximum number of improvements to the capture that a message lists.
 const maxCures = 4
 
-// Cures describes the benefits of a better capture, ordered by the number of calls that it would help.
+// Cures describes how recording more would raise the fidelity of calls, starting with the change that helps most calls.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
@@ -282,7 +282,7 @@ func (t *Tally) DropCall(why ledger.Reason, detail, example, file string, offset
 	})
 }
 
-// DropSession records that a session is left out.
+// DropSession records that a session is dropped.
 func (t *Tally) DropSession(why ledger.Reason, detail, example, file string, offset int64) {
 	t.Drop(ledger.Drop{
 		Unit: "session", Reason: why, Detail: detail, Example: example, Index: -1, File: file, Offset: offset,

@@ -35,7 +35,7 @@ var (
 var outcomes = []struct {
 	name string
 	is   func(*Column) bool // reports whether its values are outcomes
-	sure bool               // only rollouts have the key, not anything smaller
+	sure bool               // only rollouts have the key, not their parts
 	of   string             // the conversation key next to which the name means an outcome; empty for any
 }{
 	{"final_reward", isScale, true, ""},
@@ -86,9 +86,9 @@ func ScoreNames() []string {
 	return append(names, lowerIsBetter...)
 }
 
-// smaller are words in the keys of entries that describe less than a rollout: a tool call, a test, a metric, a judge's
-// opinion. The success or score of such an entry isn't the rollout's. The words tool and function must match a whole
-// key, since a rollout has tool_definitions.
+// smaller lists words that, in an entry's keys, show that the entry describes less than a rollout, such as a tool call,
+// a test, a metric or a judge's opinion. The success or score of such an entry isn't the rollout's. The words tool and
+// function must match a whole key, since a rollout has tool_definitions.
 var smaller = []string{
 	"tool", "tool_name", "tool_id", "tool_call_id", "call_id", "function", "function_name", "exit_code",
 	"test", "tests", "nodeid", "total", "failed", "incorrect", "metric",

@@ -9,7 +9,7 @@ import (
 )
 
 // Within uses the list under a key of the file's single object as the file's entries. The rest of the object is not
-// parsed. An empty key changes nothing.
+// parsed. If key is empty, Within does nothing.
 func (file *File) Within(key string) {
 	if key == "" {
 		return

@@ -40,11 +40,11 @@ type Config struct {
 	TrialKey    string   `yaml:"trial_key" default:"trial" doc:"key of the rollout's number within its task"`
 	PolicyKey   string   `yaml:"policy_key" default:"model" doc:"key of the model that sampled the rollout or a message"`
 	TokenIDsKey string   `yaml:"token_ids_key" default:"token_ids" doc:"key, in a message, of the token ids the model wrote or saw"`
-	LogProbsKey string   `yaml:"logprobs_key" default:"logprobs" doc:"key, in a message, of the log-probs of its token ids: numbers, or what the chat API returns"`
+	LogProbsKey string   `yaml:"logprobs_key" default:"logprobs" doc:"key, in a message, of the log-probs of its token ids: numbers, or the chat API's format"`
 	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of the reason why the model stopped, in a message or, for the last one, in the rollout"`
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
-	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}: a rollout's request to collator.teacher for its task, instead of top_k; 0 or less: only the log-prob of each token (with protocol atropos, one log-prob); skip: no teacher"`
+	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}, with which a rollout overrides collator.teacher for its task: teacher_top_k replaces top_k (0 or less: only the log-prob of each token; with protocol atropos, one log-prob), and skip_teacher_top_k turns the teacher off"`
 
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers to single turns, as in the source candidates"`
 
@@ -63,7 +63,7 @@ type Config struct {
 	SecondKey string `yaml:"second_key" doc:"key of the other answer"`
 	ChoiceKey string `yaml:"choice_key" doc:"key of the label that chooses between first_key and second_key: left or right, first or second, or the ending of their names (answer1: 1, response_b: b); a tie doesn't form a pair"`
 
-	ChosenScoreKey   string `yaml:"chosen_score_key" default:"chosen_score" doc:"key of the better side's score (score_chosen is tried as well); without both scores they are 1 and 0"`
+	ChosenScoreKey   string `yaml:"chosen_score_key" default:"chosen_score" doc:"key of the better side's score (score_chosen is tried as well); unless both scores are given, they are 1 and 0"`
 	RejectedScoreKey string `yaml:"rejected_score_key" default:"rejected_score" doc:"key of the worse side's score (score_rejected is tried as well)"`
 
 	ReplaysKey string `yaml:"replays_key" default:"replays" doc:"key of a list of states that several models answered, {state_messages, answers: [{content, score, teacher}]}, which are paired by score"`

@@ -76,7 +76,8 @@ func pydanticMessages(list json.Raw) (out []chat.Message) {
 	return out
 }
 
-// pydanticPart reads a part: a part written by the model is added to its answer, any other becomes its own message.
+// pydanticPart reads a part. A part written by the model is added to its answer; any other part becomes a separate
+// message.
 func pydanticPart(p json.Raw, answer *chat.Message) (chat.Message, bool) {
 	get := func(key string) json.Raw { v, _ := p.Get(key); return v }
 	text := pydanticText(get("content"))

@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// graph builds a chain from the messages, including their data other than text.
+// graph builds a chain from the messages, with their token ids and other additional data.
 func (s *Source) graph(raw json.Raw, ex *ttc.Example) error {
 	if texts(raw) {
 		raw = alternating(raw)
@@ -612,8 +612,8 @@ func sampling(raw json.Raw) *ttc.Sampling {
 // maxTopK is the maximum number of log-probs per token that a rollout may request.
 const maxTopK = 1000
 
-// overrides reads a rollout's request to a teacher for its task. Atropos has the same object next to a scored group;
-// nothing here reads its other keys.
+// overrides reads a rollout's request to a teacher for its task. Atropos puts the same object next to a scored group;
+// its other keys are ignored.
 func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 	if raw == nil {
 		return nil, nil

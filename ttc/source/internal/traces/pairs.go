@@ -12,8 +12,8 @@ import (
 )
 
 // addPairs reads the ready-made pairs and the replays that an entry lists, and the entry itself if it is a pair or a
-// replay. A pair becomes a turn with two candidates, scored 1 and 0 unless it has scores of its own, so it is processed
-// like any other pair.
+// replay. A pair becomes a turn with two candidates, scored 1 and 0 unless the pair has its own scores, so it is
+// processed like any other pair.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.field(s.cfg.PairsKey)
 	n := 0
@@ -162,7 +162,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 		p.scores[i] = *f
 	}
 	if p.scores[0] <= p.scores[1] {
-		return source.BadScore, fmt.Errorf("chosen answer scores %v, not more than the rejected answer with %v",
+		return source.BadScore, fmt.Errorf("chosen answer's score, %v, is not greater than the rejected answer's, %v",
 			p.scores[0], p.scores[1])
 	}
 	return "", nil
@@ -235,7 +235,8 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	return "", nil
 }
 
-// setPrompt reads the prompt, which may be text or messages. If it is missing, both sides may begin with it.
+// setPrompt reads the prompt, which may be text or messages. If it is missing, it may be the common beginning of both
+// sides; see split.
 func (p *pair) setPrompt(raw json.Raw) (err error) {
 	switch raw.Kind() {
 	case json.String:

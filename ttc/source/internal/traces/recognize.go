@@ -88,7 +88,7 @@ func isPassage(c *source.Column) bool {
 	return c.Kinds[json.String]+c.Kinds[json.Array]+c.Kinds[json.Object] == c.Present
 }
 
-// own are keys that only this format has.
+// own lists the keys that only this format has.
 var own = []string{"traj", "turns", "dpo_pairs", "replays"}
 
 // recognize identifies conversations by their messages, pairs by their two sides, and demonstrations by a prompt and an
@@ -109,7 +109,7 @@ func recognize(h *source.Head) (r source.Reading) {
 		r.Fit = source.Fits
 		if !asks(h.Entries) {
 			r.Problem = "the file contains a model's answers, as in the AI SDK's response.messages, but not its input: " +
-				`write {"messages": [...]} with the messages that were sent first, then these`
+				`write {"messages": [...]} with the messages that were sent, followed by these`
 			return r
 		}
 		r.Problem = fmt.Sprintf("the file is one conversation, whose messages are its entries: jq -c '{messages: .}' %s > rows.jsonl "+
@@ -193,8 +193,8 @@ func unanswered(h *source.Head, key string) string {
 	if stranger == "" {
 		return ""
 	}
-	return fmt.Sprintf("no message under %q is the assistant's, and %q is not known: if it is the model, write its messages as "+
-		"the assistant's: jq -c '(.. | .%s? | select(. == %q)) |= \"assistant\"' %s > rows.jsonl", key, stranger, by, stranger, h.Path)
+	return fmt.Sprintf("no message under %q is the assistant's, and the speaker %q is unknown: if it is the model, rename it to "+
+		"assistant: jq -c '(.. | .%s? | select(. == %q)) |= \"assistant\"' %s > rows.jsonl", key, stranger, by, stranger, h.Path)
 }
 
 // isOneConversation reports whether a file is a single JSON list whose entries are the messages in a conversation.
@@ -408,7 +408,7 @@ func instruction(cols source.Columns, answers ...string) (prompt, context source
 // takePrompt records the columns of the prompt, the text appended to it, and the system message next to it.
 func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
 	r.Take(promptKey, prompt)
-	if prompt.Guessed || context.Given { // a column called prompt is complete
+	if prompt.Guessed || context.Given { // a column called prompt doesn't need a context
 		r.Take(contextKey, context)
 	}
 	r.Take(systemKey, cols.Find(systemKey))
@@ -464,7 +464,7 @@ func asMessages(raw json.Raw) json.Raw {
 }
 
 // areStandard reports whether all messages are in the chat API's own form, so asMessage wouldn't change anything.
-// Nearly all are, and a single pass over each confirms it.
+// Nearly all are, and the check takes only one pass.
 func areStandard(messages json.Raw) bool {
 	for m := range messages.Elements() {
 		var role, content json.Raw

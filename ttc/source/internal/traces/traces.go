@@ -87,7 +87,7 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 			Path:   path,
 			Offset: -1,
 			What:   err.Error(),
-			Help:   "tools_file holds a JSON list of tool definitions",
+			Help:   "tools_file must hold a JSON list of tool definitions",
 			Err:    err,
 		}
 	}

@@ -195,7 +195,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 		i++
 	}
 	if i != len(full) {
-		return fmt.Errorf("%d ids with a mask of %d", len(full), i)
+		return fmt.Errorf("expected a mask for %d ids, got one of length %d", len(full), i)
 	}
 	probs := []float32{}
 	list, _ := raw.Get("logprobs")

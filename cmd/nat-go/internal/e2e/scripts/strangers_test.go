@@ -108,7 +108,7 @@ var strangers = []stranger{
 	{name: "openai-batch.jsonl", says: "join each with its request, by custom_id"},
 	{
 		name: "deepeval.json",
-		says: "Its entries may be in a list inside it",
+		says: "The entries may be in a list inside the file's object",
 		do:   "jq -c '.testCases[]' deepeval.json > rows.jsonl",
 		rows: []string{"u:Name a cliff. > a:Moher. | a:A cat."},
 	},
