@@ -82,9 +82,8 @@ var ErrEmpty = source.ErrEmpty
 func Identify(ctx context.Context, paths []string) (Input, error) { return source.Identify(ctx, paths) }
 
 // Expand returns the files that a user named. A pattern yields its matches, sorted. A folder yields the file called
-// name in it, or else the files with that name in its jobs/job_* subfolders, sorted (NAT's
-// append_job_id_to_output_dir), or else all data files in and below it. A file called name may also have the suffix .gz
-// or .zst. Each file is one collection run.
+// name (or name.gz or name.zst) in it, or else such files in its jobs/job_* subfolders, sorted (NAT's
+// append_job_id_to_output_dir), or else all data files in and below it. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) { return source.Expand(paths, name) }
 
 // Matches returns what a user named: files, folders, objects, standard input, and the sorted matches of patterns. It

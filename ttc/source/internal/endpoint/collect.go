@@ -68,8 +68,7 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers bounds the total size of the large answers processed at the same time, because parsing an answer doubles
-// the memory that it takes.
+// largeAnswers bounds the total size of large answers processed at once: parsing an answer doubles the memory it takes.
 const largeAnswers = 64 << 20
 
 type collector struct {
@@ -183,8 +182,7 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// post sends a question. Until it knows which of the paths the service has, it tries each of them before it returns an
-// error.
+// post sends a question. While it doesn't know which of the paths the service has, it tries each of them.
 func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, error) {
 	c.mu.Lock()
 	known := c.path

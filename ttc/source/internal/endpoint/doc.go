@@ -6,8 +6,7 @@
 // written in the form of workflow_output.json, as `nat eval --endpoint` does, and package nat reads that. So a
 // collected run is read, resumed and judged like any other, and the same answers produce the same bytes.
 //
-// A real `nat serve` 1.9.0 behaves in ways that NAT's own client mishandles or hides. This package handles them as
-// follows:
+// A real `nat serve` 1.9.0 does things that NAT's own client mishandles or hides. Here they are handled as follows:
 //
 //   - Questions are posted to <base>/generate/full; NAT's help shows an address that ends in /generate. With a wrong
 //     address, every question gets a 404, and the data set has no steps. Here either address may be given, and a 404

@@ -54,8 +54,8 @@ func modelOf(state json.Raw) string {
 	return session.Text(session.Value(session.Value(state, "agent"), "llm"), "model")
 }
 
-// conversationOf returns the id of the conversation that a file belongs to: the name of the conversation's folder, or
-// the file's own name.
+// conversationOf returns the id of a file's conversation: the name of the conversation's folder, or the file's own
+// name.
 func conversationOf(path string) string {
 	dir, name := filepath.Split(filepath.Clean(path))
 	switch folder := filepath.Base(dir); {

@@ -135,8 +135,7 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 	return b, nil
 }
 
-// unpack returns up to limit bytes of a compressed record's content. With an error, it returns the bytes that precede
-// the damage.
+// unpack returns up to limit bytes of a compressed record's content, including the bytes before an error.
 func unpack(record []byte, limit int64) ([]byte, error) {
 	d, err := zstd.NewReader(
 		bytes.NewReader(record),

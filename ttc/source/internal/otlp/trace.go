@@ -270,8 +270,8 @@ func (t *traces) read(s *span) {
 		t.drop(s, noContent, "")
 		return
 	case e.alone && !slices.ContainsFunc(e.outputs[0].ToolCalls, t.ran):
-		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, but the texts before and after it "+
-			"are not recorded separately")
+		t.drop(s, session.MissingHistory, "the provider ran a tool within the answer, but the texts before and after "+
+			"it are not recorded separately")
 		return
 	}
 	for i := range e.outputs {

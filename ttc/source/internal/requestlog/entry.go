@@ -140,8 +140,7 @@ func (e *entry) session() string {
 	return ""
 }
 
-// opening returns a key shared by all calls with the same system prompt and the same messages up to the first user
-// message.
+// opening returns a key shared by calls with the same system prompt and messages up to the first user message.
 func (e *entry) opening() string {
 	h := xxh3.New()
 	for _, key := range []string{"system", "instructions"} {

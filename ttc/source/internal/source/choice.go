@@ -17,8 +17,7 @@ const (
 	Tie
 )
 
-// labels maps the labels whose meaning doesn't depend on the answers' names; any other label is a suffix of one of the
-// names.
+// labels maps labels whose meaning doesn't depend on the answers' names; any other label is a suffix of such a name.
 var labels = map[string]Chosen{
 	"left": First, "first": First, "right": Second, "second": Second,
 	"tie": Tie, "both": Tie, "neither": Tie, "equal": Tie, "same": Tie, "none": Tie, "": Tie,

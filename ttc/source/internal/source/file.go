@@ -93,9 +93,8 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 }
 
 // Expand returns the files that a user named. A pattern yields its matches, sorted. A folder yields the file called
-// name in it, or else the files with that name in its jobs/job_* subfolders, sorted (NAT's
-// append_job_id_to_output_dir), or else all data files in and below it. A file called name may also have the suffix .gz
-// or .zst. Each file is one collection run.
+// name (or name.gz or name.zst) in it, or else such files in its jobs/job_* subfolders, sorted (NAT's
+// append_job_id_to_output_dir), or else all data files in and below it. Each file is one collection run.
 func Expand(paths []string, name string) ([]string, error) {
 	matches, err := Matches(paths)
 	if err != nil {

@@ -76,8 +76,7 @@ func pydanticMessages(list json.Raw) (out []chat.Message) {
 	return out
 }
 
-// pydanticPart reads a part. A part written by the model is added to its answer; any other part becomes a separate
-// message.
+// pydanticPart reads a part: the model's parts are added to its answer, and any other part becomes a separate message.
 func pydanticPart(p json.Raw, answer *chat.Message) (chat.Message, bool) {
 	get := func(key string) json.Raw { v, _ := p.Get(key); return v }
 	text := pydanticText(get("content"))
