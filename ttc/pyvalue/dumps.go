@@ -84,7 +84,7 @@ func AppendJSONFloat(dst []byte, f float64) []byte {
 	return AppendFloat(dst, f)
 }
 
-// newline starts a line in the output of v. If the indent is long, it calls mark at each level, so a Marker can stop
+// newline starts a line in the output of v. For a long indent, it calls mark at each level, so that a Marker can stop
 // it.
 func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	if !o.Indented {

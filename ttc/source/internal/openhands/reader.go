@@ -54,8 +54,8 @@ func modelOf(state json.Raw) string {
 	return session.Text(session.Value(session.Value(state, "agent"), "llm"), "model")
 }
 
-// conversationOf returns the id of a file's conversation: the name of the conversation's folder, or the file's own
-// name.
+// conversationOf returns the id of a file's conversation: the name of the conversation's folder or, without one, of the
+// file.
 func conversationOf(path string) string {
 	dir, name := filepath.Split(filepath.Clean(path))
 	switch folder := filepath.Base(dir); {

@@ -235,8 +235,7 @@ func teachersAnswer(raw json.Raw, c *ttc.Candidate) (_ ledger.Reason, err error)
 	return "", nil
 }
 
-// setPrompt reads the prompt, which is text or messages. If it is missing, it may be the common beginning of both
-// sides.
+// setPrompt reads the prompt, which is text or messages. If missing, it may be the common beginning of both sides.
 func (p *pair) setPrompt(raw json.Raw) (err error) {
 	switch raw.Kind() {
 	case json.String:
