@@ -307,6 +307,9 @@ func TestPackedRows(t *testing.T) {
 	x := tensorsOf(t, c, 0)
 	lengths, positions, labels := ints(t, x["seq_lengths"]), ints(t, x["position_ids"]), ints(t, x["labels"])
 	want(t, x["input_ids"].Shape, []int{1, int(sum(lengths))})
+	if _, ok := x["attention_mask"]; ok {
+		t.Error("a packed batch has an attention_mask, with which transformers doesn't separate its sequences")
+	}
 	at := 0
 	for _, n := range lengths {
 		for i := range n {

@@ -182,18 +182,19 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	}
 	var out []tensors.Tensor
 	for side, prefix := range c.Sides {
-		out = append(out,
-			a.grid(prefix+"input_ids", side, pad, func(cells []int64, s *Side) {
-				for i, id := range s.IDs {
-					cells[i] = int64(id)
-				}
-			}),
-			a.grid(prefix+"attention_mask", side, 0, func(cells []int64, s *Side) {
+		out = append(out, a.grid(prefix+"input_ids", side, pad, func(cells []int64, s *Side) {
+			for i, id := range s.IDs {
+				cells[i] = int64(id)
+			}
+		}))
+		if layout != Packed { // with a mask, transformers doesn't look for the sequences in position_ids
+			out = append(out, a.grid(prefix+"attention_mask", side, 0, func(cells []int64, s *Side) {
 				for i := range cells {
 					cells[i] = 1
 				}
-			}),
-			a.positions(prefix+"position_ids", side))
+			}))
+		}
+		out = append(out, a.positions(prefix+"position_ids", side))
 	}
 	out = append(c.columns(out, a), a.rowColumns()...)
 	if layout == Composer {

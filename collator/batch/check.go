@@ -304,7 +304,7 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 	return nil
 }
 
-// plane holds the tensors for one side of a batch, all of the same size. lengths holds the lengths of packed rows.
+// plane holds the tensors for one side of a batch, all of the same size. Packed rows have lengths in place of a mask.
 // logps may be nil.
 type plane struct {
 	prefix            string
@@ -317,7 +317,6 @@ type plane struct {
 func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	p := &plane{prefix: prefix}
 	p.ids, p.shape = items[int64](r, prefix+"input_ids", 2)
-	p.mask, _ = items[int64](r, prefix+"attention_mask", 2)
 	trained := prefix + "labels"
 	if c == RL {
 		trained = "response_mask"
@@ -325,6 +324,8 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	p.labels, _ = items[int64](r, trained, 2)
 	if l.Layout == Packed.String() {
 		p.lengths, _ = items[int64](r, "seq_lengths", 1)
+	} else {
+		p.mask, _ = items[int64](r, prefix+"attention_mask", 2)
 	}
 	if _, ok := r.find("old_logprobs"); ok && c == RL {
 		p.logps, _ = items[float32](r, "old_logprobs", 2)
@@ -333,7 +334,7 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 		return nil, r.err
 	}
 	n := len(p.ids)
-	if len(p.labels) != n || len(p.mask) != n || p.logps != nil && len(p.logps) != n {
+	if len(p.labels) != n || p.lengths == nil && len(p.mask) != n || p.logps != nil && len(p.logps) != n {
 		return nil, fmt.Errorf("mismatched sizes of %sinput_ids, its masks and labels", prefix)
 	}
 	return p, nil

@@ -130,7 +130,7 @@ class Reader(unittest.TestCase):
         loose, packed = toy.Writer(root / "loose"), toy.Writer(root / "packed")
         loose.sft("train", rows)
         one = {k: torch.cat([torch.tensor(r) for r in v])[None] for k, v in {
-            "input_ids": [r for r, _ in rows], "attention_mask": [[1] * len(r) for r, _ in rows], "position_ids": [list(range(len(r))) for r, _ in rows],
+            "input_ids": [r for r, _ in rows], "position_ids": [list(range(len(r))) for r, _ in rows],
             "labels": [[x if i in on else IGNORED for i, x in enumerate(r)] for r, on in rows]}.items()}
         packed.write("sft", "train", {**one, "seq_lengths": torch.tensor([len(r) for r, _ in rows]), "row_weight": torch.ones(3)}, 3)
         loose.close(), packed.close()

@@ -124,6 +124,7 @@ def unpack(t: Tensors) -> Tensors:
         if grid.dim() == 2:
             fill = IGNORED if name == "labels" else 0
             out[name] = torch.nn.utils.rnn.pad_sequence(grid[0].split(lengths), batch_first=True, padding_value=fill)
+    out["attention_mask"] = (torch.arange(max(lengths)) < t["seq_lengths"][:, None]).long()
     return out
 
 
