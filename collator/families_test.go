@@ -549,11 +549,11 @@ with each template's special tokens added. Every tool parameter has a descriptio
 
 Each row gives, in order: whether the template shows a call's name and arguments; how many turns, hints and pairs were kept, of those that
 the template can show when jinja2 renders it; the number of rows; the number of checks, and how many failed; the drops with their reasons
-(` + "`nat-go explain CODE`" + `); and evidence that the template causes the drops. For this evidence, jinja2 renders each turn that the template
-can't show, once up to the turn and once including it. The last column gives the part of the turn that the render lacks, or the place where
-the render differs from the prompt. A hint can't be placed (` + "`hint_unplaceable`" + `) after a tool's empty result if the line breaks around the
-result are one token and the template trims the result (Qwen 3.5 and 3.6) or writes three line breaks (Apriel). DeepSeek V3.2 has no place
-for a hint before 5 of 74 turns, because the result and the template's text around it are one token.
+(` + "`nat-go explain CODE`" + `); and evidence that the template causes the drops. For this evidence, jinja2 renders a conversation up to each
+turn that the template can't show, once without the turn and once with it. The last column gives the part of the turn that the render lacks,
+or the place where the render differs from the prompt. A hint can't be placed (` + "`hint_unplaceable`" + `) after a tool's empty result if the line
+breaks around the result are one token and the template trims the result (Qwen 3.5 and 3.6) or writes three line breaks (Apriel). DeepSeek
+V3.2 has no place for a hint before 5 of 74 turns, because the result and the template's text around it are one token.
 `
 
 const familiesTable = `| template | calls | turns | hints | pairs | rows | checks / wrong | drops | not in the template's render |
@@ -565,9 +565,10 @@ const placesTitle = "Where hints are placed\n"
 const placesTable = `
 The columns "failed turn" and "next turn" give the ways in which the same runs' hints are inserted for these targets (see
 [SITES.md](SITES.md)). The next four give the faults that another program found, of the cases that it checked. It marks every message and
-renders the conversation with the hint with jinja2. No marked text of an earlier message is between the hint and its turn. If a row has
-all hints of a rollout, no turn sees a later turn's hint. Both sides of a pair have the same tokens up to the first trained token. No turn
-is trained beyond its first stop token. GigaChat and RWKV also use their stop tokens within turns, where these don't end the turn.
+uses jinja2 to render the conversation with the hint. What has to hold: no marked text of an earlier message is between the hint and its
+turn; if a row has all hints of a rollout, no turn sees a later turn's hint; both sides of a pair have the same tokens up to the first
+trained token; and no turn is trained beyond its first stop token. The last isn't required of GigaChat and RWKV, which also use their stop
+tokens within turns, where these don't end the turn.
 
 | template | failed turn | next turn | earlier text after the hint | later hints seen | pairs with unequal prompts | trained beyond a stop token | refused because |
 |---|---|---|---|---|---|---|---|

@@ -180,7 +180,7 @@ func TestSitesPage(t *testing.T) {
 
 const sitesHead = `# Which templates can carry a hint
 
-TestSitesTable writes this page. It renders a four-message conversation with one failed call and a hint in each chat template, once
+TestSitesTable writes this page. It renders a four-message conversation with one failed call and a hint with each chat template, once
 for each way in which the sdpo builder detects failures.
 
 A cell gives the way in which the hint is inserted, first if the target is the turn that made the failed call, and then if it is the turn

@@ -587,7 +587,7 @@ def proof(example, i):
     n = max(0, given.rfind("<", 0, n + 1) if given[n:n + 1] != "<" else n)
     want = turn_of(given, closed, m, said_before(example, i))
     if want is None:
-        return "the prompt continues with %r, but the render with the model's text" % given[n:n + 24]
+        return "the prompt continues with %r, but the render continues with the model's text" % given[n:n + 24]
     return "part of the turn follows its stop token"
 
 

@@ -155,9 +155,9 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the value of fetchRanges' parameter short for a file that a merge left for the shards.
+// divideAgain returns the value of fetchRanges' parameter short for files whose ranges a merge recorded for the shards.
 func (r *Remote) divideAgain() string {
-	return fmt.Sprintf("the merge expects: remove %s, and merge again with --leave-writing",
+	return fmt.Sprintf("the merge recorded: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 

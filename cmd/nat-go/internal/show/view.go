@@ -95,7 +95,7 @@ func toolOrUnnamed(tool string) string {
 	return tool
 }
 
-// Fate describes the decision on a record as text: its sides of the split, or the reason why it was dropped.
+// Fate describes the decision on a record: the sides of the split that it is on, or the reason why it was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)

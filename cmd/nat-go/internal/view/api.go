@@ -327,7 +327,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	view, nodes := show.Record(p), p.Messages.Nodes
-	if r.plain != nil { // a row without a log has only these facts
+	if r.plain != nil { // without a log, nothing else is known about a row
 		view.Title, view.Facts = fmt.Sprintf("%s, %s", text(p.Origin.Example), p.Record.Kind()), nil
 	}
 	from = min(from, len(nodes))

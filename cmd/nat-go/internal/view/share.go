@@ -25,7 +25,7 @@ func (e *entry) share() float64 {
 	return float64(e.Share) / shareParts
 }
 
-// version identifies a version of an index of token batches by size and modification time. It is zero without an index.
+// version is the size and modification time of an index of token batches, or zero if there is no index.
 type version struct{ Bytes, Time int64 }
 
 // batchesOf returns the version of the index of a run's token batches.

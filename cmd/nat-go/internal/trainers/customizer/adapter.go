@@ -92,7 +92,7 @@ func (a *Adapter) Check(ctx context.Context) error {
 		Path:   "/v1/datastore/namespaces",
 		Accept: "*/*",
 		Body:   httpclient.Form(url.Values{"namespace": {ns}}),
-		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both statuses mean that the namespace exists
+		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both mean that the namespace exists
 	})
 	return a.tolerate(err)
 }

@@ -286,7 +286,7 @@ func alive(dir string) bool {
 // Status reads the exit status, if there is one, and the progress at the end of the output.
 func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	dir := a.dir()
-	living := alive(dir) // checked first, so that the exit status exists if the program has already ended
+	living := alive(dir) // checked first, because otherwise a program that ends in between seems to lack a status
 	code, err := readInt(filepath.Join(dir, exitFile))
 	st := trainers.JobStatus{
 		State: trainers.Running, Message: "the trainer is running",
