@@ -36,7 +36,7 @@ type outcome struct {
 }
 
 // counts holds the parts of an outcome that are counted. Turns is the number of turns to be trained, and TurnDrops
-// lists those that aren't in any row.
+// lists those that no row trains on.
 type counts struct {
 	Refused   *cause  `json:",omitempty"` // why rows are missing
 	Turns     int     `json:",omitempty"`

@@ -27,8 +27,8 @@ const (
 	PerTurn            // one trained turn, with the model input that precedes it
 )
 
-// Weight selects the unit whose weights in the loss sum to 1, even if a template needs several rows for it. They are
-// multiplied by a demonstration's own weight.
+// Weight selects the unit whose weights in the loss sum to 1, even if a template needs several rows for it. These
+// weights are then multiplied by a demonstration's own weight.
 type Weight uint8
 
 // The units.

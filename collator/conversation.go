@@ -144,7 +144,8 @@ func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause
 	return nil
 }
 
-// argumentsOf returns how faithfully a call's arguments are printed after parsing, or "" if their value changes.
+// argumentsOf returns how faithfully a call's arguments are printed after parsing, or "" if they can't be parsed
+// or their value changes.
 func argumentsOf(call *chat.ToolCall) string {
 	if call.Parsed == nil || repeatsKeys(call.Parsed) {
 		return ""

@@ -70,7 +70,7 @@ func (preferences) Rows(w *worker, it *Item) outcome {
 // noReference flags a pair that is missing from the file of reference log-probs.
 const noReference = "no_reference"
 
-// keptFiller flags a pair whose answers contain empty thoughts that the template omits from all but the last turn.
+// keptFiller flags a pair in which an answer keeps empty thoughts that the template omits from all but the last turn.
 const keptFiller = "kept_filler"
 
 // continuation is one side of a preference.
@@ -309,7 +309,7 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	return one, nil
 }
 
-// withoutStop returns the refusal of a preference or a hint for a turn that the template doesn't end with a stop token.
+// withoutStop returns the refusal of a preference or hint because the template ends a turn without a stop token.
 func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "the template writes no stop token after the turn of message %d", message)
 }

@@ -15,8 +15,8 @@ import (
 
 // A template's dialect is learned from small conversations, so every turn is checked in its real conversation before it
 // is trained on. The turn must render the same when the conversation ends there, and must not contain another message's
-// text. If the tokenizer restores text, the turn's ids, and the ids just before them, must decode to the text that they
-// were made from. A turn that fails this check isn't trained on.
+// text. If the tokenizer restores text, the turn's ids, and separately the ids just before them, must decode to the
+// text that they were made from. A turn that fails this check isn't trained on.
 
 // edgeTokens is the number of tokens before a turn that are decoded along with it. It exceeds the length of any
 // generation prompt.

@@ -40,7 +40,7 @@ func (s *Sizes) Advice(maxLength int) string {
 			break
 		}
 	}
-	return fmt.Sprintf("max_length %d fits every row uncut; of the %s, %s fit", s.Max, ledger.Quantity(s.Rows,
+	return fmt.Sprintf("max_length %d fits all rows uncut; of the %s, these fit: %s", s.Max, ledger.Quantity(s.Rows,
 		"row"),
 		strings.Join(fit, ", "))
 }

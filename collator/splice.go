@@ -25,7 +25,7 @@ import (
 // message, or changes anything else (a user message makes Qwen 3 forget earlier reasoning) fails this test, and the
 // next mode is tried; once all have failed, the site is refused. Splicing must not lose a merge across the hint's right
 // edge: either an added token (a special one, or one like </tool_response>) is next to the edge, or the text on both
-// sides has the same tokens when it is encoded together.
+// sides has the same tokens encoded together as separately.
 //
 // An insertion may still be in the wrong place: many templates print every system message at the front, where the hint
 // would precede the whole history and be seen by every turn. So text from an earlier message must not lie between a

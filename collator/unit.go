@@ -341,8 +341,8 @@ func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 }
 
 // asPrompted puts an empty thought before each trained turn of an answer if the turn's generation prompt ends in one,
-// or if the template shows one there when the turn is the last. Otherwise, a multi-turn answer would begin differently
-// from a single-turn one with templates that drop the thought from history (Qwen3's). A turn that differs from the
+// or if the template shows one there when the turn is the last. With templates that drop the thought from history
+// (Qwen3's), a multi-turn answer would otherwise begin differently from a single-turn one. A turn that differs from the
 // sampled one in any other way is refused.
 func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 	out, at := &view{r: v.r}, 0

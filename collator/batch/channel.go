@@ -220,7 +220,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid returns a grid that is off, except for a 1 at the distance before to the left of each trained token.
+// maskGrid returns a grid with 1 at position i-before for each trained token i, and off elsewhere.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {

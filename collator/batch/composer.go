@@ -53,7 +53,7 @@ func composerName(c *Channel, name string) string {
 }
 
 // endTogether checks that an sdpo row has only one teacher, as the layout requires, and that student and teacher end
-// with the same token. A row with several sites must have sides of equal width, because the mask gives the positions of
+// at the same token. A row with several sites must have sides of equal width, because the mask gives the positions of
 // the targets only in the teacher.
 func endTogether(r *Row, form Form) error {
 	sites := r.Meta.Sites
@@ -70,7 +70,7 @@ func endTogether(r *Row, form Form) error {
 		hints += int(s.Hint)
 	}
 	if len(r.Sides[0].IDs)+hints != len(r.Sides[1].IDs) {
-		return fmt.Errorf("mismatched ends: student and teacher of site %d must end with the same token", sites[0].Site)
+		return fmt.Errorf("mismatched ends: student and teacher of site %d must end at the same token", sites[0].Site)
 	}
 	return nil
 }

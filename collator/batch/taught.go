@@ -60,8 +60,8 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	return nil
 }
 
-// checkEntries checks the entries at one position. There must be at least want, best first, with valid log-probs and
-// distinct tokens, and no entry may follow a missing one.
+// checkEntries checks the entries at one position. There must be at least want, or none if want is 0, best first, with
+// valid log-probs and distinct tokens, and no entry may follow a missing one.
 func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error {
 	n, mass := 0, 0.0
 	for n < len(ids) && ids[n] >= 0 {

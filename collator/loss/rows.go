@@ -200,7 +200,7 @@ func spoiled(st kernels.Stats, loss []float64) (out []string) {
 // findings reports options that are legal but rarely intended.
 func findings(o *kernels.Options) (out []string) {
 	if end := min(o.Beta, 1-o.Beta); end > 0 && end < 0.01 && !o.Normalize {
-		out = append(out, fmt.Sprintf("beta %g is close to 0 or 1, so loss and gradient are nearly 0, in proportion to beta(1-beta): set normalize to beta to divide by that, or beta to exactly 0 or 1 for a KL divergence", o.Beta))
+		out = append(out, fmt.Sprintf("beta %g is close to 0 or 1, so loss and gradient are nearly 0, in proportion to beta(1-beta): normalize beta divides by that factor; for a KL divergence, use beta 0 or 1 exactly", o.Beta))
 	}
 	if (o.Beta == 0 || o.Beta == 1) && o.Clip == kernels.ClipElement {
 		out = append(out, "clip element at beta 0 or 1 limits summands that may be negative: the loss may be negative and the gradient may point the wrong way; element_bregman avoids both")

@@ -67,7 +67,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 }
 
 // wholeTurns is cannotMask for a trainer that trains on all of a turn or none of it.
-func wholeTurns(*chat.Message) string { return "its trainer trains a turn as a whole" }
+func wholeTurns(*chat.Message) string { return "its trainer can only train on whole turns" }
 
 // carry moves n of the record's turns from lost to carried.
 func (e *Encoder) carry(n int) {
@@ -81,7 +81,7 @@ func masked(nodes []ttc.Node, trained []bool, i int) bool {
 }
 
 // everyTurn returns the beginning of a demonstration, for a trainer that trains on all assistant turns. It ends with
-// the last trained turn before the first turn that is context only, if any. Later turns are lost.
+// the last trained turn before the first context-only one, if any. Later turns are lost.
 func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
 	end, n := 0, 0
 	for i := range nodes {
@@ -99,8 +99,8 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error
 	return nodes[:end], nil
 }
 
-// eachTurn calls row for each trained turn of a demonstration or, if stretch is set, for each series of turns without a
-// masked one between them. The series is messages [from, to). Each row is put on its own line.
+// eachTurn calls row for each trained turn of a demonstration or, if stretch is set, for each series of trained turns
+// without a masked one between them. row gets messages [from, to). Each row is put on its own line.
 func (e *Encoder) eachTurn(
 	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) ([]byte, error),
 ) ([]byte, error) {

@@ -37,7 +37,7 @@ type Measure struct {
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
-	// sites that were also measured with a neutral hint; the template may not allow one
+	// sites that were also measured with a neutral hint, for which the template must have room
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
 	// Mean bounds on the divergence of the measured sites, derived from the best k tokens.

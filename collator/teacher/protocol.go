@@ -114,7 +114,7 @@ func askTRL(o *Options, s Sequence) any {
 
 // answerTRL reads logprobs and logprob_token_ids, [sequence][completion token][k], prediction-aligned: entry i is for
 // completion token i, with k or k+1 tokens by rank. actual_logprobs, if present, is the log-prob of the token itself.
-// (vllm-serve in TRL 1.0 to 1.2 has this format. With later versions, TRL's own client calls a plain vLLM server, so
+// (vllm-serve in TRL 1.0 to 1.2 has this format. Later versions don't: TRL's own client calls a plain vLLM server, so
 // the protocol must be vllm.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, err := element(body, "logprobs")

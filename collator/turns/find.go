@@ -206,7 +206,7 @@ func (r *Renderer) follows(d *dialect, c *Conversation, o *origins, t *Turn, i, 
 	return err == nil && (d.bare(o, t, i, from, given.Text) || r.cuts && r.shared(d, c, o, t, i, from, &given))
 }
 
-// promptAt returns the position of the generation prompt that ends given, the render of a conversation's first n
+// promptAt returns the position of the generation prompt at the end of given, a render of a conversation's first n
 // messages.
 func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) int {
 	if d.fixed {
