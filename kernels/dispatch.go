@@ -87,7 +87,7 @@ func findPath(name string) (*tileSet, error) {
 	return nil, fail(CodePath, "kernel path %q is not available on this machine: it has %v", name, Paths())
 }
 
-// choose returns the named path or, if name is empty, the default path.
+// choose returns the named path or, if name is empty, the one that NATGO_KERNELS names or else the best.
 func choose(name string) (*tileSet, error) {
 	if name != "" {
 		return findPath(name)

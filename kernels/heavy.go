@@ -209,8 +209,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		if r.turned() && natural > 0 {
 			tmp.loss = natural
 		}
-		// isRough takes the square root of the factor 4, which gives a margin of 2 for the entries' own share of the
-		// errors.
+		// The factor 4 is under isRough's square root, so it is a margin of 2 for the entries' own share of the errors.
 		if r.isRough(min(1, 4*max(rest.sum/r.zs.total, rest.teacher/r.zt.total)), l.loss, tmp.loss) {
 			r.choose(entryPass)
 			continue

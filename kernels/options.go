@@ -81,7 +81,7 @@ type Options struct {
 	// Rows are distributed over this many goroutines; 0 or 1 means only the caller's. Results don't depend on it.
 	Workers int
 	Strict  bool   // a row without a finite softmax is an error
-	Path    string // one of Paths(), or "" for the default
+	Path    string // one of Paths(), or "" for the one that NATGO_KERNELS names or else the best
 }
 
 func (o *Options) check() error {

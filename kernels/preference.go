@@ -73,7 +73,7 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 		}
 	}
 	if len(out) < n || (p.Weights != nil && len(p.Weights) != n) {
-		return 0, fail(CodeShape, "%d pairs, but room for %d results, and %d weights", n, len(out), len(p.Weights))
+		return 0, fail(CodeShape, "mismatch: %d pairs, room for %d results, %d weights", n, len(out), len(p.Weights))
 	}
 	for i := range n {
 		for _, c := range columns {

@@ -132,10 +132,10 @@ func checkSupport(r int, ids []int32, lp []float32, v int, rest Rest, seen []uin
 		return fail(CodeLogProb, "row %d: every log-probability is -Inf, nothing to renormalise", r)
 	}
 	if !renorm && mass > massTolerance {
-		return fail(CodeMass, "row %d: the total probability exceeds 1 (log mass %.4g): are they logits?", r, mass)
+		return fail(CodeMass, "row %d: the total probability exceeds 1 (log mass %.4g): are these logits?", r, mass)
 	}
 	if renorm && slices.Max(lp) > massTolerance {
-		return fail(CodeMass, "row %d: probability above 1 (log-probability %v): are they logits?", r, slices.Max(lp))
+		return fail(CodeMass, "row %d: probability above 1 (log-probability %v): are these logits?", r, slices.Max(lp))
 	}
 	return nil
 }

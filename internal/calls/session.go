@@ -24,7 +24,7 @@ type Session struct {
 	MaxGiven int64
 	context  int64
 
-	last struct { // the tools examined last; most calls have the same
+	last struct { // the tools examined last, which most calls share
 		tools []chat.Tool
 		key   xxh3.Uint128
 	}

@@ -94,8 +94,8 @@ func (s *Sorter) grow(bytes int) {
 // Len returns the number of entries added.
 func (s *Sorter) Len() int64 { return s.count }
 
-// Sort sorts the entries that are in memory; no entry can be added afterwards. All calls Sort, too, but calling it
-// separately lets several sorters sort concurrently.
+// Sort sorts the entries that are in memory; no entry can be added afterwards. Reading with All sorts them, too, but a
+// separate call lets several sorters sort concurrently.
 func (s *Sorter) Sort() {
 	if !s.sorted {
 		s.sorted = true

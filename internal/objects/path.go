@@ -64,8 +64,8 @@ func parse(p string) (place, error) {
 			"Name each object")
 	}
 	if strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/") {
-		return at, refuse(p, "it names a folder or bucket: a listing of object storage may be incomplete, so "+
-			"these are not supported", "Name each object")
+		return at, refuse(p, "it names no object: a listing of object storage may be incomplete, so folders and "+
+			"buckets are not supported", "Name each object")
 	}
 	at.bucket, at.key, _ = strings.Cut(rest, "/")
 	if at.bucket == "" || at.key != strings.TrimPrefix(path.Clean("/"+at.key), "/") {

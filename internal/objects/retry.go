@@ -141,7 +141,7 @@ type watched struct {
 	w *watch
 }
 
-// Read waits for data. Only the time spent in Read counts toward the time limit.
+// Read waits for data. Time that the reader spends between calls doesn't count toward the time limit.
 func (b *watched) Read(p []byte) (int, error) {
 	began := time.Now()
 	b.w.wait()

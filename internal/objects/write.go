@@ -142,7 +142,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	probe := at
 	probe.key += ".nat-go-probe-" + hex.EncodeToString(random[:])
 	put := func(onlyNew bool) error {
-		return s.try(ctx, path, "writing beside it", func(ctx context.Context) error {
+		return s.try(ctx, path, "writing a temporary object next to it", func(ctx context.Context) error {
 			return to.put(ctx, probe, []byte("nat-go\n"), onlyNew)
 		})
 	}

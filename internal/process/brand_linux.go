@@ -26,9 +26,9 @@ func brandOf(mark string) uint64 {
 	return h.Sum64() & brandMask
 }
 
-// launch starts a command and brands it. A confined command is stopped before its first instruction until it is branded
-// (see attributes). A command that can't be stopped, or isn't confined, may start children before it is branded, and a
-// child whose parent has ended by then isn't branded.
+// launch starts a command and brands it. A confined command is traced (see attributes), so that it executes nothing
+// before it is branded. A command that can't be traced, or isn't confined, may start children before it is branded, and
+// a child whose parent has ended by then isn't branded.
 func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	err := cmd.Start()
 	if err != nil && cmd.SysProcAttr.Ptrace { // the error doesn't say whether tracing or starting failed

@@ -13,8 +13,8 @@ import (
 )
 
 // attributes gives the program its own session, or a process group, and has the kernel kill it when the thread that
-// created it ends, unless it survives. A confined program is traced, so that launch can stop it. Other programs aren't,
-// because tracing would keep them from gaining privileges.
+// created it ends, unless it survives. A confined program is traced, so that it waits for launch before its first
+// instruction. Other programs aren't, because tracing would keep them from gaining privileges.
 func attributes(c *Config) *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Setsid: !c.Group, Setpgid: c.Group, Ptrace: c.Confined}
 	if !c.Survives {

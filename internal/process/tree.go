@@ -21,7 +21,7 @@ func NewMark() string {
 	return hex.EncodeToString(b[:])
 }
 
-// withMarks adds marks to an environment, following this program's own marks.
+// withMarks adds this program's own marks to an environment, and then the given marks.
 func withMarks(env []string, marks ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, markVariable+"=") })
 	all := strings.Fields(os.Getenv(markVariable) + " " + strings.Join(marks, " "))
@@ -123,8 +123,8 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 }
 
 // unsureLooks is the number of scans that may find no process, but fail to read some marks, before the next such result
-// is trusted. The pauses after them take at least 63 ms, by when a process that was replacing its program has its
-// environment back.
+// is trusted. The pauses after them take at least 63 ms, after which a process that was replacing its program has
+// its environment back.
 const unsureLooks = 6
 
 // gone waits until no process of the tree is running, patience runs out or ctx is done, and returns the processes that

@@ -238,7 +238,7 @@ func reference(s string) bool {
 		s[0] == '$' || Tags(s) != nil
 }
 
-// offset returns the position in whole, a value, at which part of it begins.
+// offset returns the position in whole at which part, a slice of it, begins.
 func offset(whole, part json.Raw) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
 }

@@ -196,7 +196,7 @@ func surrounded() []rule {
 	}
 }
 
-// ofCurl reports whether the match is in a line with curl or wget, where it is a user name and a password; with other
+// ofCurl reports whether the match follows curl or wget on its line, where it is a user name and a password; with other
 // programs it may be a user and a group.
 func ofCurl(_, before string) bool {
 	line := before[strings.LastIndexByte(before, '\n')+1:]

@@ -34,8 +34,8 @@ func keyNames() (out []string) {
 }
 
 // shape returns a finder for a pattern whose last group is a secret. If sure is set, the group is a secret unless
-// ordinary returns true. Otherwise it must look random, because prose may mention the same keys, and have at least
-// minBytes bytes; 0 means eight. With a minBytes of -1, the group may be shorter than minValue. fits reports whether to
+// ordinary returns true. Otherwise it must have at least minBytes bytes (0 means eight) and look random, because prose
+// may mention the same keys. With a minBytes of -1, the group may be shorter than minValue. fits reports whether to
 // search around a hint at [at, end); nil means always.
 func shape(pattern string, sure bool, minBytes int, fits func(s string, at, end int) bool, hints ...string) finder {
 	return finder{

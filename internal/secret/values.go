@@ -21,7 +21,7 @@ const Mask = "***"
 const (
 	minValue = 4  // minimum length of a value in bytes; shorter ones occur in other words
 	minLine  = 12 // minimum length in bytes at which a line of a multi-line value is masked on its own
-	minCut   = 4  // minimum number of bytes of a partial value that are recognised where a text was cut
+	minCut   = 4  // minimum length in bytes at which part of a value is recognised where a text was cut
 )
 
 // Values are secrets whose values are known, including their quoted, escaped or encoded forms. The zero value holds

@@ -232,7 +232,7 @@ type column struct {
 	err    error           // after them
 }
 
-// next appends the column's values in the next row, which are one value and its repetitions.
+// next appends the column's values in the next row: one value and its repetitions.
 func (c *column) next(row parquet.Row, left *budget) (parquet.Row, error) {
 	for first := true; ; first = false {
 		v, err := c.peek()

@@ -60,7 +60,7 @@ var Fields = append(append(ExampleFields[:len(ExampleFields):len(ExampleFields)]
 // ExampleFields are known as soon as an example has been read.
 var ExampleFields = []Field[*Subject]{
 	text("id", "id of the example", func(s *Subject) string { return s.Example.ID }),
-	text("task", "the task that it is a rollout of; its id, if the source names no task",
+	text("task", "the task that it is a rollout of; the example's id, if the source names no task",
 		func(s *Subject) string { return cmp.Or(s.Example.Task, s.Example.ID) }),
 	text("file", "the input file, as it was named", func(s *Subject) string { return s.Example.File }),
 	text("policy", "the model that sampled it, if the source says",
@@ -143,7 +143,7 @@ var RecordFields = []Field[*Subject]{
 
 // TurnFields are known once the builder of states has selected a turn of an example.
 var TurnFields = []Field[*Subject]{
-	text("at", "why it was selected: the class of the failed call, divergence or turns",
+	text("at", "why the turn was selected: the class of the failed call, divergence or turns",
 		func(s *Subject) string { return s.Turn.At }),
 	number("position", "messages before the turn", func(s *Subject) float64 { return float64(s.Turn.Position) }),
 	list("uses", "the tools that the turn calls", func(s *Subject, meets func(string) bool) bool {

@@ -271,8 +271,8 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 	})
 }
 
-// reason returns the cause of the process's failure or, if it didn't fail, a call's error in other words. A call's
-// error says little about a failed process ("connection reset").
+// reason returns the cause of the process's failure or, if it didn't fail, the call's error, reworded. After a failure
+// the call's own error says little ("connection reset").
 func (inc *incarnation) reason(err error) error {
 	patience := goneWait
 	if inc.proc == nil || answered(err) {

@@ -30,12 +30,12 @@ class HintConfig(trl.SFTConfig):  # type: ignore[misc]  # TRL has no types
     max_length: Optional[int] = field(default=None, metadata={"help": "Rollouts longer than this, without their hints, are an error."})
     teacher: str = field(
         default="live",
-        metadata={"help": "What scores the hinted rows: live, the model as it is; frozen, the model at the start, or with its adapter off; ema, "
-                          "a copy that trails it; stored, the run's top-k."},
+        metadata={"help": "What scores the hinted rows: live, the current model; frozen, the initial model, or the model with its adapter off; "
+                          "ema, a copy that trails the current model; stored, the run's top-k."},
     )
     ema_decay: float = field(default=0.95, metadata={"help": "What is left of the ema teacher after each step."})
     jsd_beta: float = field(default=0.5, metadata={"help": "0: KL(teacher||student), 1: KL(student||teacher)."})
-    temperature: float = field(default=1.0, metadata={"help": "Of both sides' logits."})
+    temperature: float = field(default=1.0, metadata={"help": "Divisor of both sides' logits."})
     token_clip: Optional[float] = field(default=None, metadata={"help": "Upper limit of a position's divergence."})
     top_k: Optional[int] = field(default=None, metadata={"help": "Compare the student's best, and everything else as one more entry."})
 
