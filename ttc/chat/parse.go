@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// ParseMessages reads an array of messages in the format of the OpenAI chat API, as other APIs also use it. All
+// ParseMessages reads an array of messages in the format of the OpenAI chat API, which other APIs use too. All
 // returned data is copied out of raw. The error names the message and the field that can't be read.
 func ParseMessages(raw json.Raw) ([]Message, error) {
 	if raw.Kind() != json.Array {

@@ -2,7 +2,7 @@ package chat
 
 import "strings"
 
-// The tags around the reasoning, which some servers leave at the beginning of a model's text.
+// The tags around reasoning that some servers leave at the beginning of a model's text.
 const (
 	ThoughtStart = "<think>"
 	ThoughtEnd   = "</think>"

@@ -12,8 +12,8 @@
 //
 // Text is WTF-8: UTF-8, with lone surrogates in their three-byte generalised encoding.
 //
-// The scanner's scan function is long because it is a single state machine. Its speed matters most, and splitting it
-// would make it slower without making it clearer.
+// The scanner's scan function is long because it is a single state machine. The program spends its time there, and
+// splitting the function would make it slower without making it clearer.
 //
 // Part of the Go API we promise (v0).
 package json

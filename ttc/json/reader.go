@@ -52,7 +52,7 @@ func NewReader(r io.Reader, layout Layout, lim Limits) *Reader {
 }
 
 // GoOn declares that the input is the rest of a stream of values, and that it begins between two values, at the given
-// offset in the stream. It must be called before the first call of Next.
+// offset in the stream. It must be called before the first call to Next.
 func (r *Reader) GoOn(offset int64) {
 	r.begun, r.layout, r.base = true, Values, offset
 }
@@ -285,7 +285,7 @@ func (r *Reader) fill() error {
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {
-			size = min(size, max(64, 2*in.Len())) // enough to read a small input in memory without growing
+			size = min(size, max(64, 2*in.Len())) // enough for a small in-memory input, without growing
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]

@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// Intern returns s. Words that recur in conversations, such as roles, share memory with the strings that Parse returns.
+// Intern returns s. If s is a word that recurs in conversations, such as a role, the result shares Parse's copy of it.
 func Intern(s string) string { return intern(unsafe.Slice(unsafe.StringData(s), len(s))) }
 
 // intern is string(b), but returns a shared copy of the keys and roles that recur in conversations. Templates look up

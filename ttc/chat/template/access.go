@@ -30,7 +30,7 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	case pyvalue.KindDict:
 		table = st.lib.dicts
 	case pyvalue.KindList, pyvalue.KindTuple:
-		table = nil // no public template calls methods that don't change a list
+		table = nil // a list's other methods are unsupported: no public template calls them
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}

@@ -442,7 +442,7 @@ func (c *compiler) setBlock(n *setBlockNode, f *frame) stmt {
 	}
 }
 
-// capture compiles a block whose output becomes a value instead of being printed.
+// capture compiles a block whose output is captured and returned as a value.
 func (c *compiler) capture(nodes []node, in *frame, at int32) func(st *state) (val, flow) {
 	enter, body := c.enter(in), c.body(nodes, in)
 	return func(st *state) (val, flow) {

@@ -290,8 +290,8 @@ func (k *fork) find(body []node) int {
 	return at
 }
 
-// isWrite reports whether a statement prevents a fork: one that changes a namespace, which a fork wouldn't undo, or a
-// filter block, which looks up names only when it begins.
+// isWrite reports whether a statement changes a namespace, which a fork wouldn't undo, or is a filter block, which
+// looks names up only when it begins.
 func isWrite(n node) bool {
 	switch n.(type) {
 	case *nsRefNode, *filterBlockNode:

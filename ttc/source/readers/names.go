@@ -66,7 +66,7 @@ type UnknownError = detect.UnknownError
 // AmbiguousError is the error for an input that can be read in several ways.
 type AmbiguousError = detect.AmbiguousError
 
-// MapTakes lists, for messages, the meanings that --map can give to keys.
+// MapTakes lists, for help and error messages, the meanings that --map can give to keys.
 const MapTakes = detect.MapTakes
 
 // ErrEmpty is the error for an input without content, such as a file with only white space.

@@ -15,7 +15,7 @@ func Factory() source.Factory {
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" aka:"file,files,input,inputs,from" doc:"files or patterns; each file is a collection run"`
 	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, if a file is one object that holds them: data, rows; empty: the file itself holds the entries"`
-	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain uses the keys below; the others are the shapes of published data sets, which don't use those keys"`
+	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain uses the keys below; the other shapes are for published data sets, verl and lm_eval, whose keys are fixed"`
 	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together if their prompts are equal"`
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of the value that a problem's trials share"`
 	Keys       `yaml:",inline"`

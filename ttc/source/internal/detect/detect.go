@@ -282,7 +282,7 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string { return "can't tell what " + e.Path + " is: " + e.What }
 
-// wanted describes the shapes that sources read, for messages.
+// wanted describes the shapes that sources read, for error messages.
 const wanted = `  candidates   prompt, output, score       several scored answers to a prompt, one per line (id, turn_id)
                prompt, responses           all answers in a line: texts and scores, or objects {text, score}
   traces       messages (tools, reward)    conversations; also conversations of {from, value}
@@ -293,7 +293,7 @@ const wanted = `  candidates   prompt, output, score       several scored answer
   published data sets: OASST, SHP, HelpSteer3, Chatbot Arena, SQuAD, xLAM, Capybara
 --map takes ` + MapTakes + `: each is given a key, or a path such as data.answer`
 
-// MapTakes lists, for messages, the meanings that --map can give to keys.
+// MapTakes lists, for help and error messages, the meanings that --map can give to keys.
 const MapTakes = "prompt, output, score, chosen, rejected, first, second, choice, messages, role, content, system, context, " +
 	"tools, id, task, turn, model"
 

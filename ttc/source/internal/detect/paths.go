@@ -97,8 +97,8 @@ var harnesses = []struct {
 func unsupportedHarness(h *source.Head) string {
 	for _, p := range harnesses {
 		if !slices.ContainsFunc(p.paths, func(path string) bool { return !at(h, path) }) {
-			return "It is a session of " + p.name + `, which is not read: write each session as {"messages": [...]} in the form of ` +
-				"the chat API, with tool_calls"
+			return "It is a session of " + p.name + `, which can't be read: write each session as {"messages": [...]} ` +
+				"in the form of the chat API, with tool_calls"
 		}
 	}
 	return ""

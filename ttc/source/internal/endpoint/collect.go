@@ -28,7 +28,7 @@ import (
 type Report struct {
 	Questions int
 	Asked     int    // questions answered during this call; the other answers were already stored
-	Raised    int    // workflows that raised an exception: their examples are interrupted
+	Raised    int    // questions on which the workflow raised an exception; their examples are interrupted
 	First     string // the first such exception
 }
 
@@ -78,7 +78,7 @@ type collector struct {
 	progress func(done, total int)
 
 	mu     sync.Mutex
-	path   string // the one of paths that the service has; empty if not yet known
+	path   string // the element of paths that the service has; empty if not yet known
 	done   int
 	failed int // questions without an answer
 	row    int // failures since the last answer
@@ -182,7 +182,7 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// post sends a question. While it doesn't know which of the paths the service has, it tries each of them.
+// post sends a question. While it doesn't know which of the paths the service has, it tries them in turn.
 func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, error) {
 	c.mu.Lock()
 	known := c.path

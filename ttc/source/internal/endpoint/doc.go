@@ -13,8 +13,8 @@
 //     ends the collection.
 //   - {"input_message": ...} is accepted only by workflows whose parameter has that name; others answer every question
 //     with a 422. Here that ends the collection, and the error names the key to set.
-//   - If a workflow raises an exception, the response is HTTP 200 and a single unnamed line of JSON, which NAT's client
-//     ignores. Here the example is marked as interrupted and counted.
+//   - If a workflow raises an exception, the response is HTTP 200 and one line of JSON without a name such as data:,
+//     which NAT's client ignores. Here the example is marked as interrupted and counted.
 //   - A connection that ends early leaves an incomplete answer. The question is asked again.
 //   - A score of NaN arrives as null, so that candidate stays unscored (a local run keeps NaN).
 package endpoint

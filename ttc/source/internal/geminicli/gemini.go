@@ -61,7 +61,7 @@ func addGemini(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	}
 }
 
-// listed returns the list of records in an entry that replaces all previous records.
+// listed returns the list of records with which an entry replaces all previous ones.
 func listed(entry json.Raw) json.Raw {
 	if set := session.Value(entry, "$set"); set != nil {
 		entry = set

@@ -28,8 +28,8 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated multiplies the limit on a session's objects for the objects in the JSON that its spans hold as strings,
-// because each call repeats its history there.
+// repeated is the factor by which the limit on a session's objects is raised for those in the JSON that its spans hold
+// as strings, because each call repeats its history there.
 const repeated = 5
 
 // session builds the session from stored items.

@@ -217,7 +217,7 @@ func (s *Stats) lacking() string {
 // maxCures is the maximum number of improvements to the capture that a message lists.
 const maxCures = 4
 
-// Cures describes how recording more would raise the fidelity of calls, starting with the change that helps most calls.
+// Cures describes how recording more would raise the fidelity of calls, the change that helps the most calls first.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })

@@ -55,7 +55,7 @@ func (w *Walk) InitFiles(
 	return err
 }
 
-// Scans reports whether only the positions and names of examples are needed, so that they may lack everything else.
+// Scans reports whether only the positions and names of examples are needed, so they may lack everything else.
 func (w *Walk) Scans() bool { return w.noted != nil }
 
 // Begin records the offset at which an entry begins, and the number of lines before it if entries may have several.

@@ -44,7 +44,7 @@ type Config struct {
 	FinishKey   string   `yaml:"finish_reason_key" default:"finish_reason" doc:"key of the reason why the model stopped, in a message or, for the last one, in the rollout"`
 	SamplingKey string   `yaml:"sampling_key" default:"sampling" doc:"key of {temperature, top_p, processed}: how the rollout was sampled"`
 
-	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}, with which a rollout overrides collator.teacher for its task: teacher_top_k replaces top_k (0 or less: only the log-prob of each token; with protocol atropos, one log-prob), and skip_teacher_top_k turns the teacher off"`
+	OverridesKey string `yaml:"group_overrides_key" default:"group_overrides" doc:"key of {teacher_top_k, skip_teacher_top_k}, with which a rollout overrides collator.teacher for its task: teacher_top_k replaces top_k (0 or less: only the log-prob of each token; with protocol atropos, one log-prob), and skip_teacher_top_k skips the teachers"`
 
 	CandidatesKey string `yaml:"candidates_key" default:"candidates" doc:"key of a list of scored answers to single turns, as in the source candidates"`
 
