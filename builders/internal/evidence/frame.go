@@ -149,7 +149,7 @@ func (c Call) isAnswer(code int, body string) string {
 		return "" // a timeout, a program that is missing or can't be run, a signal
 	}
 	if report(body) {
-		return "it is a report from a test runner or checker"
+		return "it is a report from a test runner or checker, whose exit code is its verdict"
 	}
 	command := c.command()
 	if code != 1 || command == "" {
@@ -164,7 +164,7 @@ func (c Call) isAnswer(code int, body string) string {
 			words = words[1:]
 		}
 		if len(words) > 0 && answering[words[0][strings.LastIndexByte(words[0], '/')+1:]] {
-			return "exit code 1 of " + words[0] + " means no, not failure"
+			return "exit code 1 of " + words[0] + " is an answer, not a failure"
 		}
 	}
 	return ""

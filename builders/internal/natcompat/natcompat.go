@@ -20,7 +20,7 @@ import (
 // Info describes the builder. Its configuration is the one in package dpo.
 func Info() builders.Info {
 	info := dpo.Info()
-	info.Doc = "exactly NAT's preference pairs"
+	info.Doc = "preference pairs exactly as NAT makes them"
 	info.Unit, info.RawSteps = builders.UnitRun, true
 	return info
 }

@@ -116,7 +116,7 @@ func newBuildersNewCmd() *cobra.Command {
 	var lang, dir, replace string
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang go|python",
-		Short: "Create a builder plugin that compiles and passes its checks, as a starting point for your own",
+		Short: "Create a builder plugin that works and passes its checks, as a starting point for your own",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			v := finetune.Version()

@@ -94,8 +94,8 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		}
 	}
 	if !m.Finite() {
-		return exit.Failedf("loss is %v: %d rows of logits don't have a softmax (a NaN, +Inf, or -Inf throughout); if the "+
-			"number is 0, jsd_beta is 0 or 1, and one side rules out tokens that the other allows", m.Loss, m.NonFinite)
+		return exit.Failedf("loss is %v: %d rows of logits don't have a softmax (a NaN, +Inf, or -Inf throughout); if "+
+			"there are none, jsd_beta is 0 or 1, and one side rules out tokens that the other allows", m.Loss, m.NonFinite)
 	}
 	if unscored > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and get zero weight\n", unscored)
@@ -126,7 +126,7 @@ func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f.StringVar(&o.kind, "dpo-loss", "sigmoid", "sigmoid, ipo or hinge")
 	f.Float64Var(&o.DPO.LabelSmoothing, "label-smoothing", 0, "label smoothing of the sigmoid loss")
 	f.Float64Var(&o.clipEpsilon, "clip-epsilon", 0.2, "grpo: the ratio is clipped to [1-e, 1+e]; 0: no clipping")
-	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "grpo: e of the upper limit, if different; 0: the same")
+	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "grpo: e of the upper limit; default: --clip-epsilon")
 	f.Float64Var(&o.GRPO.KL, "kl", 0, "grpo: weight of the k3 penalty to ref_logprobs")
 	f.StringVar(&o.reduction, "reduction", "token", "grpo: token, sequence, or constant, which divides each row's sum by --max-tokens")
 	f.IntVar(&o.MaxTokens, "max-tokens", 0, "grpo: length that the constant reduction divides by")

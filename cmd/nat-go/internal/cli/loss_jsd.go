@@ -63,7 +63,7 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 	f.StringVar(&q.Rest, "top-k-rest", "bucket",
 		"the entries outside --top-k: bucket, one more entry on both sides, or renormalise, omitted and both sides scaled to 1")
 	f.IntVar(&q.Vocab, "vocab", 0, "leading columns that are vocabulary, where logits are padded or differ in width")
-	f.StringVar(&reduction, "reduction", "mean", "reduction of the loss for grad: mean, which is sum(w*loss)/sum(w), or sum")
+	f.StringVar(&reduction, "reduction", "mean", "reduction of the loss that grad is the gradient of: mean, sum(w*loss)/sum(w), or sum, sum(w*loss)")
 	_ = cmd.MarkFlagRequired("input")
 	return cmd
 }

@@ -123,7 +123,7 @@ func printPlanned(cmd *cobra.Command, p *finetune.Planned) error {
 		fmt.Fprintf(out, "  warning  %s\n", note)
 	}
 	if empty > 0 {
-		fmt.Fprintf(out, "  warning  %s have nothing to build: the inputs can't be divided into that many parts\n",
+		fmt.Fprintf(out, "  warning  nothing to build in %s: the inputs can't be divided into that many parts\n",
 			ledger.Quantity(int64(empty), "shard"))
 	}
 	then := ""

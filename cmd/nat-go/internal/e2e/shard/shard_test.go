@@ -297,7 +297,7 @@ func TestShardsWithoutExamples(t *testing.T) {
 		`{"id":"e","turn_id":"t","prompt":"p","output":"b","score":0}`+"\n")
 	one := []string{"--from", "one.jsonl", "--shards", "4"}
 	if res := b.Must(t, b.Planned("out", "dpo.yml", one...)); !strings.Contains(res.Stdout,
-		"3 shards have nothing to build") {
+		"nothing to build in 3 shards") {
 		t.Errorf("the plan says %q", res.Stdout)
 	}
 	b.Must(t, b.Command(nil, "run", "--config-file", "dpo.yml", "--run-id", "r", "--output-dir", "whole",
