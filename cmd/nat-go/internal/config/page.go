@@ -27,8 +27,8 @@ func Page(types Types) []byte {
 	r.components("sources",
 		"Where examples come from. One entry; `--from FILE` specifies an input without it.", types.Sources)
 	r.components("trajectory_builders",
-		"Builders that turn examples into records, under names that you choose. `nat-go builders describe TYPE` prints the\n"+
-			"settings of a builder, also of a plugin's, whose type is `PLUGIN/BUILDER`.", types.Builders)
+		"Builders that turn examples into records, under names that you choose. `nat-go builders describe TYPE`\n"+
+			"describes a builder and its settings; for one of a plugin, TYPE is `PLUGIN/BUILDER`.", types.Builders)
 	r.section("dataset", "Output written from the records: formats and split.", sections["dataset"])
 	r.filter()
 	r.section("collator", "How records become token batches. Without `tokenizer`, none are written.", sections["collator"])

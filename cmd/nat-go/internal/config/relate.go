@@ -203,7 +203,7 @@ func (l *loader) formats(c *Config) {
 		}
 		shown := fmt.Sprintf("%q", name)
 		if secret.Setting(name) {
-			shown = "of this name"
+			shown = "(not shown, because it looks like a secret)"
 		}
 		f := newError(schema.CodeEnum, "use one of "+strings.Join(l.opt.Types.Formats, ", "),
 			"unknown row format %s", shown)

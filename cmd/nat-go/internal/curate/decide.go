@@ -113,7 +113,7 @@ func (d *Index) Hold(e Entry) error {
 	if err := d.contents.Add(row[:]); err != nil {
 		return err
 	}
-	var unit [unitWidth]byte // spans zero records, because a held record isn't in d.of
+	var unit [unitWidth]byte // spans zero records, because e isn't added to d.of
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
 }

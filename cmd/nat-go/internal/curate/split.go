@@ -131,7 +131,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 		return e
 	}
 	if d.warning = "there is no validation set: the only record is used for training"; c.total > 1 {
-		d.warning = fmt.Sprintf("no validation set: all %d records are used for training, because they are connected by %s or by shared prompts"+
+		d.warning = fmt.Sprintf("no validation set: all %d records are used for training, because they are connected by %s or a shared prompt"+
 			" (the first is %s), and a split never separates connected records", c.total, e.by(), name)
 	}
 	return nil

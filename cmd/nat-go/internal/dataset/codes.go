@@ -43,6 +43,6 @@ func Codes() []ledger.Code {
 		ledger.NewCode(readOtherwise, "dataset", "Hugging Face datasets, which most trainers use to load rows, guesses the columns of JSON lines: a column of dates becomes timestamps, a key that first appears after the first 10 MiB makes load_dataset fail, and keys that some rows lack are filled with null.", "Load the same format as Parquet, whose columns are declared: `nat-go dataset convert RUN --format FORMAT.parquet`, or list it under dataset.formats."),
 		ledger.NewCode(logDiffers, "dataset", "The record log, the curation decisions and the written files are inconsistent: one can't be read, the manifest's counts differ, or a row belongs to a record that was omitted or is on the other side of the split.", "The files, including their hashes, were changed after the run: rerun it."),
 		ledger.NewCode(foreignContext, "dataset", "A row trains a turn in a context that its record doesn't have: a message, a result or the tools before it are missing or different, or the turn itself is. Training on such a row teaches the model to make things up.", "The file was changed after the run: write the data set again."),
-		ledger.NewCode(notTraced, "dataset", "rows.jsonl doesn't say in which contexts the rows' turns were recorded, so the rows can't be compared with them.", "An older nat-go wrote the file: start a new run."),
+		ledger.NewCode(notTraced, "dataset", "rows.jsonl doesn't say in which contexts the rows' turns were recorded, so the rows can't be compared with them.", "An older nat-go wrote the file: repeat the run."),
 	}
 }

@@ -92,7 +92,7 @@ type verifier struct {
 	report *Report
 	more   map[string]int // number of findings per code and file
 	tmp    string
-	last   bool // in formats that support it, rows are for trainers that train only on the last turn
+	last   bool // in formats that support it, rows are for trainers that train only on a row's last turn
 }
 
 func newVerifier() *verifier {

@@ -42,7 +42,7 @@ type Spec struct {
 	// its final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
-	// NoEmpty skips formats that can't carry any of the records. Otherwise each of them gets a folder without rows.
+	// NoEmpty omits formats that carry none of the records. Otherwise each of them gets a folder without rows.
 	NoEmpty bool
 
 	part bool // set if a part is being written: only lines, and the data for Join

@@ -84,7 +84,7 @@ func mark(on bool) string {
 	return given
 }
 
-// kind returns how the trainer and we differ in a token, and whether either trains on it. It returns "" if they agree.
+// kind returns how the two rows differ at a token, and whether either side trains on it. It returns "" if they agree.
 func (t *token) kind() (kind string, trains bool) {
 	switch {
 	case t.Ours == absent:

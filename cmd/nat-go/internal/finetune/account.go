@@ -152,7 +152,7 @@ func (r *verdict) noBatches() error {
 			return nil
 		}
 		return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the reason for each, "+
-			"`nat-go explain CODE` explains what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
+			"and `nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
 			r.plan.folder.Dropped(), remedyOf(a.Dropped))
 	}
 	return nil
@@ -165,7 +165,7 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 		return ""
 	}
 	return "; -o collator.rl.ids=rendered tokenises the text instead: ids may then differ from the sampled ones, and the rows " +
-		"lack log-probs, which KTO doesn't use and GRPO computes or omits"
+		"lack log-probs, which KTO doesn't need and GRPO computes itself or does without"
 }
 
 // noData returns the error for a run that kept nothing, with advice.

@@ -266,9 +266,9 @@ func (r *collation) collate(ctx context.Context) error {
 		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.out.warn("collator.composer.rows example: no step has the hints of %s in channel sdpo, because channel rl "+
-			"lacks the rollout's row or cut it at a different place; these hints are only in the batches of "+
-			"channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
+		r.out.warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step, because "+
+			"channel rl lacks the rollout's row or cuts it at a different place; these hints are only in "+
+			"the batches of channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {
 		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",

@@ -124,7 +124,7 @@ func TestRunMakesTokenBatches(t *testing.T) {
 	var line struct{ File string }
 	err = errors.Join(json.Unmarshal([]byte(first), &line), os.Remove(filepath.Join("o/a/batches", line.File)),
 		os.WriteFile("o/a/batches/index.jsonl", []byte(rest), 0o600))
-	if got := verified(); err != nil || !strings.Contains(got, "the manifest has") {
+	if got := verified(); err != nil || !strings.Contains(got, "the manifest counts") {
 		t.Error(got, err)
 	}
 }

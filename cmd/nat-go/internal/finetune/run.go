@@ -202,8 +202,8 @@ func (b *built) reportScores(p *plan, out *report) {
 		return
 	}
 	if given, _ := p.scores.Given(); given == 0 {
-		out.warn("dataset.scores: none of the %s belongs to an example in the inputs; set dataset.scores.key to "+
-			"the key that holds the example's id in these files", ledger.Quantity(int64(p.scores.Len()), "score"))
+		out.warn("dataset.scores: none of the %s belongs to an example that was read; set dataset.scores.key to "+
+			"the key of the example's id in the score files", ledger.Quantity(int64(p.scores.Len()), "score"))
 	}
 }
 

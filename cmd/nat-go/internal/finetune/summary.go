@@ -194,7 +194,7 @@ func writeSites(b *strings.Builder, s *Summary, look Look) {
 		fmt.Fprintf(b, "  rows     %s without an end: the template has no end token\n", ledger.Quantity(n, "turn"))
 	}
 	if n := st.LeftOut.Reasoning; n > 0 {
-		fmt.Fprintf(b, "  rows     the template omits the reasoning of %s that are trained on\n", ledger.Quantity(n, "turn"))
+		fmt.Fprintf(b, "  rows     the template omits the reasoning of %s\n", ledger.Quantity(n, "trained turn"))
 	}
 	if n := st.LeftOut.Calls; n > 0 {
 		fmt.Fprintf(b, "  rows     the template omits the calls of %s\n", ledger.Quantity(n, "message"))

@@ -164,9 +164,9 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 		total += f.Bytes
 	}
 	if once := total - repeated; repeated > once { // the rows are more than twice as long as the text
-		r.out.warn("%s has a row for each of %s, which repeats all preceding text, so the rows have %.1f times the text of the "+
-			"conversations. If the trainer masks everything but the assistant's text, set dataset.completion: stretch to write "+
-			"one row for each uninterrupted stretch; formats that mark the text to train on (axolotl, ms_swift) don't repeat text",
+		r.out.warn("%s has a row for each of %s. Each row repeats all preceding text, so the rows have %.1f times the text "+
+			"of the conversations. If the trainer masks all but the assistant's text, set dataset.completion: stretch to "+
+			"write a row per uninterrupted stretch; formats that mark the text to train on (axolotl, ms_swift) don't repeat text",
 			w.Format, ledger.Quantity(w.Contexts.Turns, "turn"), float64(total)/float64(once))
 	}
 }

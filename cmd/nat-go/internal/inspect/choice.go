@@ -54,7 +54,7 @@ func (r *Report) yield(typ string) (y Yield) {
 	return y
 }
 
-// choose prefers pairs of scored answers if there are any. Otherwise it chooses imitation of the model's answers. It
+// choose selects pairs of scored answers if there are any. Otherwise it selects imitation of the model's answers. It
 // then adds pairs of a task's scored rollouts, unless some rollouts word the user's messages differently, because the
 // turns in their pairs would not keep their recorded contexts. Such pairs are made only on request.
 func (r *Report) choose() Choice {

@@ -71,7 +71,7 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 		f, ok := dataset.Lookup(name)
 		return ok && carries(f, kinds)
 	}) {
-		message := fmt.Sprintf("%s makes %s, but the default %s can't hold any of them",
+		message := fmt.Sprintf("%s makes %s, but %s, written by default, can't hold any of them",
 			builder, words(kinds), strings.Join(names, ", "))
 		k.place(finding.Warning, config.CodeCarries, message, instead("", kinds), "dataset", "formats")
 	}

@@ -89,8 +89,8 @@ func TestDefaultFormats(t *testing.T) {
 		}
 		unfit := Unfit(loaded, "x", []builders.Kind{builders.KindRollout})
 		if fits := c.want == "verl"; fits != (len(unfit) == 0) || !fits && (unfit[0].Line == 0 ||
-			!strings.Contains(unfit[0].Message+unfit[0].Fix, "x makes rollouts, and "+c.want+", which is written by default, holds none "+
-				"of themwrite kto, verl, atropos")) {
+			!strings.Contains(unfit[0].Message+unfit[0].Fix, "x makes rollouts, but "+c.want+", written by default, "+
+				"can't hold any of themwrite kto, verl, atropos")) {
 			t.Errorf("%s: %+v", text, unfit)
 		}
 	}

@@ -115,7 +115,7 @@ func TestInspectFolder(t *testing.T) {
 		"sessions  1, with 1 model call and 1 branch of their histories",
 		"versions  Claude Code 2.9.0 (newer than 2.1.332, the newest that was tried)",
 		"unread    lines of type new-in-2.9, 1 time",
-		"usage     35 prompt tokens, 10 answer tokens, as recorded for the trained calls",
+		"usage     35 prompt tokens, 10 output tokens, as recorded for the trained calls",
 		"better    if you record the tool definitions, the system prompt and the requests themselves, 1 more call", "fidelity  1 call partial", "models    m",
 	} {
 		if !strings.Contains(screen.String(), line) {

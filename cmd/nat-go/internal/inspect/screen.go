@@ -81,7 +81,7 @@ func (r *Report) contents(line printer) {
 	}
 	r.fidelity(line)
 	if s := r.Stored; s != nil && s.Given+s.Written > 0 {
-		line("usage", "%d prompt tokens, %d answer tokens, as recorded for the trained calls", s.Given, s.Written)
+		line("usage", "%d prompt tokens, %d output tokens, as recorded for the trained calls", s.Given, s.Written)
 	}
 	if len(r.Policies) > 0 {
 		line("models", "%s", strings.Join(slices.Sorted(maps.Keys(r.Policies)), ", "))

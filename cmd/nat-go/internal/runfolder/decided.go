@@ -49,7 +49,7 @@ func (d *Decided) Changed(now *Decided) []string {
 }
 
 // Accept returns the names in changed that are neither in accept nor a name in accept followed by a dot and more. It
-// also returns the names in accept that match none in changed.
+// also returns each name in accept that matches none of the names left by those before it.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

@@ -157,7 +157,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			list = append(list, s)
 			return err
 		}
-		if !info.Mode().IsRegular() { // not nat-go's, which writes only regular files
+		if !info.Mode().IsRegular() { // not from nat-go, which writes only regular files
 			return nil
 		}
 		s, ok := by[rel]

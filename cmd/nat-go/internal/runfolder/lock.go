@@ -219,7 +219,7 @@ func (l *Lock) Close() {
 	}
 	if !l.keep {
 		left := l.Left
-		if left != nil && !left.converts() { // missing files show that another command was interrupted
+		if left != nil && !left.converts() { // missing files show that any other command was interrupted
 			left = nil
 		}
 		_ = l.write(left) // on failure, the next holder will think that this command was interrupted
