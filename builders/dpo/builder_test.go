@@ -319,7 +319,7 @@ func TestNewNamesTheSetting(t *testing.T) {
 		"strategy can't be all":                   func(c *Config) { c.Strategy = "all" },
 		"score_direction can't be up":             func(c *Config) { c.ScoreDirection = "up" },
 		"min_score_diff must be at least 0":       func(c *Config) { c.MinScoreDiff = -1 },
-		"this is NaN":                             func(c *Config) { c.MinScoreDiff = math.NaN() },
+		"must be at least 0, got NaN":             func(c *Config) { c.MinScoreDiff = math.NaN() },
 		"max_pairs_per_turn must be at least 1":   func(c *Config) { c.MaxPairsPerTurn = &zero },
 		"threshold means nothing unless strategy": func(c *Config) { c.Threshold = &half },
 		"k is missing: it goes together with":     func(c *Config) { c.Strategy = "random_k" },

@@ -281,7 +281,7 @@ func TestCopyRefuses(t *testing.T) {
 		{strings.Replace(natYAML, "file_path: q.json", "structure: {disable: true}", 1), "structure.disable"},
 		{"base: c.yml", "inherits from itself"},
 		{"[]", "not a YAML mapping"},
-		{"a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]", "multiply"},
+		{"a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]", "once its aliases are expanded"},
 		{"a: [", ""},
 	} {
 		t.Run(c.text, func(t *testing.T) {
