@@ -19,7 +19,7 @@ type Builder interface {
 // Output receives a builder's records and drops. If a method returns an error, the run is over: Build must return that
 // error.
 type Output interface {
-	Record(Record) error // doesn't retain the record, so a builder may reuse its memory for the next one
+	Record(Record) error // an Output doesn't retain the record, so a builder may reuse the record's memory
 	Drop(ledger.Drop) error
 	// Count adds n to one of the builder's own counters, such as "total_turns". Counters are summed over the run and
 	// shown in its statistics.
@@ -41,9 +41,9 @@ type Info struct {
 	Stability string // "stable", "beta", "experimental"
 	Doc       string // one line
 	Unit      Unit
-	Kinds     []Kind // the kinds of record it may emit
-	Config    any    // a pointer to its config struct, used only for its type; for the tags see builders/schema
-	RawSteps  bool   // it needs Example.Steps
+	Kinds     []Kind // the kinds of record that the builder may emit
+	Config    any    // a pointer to the config struct, used only for its type; package builders/schema describes the tags
+	RawSteps  bool   // the builder needs Example.Steps
 }
 
 // Unit is the size of group a builder works on.
@@ -109,8 +109,8 @@ type Record interface {
 type Head struct {
 	Example  int      // index in the group of the example that the record comes from
 	Turn     string   // turn id within the example; empty if the record is about the whole example
-	Metadata json.Raw // one JSON object with its keys in output order; nil if there is none
-	Edits    Edits    // how its messages differ from the example's
+	Metadata json.Raw // one JSON object with its keys in output order; nil if the record has no metadata
+	Edits    Edits    // how the record's messages differ from the example's
 }
 
 // Header returns the head itself, so that embedding types satisfy Record.
@@ -137,7 +137,7 @@ type Demonstration struct {
 	Train    Train
 	Trained  []bool   // one flag per message, for TrainFlagged
 	Weight   float64  // weight of the demonstration in the loss; 1 by default
-	Score    *float64 // the score it was selected by; nil if not scored
+	Score    *float64 // the score by which the demonstration was selected; nil if the demonstration has no score
 
 	MaskReasoning bool // keep the reasoning in trained turns as context, but don't train on it
 }
@@ -179,7 +179,7 @@ type State struct {
 // Site is a failed tool call. Indices are into the record's messages.
 type Site struct {
 	Call    int    // the assistant message with the call
-	CallSeq int    // position among its tool calls; -1 if it has none
+	CallSeq int    // position of the call in that message; -1 if the message has no tool calls
 	Result  int    // the tool or user message that shows the error; -1 if the call itself shows it (FailedTurn only)
 	Target  Target // which turn to distil
 	Tool    string // name of the tool that was called

@@ -17,7 +17,7 @@ type screen struct {
 	began    time.Time
 	total    int
 
-	running        []*pkg // in the order they started
+	running        []*pkg // the packages under test, in the order in which they started
 	slowest        []*pkg
 	idle           []string // packages whose tests were all skipped
 	done, cached   int
@@ -103,7 +103,7 @@ func (s *screen) ofTest(p *pkg, e event, now time.Time) {
 	case "fail":
 		p.failed = true
 		text := indented(t.output)
-		if text == "" { // one of its subtests failed and was already printed
+		if text == "" { // a subtest of the test failed and was already printed
 			break
 		}
 		s.clear()
@@ -121,7 +121,7 @@ func (s *screen) ofTest(p *pkg, e event, now time.Time) {
 	p.tests = slices.Delete(p.tests, at, at+1)
 }
 
-// ofPackage handles a package's own event and reports whether the package is done.
+// ofPackage handles an event about a package rather than one of its tests, and reports whether the package is done.
 func (s *screen) ofPackage(p *pkg, e event) bool {
 	switch e.Action {
 	case "output":
@@ -158,12 +158,12 @@ func (s *screen) explain(p *pkg, e event) {
 	if _, which, hung := strings.Cut(said, "panic: test timed out after "); hung {
 		limit, _, _ := strings.Cut(which, "\n")
 		for _, t := range p.tests {
-			fmt.Fprintf(s.out, "HUNG %s %s: it did not end within %s\n", p.name, t.name, limit)
+			fmt.Fprintf(s.out, "HUNG %s %s: test did not end within %s\n", p.name, t.name, limit)
 		}
 		fmt.Fprint(s.out, indented([]string{stack(said, p.tests)}))
 		return
 	}
-	if p.failed && len(p.tests) == 0 { // its failed tests were already printed
+	if p.failed && len(p.tests) == 0 { // the package's failed tests were already printed
 		return
 	}
 	fmt.Fprintf(s.out, "FAILED %s (%.1fs)\n", p.name, e.Elapsed)

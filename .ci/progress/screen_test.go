@@ -48,7 +48,7 @@ func TestHangIsNamed(t *testing.T) {
 		event{Action: "output", Test: "TestA", Output: "goroutine 6 [select]:\nother()\n"},
 		event{Action: "fail"},
 	)
-	if !strings.HasPrefix(got, "HUNG p TestA: it did not end within 10m0s\n") || !strings.Contains(got, "p.TestA(0x1)") ||
+	if !strings.HasPrefix(got, "HUNG p TestA: test did not end within 10m0s\n") || !strings.Contains(got, "p.TestA(0x1)") ||
 		strings.Contains(got, "other()") {
 		t.Errorf("got %q", got)
 	}

@@ -43,10 +43,10 @@ func New(cfg Config) (*Builder, error) {
 type rollout struct {
 	at    int // index into the group's examples
 	ex    *ttc.Example
-	walk  []int // its nodes, starting at the root
+	walk  []int // the rollout's nodes, starting at the root
 	nodes []*ttc.Node
 	used  bool
-	why   ledger.Reason // why its last pair was refused
+	why   ledger.Reason // why the rollout's last pair was refused
 }
 
 // Build pairs the rollouts of a task or, if Compare is "branches", the branches within each of its examples.
@@ -78,8 +78,8 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// groupComparable groups the rollouts that have the same tools and begin with the same messages. The rest, whose users
-// phrase things differently, are grouped by tools and system prompt.
+// groupComparable groups the rollouts that have the same tools and begin with the same messages. The remaining
+// rollouts, whose users phrase things differently, are grouped by tools and system prompt.
 func groupComparable(fit []*rollout) (sets [][]*rollout) {
 	var rest []*rollout
 	for _, set := range setups(fit, begins, pairs.SameSetup) {

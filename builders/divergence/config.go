@@ -8,9 +8,9 @@ import (
 
 // Config is the `trajectory_builders.<name>` section with `_type: divergence_traj_builder`.
 type Config struct {
-	Compare        string   `yaml:"compare" default:"rollouts" validate:"oneof=rollouts branches" doc:"rollouts: a task's scored rollouts. branches: the branch that a session continued against the ones it abandoned; of the settings below, only max_length_ratio applies then"`
+	Compare        string   `yaml:"compare" default:"rollouts" validate:"oneof=rollouts branches" doc:"whether to compare a task's scored rollouts (rollouts) or the branch that a session continued with the branches that it abandoned (branches); with branches, only max_length_ratio of the settings below applies"`
 	Strategy       string   `yaml:"strategy" default:"best_vs_worst" validate:"oneof=best_vs_worst adjacent best_vs_rest pass_fail exhaustive" doc:"which of a task's rollouts to compare"`
-	Pass           *float64 `yaml:"pass" validate:"required_if=Strategy pass_fail,excluded_unless=Strategy pass_fail" doc:"strategy pass_fail: a rollout passes if it scores at least this"`
+	Pass           *float64 `yaml:"pass" validate:"required_if=Strategy pass_fail,excluded_unless=Strategy pass_fail" doc:"with strategy pass_fail: the minimum score of a rollout that passes"`
 	ScoreDirection string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
 	ScoreName      string   `yaml:"score_name" default:"reward" doc:"what the scores measure"`
 	MinScoreDiff   float64  `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest score difference in a pair; equal scores never form a pair"`

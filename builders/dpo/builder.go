@@ -282,8 +282,8 @@ func orEmpty(raw json.Raw) json.Raw {
 	return raw
 }
 
-// note emits a single drop for all pairs of a turn that were not taken, with the number for each reason. Their
-// candidates may be in other pairs.
+// note emits a single drop for all pairs of a turn that were not taken, with the number of pairs for each reason. The
+// candidates of these pairs may be in other pairs.
 func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
 	total := left.Total()
 	if total == 0 {

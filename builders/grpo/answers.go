@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// answers holds the score statistics of a task's candidates by prompt, and any reason to drop them. Scored candidates
-// for the same prompt are treated as single-turn rollouts.
+// answers holds the score statistics of a task's candidates by prompt, and the reason to drop candidates, if there is
+// one. Scored candidates for the same prompt are treated as single-turn rollouts.
 type answers struct {
 	*Builder
 	tasks map[string]*answered
@@ -23,7 +23,7 @@ type answers struct {
 // answered holds the properties shared by the answers to one prompt.
 type answered struct {
 	scored
-	why    ledger.Reason // why they are dropped; empty if they aren't
+	why    ledger.Reason // why the answers are dropped; empty if they aren't dropped
 	detail string
 }
 
@@ -82,7 +82,7 @@ func unusable(c *ttc.Candidate) ledger.Reason {
 	return ""
 }
 
-// emit passes on an example's answers.
+// emit emits a record or a drop for each of an example's answers.
 func (a *answers) emit(g *ttc.Group, e int, out builders.Output) error {
 	ex := g.Examples[e]
 	for i := range ex.Candidates {

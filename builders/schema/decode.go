@@ -32,7 +32,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	}
 	s.fill(dst.Elem(), v)
 	broken := s.validate(doc, node, dst.Interface(), opt, fs)
-	for _, f := range slices.Backward(broken) { // from the end of a list, so that earlier entries keep their positions
+	for _, f := range slices.Backward(broken) { // remove later list entries first: earlier ones keep their positions
 		v = withoutKeys(v, yamldoc.SplitPointer(strings.TrimPrefix(f.Pointer, opt.Pointer)))
 	}
 	if broken != nil {

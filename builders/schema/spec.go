@@ -33,7 +33,7 @@ const (
 	Bool
 	Duration
 	Bytes // a Size
-	Union // one of several specs
+	Union // a value that fits one of several specs
 )
 
 // Spec describes the values that a key accepts.
@@ -72,7 +72,7 @@ type Field struct {
 	Required bool
 	Aliases  []string // other accepted names
 	Aka      []string // names that users write by mistake
-	Former   []Former // settings of earlier versions that it has replaced; if several are set, the first one wins
+	Former   []Former // settings of earlier versions that the field has replaced; if several are set, the first wins
 
 	index []int // index of the struct field
 }

@@ -75,7 +75,7 @@ func (s *Spec) validate(
 		}
 		parent, _ := s.lookup(node, keys[:len(keys)-1])
 		value, key := s.lookup(node, keys)
-		if value == nil && (!strings.HasPrefix(e.Tag(), "required") || parent == nil) { // it is not set
+		if value == nil && (!strings.HasPrefix(e.Tag(), "required") || parent == nil) { // the value is not set
 			continue
 		}
 		f := s.failed(doc, e, opt.Pointer, keys, value)
@@ -195,7 +195,7 @@ func (s *Spec) failed(
 		return rule("is not a valid pattern: "+strings.TrimPrefix(fmt.Sprint(err), "error parsing regexp: "),
 			"write a Go regular expression; to match a character like ( or ? itself, put a \\ before it")
 	case tag == "required_without":
-		return rule("is missing, and so is "+others, "add one of the two")
+		return rule("is missing, and so is "+others, "add one of the two settings")
 	case strings.HasPrefix(tag, "required_"):
 		return rule("is missing: it goes together with "+others, "add "+e.Field()+", or change "+others)
 	case tag == "unique":

@@ -142,7 +142,7 @@ type work struct {
 	siblings *siblings
 	// calls already seen in an earlier branch, keyed by node and position in the node's message
 	seen     map[[2]int]bool
-	counted  map[[2]int]bool // the same, for calls that were counted
+	counted  map[[2]int]bool // calls already counted in an earlier branch, keyed like seen
 	sites    int
 	records  int
 	failures int

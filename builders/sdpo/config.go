@@ -44,11 +44,11 @@ type Match struct {
 
 // Hints configures the teacher's hints.
 type Hints struct {
-	Allow    []string `yaml:"allow" default:"[knowable, hindsight]" validate:"dive,oneof=knowable hindsight" doc:"knowable: the model could have known it from schema, tool list, format, policy or what it had read; hindsight: known only from the environment or another rollout"`
+	Allow    []string `yaml:"allow" default:"[knowable, hindsight]" validate:"dive,oneof=knowable hindsight" doc:"kinds of hint to allow: knowable hints, which the model could have derived from the schema, the tool list, the format, the policy or the context, and hindsight, which is known only from the environment or another rollout"`
 	Sources  []string `yaml:"sources" default:"[rules, schema, feedback]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins. feedback repeats the environment's own message, which is knowable if everything it names is already in the context, otherwise hindsight"`
 	Feedback string   `yaml:"feedback" default:"A{% if tool %} call of {{ tool }}{% else %}n action{% endif %} was tried here before and failed: {{ error | trim }}" validate:"required" doc:"wording of hints from the source feedback: a template with the same variables as a rule's text"`
-	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"for the source rules: the first match counts"`
-	Command  *Command `yaml:"command" doc:"for the source command"`
+	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"hint rules for the source rules, tried in order: the first match counts"`
+	Command  *Command `yaml:"command" doc:"program for the source command"`
 	MaxChars int      `yaml:"max_chars" default:"2000" validate:"gte=1,lte=100000" doc:"a longer hint is refused, except that the source feedback shortens a long error by omitting its middle"`
 	LeakRun  int      `yaml:"leak_run" default:"5" validate:"gte=2" doc:"number of consecutive words that a hint must not share with its turn"`
 }
@@ -64,12 +64,12 @@ type Rule struct {
 	Text string `yaml:"text" validate:"required_without=None,excluded_with=None" doc:"the hint: a template with tool, arguments, error, class, error_kind, error_meta, schema and tools"`
 
 	None bool   `yaml:"none" default:"false" doc:"give no hint: the site is dropped, and no other source is asked"`
-	Kind string `yaml:"kind" default:"knowable" validate:"omitempty,oneof=knowable hindsight" doc:"whether the model could have known it"`
+	Kind string `yaml:"kind" default:"knowable" validate:"omitempty,oneof=knowable hindsight" doc:"kind of the hint: whether the model could have known its content"`
 }
 
 // Command is a program that supplies hints.
 type Command struct {
-	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; the program reads one JSON object per line and answers each with one"`
+	Run     []string      `yaml:"run" validate:"required,min=1" doc:"program and arguments; the program reads one JSON object per line and answers each with one JSON object"`
 	Timeout time.Duration `yaml:"timeout" default:"30s" validate:"gte=100ms" doc:"time limit per answer"`
 	Answers string        `yaml:"answers" validate:"required" doc:"file that stores each answer under the hash of its question: a stored question is never asked again"`
 	Kind    string        `yaml:"kind" default:"hindsight" validate:"oneof=knowable hindsight" doc:"default kind for answers that don't state one"`
@@ -134,7 +134,7 @@ func (c *Config) notAsked(target builders.Target) string {
 	}
 	text := ""
 	if target == builders.NextTurn && slices.Contains(c.Hints.Sources, sourceFeedback) {
-		text = "feedback is not used for the target next_turn, which has already seen it; "
+		text = "feedback is not used for the target next_turn, which has already seen the error; "
 	}
 	if others == nil {
 		return text + "all sources were asked"

@@ -46,7 +46,7 @@ type course struct {
 	rank   int           // the rollout's rank by reward among the task's rollouts
 
 	parting parting
-	why     ledger.Reason // why it doesn't have a parting
+	why     ledger.Reason // why the rollout doesn't have a parting
 }
 
 // add adds the rollout's next deed. If a read is repeated before the next write, its last result counts.
@@ -126,14 +126,14 @@ func (b bits) remove(at int)   { b[at/64] &^= 1 << (at % 64) }
 // lineup is a task's rollouts, ordered by their writes, so that rollouts that reached the same state are neighbours.
 type lineup struct {
 	all    []*course
-	alone  []crowd   // one for each rollout
-	words  []crowd   // one for every 64 rollouts, which share a word of bits
-	ranked []*course // from the best to the worst
+	alone  []crowd   // one crowd for each rollout
+	words  []crowd   // one crowd for every 64 rollouts, which share a word of bits
+	ranked []*course // the rollouts, from the best to the worst
 }
 
 // state is a point reached by all rollouts with the same writes so far.
 type state struct {
-	from, to, written int // its rollouts are all[from:to] in the lineup; written is their number of writes so far
+	from, to, written int // the state's rollouts are all[from:to] in the lineup, with written writes each so far
 	reads             map[int]*reading
 	after             map[int]*state // by course.next
 }
@@ -318,7 +318,7 @@ func part(all []*course) {
 	}
 }
 
-// partings finds where each of a group's rollouts diverges from better ones, or why it doesn't.
+// partings finds where each of a group's rollouts diverges from better ones, or the reason a rollout doesn't diverge.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
 	part(all)

@@ -78,7 +78,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 	f = failure{call: c, fault: b.checker.call(c.made, t.example.Tools)}
 	if c.result >= 0 {
 		for _, at := range append([]int{c.result},
-			c.more...) { // the first that shows an error, if there are several
+			c.more...) { // the first result that shows an error, if there are several
 			found := b.detector.read(c.made, t.walk[at])
 			if found.class == "" && found.supported && b.detector.nextTurn && t.supports(c, at) {
 				found.class = evidence.Message
@@ -135,7 +135,7 @@ func (d *detector) toldTurns(t *trace) {
 	if !d.classes[evidence.Flag] || d.silenced[sourceFlag] {
 		return
 	}
-	linked := map[int]bool{} // results of calls, already judged with them
+	linked := map[int]bool{} // results of calls, which were already judged with their calls
 	for _, c := range t.calls {
 		for _, at := range append([]int{c.result}, c.more...) {
 			linked[at] = true

@@ -170,7 +170,7 @@ func (s *Source) syntax(text []byte, err error) finding.Finding {
 		f.Fix = "use single quotes instead of double quotes: within double quotes, a backslash begins an escape such as \\n"
 	} else if o := unclosed(text, at); o != nil {
 		f.Message = fmt.Sprintf("this is not YAML: the %s that opens here is not closed", names[o.char])
-		f.Fix = fmt.Sprintf("add %s at the end of it", string(ends[o.char]))
+		f.Fix = fmt.Sprintf("add the closing %s", string(ends[o.char]))
 		at = o.at
 	} else if at < len(text) && tabbed(text, at) {
 		f.Message, f.Fix = "this is not YAML: the line is indented with a tab", "indent it with spaces"

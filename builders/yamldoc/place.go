@@ -19,7 +19,7 @@ type Source struct {
 	runes []rune
 }
 
-// line returns the characters of a line, or none if it doesn't exist.
+// line returns the characters of a line, or none if the line doesn't exist.
 func (s *Source) line(n int) []rune {
 	if n < 1 || n > len(s.lines) {
 		return nil

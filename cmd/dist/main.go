@@ -51,14 +51,14 @@ var modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	binary := flags.String("binary", "bin/portable/amd64/nat-go",
-		"the built program; next to it, LICENSES holds the licences of everything that is not Go, and libnatgo.so the kernels")
+		"path of the built program; its folder also holds libnatgo.so (the kernels) and LICENSES (the licences of everything that is not Go)")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
 	var from system
 	flags.StringVar(&from.glibcLicence, "glibc-licence", "/usr/share/doc/libc6/copyright",
-		"for an image: the licence of glibc")
+		"file with the licence of glibc, for an image")
 	flags.StringVar(&from.certificates, "certificates", "/etc/ssl/certs/ca-certificates.crt",
-		"for an image: certificates of the trusted authorities")
+		"file with the certificates of trusted authorities, for an image")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
 // Package waits reports waits that may never end: channel operations outside a select that also watches a context, and
-// calls to Wait methods that don't take one. A comment on the same line or the line above says why a wait is known to
+// calls to Wait methods that take no context. A comment on the same line or the line above says why a wait is known to
 // end:
 //
 //	wg.Wait() // wait: every worker watches ctx

@@ -28,12 +28,12 @@ func (t *text) document(rule string) string {
 			return "" // a level without a timestamp or logger name
 		}
 		if looksLikeLog(t.head) {
-			return "it is a log line"
+			return "the text is a log line"
 		}
 		return ""
 	}
 	if t.marks()["field"] >= 2 {
-		return "it is a record with fields"
+		return "the text is a record with fields"
 	}
 	if exitStatus().MatchString(t.last()) && t.short {
 		return "" // the error is from the program that ran the command printed above
@@ -49,28 +49,28 @@ func (t *text) kind() string {
 	case strings.Contains(strings.Join(t.tail, "\n"), "BUILD FAIL") || strings.HasPrefix(t.head[0], "FAILURE: "):
 		return ""
 	case n["log"] >= 2 || n["log"] == 1 && looksLikeLog(t.head):
-		return "it is a log"
+		return "the text is a log"
 	case n["mail"] >= 2 || n["mail"] == 1 && mailHead().MatchString(t.head[0]):
-		return "it is an email"
+		return "the text is an email"
 	case n["numbered"]*5 >= lines*4 && lines > 1:
-		return "it is a file with numbered lines"
+		return "the text is a file with numbered lines"
 	case n["diff"] >= 2:
-		return "it is a diff or a commit"
+		return "the text is a diff or a commit"
 	case n["grep"]*2 >= lines:
-		return "it is a list of locations in files"
+		return "the text is a list of locations in files"
 	case n["speaker"] >= 2:
-		return "it is a conversation"
+		return "the text is a conversation"
 	case n["manual"] >= 1:
-		return "it is a manual page"
+		return "the text is a manual page"
 	case n["item"] >= 2 || n["item"] == 1 && item().MatchString(t.head[0]):
-		return "it is a list"
+		return "the text is a list"
 	case n["heading"] >= 2 || n["heading"] == 1 && heading().MatchString(t.head[0]) &&
 		!strings.HasPrefix(t.head[0], "# command"):
-		return "it is written as a document, with headings or lists"
+		return "the text is written as a document, with headings or lists"
 	case n["source"] >= 2 || n["source"] == 1 && source().MatchString(t.head[0]):
-		return "it is source code"
+		return "the text is source code"
 	case letter().MatchString(t.head[0]) || t.proseBefore():
-		return "it is a letter or an article that quotes it"
+		return "the text is a letter or an article that quotes an error"
 	}
 	return ""
 }

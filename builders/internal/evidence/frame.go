@@ -32,7 +32,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	if m := codeFirst().FindStringSubmatch(head[0]); m != nil {
 		return c.exited(strings.Join(m[1:], ""), head[0], strings.TrimPrefix(text, head[0])), true
 	}
-	if strings.HasPrefix(text, "<returncode>") { // all on one line
+	if strings.HasPrefix(text, "<returncode>") { // the code and the output are on one line
 		rest := strings.TrimPrefix(text, "<returncode>")
 		if code, body, ok := strings.Cut(rest, "</returncode>"); ok && len(code) < 12 {
 			return c.exited(strings.TrimSpace(code), "returncode "+code, body), true
@@ -146,10 +146,10 @@ var answering = map[string]bool{
 // findings), or an empty string.
 func (c Call) isAnswer(code int, body string) string {
 	if code == 124 || code == 126 || code == 127 || code > 128 || code < 0 {
-		return "" // a timeout, a program that is missing or can't be run, a signal
+		return "" // the code means a timeout, a signal, or a program that is missing or can't be run
 	}
 	if report(body) {
-		return "it is a report from a test runner or checker, whose exit code is its verdict"
+		return "the result is a report from a test runner or checker, whose exit code gives its verdict"
 	}
 	command := c.command()
 	if code != 1 || command == "" {
@@ -250,7 +250,8 @@ func report(body string) bool {
 	return found && unable == ""
 }
 
-// reported looks for a report from a test runner or checker, and for a line saying that it couldn't do its work.
+// reported looks for a report from a test runner or checker, and for a line in which one says that it couldn't do its
+// work.
 func reported(body string) (found bool, unable string) {
 	for _, l := range append(firstLines(body, 12), lastLines(body, 12)...) {
 		if unable == "" && noTests().MatchString(l) {

@@ -37,7 +37,7 @@ func (t *text) framework() string {
 	return ""
 }
 
-// A failing status, followed by the reason.
+// Patterns for a failing status and for the reason that follows it.
 var (
 	statusFailed = pattern("statusFailed")
 	because      = pattern("because")

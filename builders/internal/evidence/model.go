@@ -42,7 +42,7 @@ func (c Call) weigh(t *text, f Finding) Finding {
 	if w == nil {
 		w = trained()
 	}
-	few := t.count < 3 && !strings.ContainsAny(t.all, "'_") // too few to tell
+	few := t.count < 3 && !strings.ContainsAny(t.all, "'_") // too few words to judge
 	if len(w) == 0 || f.Rule != "" && !f.Failed || f.Rule == "" && (few || done().MatchString(t.head[0])) {
 		return f
 	}
@@ -50,7 +50,7 @@ func (c Call) weigh(t *text, f Finding) Finding {
 	case f.Rule == "" && n >= sure:
 		return failed("wording", t.head[0])
 	case f.Failed && n < answer:
-		return nearMiss(f.Rule, f.Quote, "its words, weighed together, are those of an answer")
+		return nearMiss(f.Rule, f.Quote, "the words of the text, weighed together, are those of an answer")
 	}
 	return f
 }

@@ -237,7 +237,7 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 		}
 		return failed("result_flag", o.words()), true
 	}
-	return nearMiss("result_flag", "isError", "the object has other members: it is a record"), true
+	return nearMiss("result_flag", "isError", "the object is a record: it has other members"), true
 }
 
 // words returns text to quote: the error message in an object, or else the names of its members.
@@ -396,7 +396,7 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	quote := o.words()
 	switch {
 	case o.isFalse("valid") || o.isFalse("isvalid"):
-		return nearMiss(rule, quote, "it is a validator's verdict on something"), true
+		return nearMiss(rule, quote, "the object is a validator's verdict on something"), true
 	case slices.ContainsFunc(boolKeys, o.isTrue):
 		return nearMiss(rule, quote, "the object reports success"), true
 	case !certain && o.answered():

@@ -79,17 +79,17 @@ func (t *text) prefix() Finding {
 		return Finding{}
 	}
 	if again := t.startingLike(first); again > 1 && again < len(t.head) && !t.complains(t.last()) {
-		return nearMiss("error_prefix", first, "several lines begin this way: it is a log")
+		return nearMiss("error_prefix", first, "the text is a log: several lines begin this way")
 	}
 	if t.paragraphs() > 0 {
 		return nearMiss("error_prefix", first, "prose about the error follows")
 	}
 	if i := strings.IndexByte(first, '|'); i > 0 && i+1 < len(first) && first[i-1] != ' ' && first[i+1] != ' ' &&
 		first[i-1] != '|' {
-		return nearMiss("error_prefix", first, "it is a row of a table")
+		return nearMiss("error_prefix", first, "the line is a row of a table")
 	}
 	if len(t.all) > 8192 {
-		return nearMiss("error_prefix", first, "it is a small part of a long result")
+		return nearMiss("error_prefix", first, "the error is a small part of a long result")
 	}
 	return failed("error_prefix", first)
 }

@@ -29,10 +29,10 @@ const osError = `(?:\S+ is a directory\b.*|[Nn]o such (?:file|directory|device|p
 	`doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
 
 var (
-	// the form "program: [line N:] [file:] system error message"
+	// unixLine matches the form "program: [line N:] [file:] system error message".
 	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|` +
 		`/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
-	// compilers' file:line:column: error:
+	// compiler matches the form file:line:column: error: that compilers print.
 	compiler = pattern("compiler")
 	build    = pattern("build")
 	gitLine  = pattern("gitLine")
@@ -90,7 +90,7 @@ func (t *text) program() Finding {
 	if t.short && diagnostic(t.head[0]) {
 		for _, l := range t.head[1:] {
 			if !more().MatchString(l) && !diagnostic(l) && !sameVoice(l, t.head[0]) && !namedError().MatchString(l) {
-				return nearMiss("program_message", t.head[0], "the program continued after it")
+				return nearMiss("program_message", t.head[0], "the program continued after the error")
 			}
 		}
 		return failed("program_message", t.head[0])

@@ -39,7 +39,7 @@ var generalRule = pattern("generalRule")
 // camel matches a camel-case exception name, such as BadZipFile, in front of its message.
 var camel = pattern("camel")
 
-// main returns the main clause of a sentence. The rest gives the reason.
+// main returns the main clause of a sentence. It omits later clauses, such as one that gives the reason.
 func main(s string) string {
 	for _, w := range []string{" because ", " since ", " after ", "; "} {
 		if i := strings.Index(s, w); i > 12 {
@@ -74,7 +74,7 @@ func (t *text) refusal() Finding {
 	case len(strings.Fields(first)) < 2:
 		return Finding{}
 	case seen().MatchString(first), rules(l):
-		return nearMiss("refusal", first, "it describes what was seen, or a general rule")
+		return nearMiss("refusal", first, "the text describes what was seen, or a general rule")
 	case searched().MatchString(first):
 		return Finding{}
 	case byID().MatchString(first), undone().MatchString(first), t.obstacle(first) != "":
@@ -88,7 +88,7 @@ func (t *text) refusal() Finding {
 			return failed("refusal", first)
 		}
 		quote := shortFirstLine(first)
-		return Finding{Rule: "refusal", Quote: quote, Why: "it describes the state of something", Supported: true}
+		return Finding{Rule: "refusal", Quote: quote, Why: "the text describes the state of something", Supported: true}
 	case state().MatchString(main(first)) && !report(t.all), refused().MatchString(first),
 		said().MatchString(main(first)), says().MatchString(main(first)):
 		return failed("refusal", first)

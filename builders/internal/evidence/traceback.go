@@ -76,16 +76,16 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	}
 	for _, l := range t.tail[end+1:] {
 		if logLine().MatchString(l) || !frameLine().MatchString(l) && len(t.tail[end+1:]) > 8 {
-			return nearMiss("traceback", t.tail[end], "the program continued after it"), true
+			return nearMiss("traceback", t.tail[end], "the program continued after the exception"), true
 		}
 	}
 	if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
 		return nearMiss("traceback", t.tail[end],
-			"the same exception occurs more than once: it is a list of exceptions"), true
+			"the text is a list of exceptions: the same one occurs more than once"), true
 	}
 	after := t.tail[end+1:]
 	if len(after) > 0 && programContinues(after) {
-		return nearMiss("traceback", t.tail[end], "the program continued after it"), true
+		return nearMiss("traceback", t.tail[end], "the program continued after the exception"), true
 	}
 	if !exceptionLine().MatchString(t.tail[end]) && head < 0 {
 		return Finding{}, true

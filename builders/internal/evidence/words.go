@@ -48,17 +48,17 @@ func (c Call) words(text string) Finding {
 		return Finding{}
 	case f.Failed && slices.Contains([]string{"http_status", "refusal", "wording", "error_prefix"}, f.Rule) &&
 		seen().MatchString(t.head[0]):
-		return nearMiss(f.Rule, f.Quote, "it describes what a person saw or said")
+		return nearMiss(f.Rule, f.Quote, "the text describes what a person saw or said")
 	case f.Failed && c.command() == "" && t.conversation():
-		return nearMiss(f.Rule, f.Quote, "it is a conversation")
+		return nearMiss(f.Rule, f.Quote, "the text is a conversation")
 	case f.Failed && t.one() && recovers().MatchString(t.all) && !unrecovered().MatchString(t.all):
-		return nearMiss(f.Rule, f.Quote, "it describes how the failure was handled")
+		return nearMiss(f.Rule, f.Quote, "the text describes how the failure was handled")
 	case f.Failed && f.Rule == "error_prefix" && len(t.head) > 1 && wellEnded().MatchString(t.last()):
 		return nearMiss(f.Rule, f.Quote, "the program continued and reported success")
 	case f.Failed && providedFor().MatchString(c.command()):
 		return nearMiss(f.Rule, f.Quote, "the command provides for a failure")
 	case len(t.head) == 1 && defines().MatchString(t.head[0]):
-		return nearMiss(f.Rule, f.Quote, "it says what the error means")
+		return nearMiss(f.Rule, f.Quote, "the text says what the error means")
 	}
 	if why := t.document(f.Rule); why != "" {
 		return nearMiss(f.Rule, f.Quote, why)
@@ -84,7 +84,7 @@ var defines, recovers, unrecovered = pattern("defines"), pattern("recovers"), pa
 // text is a text together with the lines that are examined.
 type text struct {
 	all        string
-	head, tail []string // first and last non-blank lines; all of them in a short text
+	head, tail []string // first and last non-blank lines; all non-blank lines of a short text
 	short      bool     // at most a dozen lines and 2,000 bytes
 	count      int      // number of words, up to the window
 }

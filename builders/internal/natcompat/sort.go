@@ -262,7 +262,7 @@ func (m *merging) take(from *side, n int) {
 	m.all.move(m.dest+1, from.slice, from.at+1, n)
 }
 
-// done reports whether finish can place the rest.
+// done reports whether finish can place the remaining elements.
 func (m *merging) done() bool { return m.kept.n <= 1 || m.inPlace.n == 0 }
 
 func (m *merging) finish() {
@@ -289,7 +289,7 @@ func (m *merging) oneByOne(gallop int) bool {
 	return !m.done()
 }
 
-// gallops merges a stretch of each side, and reports whether either of them was long.
+// gallops merges a span of elements from each side, and reports whether either span was long.
 func (m *merging) gallops() bool {
 	an := m.count(m.a, m.b.next(), true)
 	if m.take(m.a, an); m.done() {

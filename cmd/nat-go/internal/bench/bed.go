@@ -84,7 +84,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, int64, error) {
 	pipe := filepath.Join(b.Dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		return Usage{}, 0, fmt.Errorf("can't make a pipe: %w", err)
+		return Usage{}, 0, fmt.Errorf("cannot create a pipe: %w", err)
 	}
 	defer os.Remove(pipe)
 	var sent int64
@@ -96,7 +96,7 @@ func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, i
 			err = errors.Join(Generate(w, s), f.Close())
 			sent = w.n
 		}
-		fed <- err // wait: the channel has room for it
+		fed <- err // wait: the channel is buffered and gets only one value
 	}()
 	u, _, err := b.run(ctx, []string{"--from", pipe, "--source", "workflow_output"}, formats)
 	if err != nil {

@@ -55,7 +55,7 @@ func (b *Bed) RunNAT(ctx context.Context, python string) (Usage, error) {
 	}
 	var seconds float64
 	if _, err := fmt.Sscan(text.String(), &seconds, &u.Peak); err != nil {
-		return u, fmt.Errorf("can't read NAT's timing from %q: %w", text.String(), err)
+		return u, fmt.Errorf("cannot read NAT's timing from %q: %w", text.String(), err)
 	}
 	u.Wall = time.Duration(seconds * float64(time.Second))
 	return u, nil

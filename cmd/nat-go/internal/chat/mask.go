@@ -80,7 +80,7 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 	}
 	for i := range k.turns {
 		ok, err := r.Stable(c, &k.res, &k.turns[i])
-		if err != nil || !ok { // a prefix that the template refuses was never sampled from in this form
+		if err != nil || !ok { // a turn whose prefix the template refuses can't have been sampled from that prefix
 			k.unstable = append(k.unstable, k.turns[i].Message)
 		}
 		k.filler = append(k.filler, k.turns[i].Filler...)

@@ -66,7 +66,7 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.O
 	opt := conformance.Options{Spec: spec, Only: f.only, Configs: map[string][]byte{}}
 	for _, o := range f.only {
 		if !slices.Contains(conformance.Names(), o) {
-			return opt, exit.Usagef("--only %s: no such check", o)
+			return opt, exit.Usagef("--only: unknown check %s", o)
 		}
 	}
 	for _, c := range f.configs {

@@ -18,7 +18,7 @@ func newChatProbeCmd() *cobra.Command {
 		Use:   "probe --template T",
 		Short: "Find out what a chat template does with messages",
 		Long: `Find out what a chat template does with messages: which it accepts, trims, drops, hoists or rewrites, what ends a turn,
-what it adds that no model wrote, and where a hint can be put without changing the rest.`,
+what it adds that no model wrote, and where a hint can be inserted without changing other text.`,
 		Example: `  nat-go chat probe --template chat_template.jinja`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -24,7 +24,7 @@ Reads JSON lines {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?} and
 {"ok":true,"text":"...","spans":[{"start","end","message","field"}...]}, or
 {"ok":false,"error":{"code","message","line","column"}}.
 
-A span links bytes of the text to the message and the field that they come from; the rest comes from the template, its
+A span links bytes of the text to the message and the field that they come from; other text comes from the template, its
 variables or the tools. kwargs holds variables such as bos_token, eos_token and enable_thinking. Messages are rendered
 unchanged, except for transformers' aliases of reasoning; --as-traces parses arguments that are text and replaces null
 content with empty text, as runs do with traces.`,

@@ -49,7 +49,7 @@ omit: reasoning, tool calls, and conversations that it refuses.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder; count what the template omits")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder, whose omissions are counted")
 	limits = rowLimits(cmd)
 	return cmd
 }

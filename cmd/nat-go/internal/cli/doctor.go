@@ -29,8 +29,8 @@ whether those tokens should be trained on.
 With --serving, the folder that the model is served from is compared with the one it is trained with: template,
 vocabulary, special tokens, stop tokens. This requires neither Python nor rows.
 
-The exit code is 0 if nothing differs, 1 if something does or the trainer refuses the rows or settings, 3 if it
-can't be run.`,
+The exit code is 0 if nothing differs, 1 if something does or the trainer refuses the rows or settings, 3 if the
+trainer can't be run.`,
 		Example: `  nat-go doctor trl out/RUN
   nat-go doctor trl train.jsonl --tokenizer models/qwen --set max_length=4096 --row 3
   nat-go doctor trl out/RUN --python venv/bin/python --serving /srv/models/qwen-tuned`,

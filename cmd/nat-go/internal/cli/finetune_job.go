@@ -42,8 +42,8 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 	}
 	j, err := jobs.Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return dir, nil, exit.Failedf("no job in run %s: it ended before submitting one, or was a dry run; `nat-go "+
-			"finetune resume %s` continues it", run, dir)
+		return dir, nil, exit.Failedf("no job in run %s: the run ended before submitting a job, or was a dry run; "+
+			"`nat-go finetune resume %s` continues it", run, dir)
 	}
 	return dir, j, err
 }

@@ -13,8 +13,8 @@ func newFinetuneStatusCmd() *cobra.Command {
 		Long: `Show the state of a run's job. Only the run folder is needed, so this also works on another machine. RUN is a run
 folder or a run id.
 
-The trainer is queried once; secrets are read from the environment, as for the run. If it can't be reached, the last
-known state is shown and the exit code is 3.`,
+The trainer is queried once; secrets are read from the environment, as for the run. If the trainer can't be reached, the
+last known state is shown and the exit code is 3.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, j, err := f.load(args[0])

@@ -68,8 +68,8 @@ kept; the exit code is then 143.`,
 		},
 	}
 	cmd.Flags().IntVar(&index, "index", -1, "number of the shard, from 0; default: from the job array's variables")
-	cmd.Flags().StringVar(&stage, "stage", stage, "build; group: for builders that need whole tasks, once all shards "+
-		"have done the build stage; write: after a merge that left the writing to the shards")
+	cmd.Flags().StringVar(&stage, "stage", stage, "stage to run: build; group, for builders that need whole "+
+		"tasks, once all shards are built; or write, after a merge with --leave-writing")
 	workFlag(cmd.Flags(), &work)
 	return cmd
 }

@@ -37,8 +37,8 @@ func newViewCmd() *cobra.Command {
 	v := &viewFlags{}
 	cmd := &cobra.Command{
 		Use:   "view PATH [OTHER]",
-		Short: "View a run in the browser: the books, pairs, conversations, tokens and drops",
-		Long: `Look at a run in the browser: where everything went, pairs side by side, conversations, which tokens are
+		Short: "View a run in the browser: counts, pairs, conversations, tokens and drops",
+		Long: `Look at a run in the browser: each stage's counts, pairs side by side, conversations, which tokens are
 trained, and what was dropped and why. It works without a network, on this machine only, and changes only the marks that
 you set, which are kept in RUN.marks.jsonl next to the run. The printed link contains a token; anyone who has it can
 read the run.

@@ -190,17 +190,17 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 	// YAML.
 	{"a tab", "  tokenizer: model", "\ttokenizer: model", "indent it with spaces", "  tokenizer", "\ttokenizer"},
 	{
-		"an open brace", "path: samples.jsonl}", "path: samples.jsonl", "add } at the end of it",
+		"an open brace", "path: samples.jsonl}", "path: samples.jsonl", "add the closing }",
 		"path: samples.jsonl}", "path: samples.jsonl",
 	},
 	{
-		"an open bracket", "[trl, customizer]", "[trl, customizer", "add ] at the end of it", "[trl, customizer]",
+		"an open bracket", "[trl, customizer]", "[trl, customizer", "add the closing ]", "[trl, customizer]",
 		"[trl, customizer",
 	},
 	{"a path of Windows", "output_dir: out", `output_dir: "C:\data"`, "use single quotes", `'C:\data'`, `"C:\data"`},
-	{"an open quote", "output_dir: out", "output_dir: \"out", "add \" at the end of it", "\"out\"", "\"out"},
+	{"an open quote", "output_dir: out", "output_dir: \"out", "add the closing \"", "\"out\"", "\"out"},
 	{
-		"the wrong bracket", "[trl, customizer]", "[trl, customizer}", "add ] at the end of it", "[trl, customizer]",
+		"the wrong bracket", "[trl, customizer]", "[trl, customizer}", "add the closing ]", "[trl, customizer]",
 		"[trl, customizer}",
 	},
 	// Things named outside the configuration.
