@@ -12,7 +12,7 @@ type Config struct {
 	Strategy       string   `yaml:"strategy" default:"best_vs_worst" validate:"oneof=best_vs_worst adjacent best_vs_rest pass_fail exhaustive" doc:"which of a task's rollouts to compare"`
 	Pass           *float64 `yaml:"pass" validate:"required_if=Strategy pass_fail,excluded_unless=Strategy pass_fail" doc:"with strategy pass_fail: the minimum score of a rollout that passes"`
 	ScoreDirection string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
-	ScoreName      string   `yaml:"score_name" default:"reward" doc:"what the scores measure"`
+	ScoreName      string   `yaml:"score_name" default:"reward" doc:"name of the quantity that the scores measure"`
 	MinScoreDiff   float64  `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest score difference in a pair; equal scores never form a pair"`
 	ScoreSD        float64  `yaml:"score_sd" default:"0" validate:"gte=0" doc:"standard deviation of a single rollout's score, if known: pairs that may be due to chance are dropped"`
 	MaxPairs       *int     `yaml:"max_pairs_per_task" validate:"omitempty,gte=1" doc:"keep only a task's pairs with the largest differences"`

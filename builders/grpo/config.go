@@ -2,7 +2,7 @@ package grpo
 
 // Config is the `trajectory_builders.<name>` section with `_type: grpo_traj_builder`.
 type Config struct {
-	MinRollouts int  `yaml:"min_rollouts" default:"1" validate:"gte=1" doc:"tasks with fewer scored rollouts are dropped"`
+	MinRollouts int  `yaml:"min_rollouts" default:"1" validate:"gte=1" doc:"minimum number of scored rollouts in a task; tasks with fewer are dropped"`
 	NeedSpread  bool `yaml:"drop_equal_rewards" doc:"drop tasks whose rewards are all equal, because their advantages are zero"`
 	NeedReward  bool `yaml:"drop_unscored" doc:"drop rollouts without a reward; otherwise they are passed on as unscored"`
 

@@ -15,10 +15,10 @@ import (
 type Config struct {
 	Target   string   `yaml:"target" default:"failed_turn" validate:"oneof=failed_turn next_turn both" doc:"which turn the hinted teacher re-scores: the one that made the failing call, or the one after the error"`
 	MaxSites int      `yaml:"max_sites_per_example" default:"8" validate:"gte=1" doc:"sites per example beyond this number are dropped, last ones first"`
-	Sites    []string `yaml:"sites" default:"[failed_calls]" validate:"min=1,dive,oneof=failed_calls divergence" doc:"where to look: failed_calls, or divergence, the action at which a scored rollout diverges from better ones for the same task (failed_turn only)"`
+	Sites    []string `yaml:"sites" default:"[failed_calls]" validate:"min=1,dive,oneof=failed_calls divergence" doc:"kinds of site to look for: failed_calls, or divergence, the action at which a scored rollout diverges from better ones for the same task (failed_turn only)"`
 	Detect   Detect   `yaml:"detect" doc:"detection of failed calls"`
 	Hints    Hints    `yaml:"hints" doc:"hints for the teacher"`
-	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"what to emit for a site; the last two require a later successful call to the same tool, and are off-policy"`
+	Emit     []string `yaml:"emit" default:"[distillation]" validate:"min=1,dive,oneof=distillation repair_pairs demonstrations" doc:"kinds of record to emit for a site; the last two require a later successful call to the same tool, and are off-policy"`
 }
 
 // Detect configures the detection of failed calls.

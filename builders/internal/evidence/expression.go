@@ -18,7 +18,7 @@ type expression struct {
 
 // alternative is an expression reduced to one of its alternatives.
 type alternative struct {
-	literals []string // a matching text contains at least one of them; nil if unknown
+	literals []string // a matching text contains at least one of these literals; nil if they are unknown
 	compiled func() *regexp.Regexp
 }
 

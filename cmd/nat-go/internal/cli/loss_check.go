@@ -47,7 +47,7 @@ first of them by row and token, and mistakes that would explain all differences 
 	f := cmd.Flags()
 	f.StringVar(&batch, "batch", "", "batch file")
 	f.StringVar(&logits, "logits", "", "safetensors file with the logits for the batch and the script's terms")
-	f.Float64Var(&tolerance, "tolerance", 1e-3, "how far apart two terms may be: relative, and absolute below 1")
+	f.Float64Var(&tolerance, "tolerance", 1e-3, "maximum difference between two terms: relative, and absolute below 1")
 	o.register(cmd, 1)
 	_ = cmd.MarkFlagRequired("batch")
 	_ = cmd.MarkFlagRequired("logits")

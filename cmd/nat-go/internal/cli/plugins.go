@@ -20,7 +20,7 @@ func newPluginsListCmd() *cobra.Command {
 	var flags pluginFlags
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List the plugins that are configured or installed, and whether they are locked; none is started",
+		Short: "List the configured and installed plugins, and show which are locked, without starting any",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := flags.load(cmd)
