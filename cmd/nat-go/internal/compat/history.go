@@ -25,11 +25,12 @@ type History struct {
 	now     func() time.Time
 	pairs   Pairs
 	runs    []collectionRun  // the collection runs that yielded records or, in NAT's mode, pairs
-	metrics []builderMetrics // by collection run; in NAT's mode, by group
+	metrics []builderMetrics // one per collection run; in NAT's mode, one per group
 	groups  int64            // number of examples that yielded records or, in NAT's mode, pairs
 }
 
-// Pairs is the pair builder whose metrics a history contains. Its name is empty if there is none.
+// Pairs is the pair builder whose metrics a history contains. Pairs.Name is empty if the run doesn't have such a
+// builder.
 type Pairs struct {
 	Name   string // under trajectory_builders
 	Config *dpo.Config
@@ -229,7 +230,7 @@ func (c *collectionRun) addKnown(reward *float64) {
 	}
 }
 
-// add counts a reward. As with Python's min and max, a NaN is the result only if it comes first.
+// add counts a reward. As in Python, min and max are NaN only if the first reward is NaN.
 func (c *collectionRun) add(reward float64) {
 	if c.rewards == 0 {
 		c.min, c.max = reward, reward

@@ -16,8 +16,8 @@ import (
 )
 
 // WriteTrajectories writes trajectories.json, trajectories_run1.json, trajectories_run2.json, ...: one file for each
-// group in the log, which has one group per collection run that didn't fail. If d keeps any record, it also writes
-// submitted.json with the kept ones; d may be nil. Unless m is NAT, it writes nothing.
+// group in the log, which has one group per collection run that didn't fail. If d keeps any records, WriteTrajectories
+// also writes submitted.json, which contains only these; d may be nil. It writes nothing unless m is NAT.
 func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) error {
 	if m != NAT {
 		return nil
@@ -68,7 +68,7 @@ func (m Mode) WriteTrajectories(dir, log, runID string, d *curate.Decisions) err
 			}
 		}
 		if submitted != nil {
-			submitted.last = nil // a group never spans two runs
+			submitted.last = nil // a list of trajectories never spans two collection runs
 		}
 	}
 	if submitted == nil {
@@ -82,7 +82,7 @@ type collection struct {
 	file    *durable.File
 	buf     []byte
 	last    *builders.Origin // origin of the previous trajectory; nil at the start of a collection run
-	example []byte           // example_id of the current list; inputs with the ids 1 and "1" share it, as in NAT
+	example []byte           // example_id of the current list; as in NAT, it is the same for the ids 1 and "1"
 	groups  int
 }
 

@@ -193,7 +193,8 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 		if at = node; node.Value == "" {
 			at = key
 		}
-		l.report(at, ptr, newError(schema.CodeNull, fmt.Sprintf("add %s to it, or remove `%s:`", what, key.Value),
+		l.report(at, ptr, newError(schema.CodeNull,
+			fmt.Sprintf("add %s to the section, or remove `%s:`", what, key.Value),
 			"the section %s is empty (null) but must be a mapping from names to %s", key.Value, what))
 		return
 	}
@@ -210,7 +211,7 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 				place = k
 			}
 			l.report(place, ptr+yamldoc.Pointer(k.Value), newError(schema.CodeType,
-				"write its settings below it, indented", "%s.%s must be a mapping", key.Value, k.Value))
+				"write the settings on indented lines below the name", "%s.%s must be a mapping", key.Value, k.Value))
 			continue
 		}
 		each(k, v, ptr+yamldoc.Pointer(k.Value))
@@ -238,17 +239,17 @@ var moduleName = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // oneProgram checks that a plugin doesn't have both a path and a Python module, that the module has a valid name, and
-// that there is a module if there is an interpreter.
+// that a plugin with an interpreter also has a module.
 func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 	at := func(key string) *yaml.Node { return yamldoc.Lookup(v, key) }
 	switch {
 	case p.Python != "" && p.Path != "":
 		l.report(at("python"), ptr+"/python", newError(codeTwoPrograms,
-			"keep the one that serves the builders; set interpreter to choose the Python that runs a module",
+			"remove path or python; to choose the Python that runs the module, set interpreter",
 			"plugins.%s has a path and a Python module", p.Name))
 	case p.Python != "" && !moduleName().MatchString(p.Python):
 		l.report(at("python"), ptr+"/python", newError(schema.CodePattern,
-			"write it as Python imports it: my_pkg.builders",
+			"write the module's name as in an import statement: my_pkg.builders",
 			"plugins.%s.python is %q, which is not a module name", p.Name, p.Python))
 	case p.Python == "" && p.Interpreter != "":
 		l.report(at("interpreter"), ptr+"/interpreter", newError(codeTwoPrograms, "add `python: my_pkg.builders`",

@@ -22,18 +22,18 @@ type Collator struct {
 	BatchBy        string         `yaml:"batch_by" default:"row" validate:"oneof=row task" doc:"unit of shuffling: rows, or tasks, whose rows then stay together, so that a loader can forward their common part once"`
 	Rows           string         `yaml:"rows" default:"auto" validate:"oneof=auto trajectory turn" doc:"one row per trajectory or per turn; auto lets the template decide"`
 	Weight         string         `yaml:"weight" default:"token" validate:"oneof=token site rollout" doc:"unit that has weight one in the loss, regardless of how many rows it becomes: every trained token, every hint's target (other records as a whole), or every record"`
-	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"packed: only for sft, and not with format composer"`
+	Layout         string         `yaml:"layout" default:"padded" validate:"oneof=padded packed" doc:"how rows fill a batch: each row padded, or several rows packed into one (only for sft, and not with format composer)"`
 	Format         string         `yaml:"format" default:"nat_go" validate:"oneof=nat_go composer" doc:"tensor names; composer: as in the reference composite trainer, with a row per site or, with sites cumulative, per rollout (channels dpo, rl and sdpo)"`
 	Composer       Composer       `yaml:"composer" doc:"other ways in which format composer follows the reference composite trainer's collator"`
 	IgnoreIndex    int64          `yaml:"ignore_index" default:"-100" validate:"lt=0" doc:"label of untrained tokens in token batches"`
 	PadID          *int64         `yaml:"pad_id" alias:"pad_token_id" validate:"omitempty,gte=0" doc:"id that pads a row; no mask depends on it; default: the tokenizer's pad token, or its end-of-text token"`
-	RL             RL             `yaml:"rl" doc:"rollouts"`
+	RL             RL             `yaml:"rl" doc:"settings for rollouts"`
 	Sites          string         `yaml:"sites" default:"per_site" validate:"oneof=per_site cumulative" doc:"whether a trace's hints are given one at a time or accumulated"`
-	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"none: a control run without any hints; a trainer that reads the right positions then gets jsd 0"`
+	Hints          string         `yaml:"hints" default:"given" validate:"oneof=given none" doc:"whether the teacher sees the hints; none makes a control run, in which a trainer that reads the right positions gets jsd 0"`
 	HintSpan       string         `yaml:"hint_span" default:"turn" validate:"oneof=turn call text reasoning" doc:"part of a turn that a hint may influence: only its tokens form pairs. call excludes reasoning and text, where hints are reported to cost accuracy; sites whose turn lacks the part don't form pairs (part_absent)"`
 	Contrast       bool           `yaml:"contrast" default:"false" doc:"store a wrong hint with each hint, in the same place, for natgo.trl's contrast: the task's next hint with the same source and a different text. Sites without one are dropped (contrast_absent)"`
 	Advantages     string         `yaml:"advantages" default:"group" validate:"oneof=group none batch" doc:"an advantage is a reward minus the mean of its task's rewards, divided by the standard deviation of these rewards (group) or of all rewards (batch), or not divided (none)"`
-	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch that determines the batch order: a different one shuffles the same rows differently, with the same dataset.split.seed"`
+	Epoch          uint64         `yaml:"epoch" default:"0" doc:"epoch that determines the batch order: a different epoch puts the same rows in a different order, with the same dataset.split.seed"`
 	Reference      *Reference     `yaml:"reference" doc:"log-probs of pairs under a reference model, for the columns ref_chosen_logps and ref_rejected_logps" example:"{path: reference.jsonl, fingerprint: my-model}"`
 	Teacher        *Teacher       `yaml:"teacher" doc:"a teacher's view of the tokens: top-k log-probs from a server, or full logits from a program"`
 }
@@ -53,7 +53,7 @@ func (c *Collator) TokensPerBatch() int {
 	return max(batchTokens, longest)
 }
 
-// Elsewhere maps keys of the reference composite trainer's collator to their equivalents here.
+// Elsewhere maps settings of the reference composite trainer's collator to advice on the equivalent settings of nat-go.
 func (Collator) Elsewhere() map[string]string {
 	return map[string]string{
 		"enable_sdpo":       "list a builder of type sdpo_traj_builder in finetuning.trajectory_builder, or omit it: it provides the channel sdpo",
@@ -65,10 +65,10 @@ func (Collator) Elsewhere() map[string]string {
 
 // Composer is `collator.composer`.
 type Composer struct {
-	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"for sdpo; equal: the student is padded where the teacher has the hint, so that both have the same shape and each token the same position; attention_mask and position_ids skip the padding"`
+	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"width of student and teacher rows in sdpo batches. With equal, the student is padded where the teacher has the hint, so that both rows have the same shape and each token has the same position in both; attention_mask and position_ids skip the padding"`
 	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"value of sdpo_loss_mask outside the loss; 1 elsewhere"`
-	Rows  string `yaml:"rows" default:"site" validate:"oneof=site example" doc:"example: files as with files: step, in which row i is the i-th example: its rollout with its reward and response_mask and, as its own teacher, with all its hints; hints then accumulate, and a rollout is one row"`
-	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"step: in addition to each channel's batches, one file per step under batches/steps that holds them all; width is then equal"`
+	Rows  string `yaml:"rows" default:"site" validate:"oneof=site example" doc:"whether a row is a site or an example. example implies files: step and sites: cumulative: row i of a step file is the i-th example, with its rollout, reward and response_mask, and with all its hints on the teacher side"`
+	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"which batch files to write: one per batch of a channel or, with step, also one per step under batches/steps, which contains the batches of all channels; step implies width: equal"`
 }
 
 // Steps reports whether there is a file for each step.
@@ -79,13 +79,13 @@ func (c Composer) ByExample() bool { return c.Rows == "example" }
 
 // RL is `collator.rl`.
 type RL struct {
-	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"rendered: also use rollouts without token ids, by tokenising their text; their rows are marked and lack log-probs. For objectives that don't need log-probs (KTO), and trainers that compute their own; the ids actually sampled may have been different"`
+	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"source of the token ids. rendered also uses rollouts without token ids, by tokenising their text; their rows are marked and lack log-probs, and the ids may differ from the sampled ones. Use rendered for objectives that don't need log-probs (KTO) or trainers that compute their own"`
 }
 
 // Reference is `collator.reference`: a reference model's log-probs for pairs that an earlier run wrote.
 type Reference struct {
 	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
-	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"identifies how they were computed: model, tokenizer, template and length limit; written with the columns" example:"my-model@3f2a"`
+	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"name for the way in which the log-probs were computed: model, tokenizer, template and length limit; written with the columns" example:"my-model@3f2a"`
 }
 
 // Teacher is `collator.teacher`: servers that score given tokens, a program that computes all logits, or dumped logits.
@@ -103,7 +103,7 @@ type Teacher struct {
 	MaxAnswer     int64          `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
 	HintEffect    bool           `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites with too small an effect, or one in the wrong direction, get weight 0"`
 	MinEffect     float64        `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must beat the neutral one"`
-	Neutral       string         `yaml:"neutral" default:"Please go on with the task." doc:"the neutral hint; empty: none"`
+	Neutral       string         `yaml:"neutral" default:"Please go on with the task." doc:"text of the neutral hint; if empty, hints aren't compared with a neutral hint"`
 	Rollouts      bool           `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also have the server score the rl channel's rows, at every position, for the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
 	Logits        *Logits        `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions; the hint effect is then the divergence between the predictions with and without the hint, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
 	Dumps         string         `yaml:"dumps" nullable:"true" doc:"folder with logits dumped at the pair positions, one file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
@@ -146,7 +146,7 @@ type Server struct {
 	APIKey        schema.Secret `yaml:"api_key" doc:"as in collator.teacher" nullable:"true"`
 	TokenizerName string        `yaml:"tokenizer_name" nullable:"true" doc:"as in collator.teacher" example:"Qwen/Qwen2.5-7B-Instruct"`
 	Vocabulary    string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"as in collator.teacher"`
-	Weight        float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"its weight relative to the others"`
+	Weight        float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"weight of this teacher relative to the other teachers"`
 }
 
 // Logits is `collator.teacher.logits`: a program that is started once and scores the sites of all batches.

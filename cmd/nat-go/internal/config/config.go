@@ -42,7 +42,7 @@ type Types struct {
 type Component struct {
 	Doc    string
 	Config any          // a struct or a pointer to one, with the tags defined by builders/schema
-	Spec   *schema.Spec // instead of Config, if the schema came from a plugin
+	Spec   *schema.Spec // set instead of Config for a type whose schema came from a plugin
 	Steps  []string     // event types that a builder needs in NAT's output, such as TTC_END
 }
 
@@ -98,7 +98,7 @@ func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 // Report attaches a finding to the block's name.
 func (b *Block) Report(f finding.Finding) finding.Finding { return b.doc.Report(b.key, b.Pointer(), f) }
 
-// Place attaches a finding to a setting: its value, or the nearest enclosing section in the YAML.
+// Place attaches a finding to a setting's value or, if the YAML doesn't set it, to the nearest enclosing section.
 func (c *Config) Place(f finding.Finding, path ...string) finding.Finding {
 	for n := len(path); n > 0; n-- {
 		key, value := yamldoc.LookupPair(c.doc.Root, path[:n]...)

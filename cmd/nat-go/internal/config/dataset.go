@@ -27,9 +27,9 @@ type Contamination struct {
 
 // Split is `dataset.split`: the share set aside for validation.
 type Split struct {
-	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"unit that is never split up; records that share a prompt aren't, either"`
+	By         string  `yaml:"by" default:"example" validate:"oneof=example task" doc:"unit whose records stay on the same side of the split; records that share a prompt also do"`
 	Validation float64 `yaml:"validation" default:"0.2" validate:"gte=0,lt=1" doc:"share of the records; 0 writes no validation file"`
 	Seed       int64   `yaml:"seed" doc:"seed for drawing validation records and samples" default:"0"`
 
-	ValidationSet bool `yaml:"-"` // the YAML or an override sets validation, so that an empty side is an error
+	ValidationSet bool `yaml:"-"` // the YAML or an override sets validation, so an empty validation side is an error
 }

@@ -44,7 +44,7 @@ func (l *loader) expandAll() {
 			}
 		default:
 			severity := finding.Error
-			if name == "eval" { // an input can also be named by --from
+			if name == "eval" { // --from may name the input instead
 				severity = finding.Warning
 			}
 			l.expandUnder(section, severity, name)
@@ -123,7 +123,7 @@ func (l *loader) substitute(n *yaml.Node, ptr string, severity finding.Severity)
 	}
 	said, ok := map[string]bool{}, true
 	fail := func(ref string, f finding.Finding) {
-		if ok = false; said[ref] { // report a variable once, even if the text names it a thousand times
+		if ok = false; said[ref] { // report each variable once, even if the text refers to it a thousand times
 			return
 		}
 		said[ref] = true

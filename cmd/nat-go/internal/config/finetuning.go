@@ -3,7 +3,7 @@ package config
 // Finetuning is the section `finetuning`: NAT's FinetuneConfig with its defaults and rules. trajectory_builder may also
 // be a list, and trainer_adapter may be omitted, which writes the data set as files.
 type Finetuning struct {
-	Enabled            bool               `yaml:"enabled" default:"false" doc:"master switch: a run refuses to start without it"`
+	Enabled            bool               `yaml:"enabled" default:"false" doc:"whether fine-tuning is enabled; a run refuses to start if it isn't"`
 	Trainer            string             `yaml:"trainer" nullable:"true" doc:"name of an entry of trainers" example:"my-trainer"`
 	TrajectoryBuilder  []string           `yaml:"trajectory_builder" scalar:"true" nullable:"true" doc:"names of entries of trajectory_builders" example:"[pairs, hints]"`
 	TrainerAdapter     string             `yaml:"trainer_adapter" nullable:"true" doc:"name of an entry of trainer_adapters; if unset, or files, the data set is written as files" example:"my-adapter"`
@@ -24,12 +24,12 @@ type RewardFunction struct {
 // CurriculumLearning is `finetuning.curriculum_learning`. Unlike NAT, nat-go checks that random_subsample is a
 // fraction.
 type CurriculumLearning struct {
-	Enabled             bool     `yaml:"enabled" default:"false" doc:"add groups step by step"`
+	Enabled             bool     `yaml:"enabled" default:"false" doc:"whether groups are added step by step"`
 	InitialPercentile   float64  `yaml:"initial_percentile" default:"0.3" validate:"gt=0,lte=1" doc:"fraction of groups at the start"`
-	IncrementPercentile float64  `yaml:"increment_percentile" default:"0.2" validate:"gt=0,lte=1" doc:"fraction added at each expansion"`
+	IncrementPercentile float64  `yaml:"increment_percentile" default:"0.2" validate:"gt=0,lte=1" doc:"fraction of groups added at each expansion"`
 	ExpansionInterval   int      `yaml:"expansion_interval" default:"5" validate:"gte=1" doc:"epochs between expansions"`
 	MinRewardDiff       float64  `yaml:"min_reward_diff" default:"0.1" doc:"groups whose rewards differ by less are dropped"`
-	SortAscending       bool     `yaml:"sort_ascending" default:"false" doc:"low reward first"`
+	SortAscending       bool     `yaml:"sort_ascending" default:"false" doc:"whether groups with low rewards come first"`
 	RandomSubsample     *float64 `yaml:"random_subsample" validate:"omitempty,gt=0,lte=1" doc:"fraction of groups kept" example:"0.5"`
 }
 

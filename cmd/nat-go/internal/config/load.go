@@ -39,7 +39,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// After an error, parts of the configuration may be missing, which relate would report as well.
+	// After an error, parts of the configuration may be missing, and relate would report these parts as well.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)
@@ -61,7 +61,7 @@ type loader struct {
 	opt      Options
 	doc      *yamldoc.Document
 	findings []finding.Finding
-	more     bool            // set if findings were omitted; the last one listed then says so
+	more     bool            // whether findings were omitted; the last listed finding then says so
 	expanded int             // number of bytes that variables and files have expanded to
 	known    *secret.Values  // values that must not be shown and are at least minSecretLen long
 	broken   map[string]bool // pointers of values that were unavailable; the resulting findings are not reported
@@ -97,8 +97,8 @@ func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
 	l.add(f)
 }
 
-// withoutEchoes omits findings that merely repeat that a value was unavailable, and findings about keys set twice in
-// NAT's sections. NAT accepts such keys, so with Compat, duplicates elsewhere are warnings.
+// withoutEchoes omits findings that only repeat that a value was unavailable, and findings about duplicate keys in
+// NAT's sections. NAT accepts duplicate keys, so with Compat, duplicates in other sections are warnings.
 func (l *loader) withoutEchoes() []finding.Finding {
 	var out []finding.Finding
 	for _, f := range l.findings {
@@ -130,14 +130,14 @@ func readFile(path string) ([]byte, *finding.Finding) {
 	case err != nil:
 		return fail("the file can't be read: "+reason(err), "check the path and its permissions")
 	case info.IsDir():
-		return fail("the path is a folder", "specify a file in it")
+		return fail("the path is a folder", "specify a file in the folder")
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check its permissions")
 	}
 	defer f.Close()
-	// A pipe doesn't have a size that could be checked first.
+	// The size of a pipe can't be checked before reading.
 	text, err := io.ReadAll(io.LimitReader(f, int64(yamldoc.DefaultLimits.Bytes)+1))
 	if err != nil {
 		return fail("the file can't be read: "+reason(err), "check the path")
@@ -202,12 +202,12 @@ func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamld
 	}
 	if len(above) >= maxBases {
 		return fail(codeBaseCycle, fmt.Sprintf("more than %d files inherit from each other", maxBases),
-			"merge some of them")
+			"merge some of the files")
 	}
 	text, f := readFile(path)
 	if f != nil {
 		return fail(codeBase, fmt.Sprintf("the base %s can't be used: %s", path, f.Message),
-			"check the path; it is relative to the file that names it")
+			"check the path, which is relative to the file that contains `base:`")
 	}
 	return l.inherit(path, text, above)
 }

@@ -17,7 +17,7 @@ type Plugin struct {
 	Args         []string      `yaml:"args" nullable:"true" doc:"arguments of the program" example:"[--verbose]"`
 	Env          []string      `yaml:"env" nullable:"true" doc:"names of the environment variables that the program receives; it receives no others, and can't read nat-go's memory" example:"[ACME_TOKEN]"`
 	Instances    int           `yaml:"instances" default:"1" validate:"gte=1,lte=256" doc:"processes to run; the number does not affect the data set"`
-	StartTimeout time.Duration `yaml:"start_timeout" default:"10s" validate:"gte=100ms" doc:"time limit for starting"`
+	StartTimeout time.Duration `yaml:"start_timeout" default:"10s" validate:"gte=100ms" doc:"time limit for starting a process"`
 	Timeout      time.Duration `yaml:"timeout" default:"60s" validate:"gte=100ms" doc:"time limit per group"`
 	Output       schema.Size   `yaml:"output" default:"96MiB" validate:"gte=1048576" doc:"memory limit for a builder's output from one group"`
 	Memory       schema.Size   `yaml:"memory" default:"256MiB" validate:"gte=16777216" doc:"memory limit per process"`

@@ -89,7 +89,7 @@ func (l *loader) incomplete(c *Config) {
 	f := &c.Finetuning
 	section, _ := yamldoc.LookupPair(l.doc.Root, "finetuning")
 	missing := func(key string, blocks []Block, in string) {
-		if l.has("finetuning", key) { // the key is set but invalid, and already reported
+		if l.has("finetuning", key) { // the key's value is invalid, which has already been reported
 			return
 		}
 		what := newError(codeIncomplete, "", "fine-tuning is enabled, but finetuning.%s is missing", key)
@@ -247,8 +247,8 @@ func (l *loader) stepFilter(c *Config) {
 	}
 }
 
-// noTeacherBuilders lists our builders that don't produce hints, so that collator.teacher can at most score their
-// rollouts.
+// noTeacherBuilders lists our builders that don't produce hints, so that collator.teacher can only score their
+// rollouts, if they produce any.
 var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
 // idleTeacher warns about a teacher that is never used: teachers only score hints and, if rollouts is set, rollouts.
@@ -264,14 +264,14 @@ func (l *loader) idleTeacher(c *Config) {
 		}
 		rollouts = rollouts || b.Type == "grpo_traj_builder"
 	}
-	what := notice(finding.Warning, codeNoEffect, "add an sdpo_traj_builder, or omit the section",
+	what := notice(finding.Warning, codeNoEffect, "add an sdpo_traj_builder, or remove collator.teacher",
 		"collator.teacher is never used: none of the builders produces error sites with hints")
 	switch {
 	case rollouts && c.Collator.Teacher.Rollouts:
 		return
 	case rollouts:
-		what.Message += ", and rollouts are scored only on request"
-		what.Fix = "set collator.teacher.rollouts: true, or omit the section"
+		what.Message += ", and a teacher scores rollouts only if collator.teacher.rollouts is set"
+		what.Fix = "set collator.teacher.rollouts: true, or remove collator.teacher"
 	}
 	l.report(value, "/collator/teacher", what)
 }

@@ -132,7 +132,7 @@ func (g *schemaWriter) withReferences(v any) any {
 		return out
 	}
 	wide := object{}
-	for _, key := range []string{"description", "default"} { // keep the text that editors show at the outer level
+	for _, key := range []string{"description", "default"} { // editors show these only at the outer level
 		if x, ok := out[key]; ok {
 			wide[key] = x
 			delete(out, key)

@@ -17,7 +17,7 @@ import (
 type scalar struct {
 	node  *yaml.Node
 	path  []string
-	named bool // a key above it is named like a secret, or the word before it is a flag that expects a secret
+	named bool // a key on the path is named like a secret, or the preceding list item is a flag that expects a secret
 }
 
 // below returns the i-th node in the content of a list or mapping. In a mapping, that node must be a value.
@@ -93,7 +93,7 @@ func (l *loader) gatherSecrets() {
 			switch granted := secret.Granted(value, held); {
 			case secret.Named(value):
 				add(granted...)
-			case l.opt.Secrets != nil: // the value may be a secret, or just an ordinary word in the configuration
+			case l.opt.Secrets != nil: // a granted value may be a secret, or just an ordinary word in the configuration
 				l.opt.Secrets.Add(granted...)
 			}
 		}

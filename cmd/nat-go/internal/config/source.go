@@ -45,7 +45,7 @@ type sourceWriter struct {
 // copy copies a node as written.
 func (s *sourceWriter) copy(from scalar) *yaml.Node {
 	n := from.node
-	// Block style allows ${NAME} without quotes; quotes would turn its value into text.
+	// In block style, ${NAME} needs no quotes; with quotes, the variable's value would always be text.
 	out := &yaml.Node{Kind: n.Kind, Style: n.Style &^ yaml.FlowStyle, Tag: n.Tag, Value: n.Value}
 	if n.Kind == yaml.ScalarNode {
 		written, rewrote := s.c.doc.Written(n)
@@ -58,7 +58,7 @@ func (s *sourceWriter) copy(from scalar) *yaml.Node {
 				out.Style = 0
 			}
 		}
-		if strings.Contains(out.Value, "\n") { // the library writes some block scalars in a form it can't read back
+		if strings.Contains(out.Value, "\n") { // the library writes some block scalars in a form that it can't parse
 			out.Style = yaml.DoubleQuotedStyle
 		}
 		return out

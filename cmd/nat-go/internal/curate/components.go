@@ -15,7 +15,7 @@ import (
 // Numbers and roots therefore don't depend on the order of the records. A node takes nine bytes of memory.
 type nodes struct {
 	parent []uint32 // for each node, itself or an earlier node in its component
-	size   []uint32 // for each node, the number of kept records; for a root, the number in its component
+	size   []uint32 // number of kept records in each node or, for a root, in its component
 	held   []bool   // for each node, whether it has a unit added by Hold
 }
 
@@ -68,7 +68,7 @@ func (d *Index) each(f func(node uint32, row []byte) error) error {
 	return nil
 }
 
-// collect fills in the nodes, but doesn't join them. It adds the keys that may connect nodes to edges.
+// collect fills in the nodes, but doesn't join them. To edges, it adds each key that may connect nodes, with the node.
 func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 	var before [spanAt]byte // keys of the previous row
 	var none [16]byte
@@ -85,7 +85,7 @@ func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 			n.held[node] = true
 		}
 		keys := [spanAt]byte(row)
-		for which, at := range []int{16, unitKey} { // the second key and the third, which is the prompt
+		for which, at := range []int{16, unitKey} { // offsets of the second key and of the third key, the prompt
 			key := [16]byte(keys[at:])
 			if key == none || !fresh && key == [16]byte(before[at:]) {
 				continue
@@ -186,7 +186,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf is like each, but calls f with the row and whether its component's root is among roots.
+// eachOf is like each, but calls f with the row and with the value in roots for the root of the row's component.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

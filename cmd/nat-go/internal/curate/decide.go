@@ -66,7 +66,7 @@ type Index struct {
 	draws    *extsort.Sorter // rows of seeded hash (16 bytes) and ordinal (8)
 
 	units   *extsort.Sorter // see unitRow
-	unit    [unitWidth]byte // the row to which entries are being added
+	unit    [unitWidth]byte // row of the unit to which entries are being added
 	entries uint32          // number of entries that unit spans; 0 means none
 }
 
@@ -113,7 +113,7 @@ func (d *Index) Hold(e Entry) error {
 	if err := d.contents.Add(row[:]); err != nil {
 		return err
 	}
-	var unit [unitWidth]byte // spans zero records, because e isn't added to d.of
+	var unit [unitWidth]byte // this unit spans zero records, because e isn't added to d.of
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
 }

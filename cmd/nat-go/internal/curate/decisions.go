@@ -63,7 +63,7 @@ func (d Decision) Validates() bool { return d == Validation || d == Both }
 // Decisions holds one decision per record, by ordinal.
 type Decisions struct {
 	of      []Decision
-	Warning string // remarks on the split; not written to the file
+	Warning string // warning about the split; not written to the decisions file
 }
 
 // Decided wraps existing decisions, one per record, by ordinal.

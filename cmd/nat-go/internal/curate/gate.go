@@ -121,7 +121,7 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	result := &chat.Message{Role: "tool"} // placeholder if the call itself shows the error, so there is no result
+	result := &chat.Message{Role: "tool"} // placeholder for a site without a result, whose call shows the error
 	switch {
 	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
 	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
@@ -135,8 +135,8 @@ func siteFault(nodes []ttc.Node, s builders.Site) fault {
 		s.CallSeq < 0 && (s.CallSeq != -1 || len(call.ToolCalls) > 0):
 		return faultf(ledger.BadRoles, "message %d has no tool call %d", s.Call, s.CallSeq)
 	case result.Role == "assistant":
-		return faultf(ledger.BadRoles, "message %d is from the assistant, not a tool's result or a user's report",
-			s.Result)
+		return faultf(ledger.BadRoles, "expected a tool's result or a user's report in message %d, got an "+
+			"assistant message", s.Result)
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
 		return faultf(ledger.BadRecord, "unknown target %d or kind of hint %d", s.Target, s.HintKind)
 	case blank(s.Hint):
@@ -185,8 +185,8 @@ func answerFault(what string, p *builders.Passage) fault {
 			return faultf(ledger.BadRoles, "unknown role %[2]q in the %[1]s at message %[3]d", what, m.Role, i)
 		}
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
-			return faultf(ledger.BadRoles, "%s has the %s's message %d where an assistant message is expected", what,
-				m.Role, i)
+			return faultf(ledger.BadRoles, "expected an assistant message first and last in %s, got role %s in "+
+				"message %d", what, m.Role, i)
 		}
 		content = content || m.Role == "assistant" && hasContent(m)
 	}
@@ -293,7 +293,7 @@ func sameAnswer(a, b *builders.Passage) bool {
 
 // SameMessage reports whether two messages would train a model on the same text, regardless of their call ids.
 func SameMessage(a, b *chat.Message) bool {
-	// The form isn't compared: absent content, null and "" are the same text.
+	// The JSON form of content isn't compared: absent content, null and "" are the same text.
 	return a.Role == b.Role && a.Text == b.Text && a.Reasoning == b.Reasoning &&
 		slices.EqualFunc(a.Parts, b.Parts,
 			func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&

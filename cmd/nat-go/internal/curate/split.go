@@ -15,7 +15,7 @@ const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
 	unitWidth = spanAt + 8 + 4
-	edgeWidth = 1 + 16 + 4 // number of the key, the key itself, the node
+	edgeWidth = 1 + 16 + 4 // which key it is, the key, and the node
 )
 
 // addUnit extends the current unit with an entry that shares all its keys, or begins a new unit. Neighbours in the log
@@ -45,8 +45,8 @@ func (d *Index) flushUnit() error {
 	return d.units.Add(d.unit[:])
 }
 
-// unitRow fills in a unit's row: first key, second key, the prompt as the third key, ordinal of the first record, and
-// room for the number of records. An all-zero second or third key connects nothing.
+// unitRow fills in a unit's row: the first key, the second key, the prompt as the third key, and the ordinal of the
+// first record. It leaves the number of records zero. An all-zero second or third key connects nothing.
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
@@ -157,7 +157,8 @@ func (d *Index) hold(n *nodes) error {
 		}
 	})
 	if !validates {
-		d.warning = "none of the records is on the kept validation side: all are used for training, except those dropped because they share a task, example or prompt with it"
+		d.warning = "none of the records is on the kept validation side: all records are used for training, except the ones " +
+			"dropped because they share a task, example or prompt with the kept validation side"
 	}
 	return err
 }

@@ -57,8 +57,8 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts of the turns contained in a record's rows. A rollout's first context is its prompt's.
-// Its rows contain either the prompt, to sample from, or the turns.
+// carried returns the contexts of the turns contained in a record's rows. The first context of a rollout is the context
+// of its prompt. A rollout's rows contain either the prompt, for sampling, or the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack some of the turns
@@ -82,7 +82,8 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	return contexts[1:], of
 }
 
-// without skips silent turns. It returns the contexts of the first n remaining turns, and their changes, renumbered.
+// without returns the contexts of the first n turns that aren't silent, and the changes of these contexts. It renumbers
+// the turns in the changes.
 func without(
 	silent []int, contexts []ttc.History, changes []builders.Change, n int,
 ) (of []ttc.History, its []builders.Change) {
@@ -101,7 +102,8 @@ func without(
 	return of, its
 }
 
-// partly returns the changes for a record whose rows hold only part of each context, PartOnly where changes has none.
+// partly returns the changes for a record whose rows contain only part of each context. A context without an entry in
+// changes gets the change PartOnly.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {
@@ -127,10 +129,10 @@ var changedBy = map[string]string{
 	"redaction": "secrets and personal data were replaced",
 	"remove":    "messages or calls that the model saw were taken out",
 	"call_ids":  "the call ids are from another rollout with the same messages",
-	"unknown":   "the builder wrote the context, and it matches no recorded one",
+	"unknown":   "the builder wrote the context, which differs from all recorded contexts",
 	"worded":    "the turn is from another rollout with the same earlier calls and results but different user wording",
 	"truncated": "whole rounds before the turn were omitted to fit collator.max_length",
-	"hint":      "the teacher sees a hint before it",
+	"hint":      "the teacher sees a hint before the turn",
 	"format":    "the format can't hold the tools, earlier messages, reasoning or names",
 }
 

@@ -128,7 +128,7 @@ func (c *Converted) write(
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) {
-		if x.Reason == rows.FormatCannotCarry { // turns are counted with the written records
+		if x.Reason == rows.FormatCannotCarry { // turns without a row are counted with the written records
 			refused[Refused{Format: x.Format, Why: x.Detail}]++
 		}
 	}

@@ -86,11 +86,11 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 }
 
 // recordOf returns the record that a row was built from, without scores, policies and origin, which rows lack. It
-// returns an error if a row holds too little of its record.
+// returns an error if the row doesn't contain enough of the record.
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
 	case row.Label != nil:
-		return nil, fmt.Errorf("row judges one answer and doesn't say which one it was paired with: specify the run's folder")
+		return nil, fmt.Errorf("row has a labelled answer without the answer that it was paired with: specify the run's folder")
 	case row.Kind == builders.KindPreference:
 		return &builders.Preference{
 			Prompt: inline(row.Prompt), Chosen: inline(row.Chosen), Rejected: inline(row.Rejected), Reward: 1,
@@ -123,7 +123,7 @@ func messages(role string, p builders.Passage) []ttc.Node {
 
 func isAssistant(n ttc.Node) bool { return n.Message.Role == "assistant" }
 
-// inline returns a passage as a builder would write it.
+// inline returns a passage as the content of a record, with the text or messages included.
 func inline(p builders.Passage) builders.Content {
 	if p.IsText() {
 		return builders.Content{Text: p.Text}

@@ -12,7 +12,7 @@ import (
 // Format is a format in which a data set can be written: text rows, built from records, or token rows, built from token
 // batches.
 type Format struct {
-	rows.Format            // for token rows, only describes the format; it can't read or encode rows
+	rows.Format            // description of the format; for token rows, it can't read or encode rows
 	tokens      *tokenRows // nil means text rows
 }
 
@@ -20,7 +20,7 @@ type Format struct {
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
 	wrong func(row []byte) string // returns why a row is invalid, or "" if it is valid
-	none  string                  // why a run may lack such rows
+	none  string                  // why a run may have no rows in this format
 }
 
 // FromBatches reports whether the format is built from a run's token batches, and so needs a tokenizer.

@@ -94,8 +94,8 @@ func (p *Place) Pick(q Query, f func(Picked) error) error {
 	return pick(p.Log(), d, q, f)
 }
 
-// PickRows calls f for at most limit rows (0 means all) with their origins, starting skip rows after row. row is
-// FORMAT/FILE:N, FILE:N, or N in the first file, from 1.
+// PickRows calls f for rows and their origins. It begins at row, skips the first skip rows, and stops after limit rows;
+// a limit of 0 means no limit. row is FORMAT/FILE:N, FILE:N or, for the first file, N, which counts from 1.
 func (p *Place) PickRows(
 	row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error,
 ) error {

@@ -10,7 +10,8 @@ import (
 )
 
 // Blocks are small enough to stay in the CPU cache until they are hashed and copied. The queue is long enough that
-// neither its writer nor its reader waits; with a queue of one, blocks would have to be eight times as large.
+// neither the sender nor the receiver of blocks waits; with a queue of one, blocks would have to be eight times as
+// large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
@@ -19,16 +20,16 @@ const (
 // output is a file that is written in blocks by its own goroutine, so that rows are built while the kernel copies a
 // block. Waiting for the kernel would limit the write speed.
 type output struct {
-	buf     []byte // append here, then call rotate
+	buf     []byte // the current block; append to buf, then call rotate
 	bytes   int64
 	path    string
 	file    *durable.File
 	blocks  chan []byte
 	free    chan []byte
-	done    chan struct{} // closed when run returns: the file is durable, or err or aborted is set
+	done    chan struct{} // closed when run returns; by then the file is durable, or err or aborted is set
 	err     error
 	sum     *xxh3.Hasher
-	aborted bool // set before blocks is closed: the file need not be durable
+	aborted bool // set by abort before it closes blocks; the file needn't be made durable
 	placed  bool
 }
 
@@ -47,7 +48,7 @@ func newOutput(path string) (*output, error) {
 	}
 	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
 	for range blocksHeld + 1 {
-		o.free <- nil // wait: the channel has room for all of them
+		o.free <- nil // wait: free has capacity for all of these sends
 	}
 	go o.run(o.blocks)
 	return o, nil
@@ -55,11 +56,11 @@ func newOutput(path string) (*output, error) {
 
 func (o *output) run(blocks <-chan []byte) {
 	defer close(o.done)
-	for b := range blocks { // wait: finish and abort close it
+	for b := range blocks { // wait: finishFile and abort close the channel
 		if o.err == nil {
 			_, o.err = o.file.Write(b)
 		}
-		o.free <- b[:0] // wait: the channel has room for every block
+		o.free <- b[:0] // wait: free has capacity for every block
 	}
 	if o.err == nil && !o.aborted {
 		o.err = o.file.Prepare()
@@ -82,8 +83,8 @@ func (o *output) rotate() {
 
 func (o *output) flush() {
 	o.bytes += int64(len(o.buf))
-	o.sum.Write(o.buf) // hash here, while the bytes are in the cache
-	o.blocks <- o.buf  // wait: run takes them until it is closed
+	o.sum.Write(o.buf) // the bytes are still in the CPU cache
+	o.blocks <- o.buf  // wait: run receives blocks until the channel is closed
 	o.buf = (<-o.free)[:0]
 	if o.buf == nil {
 		o.buf = make([]byte, 0, blockBytes+blockBytes/8)

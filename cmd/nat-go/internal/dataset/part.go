@@ -20,7 +20,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Share describes the output of WritePart: the rows for one part of a log, written as lines, which Join combines.
+// Share describes the output of WritePart, which is the rows for one part of a log, written as lines. Join combines the
+// parts.
 type Share struct {
 	Formats []partFormat `json:"formats"`
 }
@@ -35,11 +36,11 @@ func (s *Share) Lines() (n int64) {
 	return n
 }
 
-// partFormat describes the rows of one format in a part. They are stored as lines, even if the format's files are
-// tables.
+// partFormat describes the rows of one format in a part. A part's rows are stored as lines, even if the format's files
+// are tables.
 type partFormat struct {
 	Name  string     `json:"name"`
-	Files []partFile `json:"files"` // ordered by their first rows
+	Files []partFile `json:"files"` // in the order in which the files got their first rows
 	tally
 	Refused partRefusals `json:"refused"`
 }
@@ -51,9 +52,9 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records in groups, which form one part of the log, to the spec's folder: for each format,
-// files with rows as lines, and their origins. Join then turns all the parts into the output that Write would produce
-// from the log.
+// WritePart writes the kept records of one part of the log, which consists of groups, to the spec's folder. For each
+// format, it writes files with rows as lines, and a file with the origins of the rows. Join then turns all parts into
+// the output that Write would produce from the whole log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}
@@ -73,7 +74,7 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 	return p, err
 }
 
-// Join produces the output of Write from its parts, given in log order. dirs are the parts' folders.
+// Join produces the output of Write from the outputs of WritePart, given in log order. dirs are the parts' folders.
 func Join(ctx context.Context, s Spec, parts []*Share, dirs []string) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
 		for i, w := range all {
@@ -117,7 +118,7 @@ func (w *formatWriter) join(ctx context.Context, p *partFormat, dir string) erro
 			return err
 		}
 		if f.rows != before[f.name]+x.Rows {
-			return fmt.Errorf("%s has %d rows where %d were written", filepath.Join(dir, x.Name),
+			return fmt.Errorf("%s has %d rows, but %d were written", filepath.Join(dir, x.Name),
 				f.rows-before[f.name], x.Rows)
 		}
 	}
@@ -131,7 +132,7 @@ const joinChunk = 1 << 20
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // its row count shows whether the file should exist
+		return nil // the caller detects an unexpectedly missing file by its row count
 	}
 	if err != nil {
 		return err
@@ -227,13 +228,13 @@ func (w *formatWriter) joinOrigins(ctx context.Context, path string, before map[
 type partRefusals struct {
 	Why    []string       `json:"why,omitempty"` // in order of first occurrence
 	Counts []int64        `json:"counts,omitempty"`
-	Tries  []triedFormats `json:"tries,omitempty"` // formats tried for the first refused records
+	Tries  []triedFormats `json:"tries,omitempty"` // results of trying other formats for the first refused records
 }
 
-// triedFormats counts, for some of the records that a format refuses, how many each other format carries.
+// triedFormats counts how many of some refused records each of the other formats can represent.
 type triedFormats struct {
 	Records int64   `json:"records"`
-	Took    []int64 `json:"took"` // records carried, by format, in the same order as refusals.carry
+	Took    []int64 `json:"took"` // number of records that each format can represent, in the order of refusals.carry
 }
 
 func (r *refusals) part() (p partRefusals) {

@@ -122,7 +122,7 @@ func PickRows(format rows.Format, file RowFile, skip, limit int64, f func(n int6
 	})
 }
 
-// originOf returns the origin of a row from rows.jsonl, or nil if it isn't there.
+// originOf returns the origin of a row from rows.jsonl, or nil if rows.jsonl doesn't list the row.
 func originOf(f FormatFolder, file string, row int64) (found *Origin, err error) {
 	if f.Origins == "" {
 		return nil, nil

@@ -22,29 +22,29 @@ const readerChunk = 10 << 20
 // maxColumns is the maximum number of columns distinguished in a file, because tool call arguments may have any keys.
 const maxColumns = 4096
 
-// reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file, whose columns it must
-// guess: strings become timestamps, late keys cause a failure, and missing keys are filled with null.
+// reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file. Because it must guess
+// the columns, strings become timestamps, late keys cause a failure, and missing keys are filled with null.
 type reading struct {
-	nulls   bool // the trainer treats null as a missing key
+	nulls   bool // whether the trainer treats null as a missing key
 	row     column
 	rows    int64
 	chunk   int // from 0
-	bytes   int // of the chunk
+	bytes   int // size of the chunk so far
 	columns int
 }
 
 // column describes the values at one path in all rows.
 type column struct {
-	keys    map[string]*column // of an object
-	element *column            // of a list
+	keys    map[string]*column // columns of an object's keys
+	element *column            // column of a list's elements
 	kinds   [8]bool            // kinds of values found, by json.Kind; null excluded
 	objects int64              // number of values that are objects
-	here    int64              // for a key, the number of objects that contain it
-	late    int64              // number, from 1, of the row with its first value, unless that is in the first chunk
+	here    int64              // for an object's key, the number of objects that contain the key
+	late    int64              // number, from 1, of the row with the column's first value; 0 if in the first chunk
 	dates   int64              // number of strings in this chunk that are dates
 	texts   bool               // whether this chunk contains strings that aren't dates
-	turned  int64              // number of dates in the chunks whose strings are all dates
-	varied  bool               // whether its objects have different keys within the first chunk
+	turned  int64              // number of dates in earlier chunks whose strings are all dates
+	varied  bool               // whether the column's objects in the first chunk have different keys
 }
 
 // lines processes rows separated by newlines.
@@ -167,8 +167,8 @@ func (c *column) each(path string, f func(path string, c *column)) {
 // change is a change that the reader makes to a column.
 type change struct {
 	Text string
-	Old  bool // made only by datasets versions before 4.7; later ones keep values of differing shapes as JSON
-	Null bool // missing keys are filled with null; nothing else changes
+	Old  bool // made only by datasets before 4.7; later versions keep values of differing shapes as JSON
+	Null bool // the only change is that missing keys are filled with null
 }
 
 func (c change) String() string {

@@ -10,10 +10,10 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 )
 
-// refusals counts the records that a format can't carry.
+// refusals counts the records that a format can't represent.
 type refusals struct {
 	count map[string]int64 // number of refused records by reason, with quoted strings and numbers removed
-	tried int64            // refused records; only those up to triedRefusals are tried with other formats
+	tried int64            // number of refused records, of which the first triedRefusals are tried with other formats
 	carry []alternative
 
 	// Fields for a part of a data set, used by refusals.join:
@@ -22,19 +22,19 @@ type refusals struct {
 	tries  []triedFormats
 }
 
-// alternative is another format that may carry refused records.
+// alternative is another format that may be able to represent refused records.
 type alternative struct {
 	enc   *rows.Encoder
 	took  int64
 	empty []byte
 }
 
-// The first triedRefusals refused records are tried with other formats. maxReasons is enough, because quoted strings
-// and numbers are removed from reasons, so few distinct ones remain.
+// The first triedRefusals refused records are tried with other formats. maxReasons is large enough, because few
+// distinct reasons remain once quoted strings and numbers are removed.
 const (
 	triedRefusals = 200
 	maxReasons    = 50
-	// A part keeps more reasons, because maxReasons of them are chosen once all parts are known.
+	// A part keeps more than maxReasons reasons, because maxReasons of all parts' reasons are chosen later.
 	maxPartReasons = 5000
 )
 
@@ -64,7 +64,7 @@ func (r *refusals) add(f rows.Format, o rows.Options, ms []member, why string) {
 	}
 }
 
-// begin finds the other formats that may carry the records that a format refuses. Only the first call does anything.
+// begin finds the other formats that may be able to represent records refused by format f. Later calls do nothing.
 func (r *refusals) begin(f rows.Format, o rows.Options) {
 	if r.count != nil {
 		return

@@ -21,10 +21,10 @@ type sharing struct {
 
 const sharingWidth = 16 + 1 + 1 + 4 + 8
 
-// occurrence records the row in which a hash occurs, and on which of two sides.
+// occurrence records the row and the side (0 or 1) in which a hash occurs.
 type occurrence struct {
 	split rows.Split
-	side  byte // 0 or 1, such as the direction of a pair
+	side  byte // for example, the direction of a pair
 	file  uint32
 	row   int64
 }
@@ -56,7 +56,7 @@ func (g *shared) at(s rows.Split) occurrence {
 	return g.first[s][1]
 }
 
-// each calls f with the distribution of every distinct hash that was added. f must not keep it.
+// each calls f with the distribution of every distinct hash that was added. f must not retain its argument.
 func (s *sharing) each(f func(*shared)) error {
 	var key [16]byte
 	var g shared
@@ -110,7 +110,8 @@ func (h *hasher) row(r *rows.Row) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// judged hashes a labelled answer without its label, and returns the label as the direction.
+// judged hashes the prompt and the answer of a labelled row. It returns the label as the direction: 1 for true, 0 for
+// false.
 func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	if *r.Label {
 		direction = 1
@@ -119,7 +120,8 @@ func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	return xxh3.Hash128(h.buf).Bytes(), direction
 }
 
-// pair hashes a preference regardless of which answer is preferred, and returns that as the direction.
+// pair hashes a preference regardless of which answer is preferred. The direction that it returns shows which answer is
+// preferred.
 func (h *hasher) pair(r *rows.Row) (key [16]byte, direction byte) {
 	a, b := h.passage(r.Chosen), h.passage(r.Rejected)
 	if bytes.Compare(a[:], b[:]) > 0 {

@@ -26,12 +26,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Stats describe a data set: its kept records if it has a record log, otherwise the rows in one format.
+// Stats describe the kept records of a data set or, if it doesn't have a record log, the rows in one format.
 type Stats struct {
 	Of       string      `json:"of"` // "records", or the format whose rows were read
 	Kinds    []kindCount `json:"kinds"`
 	Examples int64       `json:"examples"` // number of distinct examples; 0 means unknown
-	Prompts  int64       `json:"prompts"`  // distinct
+	Prompts  int64       `json:"prompts"`  // number of distinct prompts
 	Pairs    *pairStats  `json:"pairs,omitempty"`
 	Lengths  []spread    `json:"lengths"` // lengths in characters, summed over messages
 	// effects of the hints at sites, in nats, if collator.teacher measured them
@@ -40,9 +40,9 @@ type Stats struct {
 	Leakage    leakage  `json:"leakage"`
 	// Contexts counts the trained turns by how their contexts changed; nil means that none are known.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
-	Batches  *runfolder.Batches  `json:"batches,omitempty"` // of the run's token rows
+	Batches  *runfolder.Batches  `json:"batches,omitempty"` // counts of the run's token batches and their rows
 	Dropped  []dropCount         `json:"dropped,omitempty"`
-	Template *templated          `json:"template,omitempty"` // what the template omits; nil if no template was given
+	Template *templated          `json:"template,omitempty"` // content that the template omits; nil without a template
 }
 
 // kindCount counts the kept records, or rows, of one kind on each side of the split.
@@ -150,9 +150,9 @@ func (m *meter) effects(index string) error {
 			}
 			if e.Upper != e.Lower {
 				values = map[string]float64{
-					"effect on the predictions (JSD), at least": e.Lower,
-					"effect on the predictions (JSD), at most":  e.Upper,
-					"effect on the target's log-prob":           e.Target,
+					"effect on the predictions (JSD), lower bound": e.Lower,
+					"effect on the predictions (JSD), upper bound": e.Upper,
+					"effect on the target's log-prob":              e.Target,
 				}
 			}
 			for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -218,7 +218,7 @@ type meter struct {
 	same      int64
 	gap       int64
 	pairs     int64
-	samples   *extsort.Sorter // rows of metric (2 bytes) and value (8)
+	samples   *extsort.Sorter // each row holds a metric (2 bytes) and a value (8 bytes)
 	names     []string        // of the metrics
 	odd       []int64         // number of values that are not finite, by metric
 	prompts   *sharing
@@ -227,7 +227,7 @@ type meter struct {
 	examples  *sharing
 	hash      hasher
 	sampleRow [10]byte
-	against   *templateTrial // nil means no template to compare with
+	against   *templateTrial // compares rows with a template; nil means that no template was given
 	contexts  runfolder.Contexts
 	scratch   []ttc.History
 }
@@ -237,7 +237,7 @@ func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 	m.scratch = contexts
 	prompt := 0
 	if k := r.Record.Kind(); k == builders.KindState || k == builders.KindRollout && len(contexts) > 0 {
-		prompt = 1 // the first context is the prompt's, which isn't trained on
+		prompt = 1 // the first context belongs to the prompt, which isn't trained on
 	}
 	m.contexts.Turns += int64(len(contexts) - prompt)
 	for _, c := range r.Changes {
@@ -345,7 +345,7 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 	if prompt.IsText() && prompt.Text == "" {
 		prompt = opening(row.Completion)
 	}
-	at.side = 1 // this isn't the prompt of a pair
+	at.side = 1 // side 1 means that the prompt isn't the prompt of a pair
 	if err := m.prompts.add(m.hash.passage(prompt), at); err != nil {
 		return err
 	}
@@ -398,11 +398,11 @@ func (m *meter) sample(name string, x float64) error {
 		m.names = append(m.names, name)
 		m.odd = append(m.odd, 0)
 	}
-	if math.IsNaN(x) || math.IsInf(x, 0) { // only compat keeps such records
+	if math.IsNaN(x) || math.IsInf(x, 0) { // records with such scores are kept only with --compat nat
 		m.odd[i]++
 		return nil
 	}
-	bits := math.Float64bits(x) // changed below so that the bits sort like the numbers
+	bits := math.Float64bits(x) // the bits are changed below so that they sort like the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
 	} else {

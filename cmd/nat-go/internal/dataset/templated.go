@@ -114,19 +114,20 @@ func rendererOf(folder string) (*turns.Renderer, error) {
 // lines describes the counts in lines of text.
 func (t *templated) lines() (out []string) {
 	if t.Conversations == 0 {
-		return []string{"the template doesn't apply: the rows hold text instead of messages"}
+		return []string{"the template was not used: the rows hold text instead of messages"}
 	}
 	out = append(out, fmt.Sprintf("the template renders %d of %s", t.Conversations-t.Refused,
 		ledger.Quantity(t.Conversations, "conversation")))
 	if t.Refused > 0 {
-		out = append(out, "it refuses the others, the first one with: "+terminal.Line(strings.TrimSpace(t.Why)))
+		out = append(out, "the template refuses the other conversations, the first with the error: "+
+			terminal.Line(strings.TrimSpace(t.Why)))
 	}
 	for _, x := range []struct {
 		what string
 		n    part
 	}{{"the reasoning", t.Reasoning}, {"the tool calls", t.Calls}} {
 		if x.n.Messages > 0 {
-			out = append(out, fmt.Sprintf("it omits %s of %d of %s that have any", x.what, x.n.LeftOut,
+			out = append(out, fmt.Sprintf("the template omits %s in %d of %s with any", x.what, x.n.LeftOut,
 				ledger.Quantity(x.n.Messages, "message")))
 		}
 	}

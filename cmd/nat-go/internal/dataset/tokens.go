@@ -58,7 +58,7 @@ type tokenWriter struct {
 	all   []runfolder.Written
 	files []runfolder.File
 	outs  []*output
-	empty []string // paths of the splits without rows
+	empty []string // files that must not exist, because their splits have no rows
 }
 
 // format writes a format's files.
@@ -129,13 +129,13 @@ func (v *verifier) tokens(f FormatFolder) error {
 // memory.
 const maxTokenRow = 32 << 20
 
-// unmarshalTokens decodes a token row. It returns "" or the reason it can't.
+// unmarshalTokens decodes a token row. It returns "" or the reason that the row can't be decoded.
 func unmarshalTokens(line []byte, row any) (wrong string) {
 	if len(line) > maxTokenRow {
-		return fmt.Sprintf("it has %d bytes, more than any token row", len(line))
+		return fmt.Sprintf("row has %d bytes, more than the maximum for a token row", len(line))
 	}
 	if err := json.Unmarshal(line, row); err != nil {
-		return fmt.Sprintf("it is not a token row: %v", err)
+		return fmt.Sprintf("row is not a token row: %v", err)
 	}
 	return ""
 }
@@ -153,11 +153,11 @@ func wrongTokens(line []byte) string {
 	}
 	switch {
 	case len(row.IDs) == 0:
-		return "it has no input_ids"
+		return "row has no input_ids"
 	case len(row.Labels) != len(row.IDs):
-		return fmt.Sprintf("it has %d input_ids and %d labels", len(row.IDs), len(row.Labels))
+		return fmt.Sprintf("row has %d input_ids and %d labels", len(row.IDs), len(row.Labels))
 	case row.Weight != nil && !(*row.Weight >= 0 && *row.Weight <= math.MaxFloat32):
-		return fmt.Sprintf("its row_weight is %g", *row.Weight)
+		return fmt.Sprintf("invalid row_weight %g", *row.Weight)
 	}
 	trained := 0
 	for i, label := range row.Labels {
@@ -173,7 +173,7 @@ func wrongTokens(line []byte) string {
 		}
 	}
 	if trained == 0 {
-		return "none of its tokens is trained"
+		return "none of the row's tokens is trained"
 	}
 	return ""
 }
@@ -189,9 +189,9 @@ func wrongMask(line []byte) string {
 	}
 	switch {
 	case len(row.IDs) == 0:
-		return "it has no input_ids"
+		return "row has no input_ids"
 	case len(row.Mask) != len(row.IDs):
-		return fmt.Sprintf("it has %d input_ids and a loss_mask of length %d", len(row.IDs), len(row.Mask))
+		return fmt.Sprintf("row has %d input_ids and a loss_mask of length %d", len(row.IDs), len(row.Mask))
 	}
 	trained := int64(0)
 	for i, on := range row.Mask {
@@ -199,12 +199,12 @@ func wrongMask(line []byte) string {
 			return fmt.Sprintf("input_ids[%d] is %d", i, row.IDs[i])
 		}
 		if on != 0 && on != 1 {
-			return fmt.Sprintf("loss_mask[%d] is %d, neither 0 nor 1", i, on)
+			return fmt.Sprintf("loss_mask[%d] is %d, expected 0 or 1", i, on)
 		}
 		trained += on
 	}
 	if trained == 0 {
-		return "none of its tokens is trained"
+		return "none of the row's tokens is trained"
 	}
 	return ""
 }

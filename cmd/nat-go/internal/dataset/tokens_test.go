@@ -71,11 +71,11 @@ func TestVerifyTokens(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, want := range []string{
-				"train.parquet:2: error NG5001: labels[1] is 4, expected 5 as in input_ids, or -100", "train.parquet:3: error NG5001: it has 2 input_ids and 1 labels",
-				"train.parquet:4: error NG5001: none of its tokens is trained", "train.parquet:5: error NG5001: its row_weight is -1",
-				"train.parquet:6: error NG5001: it has no input_ids",
-				"train.parquet:7: error NG5001: input_ids[0] is -4", "its content differs from what was written",
-				"validation.parquet: error NG5009: it is in the manifest but not in the folder",
+				"train.parquet:2: error NG5001: labels[1] is 4, expected 5 as in input_ids, or -100", "train.parquet:3: error NG5001: row has 2 input_ids and 1 labels",
+				"train.parquet:4: error NG5001: none of the row's tokens is trained", "train.parquet:5: error NG5001: invalid row_weight -1",
+				"train.parquet:6: error NG5001: row has no input_ids",
+				"train.parquet:7: error NG5001: input_ids[0] is -4", "content has changed since it was written",
+				"validation.parquet: error NG5009: file is in the manifest but not in the folder",
 				"sft_parquet/train.parquet  7 rows  {input_ids, labels, row_weight, example}", "8 errors, 0 warnings",
 			} {
 				if !strings.Contains(got.String(), want) {
@@ -90,11 +90,11 @@ func TestVerifyTokens(t *testing.T) {
 func TestWrongMask(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"input_ids": [4, 5], "loss_mask": [0, 1]}`:  "",
-		`{"input_ids": [4, 5], "loss_mask": [1]}`:     "it has 2 input_ids and a loss_mask of length 1",
-		`{"input_ids": [4, 5], "loss_mask": [0, 2]}`:  "loss_mask[1] is 2, neither 0 nor 1",
-		`{"input_ids": [4, 5], "loss_mask": [0, 0]}`:  "none of its tokens is trained",
+		`{"input_ids": [4, 5], "loss_mask": [1]}`:     "row has 2 input_ids and a loss_mask of length 1",
+		`{"input_ids": [4, 5], "loss_mask": [0, 2]}`:  "loss_mask[1] is 2, expected 0 or 1",
+		`{"input_ids": [4, 5], "loss_mask": [0, 0]}`:  "none of the row's tokens is trained",
 		`{"input_ids": [4, -5], "loss_mask": [0, 1]}`: "input_ids[1] is -5",
-		`{"loss_mask": []}`:                           "it has no input_ids",
+		`{"loss_mask": []}`:                           "row has no input_ids",
 	} {
 		t.Run(line, func(t *testing.T) {
 			if got := wrongMask([]byte(line)); got != want {
@@ -102,7 +102,7 @@ func TestWrongMask(t *testing.T) {
 			}
 		})
 	}
-	if got := wrongMask([]byte(`[]`)); !strings.HasPrefix(got, "it is not a token row") {
+	if got := wrongMask([]byte(`[]`)); !strings.HasPrefix(got, "row is not a token row") {
 		t.Errorf("[]: %q", got)
 	}
 }

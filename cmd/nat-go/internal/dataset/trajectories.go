@@ -36,7 +36,7 @@ func (v *verifier) trajectories(path string) error {
 	at := Finding{Code: badRow, File: seen.Path}
 	if seen.Bytes > maxTrajectories {
 		at.Warning = true
-		v.find(at, "it is larger than %d GiB and was not checked", maxTrajectories>>30)
+		v.find(at, "file is larger than %d GiB and was not checked", maxTrajectories>>30)
 		return nil
 	}
 	text, err := durable.ReadFile(path, maxTrajectories)

@@ -42,7 +42,7 @@ type Finding struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
 	File    string `json:"file"` // <format>/<file>, or a path in the run's folder
-	Row     int64  `json:"row"`  // from 1, as in editors; 0 means the whole file
+	Row     int64  `json:"row"`  // counted from 1, as in editors; 0 means that the finding is about the whole file
 	Message string `json:"message"`
 	Count   int64  `json:"count,omitempty"` // additional findings with this code in this file that are not listed
 }
@@ -188,7 +188,7 @@ func (c *formatCheck) file(i int) error {
 			seen.Shape, seen.Kind = row.Shape, row.Kind.String()
 		case seen.Shape != row.Shape:
 			c.find(Finding{Code: mixedShapes, File: c.names[i], Row: n + 1},
-				"the row is {%s}, the rows before it are {%s}", row.Shape, seen.Shape)
+				"row has the shape {%s}, but the preceding rows have the shape {%s}", row.Shape, seen.Shape)
 		}
 		if wrong := whyUseless(row); wrong != "" {
 			c.find(Finding{Code: emptyLesson, File: c.names[i], Row: n + 1}, "%s", wrong)
@@ -361,7 +361,7 @@ func (c *formatCheck) place(s occurrence) string {
 	return fmt.Sprintf("%s:%d", c.names[s.file], s.row+1)
 }
 
-// Origin is a line of rows.jsonl: where a row comes from.
+// Origin is a line of rows.jsonl, which describes the origin of a row.
 type Origin struct {
 	File    string `json:"file"`
 	Row     int64  `json:"row"` // from 0
@@ -371,9 +371,9 @@ type Origin struct {
 	Builder string `json:"builder"`
 	Turn    string `json:"turn"`
 
-	// the trace's fidelity; older versions of nat-go wrote it only if something was missing
+	// the trace's fidelity; older versions of nat-go wrote it only for incomplete traces
 	Fidelity string   `json:"fidelity"`
-	Gaps     []string `json:"gaps"`   // why the fidelity is not higher
+	Gaps     []string `json:"gaps"`   // reasons that the fidelity is not higher
 	Proven   []string `json:"proven"` // parts that were compared with the model's tokenizer and template, and matched
 
 	// Contexts are the hashes of the contexts of the record's trained turns, and Changed lists the hashes that differ
@@ -396,18 +396,18 @@ func (c *formatCheck) origins() error {
 		f := Finding{Code: originsDiffer, File: name, Row: n + 1}
 		var o Origin
 		if err := json.Unmarshal(line, &o); err != nil {
-			c.find(f, "the line can't be read: %v", err)
+			c.find(f, "cannot read the line: %v", err)
 			return nil
 		}
 		i, ok := index[o.File]
 		switch {
 		case !ok:
-			c.find(f, "it refers to the missing file %q", o.File)
+			c.find(f, "line refers to the missing file %q", o.File)
 			return nil
 		case o.Row != next[i] && !(c.folder.Format.SharesRows() && o.Row == next[i]-1):
-			c.find(f, "it refers to row %d of %s, expected row %d", o.Row, o.File, next[i])
+			c.find(f, "line refers to row %d of %s, expected row %d", o.Row, o.File, next[i])
 		case o.Row >= c.counts[i]:
-			c.find(f, "it refers to row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
+			c.find(f, "line refers to row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
 		}
 		next[i] = o.Row + 1
 		if err := c.contexts(i, &o); err != nil {
@@ -433,7 +433,7 @@ func (c *formatCheck) origins() error {
 		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
 			f := c.at(exampleOnBoth, g.at(rows.Validation))
 			f.Warning = true
-			c.find(f, "%s is from the same example", c.place(g.at(rows.Train)))
+			c.find(f, "row is from the same example as %s", c.place(g.at(rows.Train)))
 		}
 	})
 }
@@ -451,19 +451,19 @@ func (v *verifier) manifest(written []runfolder.Written) {
 			at := Finding{Code: manifestWrong, File: f.Path}
 			switch {
 			case got == nil:
-				v.find(at, "it is in the manifest but not in the folder")
+				v.find(at, "file is in the manifest but not in the folder")
 			case got.Rows != f.Rows:
-				v.find(at, "it has %d rows, but %d were written", got.Rows, f.Rows)
+				v.find(at, "file has %d rows, but %d were written", got.Rows, f.Rows)
 			case got.Bytes != f.Bytes:
-				v.find(at, "it has %d bytes, but %d were written", got.Bytes, f.Bytes)
+				v.find(at, "file has %d bytes, but %d were written", got.Bytes, f.Bytes)
 			case got.XXH3 != f.XXH3:
-				v.find(at, "its content differs from what was written: xxh3 %s, was %s", got.XXH3, f.XXH3)
+				v.find(at, "content has changed since it was written: xxh3 is %s, was %s", got.XXH3, f.XXH3)
 			}
 		}
 	}
 	for _, f := range v.report.Files {
 		if there[f.Path] != nil {
-			v.find(Finding{Code: manifestWrong, File: f.Path}, "it is in the folder but not in the manifest")
+			v.find(Finding{Code: manifestWrong, File: f.Path}, "file is in the folder but not in the manifest")
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 type formatContexts struct {
 	Format string `json:"format"`
 	runfolder.Contexts
-	Checked bool `json:"checked"` // the contexts were compared with the written rows
+	Checked bool `json:"checked"` // whether the contexts were compared with the written rows
 }
 
 // rowContexts keeps the hashes of the contexts in a file's rows until rows.jsonl is read. It stores them in a temporary
@@ -35,9 +35,9 @@ type rowContexts struct {
 	file  *os.File
 	out   *bufio.Writer
 	in    *bufio.Reader
-	rows  int64         // read back
+	rows  int64         // number of rows read back from the temporary file
 	last  []ttc.History // hashes of the most recently read row
-	whole bool          // whether the rows contain the whole contexts
+	whole bool          // whether the rows contain complete contexts
 }
 
 func newRowContexts(tmp string) (*rowContexts, error) {
@@ -91,13 +91,13 @@ func (r *rowContexts) at(row int64) ([]ttc.History, error) {
 
 // contextCheck compares the contexts of rows with the contexts in rows.jsonl.
 type contextCheck struct {
-	last    bool // the trainer trains only on the last turn of a row
+	last    bool // whether the trainer trains only on the last turn of a row
 	hasher  history.Hasher
 	scratch []ttc.History
 	files   []*rowContexts
 	record  string        // hash of the last record with contexts in rows.jsonl
-	due     []ttc.History // its contexts
-	named   bool          // rows.jsonl names contexts
+	due     []ttc.History // contexts of that record
+	named   bool          // whether a line of rows.jsonl has contexts
 	counts  runfolder.Contexts
 	without int64 // lines without contexts
 }
@@ -168,8 +168,8 @@ func (c *formatCheck) contexts(file int, o *Origin) error {
 	turn, err := c.context.origin(file, o)
 	if turn > 0 {
 		c.find(Finding{Code: foreignContext, File: c.names[file], Row: o.Row + 1},
-			"its turn %d is trained in a context that its record doesn't have: messages, results or tools before it, or the "+
-				"turn itself, are missing or different", turn)
+			"turn %d is trained in a context that the record doesn't have: messages, results or tools before the turn, "+
+				"or the turn itself, are missing or different", turn)
 	}
 	return err
 }
@@ -179,11 +179,11 @@ func (c *formatCheck) countContexts(origins string) {
 	x := &c.context
 	switch {
 	case x.without > 0 && x.named:
-		c.find(Finding{Code: originsDiffer, File: origins}, "it lacks the contexts of %s",
+		c.find(Finding{Code: originsDiffer, File: origins}, "file lacks the contexts of %s",
 			ledger.Quantity(x.without, "row"))
 	case x.without > 0:
 		c.find(Finding{Code: notTraced, Warning: true, File: origins},
-			"it doesn't list the contexts in which turns are trained, because it was written by an older nat-go")
+			"file doesn't list the contexts in which turns are trained, because an older nat-go wrote it")
 	default:
 		c.report.Contexts = append(c.report.Contexts, formatContexts{
 			Format: c.folder.Format.Name, Contexts: x.counts,
@@ -214,8 +214,8 @@ type changedContext struct {
 	Was  *hash  `json:"was,omitempty"`
 }
 
-// again re-encodes a run's records in the formats whose rows lack part of the model's input, and compares the result
-// with the written rows.
+// again encodes a run's records a second time, in the formats whose rows lack part of the model's input, and compares
+// the result with the written rows.
 func (v *verifier) again(p *Place, d *curate.Decisions, m *runfolder.Manifest) error {
 	for _, f := range p.Texts() {
 		if !slices.ContainsFunc(f.Format.Carries, func(k builders.Kind) bool { return !f.Format.Whole(k) }) {

@@ -87,7 +87,7 @@ func (v *verifier) always(p *Place, m *runfolder.Manifest) {
 	for _, path := range []string{p.Run.Config(), p.Run.Begun(), p.Run.Dropped()} {
 		rel := p.Run.Rel(path)
 		if !slices.ContainsFunc(m.Files, func(f runfolder.File) bool { return f.Path == rel }) {
-			v.find(Finding{Code: logDiffers, File: rel}, "every run has it, but the manifest doesn't list it")
+			v.find(Finding{Code: logDiffers, File: rel}, "every run has this file, but the manifest doesn't list it")
 		}
 	}
 	if _, err := readDrops(p.Run.Dropped()); err != nil {
@@ -100,22 +100,22 @@ func (v *verifier) counts(run runfolder.Folder, m *runfolder.Manifest, d *curate
 	at := Finding{Code: logDiffers, File: run.Rel(run.Manifest())}
 	c := &m.Counts
 	if n := int64(d.Len()); c.Records != n {
-		v.find(at, "it counts %d records, but the log has %d", c.Records, n)
+		v.find(at, "manifest counts %d records, but the log has %d", c.Records, n)
 	}
 	if n := d.Kept(); c.Kept != n {
-		v.find(at, "it counts %d records as kept, but curation kept %d", c.Kept, n)
+		v.find(at, "manifest counts %d kept records, but curation kept %d", c.Kept, n)
 	}
 	if c.Examples < 0 || c.Candidates < 0 {
-		v.find(at, "it counts %d examples and %d candidates", c.Examples, c.Candidates)
+		v.find(at, "manifest counts %d examples and %d candidates", c.Examples, c.Candidates)
 	}
 	for reason, n := range c.Dropped {
 		if n < 0 {
-			v.find(at, "it counts %d dropped as %s", n, reason)
+			v.find(at, "manifest counts %d drops for the reason %s", n, reason)
 		}
 	}
 	for i := range m.Books {
 		if b := &m.Books[i]; b.In < 0 || b.Out < 0 {
-			v.find(at, "it counts %d %s entering and %d leaving the stage %s", b.In, b.Unit, b.Out, b.Stage)
+			v.find(at, "manifest counts %d %s entering and %d leaving the stage %s", b.In, b.Unit, b.Out, b.Stage)
 		}
 	}
 }
@@ -127,9 +127,9 @@ type originsRead struct {
 	file   interface{ Close() error }
 	next   func() ([]byte, error, bool)
 	stop   func()
-	due    map[string]dueRecord // the values allowed for the current group's kept records, by hash in hex
+	due    map[string]dueRecord // values allowed for the current group's kept records, by a record's hash in hex
 
-	n    int64 // lines read
+	n    int64 // number of lines read
 	line origin
 	more bool
 	err  error
@@ -141,7 +141,7 @@ type dueRecord struct {
 	contexts [][]ttc.History
 }
 
-// has reports whether one of these records has all of the contexts.
+// has reports whether at least one of the records has all the given contexts.
 func (r *dueRecord) has(contexts []hash) bool {
 	return contexts == nil || slices.ContainsFunc(r.contexts, func(of []ttc.History) bool {
 		return !slices.ContainsFunc(contexts, func(h hash) bool { return !slices.Contains(of, ttc.History(h)) })
@@ -172,8 +172,8 @@ func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
 	return o, nil
 }
 
-// advance reads the next line. A line that can't be read ends the comparison. rest returns read errors;
-// formatCheck.origins has already reported lines that aren't JSON.
+// advance reads the next line. A line that can't be read ends the comparison. The rest method returns a read error;
+// formatCheck.origins has already reported a line that isn't JSON.
 func (o *originsRead) advance() {
 	line, err, ok := o.next()
 	if o.err, o.more = err, ok && err == nil; !o.more {
@@ -215,16 +215,16 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the line at which group stopped, if it did. Such a line matches none of the kept records at or after
-// that point in the log.
+// rest reports the line at which the group method stopped, if lines remain. That line doesn't match a kept record at or
+// after that point in the log.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)
 	}
 	if o.more {
 		v.find(Finding{Code: logDiffers, File: o.name, Row: o.n},
-			"it refers to record %s in %s, but the record log doesn't have that record here with these contexts, or "+
-				"curation didn't assign it to that file", o.line.Record, o.line.File)
+			"line refers to record %s in %s, but the record log doesn't have that record here with these contexts, or "+
+				"curation didn't assign the record to that file", o.line.Record, o.line.File)
 	}
 	return nil
 }

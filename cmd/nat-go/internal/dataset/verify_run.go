@@ -11,8 +11,8 @@ import (
 )
 
 // VerifyRun compares a run's folder with its manifest, file by file, and reports files that differ, are missing, or
-// aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is nil
-// and why is the reason.
+// aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, the caller
+// passes nil and the reason as why.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
 	if err := v.checkLock(run); err != nil {
@@ -53,7 +53,7 @@ func (v *verifier) checkLock(run runfolder.Folder) error {
 	case err != nil:
 		return err
 	case left != nil:
-		v.find(at, "%s was interrupted here, so its output is incomplete: rerun it", left)
+		v.find(at, "%s was interrupted here, so the output is incomplete: rerun the command", left)
 	}
 	n, err := run.Temporaries()
 	if n > 0 {
@@ -66,7 +66,7 @@ func (v *verifier) checkLock(run runfolder.Folder) error {
 
 // files compares the files in the folder, other than rows, with the manifest.
 func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, read []Verified) error {
-	rows := map[string]bool{} // already compared by Verify
+	rows := map[string]bool{} // files that Verify has already compared
 	for _, w := range manifest.Dataset {
 		for _, f := range w.Files {
 			rows[runfolder.DatasetFile(f.Path, 0, "").Path] = true
@@ -98,7 +98,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 		}
 		if got.XXH3 != want.XXH3 {
 			v.find(Finding{Code: manifestWrong, File: rel},
-				"its content differs from what was written: xxh3 %s, was %s", got.XXH3, want.XXH3)
+				"content has changed since it was written: xxh3 is %s, was %s", got.XXH3, want.XXH3)
 		}
 		return nil
 	})
@@ -107,7 +107,7 @@ func (v *verifier) files(run runfolder.Folder, manifest *runfolder.Manifest, rea
 	}
 	for _, f := range manifest.Files {
 		if _, missing := due[f.Path]; missing && !rows[f.Path] {
-			v.find(Finding{Code: manifestWrong, File: f.Path}, "it is in the manifest but not in the folder")
+			v.find(Finding{Code: manifestWrong, File: f.Path}, "file is in the manifest but not in the folder")
 		}
 	}
 	return nil
@@ -129,11 +129,11 @@ func (v *verifier) present(
 		return false
 	case !inManifest:
 		if _, row := known[rel]; !row { // rows have already been reported by Verify
-			v.find(at, "it is in the folder but not in the manifest")
+			v.find(at, "file is in the folder but not in the manifest")
 		}
 		return false
 	case info.Size() != want.Bytes:
-		v.find(at, "it has %d bytes, but %d were written", info.Size(), want.Bytes)
+		v.find(at, "file has %d bytes, but %d were written", info.Size(), want.Bytes)
 		return false
 	}
 	return true

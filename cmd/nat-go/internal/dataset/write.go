@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// originsName is the name of the file, next to a format's rows, that lists each row's origin. It has one line for each
-// record in a row, in row order.
+// originsName is the name of the file that lists the origins of a format's rows, in row order. It is in the same folder
+// as the rows. A row built from several records has one line per record.
 const originsName = "rows.jsonl"
 
 // Spec specifies the output of Write.
@@ -34,18 +34,19 @@ type Spec struct {
 	Decisions *curate.Decisions
 	Formats   []Format // formats built from token batches are skipped, because WriteTokens writes them
 	Options   rows.Options
-	Dropped   func(ledger.Drop)       // called for every record that a format can't carry, and for turns without a row
+	Dropped   func(ledger.Drop)       // called for records that a format can't represent, and for turns without a row
 	Gates     curate.Gates            // the settings with which the decisions were made
 	NotKept   func(ledger.Drop)       // called for every record that was dropped before rows were built; may be nil
 	Progress  func(first, end uint64) // called before each group in the log with its range of records; may be nil
-	// Ready is called with the formats and all their files once everything is durable but before the first file gets
-	// its final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
+	// Ready is called with the formats and their files once all files are durable but before the first file gets its
+	// final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
-	// NoEmpty omits formats that carry none of the records. Otherwise each of them gets a folder without rows.
+	// NoEmpty omits formats that can't represent any of the records. If it is false, such a format gets a folder
+	// without rows.
 	NoEmpty bool
 
-	part bool // set if a part is being written: only lines, and the data for Join
+	part bool // whether only a part is being written, as lines and the data that Join needs
 
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
@@ -57,8 +58,8 @@ func Unit(format string) string { return format + " record" }
 // TurnUnit returns the unit in which turns are counted if only some of them have rows in a format.
 func TurnUnit(format string) string { return format + " turn" }
 
-// TurnsLost describes the turns that don't get a row, in records that a format carries. It returns "" if all turns get
-// one.
+// TurnsLost describes the turns that don't get a row, in records that a format can represent. It returns "" if every
+// turn gets a row.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Contexts
 	f, _ := rows.Lookup(w.Format)
@@ -180,7 +181,7 @@ func outputs(all []*formatWriter) (files []*output) {
 	return files
 }
 
-// survey determines what the kept records contain if any format uses tables, whose columns depend on it.
+// survey determines the content of the kept records if any format uses tables, whose columns depend on that content.
 func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	if !slices.ContainsFunc(all, func(w *formatWriter) bool { return w.enc.Declared() }) {
 		return nil
@@ -230,7 +231,7 @@ type formatWriter struct {
 	prefix  originPrefix
 	tally
 
-	row      []byte // scratch space, like the next two fields
+	row      []byte // row, context and together are scratch space
 	context  []byte
 	together []*builders.Resolved
 }
@@ -240,7 +241,7 @@ type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
 	Trimmed int64 `json:"trimmed"` // omitted messages that follow a record's last turn
-	// Omitted counts records by the parts that their rows can't hold.
+	// Omitted counts records by the name of an omitted part, which the record's rows can't hold.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 	// Contents describes what the kept records of each kind contain. It is set only if the data set has tables.
 	Contents [8]rows.Contents   `json:"contents"`
@@ -294,7 +295,7 @@ func (w *formatWriter) group(g *recordlog.Group, kept []member) error {
 		note(&w.Contents, g, w.spec.Decisions)
 	}
 	w.enc.Begin()
-	w.prefix.origin = nil // the next group's origins reuse this memory
+	w.prefix.origin = nil // the next group's origins reuse the memory of this group's origins
 	if w.enc.SharesRows() {
 		return w.sharing(kept)
 	}
@@ -417,7 +418,7 @@ func (w *formatWriter) write(ms []member, s rows.Split) error {
 	f := w.byPlace[kind][s]
 	var n int
 	var err error
-	if f == nil || f.table != nil { // a record refused by the format doesn't create a file
+	if f == nil || f.table != nil { // a record that the format refuses must not create a file
 		if w.row, n, err = w.enc.AppendTogether(w.row[:0], s, w.together); err != nil {
 			return err
 		}
@@ -552,8 +553,8 @@ type rowFile struct {
 	side    rows.Split
 	rows    int64
 	out     *output
-	table   *rows.Table // nil means a JSON lines file
-	reading *reading    // for JSON lines that Hugging Face datasets reads
+	table   *rows.Table // nil for a JSON lines file
+	reading *reading    // how Hugging Face datasets reads the file; only for JSON lines
 }
 
 // readerChanges returns the changes that Hugging Face datasets would make to the rows.
@@ -575,8 +576,8 @@ type originPrefix struct {
 // originsFile is the beginning of a line with a row's origin.
 const originsFile = `{"file":"`
 
-// line appends a row's origin: file, row (from 0), record hash, contexts, run, example, builder, fidelity, its gaps and
-// proofs, and turn.
+// line appends a row's origin: file, row (from 0), record hash, contexts, run, example, builder, fidelity, gaps, proofs
+// and turn.
 func (p *originPrefix) line(dst []byte, f *rowFile, row int64, m *member, contexts []byte) []byte {
 	r := m.record
 	if o := r.Origin; o != p.origin {

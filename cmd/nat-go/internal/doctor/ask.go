@@ -69,7 +69,7 @@ type asked struct {
 	done     bool
 }
 
-// said holds the results of listen.
+// said holds the results of the listen method.
 type said struct {
 	asked *asked
 	err   error
@@ -99,28 +99,29 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		Args: []string{t.Python, "-B", script}, Env: environ(scratch), Dir: scratch, Input: true,
 		Stdout: func(r io.Reader) {
 			a, err := t.listen(r, in)
-			answers <- said{a, err} // wait: the channel has room for the answer
+			answers <- said{a, err} // wait: the channel has capacity for the answer
 		},
 		Stderr: func(r io.Reader) { _, _ = io.Copy(last, r) },
 	})
 	if err != nil {
-		return nil, exit.Environmentf("can't start Python: %w; name one in which the trainer is installed with --python or NATGO_TRAINER_PYTHON", err)
+		return nil, exit.Environmentf("can't start Python: %w; use --python or NATGO_TRAINER_PYTHON to specify a Python in "+
+			"which the trainer is installed", err)
 	}
 	stop := context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })
 	defer stop()
 	go func() {
-		_, _ = p.Stdin.Write(append(question, '\n')) // a program that doesn't read its input won't answer
+		_, _ = p.Stdin.Write(append(question, '\n')) // if this fails, the script doesn't answer, which is handled below
 		p.Stdin.Close()
 	}()
-	x := <-answers // wait: the program is killed when ctx is done, which ends its output
+	x := <-answers // wait: when ctx is done, the script is killed and its output ends
 	a, err := x.asked, x.err
 	late := ctx.Err()
-	if a.done || err != nil { // no more output is needed
+	if a.done || err != nil { // the rest of the output isn't needed
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
 	if late == nil && !a.done && err == nil {
-		late = ctx.Err() // the program closed its output without exiting
+		late = ctx.Err() // the script may have closed its output without exiting
 	}
 	switch {
 	case errors.Is(late, context.DeadlineExceeded):
@@ -180,7 +181,8 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 
 func (t *Trainer) refusal(x *answer, version string) error {
 	if x.Code == "missing" {
-		return exit.Environmentf("%s lacks a package: %.500s; install it there (%s -m pip install trl), or name another Python with --python or NATGO_TRAINER_PYTHON", t.Python, x.Text, t.Python)
+		return exit.Environmentf("%s lacks a package: %.500s; install it there (%s -m pip install trl), or use --python or "+
+			"NATGO_TRAINER_PYTHON to specify another Python", t.Python, x.Text, t.Python)
 	}
 	return exit.Failedf("TRL %s refuses these rows or settings: %s", version, x.Text)
 }
@@ -193,7 +195,7 @@ func (a *asked) row(x *answer, in *Input) error {
 	for _, name := range sideNames[in.Method] {
 		s, ok := x.Sides[name]
 		if !ok || len(s.IDs) != len(s.Trained) {
-			return fmt.Errorf("row %d has %d ids and %d marks on the %s side", x.Row, len(s.IDs), len(s.Trained), name)
+			return fmt.Errorf("row %d has %d ids and %d mask values for %s", x.Row, len(s.IDs), len(s.Trained), name)
 		}
 		side := Side{Name: name, IDs: s.IDs, Trained: make([]bool, len(s.IDs))}
 		for i, t := range s.Trained {

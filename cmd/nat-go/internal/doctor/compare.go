@@ -7,14 +7,14 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 )
 
-// token is one token in a row: in the trainer's sequence, ours, or both.
+// token is a token of a row. It is in the trainer's sequence, in ours, or in both.
 type token struct {
 	ID       int32  `json:"id"`
 	Text     string `json:"text"`
-	Class    string `json:"class"`    // its kind in our row
+	Class    string `json:"class"`    // the token's kind in our row
 	Trainer  string `json:"trainer"`  // trained, context, absent
 	Ours     string `json:"ours"`     // trained, context, absent
-	Position [2]int `json:"position"` // in the trainer's sequence and in ours; -1 if missing
+	Position [2]int `json:"position"` // index in the trainer's sequence and in ours; -1 if the token isn't there
 }
 
 // The roles of a token on one side.
@@ -32,7 +32,7 @@ const (
 	oursOnly      = "only_in_ours"    // our row has tokens that the trainer's lacks
 )
 
-// difference counts the tokens of one class that differ between rows in one way.
+// difference counts the tokens of one class that have the same kind of difference.
 type difference struct {
 	Kind    string `json:"kind"`
 	Class   string `json:"class"`   // kind of the tokens, in words

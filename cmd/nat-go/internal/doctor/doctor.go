@@ -25,7 +25,7 @@ type Compared struct {
 	Method method `json:"method"`
 	Rows   int    `json:"rows"`
 	Same   int    `json:"same"`
-	// numbers of the differing rows, counted from 1 like the row numbers below
+	// numbers of the differing rows, counted from 1, as in the other fields
 	Differ      []int        `json:"differ"`
 	Refused     []refused    `json:"refused,omitempty"`     // rows for which we don't build a token row
 	LeftOut     []int        `json:"left_out,omitempty"`    // rows that the trainer omits

@@ -16,7 +16,7 @@ import (
 type Side struct {
 	Name    string
 	IDs     []int32
-	Trained []bool   // false for the first token, because nothing predicts it
+	Trained []bool   // whether each token is trained; false for the first token, which can't be predicted
 	class   []string // on our side, a description of each token
 }
 
@@ -42,7 +42,7 @@ var classOfRole = map[string]string{
 }
 
 // collate builds our rows from rows that are not tokenised yet, one per conversation, as trainers of text rows do. It
-// sets ours, or why if the collator refuses a row.
+// sets the field ours of each row or, if the collator refuses the row, the field why.
 func collate(ctx context.Context, cfg collator.Config, in *Input, scratch string) error {
 	cfg.Rows, cfg.Layout, cfg.Workers = collator.Trajectory, batch.Padded, 1
 	cfg.BatchTokens = max(cfg.BatchTokens, cfg.MaxLength)

@@ -71,7 +71,7 @@ func (d *difference) words(trainer string) string {
 	}
 }
 
-// when returns text if a condition holds, else "".
+// when returns text if holds is true, and "" otherwise.
 func when(holds bool, text string) string {
 	if holds {
 		return text

@@ -45,9 +45,9 @@ type Input struct {
 	rows   []*row
 }
 
-// row is a row in three forms: as the trainer gets it, as we collate it, and as we tokenise it.
+// row is a row in three forms: as given to the trainer, as given to our collator, and as tokenised by us.
 type row struct {
-	number int    // position in its input, from 0
+	number int    // position in the input, from 0
 	line   []byte // a JSON object
 	item   *collator.Item
 	roles  [][]string // roles of each side's messages
@@ -108,7 +108,7 @@ func (in *Input) add(number int, line []byte) error {
 		return err
 	}
 	if in.Method != "" && in.Method != method {
-		return fmt.Errorf("row is for %s, but the rows before it are for %s", method, in.Method)
+		return fmt.Errorf("row is for %s, but the preceding rows are for %s", method, in.Method)
 	}
 	in.Method = method
 	in.rows = append(in.rows, r)
@@ -201,7 +201,7 @@ func (r *row) readDemonstration(raw json.Raw) error {
 func (r *row) setItem(raw json.Raw, rec *builders.Resolved) error {
 	rec.Origin = &builders.Origin{Row: int64(r.number), Example: strconv.Itoa(r.number), Fidelity: ttc.TextOnly}
 	if tools, ok := raw.Get("tools"); ok {
-		if tools.Kind() == json.String { // the column holds JSON in strings
+		if tools.Kind() == json.String { // the tools column contains JSON as text
 			text, _ := tools.Text()
 			tools = json.Raw(text)
 		}

@@ -78,9 +78,9 @@ func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (
 	s.compareSpecials(ours.tok.Config, theirs.tok.Config)
 	text, err := collator.TemplateText(theirs.tok.Config, "")
 	if err != nil || text == collator.PlainTemplate {
-		s.find("template", "it is missing, so a server renders chats with a different template or refuses them")
+		s.find("template", "the chat template is missing, so a server uses a different template or refuses chats")
 	} else if theirs.render, err = rendererOf(cfg, theirs.tok, text); err != nil {
-		s.find("template", "it can't be compiled: %v", err)
+		s.find("template", "cannot compile the chat template: %v", err)
 	} else {
 		s.compareTemplates(cfg.Template == text, &ours, &theirs, inputs)
 	}
@@ -271,14 +271,14 @@ func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs [
 	}
 }
 
-// contrast describes the first difference between the renders a, for training, and b, for serving, or which template
-// refuses the conversation.
+// contrast describes the first difference between a, which the training template renders, and b, which the serving
+// template renders. If a template refuses the conversation, contrast says which one.
 func contrast(a, b string, errA, errB error) string {
 	switch {
 	case errA != nil:
-		return fmt.Sprintf("the training template refuses it (%v)", errA)
+		return fmt.Sprintf("the training template refuses the conversation (%v)", errA)
 	case errB != nil:
-		return fmt.Sprintf("the serving template refuses it (%v)", errB)
+		return fmt.Sprintf("the serving template refuses the conversation (%v)", errB)
 	}
 	at := 0
 	for at < len(a) && at < len(b) && a[at] == b[at] {
@@ -348,7 +348,8 @@ func (s *Serving) checkStops(ours, theirs *folder) error {
 		}
 	}
 	if size := max(model.Vocab, model.Text.Vocab); size > 0 && size <= int(ours.tok.MaxID()) {
-		s.find("model", "config.json has a vocabulary of %d, training uses ids up to %d", size, ours.tok.MaxID())
+		s.find("model", "config.json has a vocabulary of %d tokens, but training uses ids up to %d", size,
+			ours.tok.MaxID())
 	}
 	s.Checked = append(s.Checked, "stop tokens")
 	stops := idsOf(generation.EOS)

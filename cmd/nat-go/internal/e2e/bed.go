@@ -93,7 +93,7 @@ func (b *Bed) Must(t *testing.T, cmd *exec.Cmd) Result {
 	return r
 }
 
-// Refused runs a command that must exit with the given code and print each string in why.
+// Refused runs a command that must exit with the given code. Its output must contain each string in why.
 func (b *Bed) Refused(t *testing.T, cmd *exec.Cmd, code int, why ...string) {
 	t.Helper()
 	r := Finish(t, cmd)
@@ -112,7 +112,7 @@ func (b *Bed) Resume(out string) *exec.Cmd {
 	return b.Command(nil, "finetune", "resume", filepath.Join(out, "r"))
 }
 
-// Same compares the content of a run's folder with that of the undisturbed run.
+// Same compares the content of a run's folder with want, the content of the undisturbed run's folder.
 func (b *Bed) Same(t *testing.T, want map[string]string, out string) {
 	t.Helper()
 	if d := cmp.Diff(want, b.Content(t, out)); d != "" {
@@ -129,7 +129,7 @@ var withTimes = map[string]bool{
 // metricsTime matches the time at which a builder's metrics were written.
 var metricsTime = regexp.MustCompile(`"timestamp":"[^"]*"`)
 
-// hashOfTimes matches the manifest's entries for files with times.
+// hashOfTimes matches the manifest's entries for files that contain times.
 var hashOfTimes = regexp.MustCompile(
 	`\{\s*"path": "(?:data_collection_progress.jsonl|dpo_trajectory_builder_[^"]*|` +
 		`collection_history.json|final_metrics.json|records/begun.json)",` +
@@ -161,9 +161,9 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 		if err != nil {
 			return err
 		}
-		if name == "manifest.json" { // it contains the hashes of files with times
+		if name == "manifest.json" { // the manifest has hashes of files that contain times
 			text = hashOfTimes.ReplaceAll(text, nil)
-			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // commands suggested by the manifest
+			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // in suggested commands
 		}
 		if strings.HasPrefix(name, "dpo_trajectory_builder_") {
 			text = metricsTime.ReplaceAll(text, nil)
@@ -171,7 +171,7 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 		sum.Write(text)
 		files[name] = hex.EncodeToString(sum.Sum(nil))
 		if withTimes[filepath.ToSlash(name)] {
-			files[name] = "has times" // or contains the run's location
+			files[name] = "has times" // the file contains times or the run's location
 		}
 		return nil
 	})

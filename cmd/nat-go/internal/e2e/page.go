@@ -22,7 +22,7 @@ func RunPage(t *testing.T, checkout, text, makefile string) (n int) {
 		switch kind, body := b[1], b[2]; kind {
 		case "console":
 			if !WithTokenizers() && strings.Contains(body, "tokenizer") {
-				t.Log("SKIPPED: a snippet needs the tokenizer library; `make test` has it")
+				t.Log("SKIPPED: a snippet needs the tokenizer library, which `make test` provides")
 				continue
 			}
 			n += sh.console(t, body)

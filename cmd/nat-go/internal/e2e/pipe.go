@@ -31,7 +31,7 @@ func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
 			t.Fatal(err)
 		}
 		r.Close()
-		<-done // wait: the reader opened above releases the writer
+		<-done // wait: opening the pipe for reading released the writer
 	}
 }
 

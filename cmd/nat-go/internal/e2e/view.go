@@ -22,7 +22,7 @@ func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
 	}
 	stop = sync.OnceFunc(func() {
 		_ = server.Process.Signal(os.Interrupt)
-		if err := server.Wait(); err != nil && // wait: the signal terminates it
+		if err := server.Wait(); err != nil && // wait: the signal ends the server
 			server.ProcessState.ExitCode() != 0 {
 			t.Errorf("server ended with %v", err)
 		}

@@ -30,8 +30,8 @@ type Run struct {
 // step is a part of the run that starts once the previous one has finished.
 type step struct {
 	Name      string
-	PerShard  bool // one process per shard runs stage Name; otherwise a single process merges
-	LeaveRows bool // the merge doesn't write the rows, because the shards do
+	PerShard  bool // whether one process per shard runs the stage Name; otherwise, a single process merges the shards
+	LeaveRows bool // whether the merge leaves writing the rows to the shards
 }
 
 // Steps returns the steps of the run, in order.

@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// account closes the books and writes the files about the run: the list of drops, NAT's progress files and, last, the
-// manifest, which says whether the run succeeded. If it didn't, account returns the reason.
+// account closes the books and writes the list of drops, NAT's progress files and, last, the manifest, which says
+// whether the run succeeded. If the run failed, account returns the reason.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
@@ -146,7 +146,7 @@ func (r *verdict) noBatches() error {
 		}) {
 			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 		}
-		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // missing ids don't fail the run
+		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // missing ids don't fail a run that wrote rows
 			r.out.warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, unitRecord),
 				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
 			return nil
@@ -205,7 +205,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 		Paths: p.From, Source: p.Source, Map: keys, Overrides: p.Overrides,
 	})
 	if err != nil {
-		return "" // the run fails anyway; only the advice is missing
+		return "" // the run fails without advice
 	}
 	for _, b := range p.config.Selected() {
 		for _, y := range report.Builders {

@@ -18,8 +18,8 @@ import (
 // listedDrops is the maximum number of drops that dropped.jsonl lists per dropKind. One more line counts the rest.
 const listedDrops = 10_000
 
-// unitPair is the unit for drops of pairs that a builder didn't build. They are listed, but not counted in the books,
-// which already count the candidates or examples in these pairs.
+// unitPair is the unit for drops of pairs that a builder didn't build. Such drops are listed, but not counted, because
+// the candidates or examples in the pairs are already counted.
 const unitPair = "pair"
 
 // books holds a run's accounts and the builders' own counters, and writes the list of drops, dropped.jsonl.
@@ -30,12 +30,12 @@ type books struct {
 	file *durable.File
 	enc  *json.Encoder
 	seen map[dropKind]int64
-	rest []*ledger.Drop // the list's last lines, one for each kind with more than listedDrops drops
+	rest []*ledger.Drop // the last lines of dropped.jsonl, one for each kind with more than listedDrops drops
 	more map[dropKind]*ledger.Drop
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 
-	unmet map[string]int64 // number of drops due to dataset.where, by clause
+	unmet map[string]int64 // number of examples or records dropped by dataset.where, by clause
 
 	first map[ledger.Stage]string // the first drop of each stage that has details, for display
 
@@ -65,7 +65,7 @@ func newBooks() *books {
 	}
 }
 
-// newListing returns books that only write a list of drops for other books to replay.
+// newListing returns books that are used only to write a list of drops, which other books read with replay.
 func newListing(path string, hide func(string) string) (*books, error) {
 	b := newBooks()
 	b.hide = hide
@@ -82,7 +82,8 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// addAccounts adds the In and Out of accounts. The drop method adds their drops, one at a time.
+// addAccounts adds the fields In and Out of accounts to the books, but not the drops, which the drop method adds one at
+// a time.
 func (b *books) addAccounts(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
@@ -96,15 +97,15 @@ func (b *books) count(builder, name string, n int64) {
 		counters = map[string]int64{}
 		b.counters[builder] = counters
 	}
-	if _, known := counters[name]; !known { // all groups use the same few names, so hide is rarely called
-		name = b.hide(name) // a plugin chose the name
+	if _, known := counters[name]; !known { // hide is rarely called, because groups have the same few names
+		name = b.hide(name) // a name from a plugin may contain a secret
 	}
 	counters[name] += n
 }
 
 // drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
-	if d.Reason == where.NotMet && d.Unit != unitTurn { // a turn is dropped by the builder's own where setting
+	if d.Reason == where.NotMet && d.Unit != unitTurn { // turns are dropped by a builder's where setting instead
 		b.unmet[d.Detail] += d.N()
 	}
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))
@@ -114,7 +115,7 @@ func (b *books) drop(d ledger.Drop) {
 	b.list(d)
 }
 
-// list lists a drop that has already been recorded. Write errors surface at close.
+// list adds a drop to dropped.jsonl, but not to the accounts. The close method returns write errors.
 func (b *books) list(d ledger.Drop) {
 	if d.Reason == sdpo.NearMiss {
 		if b.near[d.Builder] == nil {

@@ -20,7 +20,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// A commit makes the groups built so far survive a crash. It costs a sync, so commits are spaced by time and bytes.
+// After a commit, the groups built so far survive a crash. A commit needs a sync, so the run commits only after
+// commitEvery or commitBytes.
 const (
 	commitEvery = 2 * time.Second
 	commitBytes = 64 << 20
@@ -34,9 +35,9 @@ const groupsInFlight = 4096
 type cursor struct {
 	Source source.Cursor  `json:"source"`
 	Inputs []source.Input `json:"inputs,omitempty"` // inputs read to the end
-	Failed []int          `json:"failed,omitempty"` // collection runs that failed and so were skipped
+	Failed []int          `json:"failed,omitempty"` // collection runs that were skipped because they failed
 	Seen   source.Stats   `json:"seen"`             // counts for the collection runs read to the end
-	Groups int64          `json:"groups,omitempty"` // groups done, if the run's unit is larger than an example
+	Groups int64          `json:"groups,omitempty"` // number of groups done; set if the run's unit isn't the example
 }
 
 // built holds the results of the build stage that later stages use in addition to the record log.
@@ -44,7 +45,7 @@ type built struct {
 	index  *curate.Index // index of the records; nil after curation
 	marked marked
 	seen   source.Stats
-	byTask bool // all examples were read and grouped before records were built
+	byTask bool // whether all examples were read and grouped before records were built
 }
 
 // recording writes the record log and adds its groups to the index and the books.
@@ -57,7 +58,7 @@ type recording struct {
 	frame    *recordlog.Builder // frame for the group being logged
 	where    runFilter          // selects the records that are used
 	marked   marked
-	at       cursor        // how far the inputs have been logged
+	at       cursor        // position in the inputs up to which groups are in the log
 	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
 	scratch  []curate.Entry
 }
@@ -80,7 +81,7 @@ type building struct {
 	env      Env
 	in       *inputs
 	unit     builders.Unit
-	ahead    *reader // a reader that has already started on the first input; nil once used
+	ahead    *reader // a reader that has already started to read the first input; nil once used
 	total    int64   // total bytes of all inputs; 0 means unknown
 	unmet    int64   // examples dropped by dataset.where in the collection runs read so far
 	expected bool    // whether the index has an estimate of the number of records
@@ -93,7 +94,7 @@ func (r *run) build(ctx context.Context) (err error) {
 		of := prover{model: r.plan.config.Collator.Policy, tokenizer: r.tokens.tokenizer, collator: r.tokens.collator}
 		r.in.prove = of.prove
 	}
-	defer r.started.close() // start closing the builders now, because it takes a while
+	defer r.started.close() // once the records are built, close the builders in the background
 	log, err := newRecording(r)
 	if err != nil {
 		return err
@@ -138,12 +139,13 @@ func unitOf(p *plan, all []*builder) builders.Unit {
 	return unit
 }
 
-// built adds the inputs and their counts to the manifest and the books, once everything is in the log.
+// built adds the inputs to the manifest, and the counts from reading them to the manifest and the books, once all
+// groups are in the log.
 func (b *recording) built() *built {
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
 		b.out.books.In(a.Stage, a.Unit, a.In)
-		if a.Unit != unitExample { // examples are counted as they arrive in the log
+		if a.Unit != unitExample { // used examples are counted when their groups are logged
 			b.out.books.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
@@ -171,7 +173,7 @@ func (b *building) stream(ctx context.Context) error {
 	b.frame = recordlog.NewBuilder(names)
 	items := make(chan *item, groupsInFlight)
 	from := b.at
-	fed := false // set once everything has been sent; written before items is closed
+	fed := false // whether all items were sent; written before items is closed
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		defer close(items)
@@ -180,7 +182,7 @@ func (b *building) stream(ctx context.Context) error {
 		return err
 	})
 	g.Go(func() error { return b.gather(ctx, items, &fed) })
-	err := g.Wait() // wait: both watch ctx
+	err := g.Wait() // wait: both goroutines watch ctx
 	if b.plan.Compat.WholeRuns() && errors.As(err, new(*collectionError)) {
 		b.leaveCollected()
 	}

@@ -20,12 +20,12 @@ import (
 type builder struct {
 	name  string // in the YAML
 	unit  builders.Unit
-	picks bool                // whether it builds kinds of records that may come from candidates
+	picks bool                // whether the builder builds preferences or demonstrations
 	rules *readers.ScoreRules // the rules in dataset.score_rules; nil means none
 
-	kinds   map[dropKind]bool // kinds of its drops in the log
-	names   map[string]bool   // names of its counters in the log
-	over    bool              // whether kinds or names exceeded maxNames
+	kinds   map[dropKind]bool // kinds of the builder's drops in the log
+	names   map[string]bool   // names of the builder's counters in the log
+	over    bool              // whether the builder used more than maxNames kinds or names
 	session *host.Session
 }
 
@@ -36,7 +36,7 @@ func (b *builder) failed(err error) error {
 // result is a builder's output for a group.
 type result = host.Result
 
-// receive receives the results for g, the next group due.
+// receive receives the results for g, which must be the next group that the builder answers.
 func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	res, err := b.session.Recv(ctx)
 	if err != nil {
@@ -50,9 +50,10 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame. It reports each candidate that no record uses as dropped, once
-// and with a reason. It reports examples instead if there are no candidates, or if the builder works on whole examples.
-// index is the builder's index. first is the index, in the frame's group, of the first example in res.Group.
+// log puts a builder's results into the group's frame. It records one drop, with a reason, for each candidate that the
+// records don't use. If the group doesn't have candidates, or the builder works on whole examples, it records a drop
+// for each unused example instead. index is the builder's index. first is the index, in the frame's group, of the first
+// example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {
@@ -89,7 +90,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 }
 
 // logDrops logs the builder's drops. It then drops the remaining units of the account, which the builder neither used
-// nor dropped; left is their number.
+// nor dropped; left is the number of these units.
 func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop, left int64) {
 	for _, d := range drops {
 		if d.Unit != a.unit && d.Unit != unitPair {
@@ -270,7 +271,7 @@ type account struct {
 	group                *ttc.Group
 	unit                 string
 	total, used, dropped int64
-	// whether each unit was used, indexed by example and candidate; one entry per example if the unit is the example
+	// whether each unit was used, indexed by example and candidate; if the unit is the example, the second index is 0
 	seen [][]bool
 }
 

@@ -247,7 +247,7 @@ func (r *collation) collate(ctx context.Context) error {
 		return nil
 	}
 	folder := r.plan.folder
-	if err := os.RemoveAll(folder.Batches()); err != nil { // left by an interrupted attempt
+	if err := os.RemoveAll(folder.Batches()); err != nil { // remove batches that an interrupted attempt left
 		return exit.Environmentf("can't make the batches: %w", err)
 	}
 	done := func() {}
@@ -266,8 +266,8 @@ func (r *collation) collate(ctx context.Context) error {
 		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
 	if res.Apart > 0 {
-		r.out.warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step, because "+
-			"channel rl lacks the rollout's row or cuts it at a different place; these hints are only in "+
+		r.out.warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step file, because "+
+			"channel rl lacks the rollout's row or truncates the row differently; these hints are only in "+
 			"the batches of channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {

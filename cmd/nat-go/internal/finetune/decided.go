@@ -111,7 +111,7 @@ func (x *decider) namedFiles() (map[string]string, error) {
 	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
 		files["collator.reference.path"] = c.Reference.Path
 	}
-	for _, b := range p.config.Sources { // the sources that run an agent
+	for _, b := range p.config.Sources { // only sources that run an agent name such files
 		switch c := b.Config.(type) {
 		case *readers.EndpointConfig:
 			files["sources."+b.Name+".dataset"] = c.Dataset
@@ -136,8 +136,8 @@ func (x *decider) namedFiles() (map[string]string, error) {
 	return files, addDumps(files, c.Dumps)
 }
 
-// addCommand adds a program and all its arguments as files, because some arguments may name scripts; addFile skips the
-// others. URLs are not added, because they may point to a service.
+// addCommand adds a program and all its arguments as files, because an argument may be the path of a script; addFile
+// skips arguments that aren't files. URLs are not added, because they may point to a service.
 func addCommand(files map[string]string, name string, command []string) {
 	for i, arg := range command {
 		if i == 0 {
@@ -151,7 +151,7 @@ func addCommand(files map[string]string, name string, command []string) {
 	}
 }
 
-// addDumps adds the files in collator.teacher.dumps. The code that reads them reports a missing folder.
+// addDumps adds the files in collator.teacher.dumps. A missing folder is reported by the code that reads the dumps.
 func addDumps(files map[string]string, dir string) error {
 	if dir == "" || !runfolder.Has(dir) {
 		return nil
@@ -182,7 +182,7 @@ func (x *decider) addPlugins(d *runfolder.Decided) error {
 		for _, variable := range spec.Env {
 			d.Add("plugins."+name+".env."+variable, os.Getenv(variable))
 		}
-		if spec.Reattach != "" { // another process started it
+		if spec.Reattach != "" { // the program is unknown, because another process started the plugin
 			continue
 		}
 		if spec.Module != "" {
@@ -195,7 +195,7 @@ func (x *decider) addPlugins(d *runfolder.Decided) error {
 		}
 		path, err := exec.LookPath(spec.Path)
 		if err != nil && !errors.Is(err, exec.ErrDot) {
-			continue // the code that starts it reports the reason
+			continue // the code that starts the plugin reports the error
 		}
 		content, err := contentSum(path)
 		if err != nil {

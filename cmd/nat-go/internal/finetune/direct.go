@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Direct runs a built-in builder in this process, to serve requests while a client waits. It accounts for used and
-// dropped examples the way a run does.
+// Direct runs a built-in builder in this process, so that a server can answer a waiting client. It counts used and
+// dropped examples in the same way as a run.
 type Direct struct {
 	builder
 	made builders.Builder
@@ -52,7 +52,7 @@ func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *
 type gathered struct{ result }
 
 func (g *gathered) Record(r builders.Record) error {
-	if p, ok := r.(*builders.Preference); ok { // builder dpo reuses the memory for the next record
+	if p, ok := r.(*builders.Preference); ok { // copy p, because the dpo builder reuses its memory for the next record
 		own := *p
 		r = &own
 	}

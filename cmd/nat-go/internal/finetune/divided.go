@@ -22,10 +22,10 @@ import (
 type divided struct {
 	dir  shards.Folder
 	plan *shards.Plan
-	done map[shards.Stage][]*shards.Done // by stage and shard; only stages that were read
+	done map[shards.Stage][]*shards.Done // manifests by stage and shard; only for the stages read so far
 
 	mu   sync.Mutex
-	rows map[int]*os.File // token rows of the shards that were requested
+	rows map[int]*os.File // open files with token rows, by shard
 }
 
 // openPlan reads the plan in dir and returns the run that the plan divides into shards.
@@ -89,7 +89,7 @@ func shardsHave(n, all int) string {
 	return fmt.Sprintf("%d of the %s %s", n, ledger.Quantity(int64(all), "shard"), are)
 }
 
-// seen returns the combined read statistics for all shards.
+// seen returns the sum of all shards' statistics on reading.
 func (d *divided) seen() (all source.Stats) {
 	for _, done := range d.done[shards.Build] {
 		all.Add(&done.Seen)

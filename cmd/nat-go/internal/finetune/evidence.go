@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// evidence finds the rule that scored an example in a group, if there is one, and the message that the rule matched.
+// evidence finds the rule, if any, that scored an example in a group, and the message that the rule matched.
 type evidence struct {
-	rules *readers.ScoreRules // nil if there are none
+	rules *readers.ScoreRules // nil if the run doesn't have score rules
 	group *ttc.Group          // the group as the builder saw it
 	found map[int]json.Raw
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// item is either a group for the builders with the source's drops that precede it, or drops without a group, or the end
-// of a collection run.
+// item is a group for the builders, drops without a group, or the end of a collection run. A group comes with the
+// source's drops that precede it.
 type item struct {
 	group *ttc.Group
 	parts []*ttc.Group // one group per example, for builders that work on examples
 	drops []ledger.Drop
 	at    source.Cursor
-	done  int64        // number of groups up to this one, if the run's unit is larger than an example
+	done  int64        // number of groups up to and including this group, if the run's unit is larger than an example
 	first shards.Place // position of the group's first example, if the run's unit is larger than an example
 	// At the end of a collection run:
 	end   bool
@@ -35,8 +35,8 @@ type item struct {
 	fail  error // why the collection run failed
 }
 
-// partsFor divides the group for a builder. It returns the whole group if the builder's unit is the run's, and one
-// group per example otherwise.
+// partsFor divides the group for a builder. It returns the whole group if the builder and the run have the same unit,
+// and one group per example otherwise.
 func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	if len(it.group.Examples) <= 1 || b.unit != builders.UnitExample && b.unit == unit {
 		return []*ttc.Group{it.group}
@@ -49,9 +49,9 @@ func (it *item) partsFor(b *builder, unit builders.Unit) []*ttc.Group {
 	return it.parts
 }
 
-// feed reads the collection runs and sends groups to the builders: each example as it is read, one whole collection run
-// at a time, or one task at a time, in which case the examples may come from several collection runs. If it forms
-// tasks, it rereads all inputs to continue after a crash, because a commit doesn't include the index.
+// feed reads the collection runs and sends groups to the builders. A group is a single example, a whole collection run,
+// or a task, whose examples may come from several collection runs. To continue after a crash, a run that forms tasks
+// rereads all inputs, because a commit doesn't include the index.
 func (b *building) feed(ctx context.Context, from cursor, items chan<- *item) error {
 	f := &feeder{of: b, items: items}
 	err := f.feedAll(ctx, from)
@@ -108,7 +108,8 @@ func (f *feeder) feedAll(ctx context.Context, from cursor) error {
 	return f.sendGroups(ctx, tasks)
 }
 
-// newIndex returns an index that forms tasks, or groups of whole collection runs.
+// newIndex returns an index that groups examples by task or, if the run's unit is the collection run, by collection
+// run.
 func (f *feeder) newIndex() (*group.Index, error) {
 	b := f.of
 	opt := group.Options{Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)}}
@@ -168,7 +169,7 @@ func refusal(r *group.Refusal) ledger.Drop {
 	}
 }
 
-// feeder reads the collection runs, using a copy of itself for each.
+// feeder reads the collection runs. Each collection run is read with a copy of the feeder.
 type feeder struct {
 	of     *building
 	k      int // the collection run
@@ -178,9 +179,9 @@ type feeder struct {
 	held   []*ttc.Example // the whole collection run, if it is used as a unit
 	index  interface {
 		Add(ex *ttc.Example) error
-	} // stores examples for grouping; nil if they aren't grouped
-	logged source.Cursor // with index: position up to which the drops are already in the log
-	failed bool          // with index: the collection run failed before the interruption
+	} // stores examples for grouping; nil if examples aren't grouped
+	logged source.Cursor // if index is set, the position up to which drops are already in the log
+	failed bool          // if index is set, whether the collection run failed before the interruption
 	done   int64         // number of the index's groups sent so far
 	first  shards.Place  // position of the first example in the group being sent
 	at     source.Cursor
@@ -274,9 +275,9 @@ func (f *feeder) reader(ctx context.Context) *reader {
 	return newReader(ctx, f.of.in, f.k, f.resume)
 }
 
-// keep adds an example, if there is one, to the index. The preceding drops are logged in a separate frame, so that the
-// log doesn't depend on how the inputs are divided. They are skipped if they were already logged before an
-// interruption.
+// keep adds an example, if there is one, to the index. The drops before the example are logged in a separate frame, so
+// that the log doesn't depend on how the inputs are divided. Drops that were already logged before an interruption are
+// skipped.
 func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	if ex != nil {
 		if err := f.index.Add(ex); err != nil {
@@ -292,16 +293,16 @@ func (f *feeder) keep(ctx context.Context, ex *ttc.Example) error {
 	return nil
 }
 
-// send sends a group to gather, which then waits for its results, and to every builder.
+// send sends a group to every builder, and to the gather method, which waits for the results.
 func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 	it := &item{group: g}
-	for _, b := range f.of.builders { // split it before another goroutine can access it
+	for _, b := range f.of.builders { // set it.parts before another goroutine can access it
 		it.partsFor(b, f.of.unit)
 	}
 	if err := f.push(ctx, it); err != nil {
 		return err
 	}
-	if len(g.Examples) == 0 { // an empty collection run needs no builder
+	if len(g.Examples) == 0 { // builders don't get an empty collection run
 		return nil
 	}
 	for _, b := range f.of.builders {

@@ -16,16 +16,16 @@ import (
 )
 
 // gather receives the builders' results for each group, in order, and appends them to the log. When items is closed,
-// fed reports whether everything was sent.
+// *fed is true if all items were sent.
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.env.Now()
 	defer func() {
-		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // keep the work done so far
+		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // commit the logged groups
 			_ = b.commit(false)
 		}
 	}()
-	var broken error        // why a builder failed on a whole collection run, whose end is the next item
-	for it := range items { // wait: feed watches ctx, and closes items
+	var broken error        // error of a builder that failed on a whole collection run, whose end is the next item
+	for it := range items { // wait: feed watches ctx and closes the channel
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
 		}
@@ -59,7 +59,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 		}
 		b.reportBuilt()
 	}
-	if !*fed { // a resumed run must not mistake the log for a complete one
+	if !*fed { // return an error, so that the log isn't treated as complete
 		<-ctx.Done() // wait: if feed fails, ctx is cancelled
 	}
 	if ctx.Err() != nil {
@@ -193,12 +193,12 @@ func (b *recording) commit(done bool) error {
 	return nil
 }
 
-// reportBuilt reports how much of the inputs is in the log.
+// reportBuilt reports as progress how many bytes of the inputs are in the log.
 func (b *building) reportBuilt() {
 	if b.env.Progress == nil {
 		return
 	}
-	examples := b.out.books.Account(ledger.Source, unitExample).Out // In isn't known until everything is read
+	examples := b.out.books.Account(ledger.Source, unitExample).Out // Account.In isn't known until all inputs are read
 	b.out.tell(Progress{
 		Step: "build", Done: b.bytesRead(), Total: b.total, Unit: UnitByte,
 		Detail: fmt.Sprintf("%s, %s", ledger.Quantity(examples, unitExample),
@@ -206,7 +206,8 @@ func (b *building) reportBuilt() {
 	})
 }
 
-// rebase makes a record's references to a part of a group refer to the whole group. The part begins at example first.
+// rebase changes a record's references to examples from indexes in a part of a group to indexes in the whole group. The
+// part begins at example first.
 func rebase(r builders.Record, first int) {
 	r.Header().Example += first
 	for _, c := range builders.Contents(r) {

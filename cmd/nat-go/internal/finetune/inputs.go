@@ -27,21 +27,21 @@ import (
 type inputs struct {
 	source source.Factory
 	paths  []string
-	// all named paths, if they are read as one input; paths then holds them joined into one string
+	// as holds all named paths if the source reads them as one input; paths then holds one string with all of them
 	as      []string
 	began   []source.Input       // identities of the files when the run began
 	limit   int64                // at most this many examples per path; 0 means all
 	scores  *readers.Scores      // scores from dataset.scores; nil means none
 	verdict *readers.ScoreRules  // rules of dataset.score_rules; nil means none
-	where   runFilter            // which examples are used
-	prove   source.Prove         // checks examples with the tokenizer; nil means that they can't be checked
+	where   runFilter            // selects the examples that are used
+	prove   source.Prove         // checks examples with the tokenizer; nil means that examples can't be checked
 	models  bool                 // whether to count the models that sampled the examples
-	lower   string               // name of a builder for which a lower score is better, or ""
-	parts   map[int]*source.Part // the part of each path that a shard reads; nil means all paths in full
-	planned []source.Input       // with parts: the inputs' identities in the plan
+	lower   string               // name of a builder for which lower scores are better, or ""
+	parts   map[int]*source.Part // the part of each path that a shard reads; nil means that all paths are read in full
+	planned []source.Input       // identities of the inputs in the shards' plan, if parts is set
 	open    func(ctx context.Context, path string, opt source.Options) (source.Source, error)
 
-	// collect makes the files before they are read; nil means that they already exist.
+	// collect makes the input files before they are read; nil means that the files already exist.
 	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 
@@ -150,13 +150,13 @@ func (in *inputs) checkUnchanged(began []source.Input) error {
 		if k < len(began) && now.Same(began[k]) {
 			continue
 		}
-		what := "was not among the run's inputs when it began"
+		what := "was not an input when the run began"
 		if k < len(began) {
 			what = fmt.Sprintf("changed since the run began: %s then, %s now",
 				describeInput(began[k]), describeInput(now))
 		}
-		return exit.Failedf("input %s %s. A run is never made from two versions of its input: start a new "+
-			"one, or put the file back as it was", now.Path, what)
+		return exit.Failedf("input %s %s. A run is never made from two versions of an input: start a new "+
+			"run, or put the file back as it was", now.Path, what)
 	}
 	if len(began) > len(in.began) {
 		return exit.Failedf("input %s, which the run began with, is gone: start a new run, or put the file back",
@@ -244,7 +244,7 @@ func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
 	switch {
 	case f.Type == readers.NATType:
 		config = natKeys(p.config)
-	case f.OpenAll != nil: // the source reads folders itself
+	case f.OpenAll != nil: // this source reads all paths as one input, including folders
 		if in.paths, err = source.Matches(p.From); err != nil {
 			return exit.With(exit.Environment, err)
 		}

@@ -29,7 +29,7 @@ type part struct {
 	begun    *runfolder.Begun
 	manifest *runfolder.Manifest
 	plan     *plan
-	at       cursor // position at the end of its inputs
+	at       cursor // position at the end of the run's inputs
 }
 
 // joining holds the runs that a merge joins.
@@ -162,7 +162,7 @@ func (p *part) checkFiles() error {
 
 // settings returns the values that determine a run's data set, except its inputs and their paths.
 func (p *part) settings() *runfolder.Decided {
-	all := runfolder.NewDecided("-") // all parts use the same salt, so that they can be compared
+	all := runfolder.NewDecided("-") // a constant salt makes the hashes of different runs comparable
 	all.Add("nat-go", p.begun.NatGo)
 	for path, value := range p.plan.config.Values() {
 		name := strings.Join(path, ".")
@@ -186,8 +186,8 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo, p.notes = "", nil      // they belong to the first run
-		p.ConfigFile = p.folder.Config() // its content is the same as the first run's
+		p.copyTo, p.notes = "", nil      // copyTo and notes are the first run's
+		p.ConfigFile = p.folder.Config() // has the same content as the first run's configuration
 	}
 	return p, err
 }
@@ -199,7 +199,7 @@ func clearKilled(f runfolder.Folder) error {
 	}
 	left, err := f.LeftBy()
 	if err != nil || left == nil || !strings.HasPrefix(left.Command, mergeCommand) {
-		return nil // Create reports the conflict
+		return nil // creating the folder then fails, with the reason
 	}
 	if err := os.RemoveAll(string(f)); err != nil {
 		return exit.Environmentf("cannot remove the files of an interrupted merge: %w", err)
@@ -293,7 +293,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 		}
 		return base + run
 	}
-	done := map[*builders.Origin]bool{} // origins already renumbered; several records may share one
+	done := map[*builders.Origin]bool{} // origins already renumbered; several records may share an origin
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()

@@ -36,9 +36,9 @@ func (r *report) prometheus() []byte {
 		}
 	}
 	in, out := func(a ledger.Account) int64 { return a.In }, func(a ledger.Account) int64 { return a.Out }
-	accounts("natgo_in_total", "Things that entered a stage of the run.", in)
-	accounts("natgo_out_total", "Things that a stage of the run passed on.", out)
-	m.family("natgo_dropped_total", "counter", "Things that a stage of the run dropped, by reason.")
+	accounts("natgo_in_total", "Units that entered a stage of the run.", in)
+	accounts("natgo_out_total", "Units that a stage of the run passed on.", out)
+	m.family("natgo_dropped_total", "counter", "Units that a stage of the run dropped, by reason.")
 	for _, a := range r.sum.Accounts {
 		for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
 			m.sample(a.Dropped[reason], "stage", string(a.Stage), "unit", a.Unit, "reason", string(reason))

@@ -220,7 +220,7 @@ func startPlugin(
 ) (*host.Plugin, error) {
 	spec := host.Spec{
 		Name: name, Path: env.Self, Args: []string{builtin.ServeCommand}, Known: explain.Known,
-		StartTimeout: time.Minute, // generous, because it only matters on a busy machine
+		StartTimeout: time.Minute, // a built-in builder takes this long to start only on a very busy machine
 		OutputLimit:  int(c.Limits.Output), OutputSetting: "limits.output",
 	}
 	if name != builtinPlugin {
@@ -244,13 +244,13 @@ func startPlugin(
 // plugin returns a plugin once it has started.
 func (ps *processes) plugin(name string) (*host.Plugin, error) {
 	p := ps.started[name]
-	if <-p.ready; p.err != nil { // wait: a start has a deadline
+	if <-p.ready; p.err != nil { // wait: starting a plugin has a deadline
 		return nil, exit.With(exit.Environment, p.err)
 	}
 	return p.plugin, nil
 }
 
-// close ends the sessions and processes, if any, in the background, because they take a while to end.
+// close ends the sessions and processes, if any, in the background, because ending them takes a while.
 func (ps *processes) close() {
 	if ps == nil {
 		return
@@ -262,7 +262,7 @@ func (ps *processes) close() {
 			}
 			ps.cancel() // cancel the processes that are still starting
 			for _, p := range ps.started {
-				if <-p.ready; p.plugin != nil { // wait: a cancelled start ends
+				if <-p.ready; p.plugin != nil { // wait: ps.cancel ends the start of a plugin
 					p.plugin.Close()
 				}
 			}

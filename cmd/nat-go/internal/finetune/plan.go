@@ -49,18 +49,18 @@ type plan struct {
 	self    string              // path of this program
 	chosen  string              // choices made on the user's behalf about input and output
 	resume  bool                // continue with an existing run folder
-	lock    *runfolder.Lock     // lock on an existing folder
-	begun   *runfolder.Begun    // with resume
+	lock    *runfolder.Lock     // lock on an existing run folder
+	begun   *runfolder.Begun    // starting state of the run, if resume is set
 	made    string              // the command that starts the run; empty means nat-go run
 	command string              // the command that continues this work; empty means finetune resume
 	divided *divided            // the plan that divides the run into shards; nil means that it isn't divided
-	shard   *shard              // with Shard: the shard that this process makes
-	merging *merging            // with Merge: the shards' output
-	join    *joining            // with Join: the runs that are joined
+	shard   *shard              // shard that this process makes, for a request with Shard
+	merging *merging            // merge of the shards, for a request with Merge
+	join    *joining            // runs that are joined, for a request with Join
 
-	division shards.Folder // with Divide: the folder of the new plan
+	division shards.Folder // folder of the new plan, for a request with Divide
 
-	complete *runfolder.Manifest // with Resume: the manifest, if the data set is complete
+	complete *runfolder.Manifest // manifest of a resumed run whose data set is complete
 
 	minFidelity ttc.Fidelity // minimum fidelity of a record's trace
 

@@ -50,7 +50,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	if c.PromptTokens > 0 {
 		counts, err := p.collator.PromptTokens(c.Given, c.Tools)
 		switch {
-		case err != nil: // the template rejects these messages; the error is reported when rows are made
+		case err != nil: // the template rejects these messages, which is reported when rows are made
 		case slices.Contains(counts, int(c.PromptTokens)):
 			proven |= ttc.PromptProven
 		default:
@@ -67,8 +67,8 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 	return proven, refuted
 }
 
-// saysSame reports whether sampled text contains every part of an answer. The markup for reasoning and calls depends on
-// the model, but their content doesn't.
+// saysSame reports whether sampled text contains every part of an answer. It compares only the content of reasoning and
+// calls, because their markup depends on the model.
 func saysSame(text string, answer *chat.Message) bool {
 	parts := []string{answer.Reasoning, answer.Text}
 	for i := range answer.Parts {

@@ -25,8 +25,8 @@ const (
 type reader struct {
 	out    chan reading
 	ahead  atomic.Int64  // bytes of the input waiting to be consumed
-	most   atomic.Int64  // limit on ahead; a larger example is queued on its own
-	taken  chan struct{} // signals that something was consumed
+	most   atomic.Int64  // maximum value of ahead; an example larger than this is queued alone
+	taken  chan struct{} // receives a value when an example is consumed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when reading has ended; only then may the fields below be read
 	seen   source.Stats
@@ -36,11 +36,11 @@ type reader struct {
 
 // reading is an example, or the error that ended reading, such as io.EOF.
 type reading struct {
-	example *ttc.Example // nil if dataset.where drops it
+	example *ttc.Example // nil if dataset.where drops the example
 	at      source.Cursor
-	drops   []ledger.Drop // the source's drops that precede it
+	drops   []ledger.Drop // the source's drops that precede the example
 	err     error
-	bytes   int64 // size in the input
+	bytes   int64 // size of the example in the input
 }
 
 // newReader starts reading collection run k, after position resume or, if that is nil, from the beginning.
@@ -162,7 +162,8 @@ func (h *heldDrops) take() []ledger.Drop {
 	return drops
 }
 
-// send puts an example into the queue when there is room. It returns false if the reader is stopped.
+// send puts an example into the queue once the limit on bytes read ahead allows it. It returns false if the reader is
+// stopped.
 func (rd *reader) send(ctx context.Context, next reading) bool {
 	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
 		select {
@@ -180,7 +181,7 @@ func (rd *reader) send(ctx context.Context, next reading) bool {
 	}
 }
 
-// lowerLimit lowers the limit on bytes read ahead, since the builders have started.
+// lowerLimit lowers the limit on bytes read ahead. It is called when the builders have started.
 func (rd *reader) lowerLimit() { rd.most.Store(steadyBytes) }
 
 // next returns the next example. Once it returns an error, there aren't any more examples.

@@ -14,15 +14,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// report collects the results of a run's stages in the summary, the manifest and the books, and passes on progress.
+// report collects the results of a run's stages in the summary, the manifest and the books, and reports progress to the
+// caller.
 type report struct {
 	env     Env
 	books   *books
 	where   runFilter
 	history *compat.History     // NAT's report of the run
-	made    *runfolder.Manifest // facts about the run so far
+	made    *runfolder.Manifest // manifest of the run so far
 	sum     *Summary
-	known   []runfolder.File // files hashed as they were written
+	known   []runfolder.File // files whose hashes were computed while they were written
 }
 
 func newReport(p *plan, env Env) *report {
@@ -64,7 +65,7 @@ func (r *report) tell(p Progress) {
 // count updates the counts in the summary and, until the run has a status, in the manifest.
 func (r *report) count() {
 	m := r.made
-	if m.Status == "" { // the books are still open
+	if m.Status == "" { // the counts may still change
 		c := &m.Counts
 		c.Examples = r.books.Account(ledger.Source, unitExample).In
 		c.Records = r.books.Account(ledger.Gate, unitRecord).In
@@ -101,7 +102,7 @@ func sumCounters(counters map[string]map[string]int64, prefix string) map[string
 	return sums
 }
 
-// know records files whose hashes were computed as they were written.
+// know records files whose hashes were computed while they were written.
 func (r *report) know(_ []runfolder.Written, files []runfolder.File) error {
 	r.known = append(r.known, files...)
 	return nil

@@ -40,9 +40,9 @@ type Request struct {
 	Seed      *int64
 	Compat    compat.Mode // the program whose behaviour the run reproduces
 	DryRun    bool        // do everything except the training job
-	Plan      bool        // predict the result without leaving anything behind
+	Plan      bool        // predict the result, and remove all files afterwards
 	Limit     int64       // at most this many examples per input; 0 means all
-	planning  bool        // set while Run carries out a request with Plan
+	planning  bool        // whether Run is carrying out a request with Plan
 	also      []string    // other records that the inputs could yield
 	Detach    bool        // don't wait for the job
 	Metrics   string      // file for metrics; empty means none
@@ -50,29 +50,29 @@ type Request struct {
 
 	Endpoint        string        // address of a `nat serve` to collect from instead of reading inputs
 	EndpointTimeout time.Duration // timeout for one answer
-	Dataset         string        // the questions; empty means those in eval.general.dataset
+	Dataset         string        // file with the questions; empty means those in eval.general.dataset
 
 	// NATConfig is the configuration that a command source copies for its program. It defaults to ConfigFile, and is
 	// stored because ConfigFile is different when the run is resumed.
 	NATConfig string
 
-	// At most one of these is set. It requests something other than a new run.
+	// At most one of the following fields is set. It requests something other than a new run.
 	Resume runfolder.Folder   `json:"-"` // continue this run
 	Join   []runfolder.Folder `json:"-"` // join these finished runs, in this order
 	Divide *Division          `json:"-"` // plan the shards of the run
 	Shard  *Shard             `json:"-"` // build this shard of a plan
 	Merge  shards.Folder      `json:"-"` // merge the shards of this plan
 
-	Accept       []string         `json:"-"` // with Resume: names in Begun.Decided whose changes are accepted
-	KeepSplit    runfolder.Folder `json:"-"` // with Join: the run whose validation side is kept; empty means a new split
-	LeaveWriting bool             `json:"-"` // with Merge: only divide the rows among the shards, which then write them
+	Accept       []string         `json:"-"` // names in Begun.Decided whose changes are accepted; only with Resume
+	KeepSplit    runfolder.Folder `json:"-"` // run whose validation side is kept; empty for a new split; only with Join
+	LeaveWriting bool             `json:"-"` // divide the rows among the shards, which then write them; only with Merge
 }
 
 // Env holds the dependencies that the calling process provides to a run.
 type Env struct {
 	Log      zerolog.Logger
 	Self     string                           // path of this program, which serves the built-in builders
-	Now      func() time.Time                 // for run ids, commit times and NAT's files, never for data
+	Now      func() time.Time                 // used for run ids, commit times and NAT's files, never for data
 	Getenv   func(name string) (string, bool) // nil means the process's environment
 	Findings func([]finding.Finding)          // called with findings about the configuration
 	Leave    *jobs.Leave                      // the user's request to stop waiting for a job; may be nil
@@ -101,7 +101,7 @@ type Progress struct {
 	Done  int64
 	Total int64 // 0 means unknown
 	Unit  string
-	Text  string // shown instead of the numbers if they aren't enough: "training: running, step 3 of 9, loss 0.69"
+	Text  string // if not empty, shown instead of the numbers: "training: running, step 3 of 9, loss 0.69"
 
 	Detail string // additional information for the user
 }
@@ -112,7 +112,7 @@ type Summary struct {
 	Status     string             `json:"status"`
 	RunDir     string             `json:"run_dir"`
 	DatasetDir string             `json:"dataset_dir"`
-	Chosen     string             `json:"chosen,omitempty"` // how the input is read, and how the output is written
+	Chosen     string             `json:"chosen,omitempty"` // choices about reading the input and writing the output
 	Counts     runfolder.Counts   `json:"counts"`
 	Where      []where.Step       `json:"where,omitempty"` // number of items left after each clause of dataset.where
 	Job        any                `json:"job,omitempty"`
@@ -124,8 +124,8 @@ type Summary struct {
 	Also       []string           `json:"also,omitempty"`     // other records that the input could yield
 	Warnings   []string           `json:"warnings,omitempty"`
 	Written    []writtenFile      `json:"files,omitempty"` // the data set's files
-	Share      *Share             `json:"-"`               // with Request.Shard, if the shard has written its share
-	Planned    *Planned           `json:"-"`               // with Request.Divide
+	Share      *Share             `json:"-"`               // set for Request.Shard if the shard has written its share
+	Planned    *Planned           `json:"-"`               // set for Request.Divide
 	Batches    *runfolder.Batches `json:"-"`
 	Next       string             `json:"-"` // what to do next
 	NotStarted bool               `json:"-"` // the run's folder hasn't been created
@@ -135,7 +135,7 @@ type Summary struct {
 
 // Share is a shard's part of the data set.
 type Share struct {
-	Rows    int64 `json:"rows"` // in all formats
+	Rows    int64 `json:"rows"` // number of rows in all formats
 	Batches int64 `json:"batches"`
 }
 
@@ -168,7 +168,7 @@ func loadConfig(
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
 	if req.Dataset != "" && req.Endpoint == "" {
-		return nil, "", exit.Usagef("--dataset %s: it names questions for --endpoint, which is missing. Specify "+
+		return nil, "", exit.Usagef("--dataset %s requires --endpoint, to which the questions are sent. Specify "+
 			"existing runs with --from; set a command source's questions in its program's configuration", req.Dataset)
 	}
 	keys, err := keyMap(req.Map)

@@ -61,7 +61,7 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	if err := nothing.lock.Sweep(); err != nil {
 		return nothing, exit.Environmentf("can't clean up the run folder: %w", err)
 	}
-	// Whether to wait is determined by this command, not the original one.
+	// Whether to wait for the job depends on this command, not on the command that started the run.
 	req.Overrides, req.Detach, req.Accept = how.Overrides, how.Detach, how.Accept
 	p, err := newPlan(ctx, req, env)
 	if err != nil {
@@ -96,8 +96,8 @@ func requestOf(folder runfolder.Folder, b *runfolder.Begun) (req Request, err er
 	return req, nil
 }
 
-// submit hands a data set that is already complete to the trainer, or waits for its job. It returns an error if the run
-// failed.
+// submit hands a data set that is already complete to the trainer, or waits for the run's job. It returns an error if
+// the run failed.
 func (r *run) submit(ctx context.Context) error {
 	folder, m := r.plan.folder, r.plan.complete
 	r.out.made, r.out.sum.RunDir, r.out.sum.DatasetDir, r.out.sum.Status = m, string(folder), folder.Dataset(), m.Status

@@ -85,7 +85,7 @@ type run struct {
 
 	started   *processes
 	in        *inputs
-	ahead     *reader // a reader that has started on the first input, or nil
+	ahead     *reader // a reader that has already started to read the first input, or nil
 	tokens    *tokens
 	builders  []*builder
 	built     *built
@@ -218,7 +218,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	if err != nil {
 		err = (&verdict{r.plan, r.out}).explain(err, r.lock != nil)
 		r.out.sum.Error = r.env.hide(err.Error())
-		if r.out.sum.Job == nil { // if there is a job, the status is the job's
+		if r.out.sum.Job == nil { // with a job, the status is the status of the job
 			r.out.sum.Status = runfolder.Failed
 		}
 	}
@@ -236,7 +236,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 // explain adds advice to an error that can end any stage, such as an interruption or a full disk.
 func (r *verdict) explain(err error, locked bool) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
-	if r.plan.join != nil { // its folder is removed, so it can't be resumed
+	if r.plan.join != nil { // a failed merge can't be resumed, because its folder is removed
 		again = "merge again"
 	}
 	switch {
@@ -251,8 +251,8 @@ func (r *verdict) explain(err error, locked bool) error {
 	return err
 }
 
-// unlessEnded calls work, which reads files to set up a run, and abandons it when ctx is done, because reading a pipe
-// may block. At that point, none of the data set has been written and the process is about to exit.
+// unlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
+// a pipe may block. At that point, none of the data set has been written and the process is about to exit.
 func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T

@@ -12,9 +12,9 @@ type Inspection struct {
 	From     []string // inputs
 	Source   string   // the source type; empty means the one that matches the inputs
 	Map      []string // meanings of the inputs' keys: "output=response"
-	Builders []string // builders that the user named; others are then tried only on the beginning of the inputs
-	Model    model    // a model whose calls are checked; zero means none
-	Where    string   // which examples to examine, in the language of dataset.where
+	Builders []string // builders that the user named; if set, others are tried only on the beginning of the inputs
+	Model    model    // model whose calls are checked; the zero value means that calls aren't checked
+	Where    string   // expression, as in dataset.where, for the examples to examine
 	Quick    bool     // read only a sample of each file
 }
 

@@ -26,8 +26,8 @@ type shard struct {
 	stage  shards.Stage
 	number int
 	of     *shards.Shard
-	run    runfolder.Folder // folder with the merged log and its decisions, for stage Write
-	spill  *group.Spill     // stores examples for stage Group; nil means that they are built
+	run    runfolder.Folder // folder with the merged log and the decisions, for stage Write
+	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
 }
 
 // Shard identifies a stage of one of a plan's shards.
@@ -131,8 +131,8 @@ func AlreadyBuilt(stage shards.Stage) string {
 	return "the shard was already built, so it was not built again"
 }
 
-// store stores the examples of the shard's parts of the inputs for stage Group. After an interruption it starts over,
-// which only repeats reading.
+// store reads the shard's parts of the inputs, and stores the examples for stage Group. After an interruption, it
+// starts again from the beginning, which only repeats the reading.
 func (r *sharding) store(ctx context.Context) (err error) {
 	s := r.run.plan.shard
 	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
@@ -165,7 +165,7 @@ func (s *shard) checkGroupable() error {
 	return nil
 }
 
-// addTo adds the examples that all shards stored for this one to an index. It does nothing if s is nil.
+// addTo adds the examples that all shards stored for this shard to an index. It does nothing if s is nil.
 func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	if s == nil {
 		return nil
@@ -178,7 +178,7 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// addSpilled adds the examples that shard number from stored for this one. It returns an error if their list doesn't
+// addSpilled adds the examples that shard number from stored for this shard. It returns an error if their list doesn't
 // match the manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	folder, d := s.built(shards.Build, from)
@@ -327,7 +327,7 @@ func (in *inputs) otherThanPlanned(k int) error {
 		"file back as it was", in.paths[k])
 }
 
-// commandToContinue returns the command that continues this work, without "nat-go".
+// commandToContinue returns the command, without "nat-go", that continues the run or the shard.
 func (p *plan) commandToContinue() string {
 	return cmp.Or(p.command, "finetune resume "+string(p.folder))
 }

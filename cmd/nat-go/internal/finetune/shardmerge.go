@@ -20,16 +20,16 @@ import (
 type merging struct {
 	*divided
 	run    runfolder.Folder  // folder of the merged run
-	ranges []recordlog.Range // ranges of the merged log, one per writing shard, if writing is left to the shards
-	leave  bool              // only divide the rows; the shards will write them
+	ranges []recordlog.Range // ranges of the merged log for the shards to write, if writing is left to the shards
+	leave  bool              // only divide the rows among the shards, which will write them
 	cut    *shards.Cut       // how an earlier merge divided the rows; nil if they haven't been divided
-	shares []*share          // with cut: what each shard has written
+	shares []*share          // description of the output of each shard, if cut is set
 	rows   []runfolder.Written
 }
 
-// openMerge returns the plan of a run that is made from shards. Their logs are joined into the log that a single
-// process would have written, and from there on the run is like any other. openMerge also continues an interrupted
-// merge.
+// openMerge returns the plan of a run that is made from shards. The shards' logs are joined into the log that a single
+// process would have written; the later stages are the same as in any other run. openMerge also continues an
+// interrupted merge.
 //
 // With LeaveWriting, the merge divides the rows among the shards and leaves the writing to them. When the shards have
 // written the rows, the next merge joins them.
@@ -82,7 +82,7 @@ func (m *merging) readShares() (missing []int, err error) {
 func (p *plan) resumeMerge() (bool, error) {
 	b, err := p.folder.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // Create checks whether the folder may be used
+		return false, nil // whether the folder may be used is checked when it is created
 	}
 	if err != nil {
 		return false, exit.With(exit.Environment, err)
@@ -111,7 +111,7 @@ func (p *plan) isDecided() bool {
 // merger provides the stages of a run that is made from shards.
 type merger struct{ run *run }
 
-// joinShards joins the shards' logs, and then decides on the records while concurrently joining the rows.
+// joinShards joins the shards' logs. It then decides on the records and, concurrently, joins the rows.
 func (r *merger) joinShards(ctx context.Context) error {
 	if err := r.joinLogs(ctx); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (r *merger) joinShards(ctx context.Context) error {
 		}
 		return r.run.curate(ctx)
 	})
-	return g.Wait() // wait: both watch ctx
+	return g.Wait() // wait: both goroutines watch ctx
 }
 
 // joinLogs joins the shards' logs into the run's log, unless that is already complete.
@@ -176,7 +176,7 @@ func (m *merging) join(ctx context.Context, j *recordlog.Join, in *inputs) error
 	return j.Commit(text)
 }
 
-// cursor returns the position to record in the merged log's commit, which is the end of its inputs.
+// cursor returns the position to record in the merged log's commit, which is the end of the inputs.
 func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	at.Source.Run, at.Inputs, at.Seen = len(in.paths), m.plan.Inputs, m.seen()
 	if !m.plan.Tasks {

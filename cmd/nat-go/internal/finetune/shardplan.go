@@ -138,10 +138,10 @@ type cutter struct {
 	inputs []source.Input
 	shards []shards.Shard
 	at     shards.Shard      // the current shard
-	part   shards.Part       // its last part
+	part   shards.Part       // last part of the current shard
 	named  *shards.NamedFile // file with the current shard's example ids
-	bytes  int64             // offset at which the current shard begins, counted over all inputs
-	unkept error             // why an id couldn't be stored
+	bytes  int64             // offset, counted over all inputs, at which the current shard begins
+	unkept error             // error that occurred when an id was stored
 	notes  []string
 }
 
@@ -250,7 +250,7 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 		},
 		Named: c.keep(k),
 	}, func(at source.Cursor) error { return c.addExample(k, at, true) })
-	// reread to get an error with the correct line numbers
+	// read the input again for an error with the correct line numbers
 	if err != nil && exit.Code(err) == exit.Failed && ctx.Err() == nil {
 		_, first := c.in.eachExample(ctx, k, func(*ttc.Example) bool { return false })
 		return c.unreadable(k, cmp.Or(first, err))
@@ -283,7 +283,8 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	return nil
 }
 
-// identityOf returns the identity of the input that the source opened last, or began if it hasn't opened any.
+// identityOf returns the identity of the input that the source opened last. It returns began if the source hasn't
+// opened any input.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]

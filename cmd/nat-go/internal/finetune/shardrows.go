@@ -33,7 +33,7 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	}
 	records := make(chan int, groupsInFlight) // record counts of the groups that the collator is preparing
 	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
-		return rows.Add(<-records, p.Head, p.Rows) // wait: the number is sent before its group
+		return rows.Add(<-records, p.Head, p.Rows) // wait: the number of records is sent before the group
 	})
 	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the token rows: %w", err))
@@ -41,8 +41,8 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unprepared yields the records of the groups in the shard's log that aren't prepared yet; before is the number of
-// groups that are. For each group that it yields, it sends the number of records to records.
+// unprepared yields the records of each group in the shard's log, after the first before groups, which are already
+// prepared. Before it yields a group, it sends the group's number of records to records.
 func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
@@ -59,7 +59,7 @@ func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter
 			if at++; at <= before {
 				continue
 			}
-			records <- len(g.Records) // wait: there is room for all groups that the collator accepts at once
+			records <- len(g.Records) // wait: the channel has capacity for all groups that the collator accepts at once
 			if !yield(t.items(g, nil), nil) {
 				return
 			}

@@ -26,7 +26,8 @@ import (
 // The work of writing a data set is divided by rows, not by builder. Each shard writes the text rows for a range of the
 // merged log, and a range of the token batches, whose rows it reads from the folders of the shards that made them.
 
-// share describes what a shard wrote. It is stored next to the rows, in a file that the shard's manifest lists.
+// share describes the rows and batches that a shard wrote. It is stored in share.json in the shard's folder, which the
+// shard's manifest lists.
 type share struct {
 	Rows    *dataset.Share         `json:"rows"`
 	Batches map[string]batch.Count `json:"batches"` // by "channel/split"
@@ -119,7 +120,7 @@ func (r *merger) skipIfLeft(context.Context) error {
 	return errSealed
 }
 
-// reportLeft sets the summary's next step, which is for the shards to write their rows.
+// reportLeft sets the summary's next step: the shards must write their rows.
 func (r *merger) reportLeft() {
 	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
 	r.run.out.sum.NotStarted = false
@@ -241,7 +242,7 @@ func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*cu
 // writeRows writes the rows of a range of the merged log.
 func (r *sharding) writeRows(ctx context.Context, x recordlog.Range, d *curate.Decisions) (*dataset.Share, error) {
 	folder, s := r.run.plan.folder, r.run.plan.shard
-	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // left by an interrupted attempt
+	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // remove the output of an interrupted attempt
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
@@ -329,7 +330,7 @@ func (r *merger) joinRows(ctx context.Context) (err error) {
 	s := dataset.Spec{Dir: r.run.plan.folder.Dataset(), Options: r.run.plan.options, Ready: r.run.out.know}
 	for i, x := range m.shares {
 		all, dirs = append(all, x.Rows), append(dirs, m.dir.Shard(shards.Write, i).Dataset())
-		if len(x.Rows.Formats) > 0 { // it is empty if no record is kept
+		if len(x.Rows.Formats) > 0 { // Formats is empty if no records are kept
 			s.Formats = r.run.plan.formats
 		}
 	}
@@ -403,7 +404,7 @@ func (r *collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 				return err
 			}
 		}
-		if r.plan.config.Collator.Teacher == nil { // a teacher rewrites the files, which changes their hashes
+		if r.plan.config.Collator.Teacher == nil { // with a teacher, the files are rewritten, so the hashes change
 			r.out.known = append(r.out.known, f)
 		}
 	}

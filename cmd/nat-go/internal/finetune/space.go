@@ -37,7 +37,7 @@ func checkSpace(p *plan, inputs *inputs, out *report) error {
 	case !known || float64(free) >= need:
 		return nil
 	case float64(free) < need/4:
-		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: make room, "+
+		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: free some space, "+
 			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
 	}
 	out.warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+

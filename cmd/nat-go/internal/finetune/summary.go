@@ -44,7 +44,7 @@ func (l Look) table(style string) *columns.Table {
 	}}
 }
 
-// line writes a line that begins with the label what, in the given style, and wraps it to the terminal's width.
+// line writes the label what in the given style, followed by text, and wraps the line to the terminal's width.
 func (l Look) line(b *strings.Builder, style, what, text string) {
 	t := l.table(style)
 	t.Add(columns.Pad(what, len("warning")), terminal.Line(text))
@@ -128,7 +128,7 @@ func writeJob(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeLabels prints how many rollouts were good and bad, if there are rows that label them.
+// writeLabels prints how many rollouts were good and bad, if the data set has rows with such labels.
 func writeLabels(b *strings.Builder, s *Summary) {
 	labelled := slices.ContainsFunc(s.Written, func(f writtenFile) bool { return strings.HasPrefix(f.Path, "kto") })
 	if labelled && len(s.Labels) > 0 {
@@ -243,7 +243,7 @@ func writeDrops(b *strings.Builder, accounts []ledger.Account, look Look) {
 	var lines []line
 	for _, a := range accounts {
 		for r, n := range a.Dropped {
-			if r == source.OtherStep { // steps that aren't candidates are counted only to balance the books
+			if r == source.OtherStep { // steps that aren't candidates are counted only so that the accounts balance
 				continue
 			}
 			lines = append(lines, line{n, a.Unit, string(r), a.Stage})

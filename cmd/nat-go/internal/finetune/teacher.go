@@ -60,7 +60,7 @@ func newTeacher(
 		if err := checkTokenizer(s, own, texts, v.Size); err != nil {
 			return nil, err
 		}
-		v.Assume = true // the server doesn't support any other check
+		v.Assume = true // the server can't tokenise, so its vocabulary can't be checked further
 	}
 	v.Probes = texts
 	return teacher.New(teacher.Options{
@@ -84,7 +84,7 @@ func newTeacher(
 // sizes and the ids that they assign to some sample strings.
 func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size int) error {
 	name := cmp.Or(s.TokenizerName, s.Model)
-	trust := "or set vocabulary: assume if you know that it has the vocabulary of the model to be trained"
+	trust := "or set vocabulary: assume if you know that the server has the vocabulary of the model to be trained"
 	switch _, err := os.Stat(name); {
 	case name == "":
 		return fmt.Errorf("%s server at %s can't tokenise: specify its tokenizer (tokenizer_name), %s",
@@ -92,8 +92,8 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size in
 	case base(name) == base(own):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s server's tokenizer is %q, collator.tokenizer is %q: set tokenizer_name to a folder with "+
-			"the former, so that they can be compared, %s", s.Protocol, name, own, trust)
+		return fmt.Errorf("%s server's tokenizer is %q, but collator.tokenizer is %q: set tokenizer_name to a folder "+
+			"with the server's tokenizer, so that the two can be compared, %s", s.Protocol, name, own, trust)
 	}
 	theirs, err := tokenizer.Load(name)
 	if err != nil {
@@ -101,7 +101,8 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size in
 	}
 	defer theirs.Close()
 	if n := max(theirs.VocabSize(), int(theirs.MaxID())+1); n != size {
-		return fmt.Errorf("tokenizer %s has %d ids, but collator.tokenizer has %d: they belong to different models", name, n, size)
+		return fmt.Errorf("tokenizer %s has %d ids, but collator.tokenizer has %d: the tokenizers belong to different models",
+			name, n, size)
 	}
 	for _, p := range texts {
 		enc, err := theirs.Encode(p.Text, tokenizer.Options{})
@@ -109,7 +110,7 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size in
 			return fmt.Errorf("tokenizer_name: %w", err)
 		}
 		if !slices.Equal(enc.IDs, p.IDs) {
-			return fmt.Errorf("tokenizer %s has different ids from collator.tokenizer: %q is %v there and %v here",
+			return fmt.Errorf("tokenizer %s has different ids from collator.tokenizer: %q has %v instead of %v",
 				name, p.Text, enc.IDs, p.IDs)
 		}
 	}
@@ -209,7 +210,8 @@ func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	return func() {}, nil
 }
 
-// weigh sets up w to compare dumped logits or a program's logits, if configured. done ends the program.
+// weigh sets up w to compare logits, either dumped or from a program, if collator.teacher configures either. done ends
+// the program.
 func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}
@@ -263,7 +265,7 @@ func (r *teaching) warnSlow(w *teacher.Weighed) {
 	}
 }
 
-// needsTeacher reports whether there are any batches to ask the teacher about.
+// needsTeacher reports whether there are any batches that the teacher must score.
 func needsTeacher(c *config.Teacher, counts map[string]batch.Count) bool {
 	n := counts["sdpo/train"].Batches + counts["sdpo/validation"].Batches
 	if c.Rollouts {

@@ -49,7 +49,7 @@ func (r *handing) train(ctx context.Context) error {
 		return nil
 	}
 	err = client.Wait(ctx, job, r.env.Leave)
-	r.out.sum.Job = job.Ref // now including the model and the deployment
+	r.out.sum.Job = job.Ref // Wait adds the model and the deployment to job.Ref
 	r.out.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
 		if werr := r.writeFinal(job); werr != nil {
@@ -70,7 +70,7 @@ func (r *handing) writeFinal(job *jobs.Job) error {
 		return err
 	}
 	defer lock.Close()
-	if r.out.history.HasFinal(folder, job.Status) { // another waiting process has already written it
+	if r.out.history.HasFinal(folder, job.Status) { // another waiting process has already written the file
 		return nil
 	}
 	if r.plan.complete != nil {
@@ -141,7 +141,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 			Secrets: env.Secrets,
 		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
-		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // only the adapter's entry matters
+		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // ignore findings outside the adapter's entry
 			env.Findings(fs)
 			return nil, exit.Usagef("invalid configuration in the run folder; set the same variables as for the run")
 		}

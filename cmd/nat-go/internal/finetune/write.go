@@ -72,7 +72,7 @@ func (r *writing) spec(log string) dataset.Spec {
 	spec := dataset.Spec{
 		Dir: p.folder.Dataset(), Log: log, Decisions: d, Options: p.options, Gates: p.gates(), Ready: r.out.know,
 	}
-	if d.Kept() > 0 { // otherwise the log is still read, to list the drops
+	if d.Kept() > 0 { // without formats, the log is read only to list the drops
 		spec.Formats = p.formats
 	}
 	return spec
@@ -98,7 +98,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {
 		if w.Trimmed > 0 {
-			r.out.warn("%s: omitted %s after the assistant's last turn, which don't train anything", w.Format,
+			r.out.warn("%s: omitted %s after the assistant's last turn, which aren't used for training", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
 		r.warnOfOmitted(w)
@@ -166,7 +166,8 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 	if once := total - repeated; repeated > once { // the rows are more than twice as long as the text
 		r.out.warn("%s has a row for each of %s. Each row repeats all preceding text, so the rows have %.1f times the text "+
 			"of the conversations. If the trainer masks all but the assistant's text, set dataset.completion: stretch to "+
-			"write a row per uninterrupted stretch; formats that mark the text to train on (axolotl, ms_swift) don't repeat text",
+			"write one row for turns without a context-only turn between them; formats that mark the text to train on "+
+			"(axolotl, ms_swift) don't repeat text",
 			w.Format, ledger.Quantity(w.Contexts.Turns, "turn"), float64(total)/float64(once))
 	}
 }

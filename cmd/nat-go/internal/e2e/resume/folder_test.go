@@ -215,7 +215,7 @@ func TestVerifyStartsFromTheManifest(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(b.Dir, "out", "r", "dataset")); err != nil {
 		t.Fatal(err)
 	}
-	b.refusedBy(t, b.Command(nil, "dataset", "verify", "out/r"), 1, "it is in the manifest but not in the folder")
+	b.refusedBy(t, b.Command(nil, "dataset", "verify", "out/r"), 1, "file is in the manifest but not in the folder")
 }
 
 // refusedBy checks that a command is refused with the given text on standard output.
