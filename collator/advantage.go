@@ -15,8 +15,8 @@ type Advantages uint8
 const (
 	// ByGroup divides by the standard deviation of the task's rewards (Shao et al. 2024, arXiv:2402.03300).
 	ByGroup Advantages = iota
-	Plain              // not divided (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783)
-	ByBatch            // divided by the standard deviation of all rewards collected
+	Plain              // doesn't divide (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783)
+	ByBatch            // divides by the standard deviation of all rewards collected
 )
 
 // advantageEps is added to the standard deviation, which is 0 if all rewards are equal. The value is TRL's.
@@ -33,7 +33,7 @@ type taskKey struct {
 	Builder string
 	Task    string `json:",omitempty"`
 	Example string `json:",omitempty"`
-	Run     int    `json:",omitempty"` // Run and Example are set only if the example is its own task
+	Run     int    `json:",omitempty"` // Run and Example are set only if the example itself is the task
 }
 
 // moments holds the running mean of rewards and the sum of their squared deviations from it (Welford).
@@ -108,7 +108,7 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 type taskFields struct {
 	N        int64
 	Mean, M2 float64
-	TopK     int64 // math.MinInt64 if no rollout of the task requests one
+	TopK     int64 // math.MinInt64 if no rollout of the task requests a top_k
 }
 
 // encode encodes the statistics used to score rows; decode reads them back.

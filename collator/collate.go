@@ -19,7 +19,7 @@ type Result struct {
 	Accounts []ledger.Account       // accounts for the collate stage, in records, turns, sites and keys
 	Stats    Stats
 	Steps    int // step files
-	Apart    int // sdpo rows that don't match a row in any step file, if each row of a step file is an example
+	Apart    int // if each row of a step file is an example, the sdpo rows that match no row of any step file
 }
 
 // Stats contains counts taken from the rows as they were made.
@@ -27,7 +27,7 @@ type Stats struct {
 	IDs      map[string]int64 `json:"ids"`             // "sampled", "rendered"
 	OnPolicy map[string]int64 `json:"on_policy"`       // same, other, unknown
 	Args     map[string]int64 `json:"args"`            // how tool-call arguments survived rendering
-	Flags    map[string]int64 `json:"flags,omitempty"` // counts of the rows' flags in row_info
+	Flags    map[string]int64 `json:"flags,omitempty"` // number of rows with each flag in row_info
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
 	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template omits
 	Sizes    Sizes            `json:"sizes,omitzero"`  // sizes of the rows, uncut
@@ -150,7 +150,7 @@ type summary struct {
 	records ledger.Account
 	turns   ledger.Account
 	sites   ledger.Account
-	keys    ledger.Account // teacher_top_k values of rollouts that differ from an earlier rollout's for the same task
+	keys    ledger.Account // accounts for teacher_top_k values that differ from the first one for the same task
 	group   []sharedRow    // rows of the current group
 }
 
@@ -181,10 +181,10 @@ func (s *summary) result(counts map[string]batch.Count) *Result {
 
 // subject describes an item to the ledger.
 type subject struct {
-	Drop   *ledger.Drop `json:",omitempty"` // the drop, except for unit, reason and detail
+	Drop   *ledger.Drop `json:",omitempty"` // the item's drop without unit, reason and detail
 	Task   *taskKey     `json:",omitempty"` // of a rollout
 	Reward *float64     `json:",omitempty"`
-	TopK   *int         `json:",omitempty"` // the top_k requested from a teacher for the task
+	TopK   *int         `json:",omitempty"` // the top_k that the rollout requests from a teacher
 }
 
 func (it *Item) subject() subject {
@@ -207,15 +207,16 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	return d
 }
 
-// book counts an item's outcome. It returns the number of a rollout's task, or -1, and the rows that go into batches.
+// book adds an item's outcome to the accounts. It returns the number of a rollout's task, or -1, and the rows that go
+// into batches.
 func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows []rowCounts) {
 	group = -1
 	if it.Task != nil {
 		group = s.tasks.add(*it.Task, it.Reward)
 		if asked := it.TopK; s.tasks.ask(group, asked) {
 			s.keys.In++
-			s.dropped(it.drop(s.keys.Unit, refuse(KeyDiffers, "group_overrides.teacher_top_k is %d; an earlier "+
-				"rollout of the task has %d", *asked, *s.tasks.list[group].topK)))
+			s.dropped(it.drop(s.keys.Unit, refuse(KeyDiffers, "different group_overrides.teacher_top_k: got %d, an "+
+				"earlier rollout of the task has %d", *asked, *s.tasks.list[group].topK)))
 		}
 	}
 	s.group = s.stats.Forward.count(o, !dropped && o.Refused == nil, s.group)

@@ -171,7 +171,7 @@ func TestSteps(t *testing.T) {
 		data       []byte
 	}{
 		{"differs from the step that its batches produce", path, changed},
-		{"it lacks 1 steps", filepath.Join(dir, batch.StepsName), nil},
+		{"the batches produce 1 more", filepath.Join(dir, batch.StepsName), nil},
 	} {
 		t.Run(damage.name, func(t *testing.T) {
 			name := damage.name

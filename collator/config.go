@@ -20,8 +20,8 @@ type RowUnit uint8
 
 // The row units.
 const (
-	// one trajectory if the template shows all its trained turns as sampled and it can be made to fit, else one row per
-	// turn
+	// Auto makes one trajectory if the template shows all trained turns as they were sampled and the trajectory can be
+	// cut to MaxLength. Otherwise, it makes one row per turn.
 	Auto       RowUnit = iota
 	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained on
 	PerTurn            // one trained turn, with the model input that precedes it
@@ -33,10 +33,10 @@ type Weight uint8
 
 // The units.
 const (
-	ByToken Weight = iota // every trained token or pair has weight 1, so the loss is their mean
-	// the target of each hint, with all its tokens together; records without hints are weighted as with ByRollout
+	ByToken Weight = iota // each trained token or pair has weight 1, so the loss is the mean over tokens or pairs
+	// all tokens of a hint's target together have weight 1; records without hints are weighted as with ByRollout
 	BySite
-	ByRollout // every record, with all its tokens together or, in rl, all its rows
+	ByRollout // all tokens of a record together, or in rl all rows of a record, have weight 1
 )
 
 // Config specifies how to collate records. Tokenizer, Template, MaxLength and BatchTokens must be set.
@@ -57,12 +57,12 @@ type Config struct {
 	Weight        Weight
 	Layout        batch.Layout
 	Form          batch.Form
-	Steps         bool // also write files with all channels of a step; needs the composer layout and equal width
+	Steps         bool // also write step files, which contain all channels; needs the composer layout and equal width
 	ByExample     bool // each row in a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
 	// fills the space after the end of a row; nil means the tokenizer's pad token, or its eos token
 	PadID   *int64
 	Order   batch.Order // of the rows
-	Workers int         // goroutines; 0 means 1. The output does not depend on it
+	Workers int         // number of goroutines, which doesn't affect the output; 0 means 1
 
 	Advantages Advantages // rl
 	// RenderedRollouts admits rollouts without token ids to rl, with ids made from their text, and rollouts from an
@@ -73,9 +73,9 @@ type Config struct {
 	NullHints        bool       // sdpo: omit the hints, as a control in which teacher and student are equal
 	// sdpo: a teacher has all hints in its row, each seen by later targets; otherwise it has only one hint
 	Cumulative bool
-	HintSpan   string // sdpo: the part of a target in the loss: turn (or empty), call, text, reasoning
-	// Neutral is a neutral hint for sdpo. The tokens that it would have in place of each hint are stored with the row,
-	// as a baseline for the hints. If it is empty, no such tokens are stored.
+	HintSpan   string // sdpo: the part of each target that is in the loss: turn (or empty), call, text, reasoning
+	// Neutral is a neutral hint for sdpo. For each hint, the row also stores the tokens that Neutral has in the hint's
+	// place, as a baseline for the hints. If Neutral is empty, no such tokens are stored.
 	Neutral string
 	// Contrast stores the tokens of another site's hint with each sdpo site, as Neutral does. Sites without another
 	// hint to store are dropped.
@@ -88,7 +88,7 @@ type Collator struct {
 	render      *turns.Renderer
 	channels    map[builders.Kind]channel
 	terminators map[int32]bool
-	ends        []int32 // the ids in terminators, in order
+	ends        []int32 // the ids in terminators, sorted
 	pad         int64
 	vocab       int64
 	restores    bool // the tokenizer restores ASCII text exactly, even when tokens are decoded piece by piece
@@ -127,15 +127,15 @@ func New(cfg Config) (*Collator, error) {
 			cfg.Form.IgnoreIndex)
 	}
 	if cfg.Steps && (cfg.Layout != batch.Composer || !cfg.Form.EqualWidth) {
-		return nil, errors.New("collator: missing composer layout or equal width: step files need both")
+		return nil, errors.New("collator: invalid format for step files: expected the composer layout with equal width")
 	}
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
 		switch {
 		case !cfg.Form.EqualWidth:
-			return nil, errors.New("collator: cannot hold cumulative hints in the composer format without equal " +
-				"width, where one mask serves both sides")
+			return nil, errors.New("collator: missing equal width: with cumulative hints in the composer format, " +
+				"one mask must fit both sides")
 		case cfg.Weight == BySite:
-			return nil, errors.New("collator: cannot weight each site with cumulative hints: a composer row has " +
+			return nil, errors.New("collator: cannot weight cumulative hints by site: a composer row has " +
 				"a single weight")
 		}
 	}

@@ -16,13 +16,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// How faithfully a conversation's tool-call arguments are rendered. Arguments printed from their parsed value may have
-// different text.
+// The values of args_roundtrip, which say how faithfully tool-call arguments are rendered. Arguments printed from their
+// parsed value may have different text.
 const (
 	argsNone  = "none"  // no calls
-	argsExact = "exact" // printed as the same text except for white space between tokens
-	argsValue = "value" // the same value
-	argsRaw   = "raw"   // printed as the sampled string
+	argsExact = "exact" // printed as the sampled text, except for white space between tokens
+	argsValue = "value" // printed with the same value but different text
+	argsRaw   = "raw"   // printed from the unparsed string
 )
 
 // conversation converts messages to template input.
@@ -37,7 +37,8 @@ type material struct {
 	trained []bool // whether each message is trained on; only assistant messages can be
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks the record's trained messages if each has its own row; nil if one row trains on all of them.
+	// elsewhere marks all trained messages of the record if each of them has its own row. It is nil if one row trains
+	// on all of them.
 	elsewhere []bool
 	// each node's index in the record's messages, if some were cut out; nil means that the indices are unchanged
 	index []int
@@ -57,7 +58,7 @@ func (w *worker) prepare(m *material) *cause {
 	for i := range m.nodes {
 		messages[i] = m.nodes[i].Message
 		msg := &messages[i]
-		if msg.Role == "" { // D27: there isn't a default role
+		if msg.Role == "" { // a message without a role isn't given a default one (DEFECTS.md, D27)
 			return refuse(ledger.BadRoles, "message %d has no role", i)
 		}
 		for _, p := range msg.Parts {

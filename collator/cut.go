@@ -142,7 +142,7 @@ func (w *worker) cutFewest(
 		case r != nil && r.Reason == ledger.NothingTrained:
 			hi = n - 1
 		case r != nil:
-			return nil, refuse(TooLong, "%s, and the conversation can't be cut: %s", tooLong.Detail, r.Detail)
+			return nil, refuse(TooLong, "%s, and cutting the conversation fails: %s", tooLong.Detail, r.Detail)
 		case size <= w.cfg.MaxLength:
 			one.short = true
 			best, hi = one, n-1
@@ -156,8 +156,8 @@ func (w *worker) cutFewest(
 	return best, nil
 }
 
-// renderAgain rerenders a conversation with the view's renderer. Every remaining trained turn must still be shown as it
-// was sampled.
+// renderAgain rerenders a conversation with the view's renderer. It refuses the conversation unless every remaining
+// trained turn is still shown as it was sampled.
 func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	if r := w.prepare(m); r != nil {
 		return nil, r

@@ -127,7 +127,7 @@ func (w *worker) pair(
 			refusal = failed
 		}
 		if !retryable(failed) {
-			break // no other renderer would do better
+			break // the other renderers would fail in the same way
 		}
 	}
 	return pair, 0, refusal
@@ -168,7 +168,7 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*madeSide) (leng
 	switch {
 	case length < len(ids):
 		return 0, refuse(GenerationPromptMismatch,
-			"only the first %d of the prompt's %d tokens are at the start of both sides", length, len(ids))
+			"both sides begin with only the first %d of the prompt's %d tokens", length, len(ids))
 	case !samePrompt(pair):
 		return 0, refuse(GenerationPromptMismatch, "the template begins the chosen and rejected answers differently")
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
@@ -220,7 +220,7 @@ func (w *worker) fitPair(
 		}
 		switch {
 		case r1 != nil:
-			return pair, 0, refuse(TooLong, "%s, and the prompt can't be cut: %s", refusal.Detail, r1.Detail)
+			return pair, 0, refuse(TooLong, "%s, and cutting the prompt fails: %s", refusal.Detail, r1.Detail)
 		case fits(next):
 			best, length, hi = next, nextLength, n-1
 		default:
@@ -309,7 +309,7 @@ func (w *worker) continuedAnew(p *promptOf, r *turns.Renderer, c *continuation, 
 	return one, nil
 }
 
-// withoutStop returns the refusal of a preference or hint because the template ends a turn without a stop token.
+// withoutStop returns the reason for refusing a preference or hint whose turn the template ends without a stop token.
 func withoutStop(message int) *cause {
 	return refuse(NoStopToken, "the template writes no stop token after the turn of message %d", message)
 }

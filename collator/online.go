@@ -12,8 +12,8 @@ import (
 )
 
 // Online makes batches in memory, for a training loop that passes in one step's records. It makes at most one batch per
-// channel, with all the records' rows in example order (Origin.Row). Apart from that order, the rows equal Collate's.
-// If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting it.
+// channel, with all the records' rows in example order (Origin.Row). Apart from their order, the rows are the ones that
+// Collate makes. If a channel's batch would exceed BatchTokens, Online returns an error instead of splitting it.
 func (c *Collator) Online(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dropped func(ledger.Drop),
 ) (*batch.Assembled, *Result, error) {
@@ -59,7 +59,7 @@ type stepRows struct {
 	ordinal int64 // ordinal of the next item
 }
 
-// rowAtPlace is a row and its example's position.
+// rowAtPlace is a row and the position of its example.
 type rowAtPlace struct {
 	*batch.Row
 	at int64

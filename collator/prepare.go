@@ -23,7 +23,7 @@ type Prepared struct {
 	Rows []byte // the encoded rows, back to back
 }
 
-// Prepare does the part of Collate that depends only on the group itself, which is nearly all the work: it makes the
+// Prepare does the part of Collate that depends only on a single group, which is nearly all of its work. It makes the
 // rows for the group's records. put is called in group order, from a single goroutine. Records that curation later
 // drops are prepared too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
@@ -84,13 +84,13 @@ type Reader = func(*batch.Encoded) ([]byte, error)
 
 // KeptGroup is a group that was prepared, in any process, by a Collator with the same configuration.
 type KeptGroup struct {
-	Head   []byte // as made by Prepare
-	File   int    // File and Offset locate its Rows in the store
+	Head   []byte // Prepared.Head of the group
+	File   int    // File and Offset locate Prepared.Rows in the store
 	Offset int64
-	Decide func(index int) (dropped bool, split batch.Split) // decides about the item with the given Index
+	Decide func(index int) (dropped bool, split batch.Split) // returns the decision on the item with the given Index
 }
 
-// unpack decodes a group that pack encoded and adds the decisions about its items.
+// unpack decodes a group that pack encoded and adds the decisions on the group's items.
 func (c *Collator) unpack(g KeptGroup) ([]prepared, error) {
 	var items []prepared
 	if err := json.Unmarshal(g.Head, &items); err != nil {
@@ -121,8 +121,8 @@ type Cut struct {
 	ordinal  int64 // ordinal of the next item
 }
 
-// CutKept cuts prepared groups into batches using only the lengths of their rows; the rows stay in place. dropped works
-// as in Collate; scratch is a folder for temporary files, which hold a few dozen bytes per row.
+// CutKept cuts prepared groups into batches using only the lengths of their rows. It doesn't read the rows themselves.
+// dropped works as in Collate; scratch is a folder for temporary files, which hold a few dozen bytes per row.
 func (c *Collator) CutKept(
 	ctx context.Context, groups iter.Seq2[KeptGroup, error], rows Reader, scratch string,
 	dropped func(ledger.Drop),
@@ -155,7 +155,7 @@ func newCut[Group any](
 	return cut, nil
 }
 
-// take books a group's items and spools the rows that go into batches.
+// take adds a group's items to the accounts and spools the rows that go into batches.
 func (cut *Cut) take(items []prepared) error {
 	defer cut.sum.endGroup()
 	cut.spool.BeginGroup()
@@ -205,7 +205,7 @@ func (cut *Cut) Divide(n int, part func(i int) (io.WriteCloser, error)) (_ *Resu
 }
 
 // WriteKept writes a part's batches below dir/batches, without an index. It calls put for each batch, in order, with
-// its index line and the counts to add for key, a "channel/split".
+// its index line and the amounts to add to the counts for key, which has the form "channel/split".
 func (c *Collator) WriteKept(
 	ctx context.Context, part io.Reader, scores []byte, rows Reader, dir string,
 	put func(line []byte, key string, n batch.Count) error,

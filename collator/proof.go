@@ -43,7 +43,7 @@ func (b *sideBuilder) proveTurns() *cause {
 }
 
 func (b *sideBuilder) unproven(t *turns.Turn, why string) *cause {
-	return refuse(DialectUnproven, "the turn of message %d: %s", b.m.place(t.Message), why)
+	return refuse(DialectUnproven, "message %d: %s", b.m.place(t.Message), why)
 }
 
 // cutOut compares a turn's tokens, and the ones just before it, with the text they were made from. It returns a
@@ -55,7 +55,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		s := &spans[i]
 		said := strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")
 		if s.Message >= 0 && s.Message != t.Message && said {
-			return "it contains text from another message"
+			return "the turn contains text from another message"
 		}
 	}
 	if !b.w.restores {
@@ -64,11 +64,11 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 	from := sort.Search(len(b.offsets), func(i int) bool { return b.offsets[i].Start >= t.Start })
 	to := from + sort.Search(len(b.offsets)-from, func(i int) bool { return b.offsets[from+i].Start >= t.End })
 	if from == to {
-		return "" // a turn without tokens is refused elsewhere
+		return "" // another check refuses a turn without tokens
 	}
 	start := b.offsets[from].Start // skips filler that shares a token with the end of the prompt
 	if !b.decodesTo(from, to, text[start:t.End]) {
-		return "its tokens decode to different text"
+		return "the turn's tokens decode to different text"
 	}
 	k := max(0, from-edgeTokens)
 	for k < from && (b.offsets[k].Start == b.offsets[k].End || k > 0 && b.offsets[k-1].End > b.offsets[k].Start ||
@@ -80,7 +80,7 @@ func (b *sideBuilder) cutOut(t *turns.Turn) string {
 		return ""
 	}
 	if !b.decodesTo(k, from, text[b.offsets[k].Start:start]) {
-		return "the tokens before it decode to text other than the model's input"
+		return "the tokens before the turn decode to text other than the model's input"
 	}
 	return ""
 }

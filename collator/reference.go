@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Reference holds log-probs of preferences under a reference model, supplied by the user. They are valid only for the
-// tokens they were computed for, so each is looked up by a hash of the row's tokens and labels.
+// Reference holds log-probs of preferences under a reference model, supplied by the user. A log-prob is valid only for
+// the tokens for which it was computed, so it is looked up by a hash of the row's tokens and labels.
 type Reference struct {
 	Fingerprint string // identifies model, tokenizer, template and length limit
 	LogProbs    func(rowHash string) (chosen, rejected float64, ok bool)
@@ -68,7 +68,7 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 		Chosen, Rejected *float64
 	}
 	if err = json.Unmarshal(line, &in); err != nil {
-		return row, ref, fmt.Errorf("expected an object with a row and two numbers: %w", err)
+		return row, ref, fmt.Errorf("invalid line: expected an object with row, chosen and rejected: %w", err)
 	}
 	if len(in.Row) != hex.EncodedLen(len(row)) {
 		return row, ref, fmt.Errorf("invalid row %.80q: expected a SHA-256 in hex", in.Row)
@@ -77,10 +77,10 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 		return row, ref, fmt.Errorf("invalid row %q: expected a SHA-256 in hex", in.Row)
 	}
 	if in.Chosen == nil || in.Rejected == nil {
-		return row, ref, errors.New("missing chosen or rejected")
+		return row, ref, errors.New("missing log-prob: expected both chosen and rejected")
 	}
 	if *in.Chosen > 0 || *in.Rejected > 0 {
-		return row, ref, errors.New("invalid log-prob: above 0")
+		return row, ref, errors.New("invalid log-prob: chosen or rejected is above 0")
 	}
 	return row, batch.Ref{Chosen: *in.Chosen, Rejected: *in.Rejected}, nil
 }

@@ -28,7 +28,7 @@ func (rollouts) Rows(w *worker, it *Item) outcome {
 	out := w.outcome(it, m, rows, lost, whole, weight)
 	reward := it.Record.Record.(*builders.Rollout).Reward
 	for i := range out.Rows {
-		s := &batch.Scored{Null: reward == nil} // group and advantage are set once all rollouts are known
+		s := &batch.Scored{Null: reward == nil} // group and advantage are set later, once all rollouts are known
 		if reward != nil {
 			s.Reward = *reward
 		}
@@ -53,7 +53,7 @@ func (w *worker) onlyOwn(it *Item, m *material) *cause {
 	}
 	p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy)
 	if p != "same" && !(w.cfg.RenderedRollouts && p == "unknown") {
-		return refuse(OffPolicy, "on_policy is %s: sampled by %q, trained is %q",
+		return refuse(OffPolicy, "on_policy is %s: %q sampled the rollout, but the model to be trained is %q",
 			p, it.Record.Origin.Policy, w.cfg.Policy)
 	}
 	return nil

@@ -41,7 +41,7 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 			end = max(end, sp.target[i]+1)
 		}
 	}
-	m.nodes, m.trained = nodes[:end], m.trained[:end] // a row ends with its last target
+	m.nodes, m.trained = nodes[:end], m.trained[:end] // a row ends with the last target
 	if end == 0 {
 		out := refused(refuse(ledger.NothingTrained, "no site has a target"))
 		if len(d.Sites) > 0 {
@@ -128,7 +128,7 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 			why = &out.TurnDrops[0]
 		}
 		if why == nil {
-			why = refuse(TurnNotFound, "the turn of site %d isn't in any row", i)
+			why = refuse(TurnNotFound, "no row contains the turn of site %d", i)
 		}
 		out.SiteDrops = append(out.SiteDrops, *why)
 		if out.Refused == nil && !taught[sp.target[i]] && !lost[sp.target[i]] && sp.counted(i) {
@@ -189,7 +189,8 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 	return nil
 }
 
-// beginnings caches the text of a row's prefixes. If ASCII can be decoded piece by piece, only the new part is decoded.
+// beginnings caches the text of a row's prefixes. If ASCII can be decoded piece by piece, only the part after the
+// previous prefix is decoded.
 type beginnings struct {
 	w    *worker
 	ids  []int32
@@ -238,7 +239,7 @@ func targetTurn(nodes []ttc.Node, s *builders.Site) (int, *cause) {
 type splicer struct {
 	sites   []builders.Site
 	target  []int
-	refused []*cause // why a site isn't in any row; the last reason found
+	refused []*cause // for each site, why no row contains it; if there are several reasons, the last one
 	made    map[*side]*spliced
 }
 
@@ -247,11 +248,12 @@ type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
 	sites    []batch.RowSite
-	students []meaning // in the composer layout, the student's row up to each teacher's target
-	size     int       // token count of the longest teacher, with room for an omitted hint or a longer contrast
+	students []meaning // for each teacher in the composer layout, the student's row up to the teacher's target
+	size     int       // token count of the longest teacher, including a longer contrast or an omitted hint
 }
 
-// meaning holds the tokens' text and the hash of the trained text, both empty if finding them requires decoding.
+// meaning holds the text of a row's tokens and the hash of the trained text. Both are empty if the tokens would have to
+// be decoded.
 type meaning struct{ text, target string }
 
 // fit is the fitter for distillations. It cuts from the front: first the whole rounds before the first target's round,
@@ -288,8 +290,8 @@ func blocksBeforeTarget(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
 }
 
-// row makes the student and its teachers from a view. size is the length of the longest of them. Targets for which no
-// site can be spliced are not trained on.
+// row makes the student and its teachers from a view. size is the length of the longest of these sides. Targets for
+// which no site can be spliced are not trained on.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
@@ -337,7 +339,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 	return &madeSide{side: student}, size, nil
 }
 
-// endAtTarget cuts off the template's text after the last target, where nothing is trained on.
+// endAtTarget cuts off the template's text after the last target, because none of that text is trained on.
 func (w *worker) endAtTarget(s *side, v *view) *cause {
 	end := s.Trained[len(s.Trained)-1].End
 	if end == len(s.IDs) {
@@ -478,7 +480,7 @@ func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
 	}
 }
 
-// upTo returns the text of a student's tokens up to the end of a site's target, with the hash of the target's text.
+// upTo returns the text of a student's tokens up to the end of a site's target, and the hash of the target's text.
 func (s *side) upTo(site *batch.RowSite) meaning {
 	one := batch.Side{IDs: s.IDs[:site.Pairs[len(site.Pairs)-1].End]}
 	for _, run := range site.Pairs {
@@ -496,8 +498,8 @@ func (s *side) upTo(site *batch.RowSite) meaning {
 }
 
 // teacherText returns the text of a teacher's tokens and the hash of its trained text, assembled from the text of the
-// student and the hints. It returns false if either is unknown. Decoding every teacher would cost more than everything
-// else combined.
+// student and the hints. It returns false if the text of either is unknown. Decoding every teacher would cost more than
+// everything else combined.
 func teacherText(s *batch.Side, student *side, group []splice) (text, target string, ok bool) {
 	var b strings.Builder
 	from, by, tokens := 0, 0, 0

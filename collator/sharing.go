@@ -44,7 +44,7 @@ func (s *sharing) Words(counts map[string]batch.Count) string {
 	once := func(f forwarded) string {
 		return fmt.Sprintf("%d (%.1f times fewer, %d pairs)", f.Tokens, float64(s.Alone.Tokens)/float64(f.Tokens), f.Pairs)
 	}
-	text := fmt.Sprintf("%d tokens and %d attended pairs are forwarded row by row; with each prefix forwarded once per record "+
+	text := fmt.Sprintf("forwarding every row in full takes %d tokens and %d attended pairs; forwarding each shared prefix once per record takes "+
 		"%s, once per task %s, once per batch %d (%.1f times fewer)", s.Alone.Tokens, s.Alone.Pairs, once(s.Record),
 		once(s.Group), inBatch, float64(s.Alone.Tokens)/float64(inBatch))
 	if s.Alone.Tokens > 2*s.Record.Tokens {
@@ -58,7 +58,7 @@ func (s *sharing) Words(counts map[string]batch.Count) string {
 type sharedRow struct {
 	prefix.Place
 	length int
-	kept   bool // it is in a batch
+	kept   bool // the row is in a batch
 }
 
 // share finds the prefixes that the rows of a group's outcomes share.
@@ -103,7 +103,7 @@ func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 }
 
 // endGroup counts a group's rows with each shared prefix counted once. The prefix that a kept row shares with the
-// previous kept row is the one shared by all rows between them.
+// previous kept row is the prefix that these two rows and all rows between them share.
 func (s *sharing) endGroup(rows []sharedRow) {
 	slices.SortFunc(rows, func(a, b sharedRow) int { return a.Rank - b.Rank })
 	common := 0

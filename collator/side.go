@@ -29,7 +29,7 @@ type worker struct {
 	*Collator
 	enc     tokenizer.Encoding
 	ids     []int32     // ids of the side being made
-	offsets []chat.Span // their offsets
+	offsets []chat.Span // text offsets of ids
 	spans   []chat.Span
 	runs    []chat.Span
 	fields  []template.Span
@@ -58,7 +58,7 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
-// without returns the reason the view lacks a turn for a message, or nil if it has one.
+// without returns the reason why the view has no turn for a message, or nil if it has the turn.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {
 		if l.Message == message {
@@ -117,7 +117,7 @@ type side struct {
 	sampled  bool  // all trained ids come from the source
 	given    bool  // some of its ids come from the source
 	cutOff   bool  // a trained turn was cut off when it was sampled
-	open     []int // indices in the record of trained messages whose rendered, complete turn lacks a stop token
+	open     []int // indices in the record of the trained messages whose complete turn is rendered without a stop token
 	short    bool  // call ids were replaced; see shortID
 	left     leftOut
 	args     string
@@ -151,7 +151,8 @@ func (v *view) leftOut(m *material) (out leftOut) {
 	return out
 }
 
-// cut returns the position in the text where token i begins. It returns false if that is unknown or inside a character.
+// cut returns the position in the text where token i begins. It returns false if the position is unknown or inside a
+// character.
 func (s *side) cut(i int) (int, bool) {
 	if s.text == "" || i < 1 || i > len(s.IDs) {
 		return 0, false
@@ -169,14 +170,14 @@ type sideBuilder struct {
 	w        *worker
 	m        *material
 	v        *view
-	ids      []int32     // in the worker's memory, like offsets
+	ids      []int32     // ids and offsets are in the worker's memory
 	offsets  []chat.Span // offsets into the rendered text; zero-width for sampled ids
 	own      []chat.Span // the template's own text
 	trained  []span
 	sampled  []span
 	rendered bool // a trained turn lacks ids from the source
 	open     []int
-	without  []chat.Span // bytes of the render that are in trained turns but aren't trained on
+	without  []chat.Span // bytes of trained turns that aren't trained on, as offsets into the rendered text
 }
 
 // span is a run of tokens that belongs to a turn.
@@ -189,7 +190,7 @@ type span struct {
 // between them is encoded separately.
 func (w *worker) side(m *material, v *view) (*side, *cause) { return w.sideUpTo(m, v, math.MaxInt) }
 
-// sideUpTo is like side, for a row of at most limit tokens. A longer side may lack its mask and proof.
+// sideUpTo is like side, for a row of at most limit tokens. If the side is longer, its mask and proof may be missing.
 func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 	if partly := v.partly(m); len(partly) > 0 {
 		return nil, partlyRendered(m.place(partly[0]))
@@ -325,7 +326,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	w.runs = runs
 	if straddle >= 0 {
 		o := b.offsets[straddle]
-		return refuse(StraddleEdge, "the token of %q crosses the edge of a trained turn",
+		return refuse(StraddleEdge, "the token %q crosses the edge of a trained turn",
 			b.v.res.Text[o.Start:o.End])
 	}
 	for i, run := range runs {
@@ -398,7 +399,7 @@ func (b *sideBuilder) finish(limit int) (*side, *cause) {
 	}
 	for _, t := range b.trained {
 		if t.Start == 0 {
-			return nil, refuse(EmptyPromptTokens, "message %d begins the row", t.message)
+			return nil, refuse(EmptyPromptTokens, "no token precedes the trained turn of message %d", t.message)
 		}
 		if k := len(s.Trained) - 1; k >= 0 && s.Trained[k].End == t.Start {
 			s.Trained[k].End = t.End
@@ -491,11 +492,11 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	}
 	var others []int32
 	var want []byte
-	at := 0 // end of the text that the tokens so far cover
+	at := 0 // end of the text that the tokens up to i cover
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End
 		if start < at || !ascii(text[at:start]) {
-			return false // a token out of order, or characters without a token
+			return false // tokens are out of order, or some characters have no token
 		}
 		if ascii(text[start:end]) {
 			i++
@@ -576,7 +577,7 @@ func (b *sideBuilder) owners(trained []chat.Span) (out batch.Owners) {
 	spans := slices.AppendSeq(b.w.fields[:0], turns.Fields(&b.v.res))
 	b.w.fields = spans
 	c := ownerCursor{sideBuilder: b, runs: trained, spans: spans}
-	var same chat.Span // a token before next that starts in this range belongs to out's last owner
+	var same chat.Span // a token before next that starts in this range has the same owner as the previous token
 	next := 0
 	for i := range b.ids {
 		if at := b.offsets[i].Start; i < next && at >= same.Start && at < same.End {
@@ -601,7 +602,7 @@ type ownerCursor struct {
 	runs  []chat.Span // trained tokens
 	spans []template.Span
 
-	turn, span, run, given int // for each kind, the index of the first one that hasn't ended
+	turn, span, run, given int // index of the first turn, span, run and sampled range that hasn't ended
 }
 
 // owner returns the owner of token i.
@@ -652,8 +653,8 @@ func (c *ownerCursor) owner(i int) (o batch.Owner) {
 	return o
 }
 
-// same returns a byte range and a token index, next. The tokens after i and before next that start in the range have
-// the same owner as token i, which must be the last one passed to owner.
+// same returns a byte range and a token index, next. Tokens between i and next that start in the range have the same
+// owner as token i. Token i must be the last one passed to owner.
 func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	if len(c.sampled) > 0 {
 		return bytes, 0
@@ -679,7 +680,7 @@ func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	return bytes, next
 }
 
-// edge returns the first edge of s after at, or limit if there is none before it.
+// edge returns the first edge of s that is after at and before limit, or else limit.
 func edge(s chat.Span, at, limit int) int {
 	switch {
 	case s.Start > at:

@@ -10,10 +10,10 @@ import (
 // Limits are common values of max_length.
 var Limits = [...]int{4096, 8192, 16384, 32768, 65536, 131072}
 
-// Sizes counts rows by length in tokens before anything is cut out; a row is as long as its longest side.
+// Sizes counts rows by length in tokens, before anything is cut out. The length of a row is that of its longest side.
 type Sizes struct {
 	Rows int64              `json:"rows"`
-	Fit  [len(Limits)]int64 `json:"fit"` // number of rows that fit uncut within each of Limits
+	Fit  [len(Limits)]int64 `json:"fit"` // for each of Limits, the number of rows that fit uncut
 	// length of the longest row in tokens, which is the smallest max_length that fits all rows
 	Max int `json:"max"`
 }
@@ -40,7 +40,7 @@ func (s *Sizes) Advice(maxLength int) string {
 			break
 		}
 	}
-	return fmt.Sprintf("max_length %d fits all rows uncut; of the %s, these fit: %s", s.Max, ledger.Quantity(s.Rows,
+	return fmt.Sprintf("all rows fit uncut into max_length %d; of %s, these fit: %s", s.Max, ledger.Quantity(s.Rows,
 		"row"),
 		strings.Join(fit, ", "))
 }

@@ -10,7 +10,7 @@ func TestSizes(t *testing.T) {
 	if got := s.Advice(20000); got != "" {
 		t.Errorf("all fit: %s", got)
 	}
-	const want = "max_length 20000 fits all rows uncut; of the 4 rows, these fit: 2 into 4k, 3 into 8k, 3 into 16k, 4 into 32k"
+	const want = "all rows fit uncut into max_length 20000; of 4 rows, these fit: 2 into 4k, 3 into 8k, 3 into 16k, 4 into 32k"
 	if got := s.Advice(4096); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

@@ -41,11 +41,12 @@ type splice struct {
 	message int     // message of the target, as an index in the record
 	at      int     // the hint precedes this token of the student
 	ids     []int32 // of the hint
-	room    int     // extra tokens that a teacher must have room for: a longer contrast, an omitted hint
+	room    int     // extra tokens that the teacher's row must have space for: a longer contrast, an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of the neutral hint and of another site's hint in its place; nil if missing or if it doesn't fit
+	// tokens of the neutral hint and of another site's hint at the same position; nil if there is none or it doesn't
+	// fit
 	neutral, contrast []int32
-	runs              []chat.Span // the target's tokens in the loss
+	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string
 }
 
@@ -131,8 +132,8 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 type givenContext struct {
 	template.Result
 	m   *material
-	cut string // the end of the generation prompt, if the row omits it
-	add string // the header, if the row has one and the prompt doesn't
+	cut string // the end of the generation prompt that the row omits, or ""
+	add string // the header that only the row has, or ""
 }
 
 // renderGiven renders the model's input before a turn, with which the row must begin.
@@ -172,7 +173,7 @@ type hinted struct {
 	template.Result
 	lo, at, hi int
 	text       string // of the hint
-	limit      int    // only text of this message or a later one may follow the hint
+	limit      int    // the text after the hint must belong to this message or a later one
 }
 
 // places iterates over the positions where the piece contains the whole hint, starting at the preferred one.
@@ -204,7 +205,7 @@ func (w *worker) spliceAs(
 	if w.leaksTokens(site.Hint, student, s) {
 		return "", refuse(ledger.HintContainsTarget, "the hint contains %d or more consecutive tokens of the turn, or all of them", leakTokens)
 	}
-	// We want a position with a token boundary at the hint's right edge.
+	// Look for a position at which the hint ends at a token boundary.
 	first := "the template drops or rewrites the hint"
 	for q := range hinted.places(given) {
 		detail, r := w.spliceAt(given, hinted, q, student, s)
@@ -369,7 +370,7 @@ func (w *worker) renderHinted(
 	}
 	res, err := v.r.Render(&open)
 	if err != nil {
-		return nil, "the template refuses it"
+		return nil, "the template refuses the conversation with the hint"
 	}
 	if !strings.HasSuffix(res.Text, given.cut) {
 		return nil, "the text doesn't end in the generation prompt"
@@ -385,7 +386,7 @@ func (w *worker) renderHinted(
 	h.lo, h.hi = len(given.Text)-commonSuffix(given.Text, h.Text), len(commonStart(given.Text, h.Text))
 	switch {
 	case len(h.Text) <= len(given.Text) || h.lo > h.hi:
-		return nil, "the hint makes the template change other text too"
+		return nil, "with the hint, the template also changes other text"
 	case wanted < h.lo || wanted > h.hi:
 		wanted = h.lo
 	}
@@ -394,7 +395,7 @@ func (w *worker) renderHinted(
 }
 
 // placeInText returns the position where a message's text begins or ends in a render. It returns -1 for empty text,
-// whose position can be found only in the render with the hint.
+// because its position can be found only in the render with the hint.
 func placeInText(given *givenContext, message int, start bool) (at int) {
 	at = -1
 	for _, s := range given.Spans {

@@ -8,18 +8,19 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Assembled holds batches in memory, at most one per channel. Their lines don't contain a file name or a file hash.
+// Assembled holds batches in memory, at most one per channel. The batches' lines don't contain a file name or a file
+// hash.
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each batch
-	rows    map[string][]*Row  // rows by channel, if each row of the file is to be an example; otherwise nil
+	rows    map[string][]*Row  // each channel's rows if a row of the file is to be an example, else nil
 	form    Form
 }
 
 // TooLarge is the error for a batch that would exceed its token budget.
 type TooLarge struct {
 	Channel        string
-	Tokens, Budget int // including padding; Tokens may be a lower bound
+	Tokens, Budget int // both include padding; Tokens may be a lower bound
 }
 
 func (e *TooLarge) Error() string {
@@ -33,7 +34,7 @@ type Mixed struct {
 }
 
 func (e *Mixed) Error() string {
-	return fmt.Sprintf("%s rows of %q have log-probs and those of %q don't, so they can't share a batch",
+	return fmt.Sprintf("the %s rows of %q and %q cannot share a batch: only the former have log-probs",
 		e.Channel, e.With, e.Without)
 }
 
@@ -119,7 +120,7 @@ func (a *Assembled) Write(w io.Writer, prefix bool) error {
 		}
 	}
 	all = append(all, j.tensors()...)
-	if room, ok := w.(interface{ Grow(n int) }); ok { // a buffer that has to grow is copied several times
+	if room, ok := w.(interface{ Grow(n int) }); ok { // growing in advance avoids copying the buffer several times
 		size := 0
 		for _, t := range all {
 			size += len(t.Data) + headerBytes

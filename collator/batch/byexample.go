@@ -39,8 +39,8 @@ func exampleKey(m *Meta) string { return strconv.Itoa(m.Run) + "/" + m.Example }
 // add adds a row of the sdpo channel.
 func (h hints) add(r *Row) { h[exampleKey(&r.Meta)] = append(h[exampleKey(&r.Meta)], r) }
 
-// take removes and returns the row that belongs to a rollout, or nil if there isn't one. A rollout that was cut at a
-// different position than its sdpo row doesn't have one, because the two begin differently.
+// take removes and returns the sdpo row that belongs to a rollout, or nil if the rollout has none. A rollout that was
+// cut at a different position than its sdpo row has none, because the two rows begin differently.
 func (h hints) take(rollout *Row) *Row {
 	key, ids := exampleKey(&rollout.Meta), rollout.Sides[0].IDs
 	i := slices.IndexFunc(h[key], func(r *Row) bool {

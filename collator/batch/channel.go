@@ -24,7 +24,8 @@ var (
 	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
 	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
 	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns, variant: rlVariant}
-	// SDPO has a teacher per site, or one for all sites in a row, so its second side may have more rows than its first.
+	// SDPO has one teacher per site, or one for all sites in a row, so there may be more teacher rows than student
+	// rows.
 	SDPO = &Channel{Name: "sdpo", Sides: []string{"student_", "teacher_"}, columns: sitePairs, variant: oneVariant}
 )
 
@@ -187,7 +188,7 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 				cells[i] = int64(id)
 			}
 		}))
-		if layout != Packed { // with a mask, transformers doesn't look for the sequences in position_ids
+		if layout != Packed { // if a mask is given, transformers doesn't derive the sequences from position_ids
 			out = append(out, a.grid(prefix+"attention_mask", side, 0, func(cells []int64, s *Side) {
 				for i := range cells {
 					cells[i] = 1
@@ -220,7 +221,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid returns a grid with 1 at position i-before for each trained token i, and off elsewhere.
+// maskGrid returns a grid with 1 at position i-before for each trained token i, and the value off elsewhere.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {

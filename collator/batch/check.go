@@ -17,9 +17,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Read reads a batch back into rows, and checks the file and its line against each other. The reassembled rows must
-// reproduce the file's tensors, which shows that every mask, position, pad, label and count is right. Only columns that
-// are added or changed after a batch is made are checked separately. dir is the folder of the index. The error
+// Read reads a batch back into rows, and checks that the file and its line in the index agree. The reassembled rows
+// must reproduce the file's tensors, which shows that every mask, position, pad, label and count is right. Only columns
+// that are added or changed after a batch is made are checked separately. dir is the folder of the index. The error
 // describes the first fault.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)
@@ -48,7 +48,7 @@ func Read(dir string, l *Line) ([]*Row, error) {
 		return nil, err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); got != l.Proof.SHA256 {
-		return nil, fmt.Errorf("invalid SHA-256 of the file: got %s, its line says %s", got, l.Proof.SHA256)
+		return nil, fmt.Errorf("invalid SHA-256 of the file: got %s, the index says %s", got, l.Proof.SHA256)
 	}
 	file, err := tensors.Open(f, info.Size())
 	if err != nil {
@@ -94,7 +94,7 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 		if at := differsAt(got.Data, want.Data); at >= 0 {
 			item := at / want.DType.Size()
 			row := item * want.Shape[0] / max(1, want.Len())
-			return fmt.Errorf("invalid tensor %s starting at item %d (row %d)", want.Name, item, row)
+			return fmt.Errorf("invalid tensor %s: the first wrong item is %d (row %d)", want.Name, item, row)
 		}
 	}
 	if err := checkAdded(c, l, rows, left); err != nil {
@@ -129,7 +129,7 @@ func checkAdded(c *Channel, l *Line, rows []*Row, added map[string]tensors.Tenso
 			}
 			for i, d := range x {
 				if d != -1 && !(d >= 0 && d <= 0.6932) {
-					return fmt.Errorf("invalid tensor %s: divergence %d is %g", PairJSD, i, d)
+					return fmt.Errorf("invalid tensor %s: the divergence of pair %d is %g", PairJSD, i, d)
 				}
 			}
 		case c == RL && (name == TeacherIDs || name == TeacherLogProbs):
@@ -197,7 +197,7 @@ func checkWeights(got, made tensors.Tensor) error {
 // reader fetches tensors by their names in the padded layout.
 type reader struct {
 	tensors []tensors.Tensor
-	name    func(string) string // maps a name to the one used in this file; if nil, names are the same
+	name    func(string) string // maps names in the padded layout to names in this file; nil if they are equal
 	err     error
 }
 
@@ -253,7 +253,7 @@ func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
 			return nil, fmt.Errorf("invalid row_info %d: it does not match channel %s", i, c.Name)
 		}
 		if v := c.variant(rows[0]); i > 0 && c != RL && c.variant(rows[i]) != v {
-			return nil, fmt.Errorf("invalid row_info %d: its columns differ from row 0", i)
+			return nil, fmt.Errorf("invalid row_info %d: its columns differ from those of row 0", i)
 		}
 	}
 	if c == SDPO {
@@ -298,13 +298,13 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 		case s.Active() == 0:
 			return fmt.Errorf("no active token in row %d", i)
 		case s.Trained[0].Start == 0:
-			return fmt.Errorf("cannot train the first token of row %d, which nothing predicts", i)
+			return fmt.Errorf("cannot train on the first token of row %d: no logits predict it", i)
 		}
 	}
 	return nil
 }
 
-// plane holds the tensors for one side of a batch, all of the same size. Packed rows have lengths in place of a mask.
+// plane holds the tensors for one side of a batch, all of the same size. Packed rows have lengths instead of a mask.
 // logps may be nil.
 type plane struct {
 	prefix            string
@@ -340,8 +340,8 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row finds where a row begins and how many tokens it has. Packed rows follow one another, and after is the end of the
-// previous row.
+// row returns the position of a row's first token in the tensor and the row's number of tokens. after is the end of the
+// previous row, where a packed row begins.
 func (p *plane) row(i, after, rows int) (start, n int, err error) {
 	start = after
 	if p.lengths != nil {

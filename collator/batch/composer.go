@@ -20,7 +20,7 @@ import (
 // so a token's position is the same on both sides. No token attends to that padding, and position_ids skip it, so it
 // doesn't change anything.
 
-// lossMask replaces the pair table.
+// lossMask is the name of the tensor that replaces the pair table.
 const lossMask = "sdpo_loss_mask"
 
 // IsComposer reports whether a batch is in the composer layout, judging by the names of its tensors.
@@ -59,10 +59,10 @@ func endTogether(r *Row, form Form) error {
 	sites := r.Meta.Sites
 	switch {
 	case len(sites) == 0 || len(r.Sides) != 2:
-		return fmt.Errorf("cannot hold a row of %d sites and %d teachers: the composer layout has one teacher per "+
-			"row", len(sites), len(r.Sides)-1)
+		return fmt.Errorf("cannot represent a row of %d sites and %d teachers: the composer layout has one teacher "+
+			"per row", len(sites), len(r.Sides)-1)
 	case len(sites) > 1 && !form.EqualWidth:
-		return fmt.Errorf("cannot hold a row of %d sites: the composer layout needs equal width for "+
+		return fmt.Errorf("cannot represent a row of %d sites: the composer layout needs equal width for "+
 			"them", len(sites))
 	}
 	hints := 0
@@ -70,7 +70,7 @@ func endTogether(r *Row, form Form) error {
 		hints += int(s.Hint)
 	}
 	if len(r.Sides[0].IDs)+hints != len(r.Sides[1].IDs) {
-		return fmt.Errorf("mismatched ends: student and teacher of site %d must end at the same token", sites[0].Site)
+		return fmt.Errorf("mismatched ends: student and teacher of site %d end at different tokens", sites[0].Site)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
-	// MaxFileBytes exceeds the size of any batch file. A file that claims to be larger isn't read.
+	// MaxFileBytes is the maximum size of a batch file. A larger file isn't read.
 	MaxFileBytes = 1 << 30
 )
 
@@ -27,8 +27,8 @@ type Line struct {
 	Layout  string `json:"layout"`
 	Form
 	Rows    int   `json:"rows"`
-	Tokens  int64 `json:"tokens"`   // on all sides, without padding
-	NActive int64 `json:"n_active"` // tokens in the loss
+	Tokens  int64 `json:"tokens"`   // number of tokens on all sides, without padding
+	NActive int64 `json:"n_active"` // number of tokens in the loss; for sdpo, of pairs
 	// Distinct is the number of tokens, counting tokens that have the same prefix in the batch only once. It is 0 for
 	// rows with several sequences.
 	Distinct  int64    `json:"distinct,omitempty"`
@@ -55,18 +55,18 @@ type Site struct {
 	Kind       string `json:"kind"`
 	Class      string `json:"class"`
 
-	Effect *Effect `json:"effect,omitempty"` // the effect of its hint, if collator.teacher measured it
+	Effect *Effect `json:"effect,omitempty"` // the effect of the site's hint, if collator.teacher measured it
 }
 
 // Effect is a hint's effect on the predictions for its target's tokens, as unweighted means over those tokens, in nats.
 // The divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]. The two are
 // equal if the divergence was computed from all logits.
 type Effect struct {
-	Route  string  `json:"route"` // logits, dumps: computed from all logits; top_k: a bracket
+	Route  string  `json:"route"` // source: logits and dumps (computed from all logits) or top_k (a bracket)
 	Lower  float64 `json:"jsd_lower"`
 	Upper  float64 `json:"jsd_upper"`
-	Max    float64 `json:"jsd_max,omitempty"` // maximum over the tokens; absent for a bracket
-	Target float64 `json:"target"`            // log p(token | hint) - log p(token)
+	Max    float64 `json:"jsd_max,omitempty"` // maximum divergence over the tokens; absent if Route is top_k
+	Target float64 `json:"target"`            // mean of log p(token | hint) - log p(token)
 }
 
 // Amount describes the divergence in words.

@@ -8,7 +8,8 @@ import (
 	"iter"
 )
 
-// place locates the encoding of a row that is stored elsewhere. It replaces the encoding in a spool or a part of one.
+// place locates the encoding of a row that is stored elsewhere. A spool, or a part of a spool, stores the place instead
+// of the encoding.
 type place struct {
 	File           uint32
 	Offset         int64
@@ -45,8 +46,8 @@ func (e *Encoded) read(from func(*Encoded) ([]byte, error)) (*Row, error) {
 	return readRow(b)
 }
 
-// KeptBy makes the spool use read to read the encodings of its rows, which must all be stored elsewhere. read is called
-// concurrently.
+// KeptBy sets the function that reads the encodings of the spool's rows, all of which must be stored elsewhere. read is
+// called concurrently.
 func (s *Spool) KeptBy(read func(*Encoded) ([]byte, error)) { s.kept = read }
 
 func (s *Spool) place(e *entry) (Encoded, error) {

@@ -55,7 +55,7 @@ type planner struct {
 	windows uint64
 }
 
-// full reports whether e doesn't fit into the window.
+// full reports whether the window must be emptied before e is added to it.
 func (p *planner) full(e *entry) bool {
 	if len(p.window) == 0 {
 		return false
@@ -71,7 +71,7 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 	}
 	c := channels[p.window[0].Channel]
 	layout := p.layout.forChannel(c)
-	rows := slices.Clone(p.window) // a clone, because the next window reuses the memory
+	rows := slices.Clone(p.window) // cloned because the next window reuses the memory
 	var batches [][]entry
 	if layout == Packed {
 		batches = pack(rows, p.budget, !p.order.Task)
@@ -140,7 +140,7 @@ func cut(rows []entry, budget int, equal bool) [][]entry {
 func pack(rows []entry, budget int, sorted bool) [][]entry {
 	var out [][]entry
 	var room []int
-	first := 0 // sequences before this index lack room for the shortest row
+	first := 0 // sequences before this index have too little space for the shortest row
 	if sorted {
 		rows = byLength(rows)
 	}

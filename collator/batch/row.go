@@ -48,11 +48,12 @@ func (s *Side) Active() (n int) {
 // Row is a row of a channel.
 type Row struct {
 	Sides  []Side  // one per side in the channel; for sdpo the student's, followed by one per teacher
-	Weight float32 // weight of each of its tokens, or pairs, in the loss
+	Weight float32 // weight in the loss of each trained token of the row, or of each pair
 	Meta   Meta
 }
 
-// Meta holds the data about a row other than its tokens. It is written to its batch's line as an item of row_info.
+// Meta holds the data about a row other than its tokens. The batch's line in the index contains it as an item of
+// row_info.
 type Meta struct {
 	Record   string `json:"record"`         // hash of the record
 	Ordinal  int64  `json:"ordinal"`        // position of the record among those collated, starting at 0
@@ -81,7 +82,7 @@ type Meta struct {
 	Ref *Ref    `json:"reference,omitempty"` // dpo only
 
 	Sites    []RowSite `json:"sites,omitempty"`    // sdpo only
-	Sampling *Sampling `json:"sampling,omitempty"` // how ids were sampled, if the source reports it
+	Sampling *Sampling `json:"sampling,omitempty"` // how the rollout's ids were sampled, if the source reports it
 }
 
 // Sampling describes how a rollout was sampled. If LogProbs is "processed", a trainer must divide its logits by the
@@ -110,7 +111,7 @@ type Taught struct {
 	TopK    int                `json:"top_k"`                  // log-probs per token; 0 means the token's own
 	LogProb *float64           `json:"mean_logprob,omitempty"` // mean log-prob over the trained tokens, in nats
 	By      map[string]float64 `json:"by,omitempty"`           // mean log-prob by teacher, if there are several
-	Failed  string             `json:"failed,omitempty"`       // why the response is missing
+	Failed  string             `json:"failed,omitempty"`       // why the teacher's response is missing
 }
 
 // Ref holds a pair's log-probs under the reference model, summed over labels, in nats.
@@ -125,7 +126,7 @@ type Proof struct {
 	Target string `json:"target"`         // hash of the trained runs' text, with a NUL after each run
 	IDs    string `json:"ids,omitempty"`  // hash of the trained ids, as little-endian int32, if the source has them
 	Open   int    `json:"open,omitempty"` // number of trained runs that don't end in a terminator
-	// the tokenizer does not restore the text exactly, so the hashes are of the restored text
+	// set if the tokenizer does not restore the text exactly; the hashes are then of the restored text
 	Lossy bool `json:"lossy,omitempty"`
 	// Owners lists the owner of each run of tokens.
 	Owners Owners `json:"owners,omitempty"`
@@ -135,7 +136,7 @@ type Proof struct {
 type Owner struct {
 	End     int    // position after the last token
 	Message int    // index in the record's messages; -1: none
-	Why     string // InLoss, or why the tokens are not trained on
+	Why     string // InLoss, or the reason why the tokens are not trained on
 }
 
 // Reasons why tokens are or are not trained on.
@@ -145,8 +146,8 @@ const (
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; not written by a model
-	Reasoning  = "reasoning"   // a turn's reasoning, if only the rest is trained on
-	OtherPart  = "other_part"  // the rest of a turn, if only one part is trained on
+	Reasoning  = "reasoning"   // a turn's reasoning, if only the remainder of the turn is trained on
+	OtherPart  = "other_part"  // the remainder of a turn, if only one part is trained on
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that is trained on in another row of the record
@@ -171,7 +172,8 @@ func (o Owners) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON reads what MarshalJSON writes a few times faster than encoding/json does, which reads everything else.
+// UnmarshalJSON parses the form that MarshalJSON writes a few times faster than encoding/json would. It leaves any
+// other form to encoding/json.
 func (o *Owners) UnmarshalJSON(b []byte) error {
 	text := strings.TrimSuffix(strings.TrimPrefix(string(b), "[["), "]]")
 	list := make(Owners, 0, strings.Count(text, "],[")+1)
@@ -224,7 +226,7 @@ type Encoded struct {
 	Variant uint8
 	Length  [maxSides]uint32
 	Bytes   uint32 // of the encoding
-	Sum     uint64 // xxh3 of an encoding stored elsewhere, which the reader checks
+	Sum     uint64 // xxh3 hash of an encoding stored elsewhere, which the reader verifies
 
 	// The location of an encoding stored elsewhere, followed by values that may not be known when the row is made.
 	File    int   `json:"-"`
@@ -248,7 +250,7 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	for i := range c.Sides {
 		all := seqs(c, []*Row{r}, i)
 		for _, s := range all {
-			// The number of cells includes padding to the longest sequence.
+			// Each sequence is padded to the longest one, so a side's length is the number of cells.
 			e.Length[i] = max(e.Length[i], uint32(len(s.IDs)*len(all)))
 		}
 	}
@@ -289,7 +291,7 @@ type rowFields struct {
 	Weight         float32
 }
 
-// sideFields contains the lengths of a side's lists, which follow it.
+// sideFields contains the lengths of a side's lists. The lists themselves follow.
 type sideFields struct{ IDs, Trained, LogProbs uint32 }
 
 // appendRow encodes a row for the spool.

@@ -35,7 +35,7 @@ type RowSite struct {
 	Weight float32 `json:"weight,omitempty"`
 }
 
-// Tokens returns the number of pairs.
+// Tokens returns the number of tokens in Pairs. Each of these tokens is one pair.
 func (s *RowSite) Tokens() (n int) {
 	for _, r := range s.Pairs {
 		n += r.End - r.Start
@@ -199,14 +199,14 @@ func (r *Row) Splices() error {
 			n := int(s.At - from)
 			if s.At < from || s.At < 1 || !s.sound() || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) ||
 				!slices.Equal(ids[at:at+n], student[from:s.At]) {
-				return fmt.Errorf("mismatched teacher %d: without the hint of site %d it does not "+
-					"equal the student", k, s.Site)
+				return fmt.Errorf("mismatched teacher %d: it does not equal the student without "+
+					"the hint of site %d", k, s.Site)
 			}
 			at, from = at+n+int(s.Hint), s.At
 		}
 		if rest := ids[at:]; len(sites) == 0 || int(from)+len(rest) > len(student) ||
 			!slices.Equal(rest, student[from:int(from)+len(rest)]) {
-			return fmt.Errorf("mismatched teacher %d: without its hints, it does not equal the student", k)
+			return fmt.Errorf("mismatched teacher %d: it does not equal the student without the hints", k)
 		}
 		for _, s := range sites {
 			for _, p := range s.Pairs {
@@ -225,7 +225,7 @@ func (r *Row) Splices() error {
 }
 
 // inTurn checks that none of a teacher's hints precedes the end of an earlier target. sites are in hint order. A site
-// without pairs shares its target with an earlier site.
+// without pairs has the same target as an earlier site.
 func inTurn(sites []RowSite) error {
 	end, of := 0, 0
 	for _, s := range sites {
@@ -298,7 +298,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 			}
 		}
 		if n == 0 || next+n > len(teachers) {
-			return fmt.Errorf("mismatched teachers: row_info %d has %d, the file has %d in all", i, n, len(teachers))
+			return fmt.Errorf("mismatched teachers: row_info %d has %d, the whole file has %d", i, n, len(teachers))
 		}
 		row.Sides = append([]Side{student[i]}, teachers[next:next+n]...)
 		next += n
@@ -316,7 +316,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 		}
 	}
 	if next != len(teachers) {
-		return fmt.Errorf("mismatched teachers: the file has %d, row_info %d", len(teachers), next)
+		return fmt.Errorf("mismatched teachers: the file has %d, row_info has %d", len(teachers), next)
 	}
 	return nil
 }
@@ -337,7 +337,7 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 		for k := 0; k < len(row); k++ {
 			if on[k] != 1 {
 				if l.EqualWidth {
-					continue // a gap, where the teacher has the hint
+					continue // a gap in the student, where the teacher has the hint
 				}
 				break
 			}

@@ -32,7 +32,7 @@ type Spool struct {
 	groups  uint64
 	entries *extsort.Sorter
 	order   Order
-	// reads rows stored elsewhere; if it isn't nil, file holds only the rows' places
+	// kept reads rows stored elsewhere. If kept isn't nil, file contains only the places of the rows.
 	kept  func(*Encoded) ([]byte, error)
 	bytes int64 // of all encodings
 }
@@ -41,8 +41,8 @@ type Spool struct {
 type Order struct {
 	Seed  uint64
 	Epoch uint64
-	Added bool // rows are kept in the order in which they were added
-	Task  bool // a group's rows are kept together; groups are shuffled
+	Added bool // batches contain rows in the order in which the rows were added
+	Task  bool // rows of the same group stay together; the groups are shuffled
 }
 
 // NewSpool starts a spool in dir, which must exist. Its files are temporary.
@@ -54,7 +54,7 @@ func NewSpool(dir string, order Order) (*Spool, error) {
 	return &Spool{file: f, entries: extsort.New(entryWidth, 0, dir), order: order}, nil
 }
 
-// Close removes the spool's files.
+// Close removes the spool's temporary files.
 func (s *Spool) Close() error {
 	s.entries.Close()
 	return s.file.Close()
@@ -63,8 +63,8 @@ func (s *Spool) Close() error {
 // BeginGroup begins a group of rows, which belong to the same task.
 func (s *Spool) BeginGroup() { s.groups++ }
 
-// Add adds a row, whose encoding must not be used again. Adding the same rows in the same order produces the same
-// output.
+// Add adds an encoded row. The caller must not use r afterwards. Adding the same rows in the same order produces the
+// same output.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 	data := r.data
 	if data == nil {

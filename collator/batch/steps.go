@@ -34,7 +34,7 @@ const stepsFolder = "steps"
 
 // step is a line of the file StepsName.
 type step struct {
-	File    string   `json:"file"` // relative to the folder of the list
+	File    string   `json:"file"` // path relative to the folder of the list
 	Split   string   `json:"split"`
 	Batches []string `json:"batches"` // the files that the step is made from, at most one per channel
 	Rows    int      `json:"rows"`    // number of rollouts and sites
@@ -109,8 +109,8 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 // StepProblem describes a step file that differs from the one that its batches produce.
 type StepProblem struct{ File, Text string }
 
-// CheckSteps remakes every step from the batches in dir and compares it with its file. listed contains the files in the
-// list. If there isn't a list, nothing is checked.
+// CheckSteps remakes every step from the batches in dir and compares it with its file. listed contains the file names
+// in the list of steps. If there is no list, CheckSteps checks nothing.
 func CheckSteps(dir string) (listed []string, problems []StepProblem, err error) {
 	path := filepath.Join(dir, StepsName)
 	f, err := durable.Open(path)
@@ -152,7 +152,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		case err != nil:
 			problems = append(problems, StepProblem{s.File, err.Error()})
 		case !bytes.Equal(got, data) || s.SHA256 != want.SHA256:
-			problems = append(problems, StepProblem{s.File, "it differs from the step that its batches produce"})
+			problems = append(problems, StepProblem{s.File, "the file differs from the step that its batches produce"})
 		}
 	}
 	if m == nil {
@@ -161,7 +161,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 		}
 	}
 	if len(m.plan) > 0 {
-		text := fmt.Sprintf("it lacks %d steps that the batches produce", len(m.plan))
+		text := fmt.Sprintf("missing steps: the batches produce %d more", len(m.plan))
 		problems = append(problems, StepProblem{StepsName, text})
 	}
 	return listed, problems, nil
@@ -171,8 +171,8 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 type stepMaker struct {
 	dir   string
 	plan  [][]*Line // the batches of each step
-	hints hints     // for steps by example, the sdpo rows that aren't in any step yet; otherwise nil
-	form  Form      // of the sdpo batches
+	hints hints     // if steps are by example, the sdpo rows that aren't in any step yet, else nil
+	form  Form      // form of the sdpo batches
 }
 
 func newStepMaker(dir string, byExample bool) (*stepMaker, error) {
@@ -218,7 +218,7 @@ func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, 
 			return nil, nil, fmt.Errorf("invalid %s: it is not in the composer layout, or its sides differ in "+
 				"width", l.File)
 		}
-		rows, err := Read(dir, l) // checks that all shapes are valid
+		rows, err := Read(dir, l) // Read also checks that all shapes are valid
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
 		}

@@ -77,7 +77,7 @@ type Spec struct {
 	Budget      int    // tokens per batch, including padding
 	Layout      Layout // for the channels that support it; the others use Padded
 	Form        Form
-	ByExample   bool    // make each row of the file that Assembled.Write writes an example
+	ByExample   bool    // each row of the file that Assembled.Write writes is an example
 	PadID       int64   // value of input_ids past the end of a row
 	VocabSize   int64   // all ids are smaller than this
 	Tokenizer   string  // fingerprint
@@ -187,7 +187,7 @@ func readRows[T any](of []T, read func(*T) (*Row, error)) ([]*Row, error) {
 type job struct {
 	*planned
 	number int
-	places []Encoded // places of its rows, for a batch in a part of a divided spool
+	places []Encoded // places of the batch's rows; set only for a batch in a part of a divided spool
 }
 
 // jobs returns the batches in order.
@@ -243,7 +243,7 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 		err = file.Prepare()
 	}
 	if err == nil {
-		err = file.CommitUnsynced() // writeJobs syncs the folder
+		err = file.CommitUnsynced() // writeJobs syncs the folder later
 	}
 	if err != nil {
 		return finished{}, err
@@ -253,7 +253,7 @@ func (spec *Spec) write(j *job, rows []*Row) (finished, error) {
 	return finished{text, l.count()}, err
 }
 
-// finish completes a batch's rows, and returns an error for rows that its layout can't hold.
+// finish completes a batch's rows, and returns an error for rows that the batch's layout can't represent.
 func (spec *Spec) finish(p *planned, rows []*Row) error {
 	for _, r := range rows {
 		if spec.Finish != nil {

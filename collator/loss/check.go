@@ -19,7 +19,7 @@ type Report struct {
 	Entries     int          `json:"entries"`     // numbers compared
 	Differ      int          `json:"differ"`      // of these
 	Differences []Difference `json:"differences"` // the first
-	Causes      []string     `json:"causes"`      // mistakes that each explain every difference in one term
+	Causes      []string     `json:"causes"`      // mistakes, each of which explains all differences in a term
 	Loss        Number       `json:"loss"`        // ours
 	Warnings    []string     `json:"warnings"`
 }
@@ -163,7 +163,7 @@ func (c *checker) whole(ours float64) {
 	for dims := range 2 {
 		t, ok := c.yours.take("yours.loss", dims)
 		if !ok {
-			c.yours.err = nil // a different number of dimensions
+			c.yours.err = nil // try the next number of dimensions
 			continue
 		}
 		v, err := tensors.Floats(t)

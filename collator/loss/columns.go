@@ -7,12 +7,12 @@ import (
 	"github.com/nat-go/nat-go/kernels"
 )
 
-// columns reads tensors from files by name. A tensor comes from the first file that contains it. The first error
-// sticks.
+// columns reads tensors from files by name. A tensor comes from the first file that contains it. After the first error,
+// columns reads nothing more.
 type columns struct {
 	files []*tensors.File
-	names map[string]string         // tensor names used by files in the composer layout
-	made  map[string]tensors.Tensor // tensors that files in the composer layout store in another form
+	names map[string]string         // names of the columns in files in the composer layout; nil for other layouts
+	made  map[string]tensors.Tensor // columns computed from other tensors, for files in the composer layout
 	err   error
 }
 

@@ -29,7 +29,7 @@ var composerNames = map[string]string{
 func (d *Dump) readComposer(c *columns) error {
 	c.names = composerNames
 	type channel struct {
-		there, logits string // tensors that show whether the file has the channel and whether its logits were dumped
+		there, logits string // there shows that the file has the channel, logits that its logits were dumped
 		read          func()
 	}
 	channels := []channel{
@@ -44,7 +44,7 @@ func (d *Dump) readComposer(c *columns) error {
 		}},
 		{"dpo_chosen_input_ids", "chosen_logits", func() {
 			c.made = labelsOf(c)
-			if c.has("dpo_row_weight") { // the name in a file with all channels
+			if c.has("dpo_row_weight") { // a file with all channels has this name for the pairs' weights
 				weights := c.floats("dpo_row_weight", 1)
 				c.made["row_weight"] = tensors.Of("row_weight", weights, len(weights))
 			}
@@ -71,7 +71,7 @@ func labelsOf(c *columns) map[string]tensors.Tensor {
 		ids, shape := c.ints(side+"_input_ids", 2)
 		mask, _ := c.ints("dpo_"+side+"_response_mask", 2)
 		if c.err != nil || len(mask) != len(ids) {
-			c.fail("dpo_%s_response_mask is not as large as its ids", side)
+			c.fail("dpo_%s_response_mask differs in size from the side's input_ids", side)
 			return out
 		}
 		labels := slices.Clone(ids)
@@ -99,7 +99,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 	weights := c.floats(weight, 1)
 	if c.err != nil || len(ids) != len(mask) || len(teacher) != len(mask) || own[0] != shape[0] ||
 		weights != nil && len(weights) != shape[0] {
-		c.fail("sdpo_loss_mask is not as large as the teacher's ids and mask, or has a different number of rows than the student")
+		c.fail("invalid sdpo_loss_mask: its size must match the teacher's ids and mask, the student's rows and the row weights")
 		return nil
 	}
 	table := map[string][]int64{}
@@ -109,7 +109,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 		shorter := total(teacher[r*shape[1]:(r+1)*shape[1]]) - total(seen)
 		gap := slices.Contains(seen[:total(seen)], 0)
 		if gap && own[1] != shape[1] || slices.ContainsFunc(seen, func(m int64) bool { return m != 0 && m != 1 }) {
-			c.fail("attention_mask: row %d has numbers other than 0 and 1, or a gap that does not match its teacher", r)
+			c.fail("invalid attention_mask: row %d has a number other than 0 and 1, or a gap in a student that is not as wide as its teacher", r)
 			return nil
 		}
 		for p := range shape[1] - 1 {
@@ -119,7 +119,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 			}
 			q := p - shorter
 			if gap {
-				for q = p; q > 0 && seen[q] == 0; q-- { // the hint ends right before the target
+				for q = p; q > 0 && seen[q] == 0; q-- { // skip the gap, which ends right before the target
 				}
 			}
 			for name, v := range map[string]int{

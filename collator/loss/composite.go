@@ -34,7 +34,7 @@ type Tokens struct {
 type GRPO struct {
 	Tokens
 	ResponseMask []int64   // [R,T], 0/1
-	OldLogprobs  []float32 // [R,T], for the token at t; nil means the policy's own, which makes every ratio 1
+	OldLogprobs  []float32 // [R,T], for the token at t; nil means the log-probs of Logits, so every ratio is 1
 	RefLogprobs  []float32 // [R,T], used only with a KL weight
 	Advantage    []float32 // [R]
 	RowWeight    []float32 // [R] or nil
@@ -51,9 +51,10 @@ type DPO struct {
 // SDPO is the sdpo channel. It holds both sides' logits at the pair positions, [P, V].
 type SDPO struct {
 	Student, Teacher kernels.Matrix
-	// The teacher's top log-probs, used instead of Teacher, with the rest of the vocabulary as one bucket.
+	// TopK holds the teacher's most probable tokens, used instead of Teacher. The other tokens of the vocabulary count
+	// as one bucket.
 	TopK *kernels.SparseTeacher
-	// temperature at which TopK was computed; the student's must be the same; servers use 1
+	// temperature at which TopK was computed; the student's logits must have the same temperature; servers use 1
 	TopKTemperature float64
 	PairWeight      []float32 // [P] or nil
 }
@@ -69,7 +70,7 @@ type Batch struct {
 // the whole. Add up the Steps of all micro-batches and pass the sum to each call. A zero Step means that the batch is
 // the whole step.
 type Step struct {
-	GRPO float64 // sum of row weights, each times its token count, 1 if non-empty, or MaxTokens
+	GRPO float64 // sum of row weights, each times (by Reduction) the row's tokens, MaxTokens, or 1 if non-empty
 	DPO  float64 // sum of the pairs' weights
 	SDPO float64 // sum of pair weights
 }

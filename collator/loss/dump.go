@@ -14,10 +14,10 @@ import (
 // Dump is one micro-batch of an optimiser step, with the logits a trainer dumped for it.
 type Dump struct {
 	Batch
-	// Unscored counts sdpo pairs whose teacher columns are empty. Their weight is zero.
+	// Unscored is the number of sdpo pairs whose teacher columns are empty. These pairs have weight 0.
 	Unscored int
 
-	shapes map[string][]int // shapes of the logits, by tensor
+	shapes map[string][]int // shapes of the logits, by tensor name
 	places []int            // sdpo: each pair's row in the student's [R, T, V] logits; nil if they are [P, V]
 	shared bool             // sdpo: rl and the student share their logits, because the file has both channels
 }
@@ -48,7 +48,7 @@ func ReadDump(file, logits *tensors.File) (*Dump, error) {
 	case c.has("response_mask"):
 		d.readGRPO(c)
 	default:
-		return nil, errors.New("not a batch of a channel in the objective (rl, dpo or sdpo): expected " +
+		return nil, errors.New("invalid batch: expected an rl, dpo or sdpo batch with " +
 			"response_mask, chosen_input_ids or pair_target_id")
 	}
 	if c.err != nil {
@@ -88,7 +88,7 @@ func (d *Dump) readGRPO(c *columns) {
 	g.RefLogprobs = c.floats("ref_logprobs", 2)
 	g.Advantage = c.floats("advantage", 1)
 	g.RowWeight = c.floats("row_weight", 1)
-	if c.has("reward_null") { // an unscored rollout lacks an advantage, so its weight is zero
+	if c.has("reward_null") { // an unscored rollout has no advantage, so its row gets weight 0
 		null, _ := c.ints("reward_null", 1)
 		if g.RowWeight == nil {
 			g.RowWeight = slices.Repeat([]float32{1}, g.R)
@@ -108,7 +108,7 @@ func (d *Dump) readDPO(c *columns) {
 	p.RejectedLabels, _ = c.ints("rejected_labels", 2)
 	for _, labels := range [][]int64{p.ChosenLabels, p.RejectedLabels} {
 		for i, l := range labels {
-			if l < 0 { // collator.ignore_index may be any negative number
+			if l < 0 { // IgnoreIndex replaces collator.ignore_index, which may be any negative number
 				labels[i] = kernels.IgnoreIndex
 			}
 		}
@@ -175,7 +175,7 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 			return m, nil
 		}
 		r, p := rows[i], poss[i]
-		next := p + 1 // a student that is as wide as its teacher may have padding between p and the target
+		next := p + 1 // skip padding between p and the target, which a student that is as wide as its teacher may have
 		for mask != nil && r >= 0 && r < int64(grid[0]) && next > 0 && next < int64(grid[1]) &&
 			mask[r*int64(grid[1])+next] == 0 {
 			next++

@@ -45,7 +45,7 @@ var atropos = Format{
 const (
 	maskedToken   = -100
 	maskedLogProb = "1.0"
-	lowestLogProb = -9999 // represents minus infinity, which JSON can't express
+	lowestLogProb = -9999 // a lower log-prob is written as this number, because JSON can't express minus infinity
 )
 
 func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
@@ -142,7 +142,7 @@ func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Nod
 	return append(dst, ']')
 }
 
-// atropos reads a group back and checks it: the server itself checks only types.
+// atropos reads a group back and checks the values, because the server checks only their types.
 func (r *rowReader) atropos() *Row {
 	tokens, masks, scores := r.take("tokens", json.Array), r.take("masks", json.Array), r.take("scores", json.Array)
 	n, trained := 0, false
@@ -155,12 +155,12 @@ func (r *rowReader) atropos() *Row {
 	ids, marks := r.numbers("tokens", tokens, n), r.numbers("masks", masks, n)
 	for i := range min(len(ids), len(marks)) {
 		if len(ids[i]) == 0 || len(ids[i]) != len(marks[i]) {
-			r.fail("masks", "has %d for %d tokens in sequence %d", len(marks[i]), len(ids[i]), i)
+			r.fail("masks", "has %d items for %d tokens in sequence %d", len(marks[i]), len(ids[i]), i)
 			break
 		}
 		for t, id := range ids[i] {
 			if m := marks[i][t]; id < 0 || id != math.Trunc(id) || m != id && m != maskedToken {
-				r.fail("masks", "is %v at token %v (sequence %d, position %d)", m, id, i, t)
+				r.fail("masks", "has %v for token %v (sequence %d, position %d)", m, id, i, t)
 			} else if m != maskedToken {
 				trained = true
 			}
@@ -173,7 +173,7 @@ func (r *rowReader) atropos() *Row {
 		logs := r.numbers("inference_logprobs", r.take("inference_logprobs", json.Array), n)
 		for i := range min(len(ids), len(logs)) {
 			if len(logs[i]) != len(ids[i]) {
-				r.fail("inference_logprobs", "has %d for %d tokens in sequence %d", len(logs[i]), len(ids[i]), i)
+				r.fail("inference_logprobs", "has %d items for %d tokens in sequence %d", len(logs[i]), len(ids[i]), i)
 			}
 		}
 	}

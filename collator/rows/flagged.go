@@ -88,7 +88,7 @@ func axolotlCannotMask(m *chat.Message) string {
 	case len(m.ToolCalls) > 0:
 		return "Axolotl would mask the turn's calls, too"
 	case m.Thought() > 0:
-		return "it is part of the turn's text, which templates rewrite"
+		return "the reasoning is part of the turn's text, which templates rewrite"
 	case strings.TrimSpace(m.Text) != m.Text:
 		return "the turn's text begins or ends in white space, which templates remove"
 	}
@@ -100,7 +100,7 @@ func (r *rowReader) axolotl() *Row {
 	row := r.flagged("train", func(m *chat.Message) (wrong string) {
 		m.Extra = slices.DeleteFunc(m.Extra, func(x chat.Member) bool {
 			if x.Key != "train_detail" || x.Value.Kind() == json.Null {
-				return x.Key == "train_detail" // loaders fill in null for a missing key
+				return x.Key == "train_detail" // loaders write null for a missing key
 			}
 			masked = true
 			for part := range x.Value.Elements() {
@@ -108,7 +108,7 @@ func (r *rowReader) axolotl() *Row {
 				to, _ := part.Get("end_offset")
 				begin, _ := from.Int64()
 				if end, ok := to.Int64(); !ok || begin != 0 || end != lastRune(m) {
-					wrong = "has a train_detail that does not cover its whole content"
+					wrong = "has a train_detail that does not cover the whole content"
 				}
 			}
 			return true
@@ -149,8 +149,8 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 	return row
 }
 
-// flagReader returns a check that reads the key that says whether a message is trained on, and appends the value to
-// trained.
+// flagReader returns a check for messages. The check also reads the member that says whether the message is trained on,
+// and appends that value to trained.
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall

@@ -41,14 +41,15 @@ type Options struct {
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
 	// LastTurn writes one messages row per turn, for trainers that are configured to train on only the last turn.
-	// Otherwise they train on all turns.
+	// Without LastTurn, trainers must train on all turns.
 	LastTurn bool `json:"last_turn,omitempty"`
 	// Stretch puts all turns up to the next context-only turn, and the messages between them, into the completion of a
-	// single trl row, for trainers that mask everything but the assistant's text. Otherwise each turn gets its own row.
+	// single trl row, for trainers that mask everything but the assistant's text. Without Stretch, each turn gets its
+	// own row.
 	Stretch bool `json:"stretch,omitempty"`
 	// JSONColumns selects how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
-	// Template is the folder of the model whose chat template renders trl_prompts rows; Render is that template.
+	// Template is the folder of the model whose chat template renders trl_prompts rows; Render renders that template.
 	Template string          `json:"template,omitempty"`
 	Render   *turns.Renderer `json:"-"`
 }
@@ -127,8 +128,8 @@ type Format struct {
 	open      func(*Encoder)
 	read      func(*rowReader) *Row
 	columns   func(builders.Kind, columns) parquet.Group // of tables
-	together  func(*builders.Resolved) (key string)      // see Together; if nil, every record makes its own rows
-	partly    func(Options, *builders.Resolved) bool     // see Partly; nil means false
+	together  func(*builders.Resolved) (key string)      // key for Together; if nil, records never share rows
+	partly    func(Options, *builders.Resolved) bool     // implements Partly; nil means that rows hold the whole input
 	parts     []builders.Kind                            // see Whole
 	lost      ledger.Reason                              // see LostTurns
 }
@@ -140,11 +141,11 @@ func (f Format) LastTurnOnly() bool { return f.Lines() == messagesName }
 // by encoding the record again.
 func (f Format) Whole(k builders.Kind) bool { return !slices.Contains(f.parts, k) }
 
-// LostTurns returns the reason why a turn may lack a row even though the format carries its record.
+// LostTurns returns the reason why a turn may lack a row even though the format can hold the turn's record.
 func (f Format) LostTurns() ledger.Reason { return cmp.Or(f.lost, AfterContextTurn) }
 
-// Partly reports whether a record's rows hold only part of the model's input because the format can't hold the rest
-// (the tools, or the messages before the last one).
+// Partly reports whether a record's rows hold only part of the model's input because the format can't hold the tools,
+// or the messages before the last one.
 func (f Format) Partly(o Options, r *builders.Resolved) bool {
 	return f.partly != nil && f.partly(o, r)
 }
@@ -225,7 +226,7 @@ func Names() string {
 type CannotCarry struct{ Format, Why string }
 
 func (e *CannotCarry) Error() string {
-	return fmt.Sprintf("%s rows can't carry it: %s", e.Format, e.Why)
+	return fmt.Sprintf("cannot represent the record in %s rows: %s", e.Format, e.Why)
 }
 
 // encode appends the rows for the given records, separated by calls to next.
@@ -242,8 +243,8 @@ type Encoder struct {
 	opts    Options
 	encode  encode
 	split   Split    // split of the rows being made
-	rows    int      // rows made from the current records
-	trimmed int      // messages after the last turn that were omitted
+	rows    int      // number of rows made from the current records
+	trimmed int      // number of messages omitted after the last turn
 	omitted []string // see Omitted
 	turns   Turns    // turn counts of the current record
 	silent  []int    // see Silent
@@ -251,11 +252,11 @@ type Encoder struct {
 	one     [1]*builders.Resolved
 	lone    bool // the rows contain half a surrogate pair
 	escaped []escaped
-	byText  map[*byte]int32 // index in escaped, by the string's address
+	byText  map[*byte]int32 // index of a string in escaped, by the string's memory address
 	arena   []byte
 	back    []byte // scratch space for reading a string back
 
-	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; empty if it can
+	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; "" if it can
 	several       bool                       // a side of a pair may have several messages
 	textArguments bool                       // write tool call arguments as the sampled string, not as an object
 }
@@ -309,8 +310,8 @@ func (e *Encoder) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// Omitted returns the number of messages after the last record's last turn, which its rows lack, and the distinct names
-// of message members that rows can't hold, such as refusal or tool_calls.index.
+// Omitted returns how many messages after the last turn of the last record its rows omit, and the distinct names of the
+// message members that rows can't hold, such as refusal or tool_calls.index.
 func (e *Encoder) Omitted() (trimmed int, members []string) { return e.trimmed, e.omitted }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

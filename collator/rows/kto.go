@@ -89,10 +89,10 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 	case e.opts.TextPrompt == PlainText:
 		return dst, e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
 	case len(prompt) == 0:
-		return dst, e.refuse("it has no prompt: no message comes before its first sampled turn")
+		return dst, e.refuse("missing prompt: no message comes before the first sampled turn")
 	case !labelled:
-		return dst, e.refuse("cannot label it good or bad: it lacks a reward, or all rollouts of its task have the same one " +
-			"(the builder's good_from sets which reward is good)")
+		return dst, e.refuse("cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task have the same reward " +
+			"(the builder's good_from sets which rewards are good)")
 	}
 	dst, err := e.fullMessages(append(dst, `{"prompt": `...), prompt)
 	if err != nil {

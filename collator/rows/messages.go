@@ -51,7 +51,7 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// content is like shown, but returns the message unchanged if Options.NAT is set.
+// content is like shown, but if Options.NAT is set, it returns the message unchanged.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
 	if shown := e.shown(m); !e.opts.NAT {
 		return shown
@@ -78,7 +78,8 @@ func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// maxOmitted is the number of names after which a record's further members count as "other". The names are untrusted.
+// maxOmitted limits the number of recorded names, because the names are untrusted input. Members with other names count
+// as "other".
 const maxOmitted = 100
 
 // omit records the names of members whose value isn't null or an empty string, list or object.
@@ -95,7 +96,7 @@ func (e *Encoder) omit(of string, members []chat.Member) {
 	}
 }
 
-// has reports whether kind returns true for any of a record's messages.
+// has reports whether kind returns true for any message of a record.
 func has(r *builders.Resolved, kind func(*chat.Message) bool) bool {
 	for _, p := range []*builders.Passage{&r.Messages, &r.Prompt, &r.Chosen, &r.Rejected} {
 		for i := range p.Nodes {

@@ -157,7 +157,7 @@ func (r *rowReader) msSwift() *Row {
 		open := n > 0 && messages[n-1].Role == "assistant"
 		ours := m.Role == "assistant" || m.Role == swiftCall
 		if open && ours && flags[i] && onlyThought(&messages[n-1]) && !row.Trained[n-1] {
-			row.Trained[n-1], row.MaskReasoning = true, true // the previous message holds this turn's reasoning
+			row.Trained[n-1], row.MaskReasoning = true, true // the previous message is the reasoning of this turn
 			if m.Role == "assistant" {
 				messages[n-1].Text = m.Text
 				continue
@@ -176,7 +176,7 @@ func (r *rowReader) msSwift() *Row {
 		case swiftCall:
 			call, err := chat.ParseMessages(json.Raw(`[{"role":"assistant","tool_calls":[{"function":` + m.Text + `}]}]`))
 			if err != nil || len(call) != 1 || len(call[0].ToolCalls) != 1 {
-				r.fail("messages", "has a message %d that is not a call", i)
+				r.fail("messages", "has the invalid tool_call message %d", i)
 				return row
 			}
 			if open && row.Trained[n-1] == flags[i] {

@@ -18,7 +18,7 @@ func helixFiles(_ builders.Kind, s Split) string {
 // nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads: the first row determines the
 // schema, and mixed files are refused. Its format_data turns each answer into the text of one message, and
 // preference_preprocessor passes no tools to the chat template. Rows from records with tools, reasoning or names
-// therefore carry only part of the context, and they are counted.
+// therefore hold only part of the context, and they are counted.
 var nemoRL = Format{
 	Name:     "nemo_rl",
 	Consumer: "NeMo RL (BinaryPreferenceDataset), NeMo Helix",

@@ -11,17 +11,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Row is a row as its consumer reads it.
+// Row is a row as the trainer or service that it is written for reads it.
 type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
-	// the completion of a Demonstration or a judged answer, or the hint of a Distillation
+	// completion of a Demonstration or of a labelled answer, or hint of a Distillation
 	Completion  builders.Passage
-	WholePrompt bool // the prompt's assistant turns are trained on too
+	WholePrompt bool // the assistant turns in the prompt are trained on too
 	// for a flagged Demonstration, whether each message is trained on, with the prompt's messages first
 	Trained       []bool
-	MaskReasoning bool        // the reasoning of its trained turns is context
+	MaskReasoning bool        // the reasoning of the row's trained turns is context
 	Label         *bool       // whether the completion is good; nil if the row lacks a label
 	Tools         []chat.Tool // tools the model could call
 	// Shape lists the keys and whether each holds text or messages. It is the same in all rows of a file.
@@ -57,7 +57,7 @@ func (f Format) Read(line []byte) (*Row, error) {
 	return row, r.err
 }
 
-// rowReader reads the values of a row one by one. The first error sticks.
+// rowReader reads the values of a row one by one. It keeps the first error.
 type rowReader struct {
 	fields map[string]json.Raw
 	shape  []string
@@ -181,7 +181,7 @@ func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 	return nil
 }
 
-// object returns a reader for an object within the row; adopt takes over its error.
+// object returns a reader for an object within the row. adopt adds that reader's errors to r.
 func (r *rowReader) object(key string, v json.Raw) *rowReader {
 	in := &rowReader{fields: map[string]json.Raw{}, parsed: r.parsed}
 	if v == nil || v.Kind() != json.Object {
@@ -211,7 +211,7 @@ func (r *rowReader) adopt(key string, in *rowReader) {
 func (r *rowReader) oneForm(key string, first builders.Passage, rest ...builders.Passage) {
 	for _, p := range rest {
 		if p.IsText() != first.IsText() {
-			r.fail(key, "and the rest of the row are not all text or all messages")
+			r.fail(key, "differs in kind from another passage of the row: expected all text or all messages")
 		}
 	}
 }

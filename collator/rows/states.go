@@ -101,7 +101,7 @@ func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
 	}
 	text, err := rendered(e.opts.Render, r)
 	if err != nil {
-		return dst, e.refuse("the model's template refuses it: %v", err)
+		return dst, e.refuse("the model's template refuses the prompt: %v", err)
 	}
 	if dst, err = e.text(append(dst, `{"prompt": `...), text); err != nil {
 		return dst, err

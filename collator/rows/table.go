@@ -24,13 +24,13 @@ const tableBytes = 32 << 20
 func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 
 // Contents records which fields some records' messages have besides role and text. A table's columns are declared
-// before its first row, so its contents must be known in advance.
+// before its first row, so the fields must be known in advance.
 type Contents struct {
 	Rich  bool // tool calls, results with the id of their call, names, reasoning, or content that isn't text
 	Tools bool // definitions of tools
 }
 
-// Note adds the fields of a record.
+// Note records which of these fields a record has.
 func (c *Contents) Note(r *builders.Resolved) {
 	c.Tools = c.Tools || len(r.Origin.Tools) > 0
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Messages} {
@@ -51,7 +51,7 @@ type columns struct {
 	Contents
 }
 
-// value returns a column for JSON values of any shape.
+// value returns the schema node of a column for JSON values of any shape.
 func (c columns) value() parquet.Node {
 	if c.JSONColumns == JSONText {
 		return parquet.String()
@@ -110,7 +110,7 @@ type Table struct {
 	bytes  int
 }
 
-// NewTable starts a file for rows from one kind of record; has describes the records.
+// NewTable starts a file for rows from one kind of record; has lists the records' fields.
 func (f Format) NewTable(w io.Writer, k builders.Kind, o Options, has Contents) *Table {
 	s := parquet.NewSchema(f.Name, f.columns(k, columns{o, has}))
 	compressed, by := parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0")
@@ -165,7 +165,7 @@ func cell(n parquet.Node, v json.Raw) (any, error) {
 		name, _ := k.Text()
 		i := slices.IndexFunc(fields, func(f parquet.Field) bool { return f.Name() == name })
 		if i < 0 {
-			return nil, fmt.Errorf("no column for the key %q", name)
+			return nil, fmt.Errorf("unknown key %q: the table has no such column", name)
 		}
 		c, err := cell(fields[i], x)
 		if err != nil {
@@ -199,7 +199,7 @@ func leaf(n parquet.Node, v json.Raw) (any, error) {
 		return string(v), nil // see JSONText
 	}
 	if !ok {
-		return nil, fmt.Errorf("%s doesn't match its column's type", v)
+		return nil, fmt.Errorf("invalid value %s for the column's type", v)
 	}
 	return x, nil
 }

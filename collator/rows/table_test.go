@@ -134,7 +134,7 @@ func TestMessagesRows(t *testing.T) {
 		},
 		{"the last turn", talk, builders.TrainLast, true, "", 0},
 		{"the last turn, with more after it", trailing, builders.TrainLast, true, "", 2},
-		{"no turn", talk[:1], builders.TrainAll, false, "none of its turns is trained", 0},
+		{"no turn", talk[:1], builders.TrainAll, false, "no turn of the record is trained on", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := &builders.Resolved{

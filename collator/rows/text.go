@@ -37,8 +37,8 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// escaped is a JSON-encoded string. Strings recur in many rows, and examining the rows took a tenth of a run's time, so
-// each string is examined only once.
+// escaped is a JSON-encoded string. The same string occurs in many rows, so each string is examined only once instead
+// of in each row.
 type escaped struct {
 	json []byte
 	of   int  // length of the original text in bytes

@@ -8,11 +8,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Turns counts the trained turns of demonstrations, or the sites of distillations, that a format carries or loses.
+// Turns counts the trained turns of demonstrations, or the sites of distillations, that rows of a format contain or
+// lack.
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
-	Lost     int64 `json:"lost,omitempty"`     // the record's trained turns that lack a row
-	Repeated int64 `json:"repeated,omitempty"` // row bytes that repeat content from another row of the record
+	Lost     int64 `json:"lost,omitempty"`     // number of the record's trained turns that are in no row
+	Repeated int64 `json:"repeated,omitempty"` // number of row bytes that repeat content of another row of the record
 }
 
 // Add adds the counts of another record.
@@ -24,8 +25,8 @@ func (t *Turns) Add(o Turns) {
 // a refusal, all trained turns count as lost.
 func (e *Encoder) Turns() Turns { return e.turns }
 
-// Silent returns the indices, in ascending order, of the last record's trained turns that consist only of masked
-// reasoning. No row trains them.
+// Silent returns the indices, in ascending order, of the trained turns of the last record that consist only of masked
+// reasoning. No row trains on these turns.
 func (e *Encoder) Silent() []int { return e.silent }
 
 // demonstrated returns a demonstration's messages up to its last trained turn, and whether each is trained on.
@@ -50,7 +51,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 			}
 			e.masked = true
 			if why := e.cannotMask(asText(&nodes[i].Message)); why != "" && err == nil {
-				err = e.refuse("train_reasoning is false, and the reasoning of message %d can't be masked alone: %s", i, why)
+				err = e.refuse("cannot mask only the reasoning of message %d, as train_reasoning: false requires: %s", i, why)
 			}
 		}
 		last = i
@@ -60,16 +61,16 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 		return nil, nil, err
 	}
 	if last < 0 {
-		return nil, nil, e.refuse("none of its turns is trained")
+		return nil, nil, e.refuse("no turn of the record is trained on")
 	}
 	e.trimmed = len(nodes) - last - 1
 	return nodes[:last+1], trained[:last+1], nil
 }
 
-// wholeTurns is cannotMask for a trainer that trains on all of a turn or none of it.
-func wholeTurns(*chat.Message) string { return "its trainer can only train on whole turns" }
+// wholeTurns is the cannotMask function of trainers that train on all of a turn or on none of it.
+func wholeTurns(*chat.Message) string { return "the trainer can only train on whole turns" }
 
-// carry moves n of the record's turns from lost to carried.
+// carry counts n turns as carried that were counted as lost.
 func (e *Encoder) carry(n int) {
 	e.turns.Carried += int64(n)
 	e.turns.Lost -= int64(n)
@@ -100,7 +101,7 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error
 }
 
 // eachTurn calls row for each trained turn of a demonstration or, if stretch is set, for each series of trained turns
-// without a masked one between them. row gets messages [from, to). Each row is put on its own line.
+// with no masked turn between them. row gets messages [from, to). Each row is put on its own line.
 func (e *Encoder) eachTurn(
 	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) ([]byte, error),
 ) ([]byte, error) {

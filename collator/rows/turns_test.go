@@ -216,7 +216,7 @@ func TestReasoningAsContext(t *testing.T) {
 				continue
 			}
 			_, _, err := enc.Append(nil, Train, record(says("user", "q"), m))
-			if err == nil || !strings.Contains(err.Error(), f.Name+" rows can't carry it: train_reasoning is false") ||
+			if err == nil || !strings.Contains(err.Error(), "in "+f.Name+" rows: cannot mask only the reasoning of message 1") ||
 				enc.Turns() != (Turns{Lost: 1}) {
 				t.Errorf("%s: %v, %+v", f.Name, err, enc.Turns())
 			}
@@ -289,7 +289,7 @@ func TestHintsBeforeAUsersTurn(t *testing.T) {
 	}
 	r.Record = &builders.Distillation{Sites: all[1:3]}
 	if _, _, err = e.Append(nil, Train, r); err == nil || e.Turns() != (Turns{Lost: 2}) ||
-		!strings.Contains(err.Error(), "none of its hints is about a turn that answers a user") {
+		!strings.Contains(err.Error(), "no hint of the record is about a turn that answers a user") {
 		t.Errorf("%v, %+v", err, e.Turns())
 	}
 	_, err = privileged.Read([]byte(`{"prompt": [{"role": "assistant", "content": "a"}], "privileged_context": "h"}`))

@@ -102,7 +102,7 @@ func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
 	case *builders.Rollout:
 		prompt := beforeSampled(rs[0].Messages.Nodes)
 		if len(prompt) == 0 {
-			return dst, e.refuse("it has no prompt: no message comes before its first sampled turn")
+			return dst, e.refuse("missing prompt: no message comes before the first sampled turn")
 		}
 		return e.verlTask(dst, rs, prompt, rs[0].Record.(*builders.Rollout).Task)
 	case *builders.State:
@@ -153,7 +153,7 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	if state {
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
-	e.lone = loneSurrogate(dst[start:]) // checks names too, but not the tools, whose escapes are themselves escaped
+	e.lone = loneSurrogate(dst[start:]) // covers names, but not tools, whose escapes are themselves escaped
 	return append(dst, "}}"...), nil
 }
 
@@ -202,11 +202,11 @@ func (r *rowReader) verl() *Row {
 	r.take("ability", json.String)
 	model := r.object("reward_model", r.take("reward_model", json.Object))
 	if style := model.take("style", json.String); !style.Is("rule") && !style.Is("model") {
-		model.fail("style", "is neither rule nor model")
+		model.fail("style", "is invalid: expected rule or model")
 	}
 	model.take("ground_truth", json.String)
 	r.adopt("reward_model", model)
-	info := r.take("extra_info", json.Object) // the trainer passes it on to reward functions
+	info := r.take("extra_info", json.Object) // the trainer passes extra_info to reward functions
 	if v, ok := info.Get("tools"); ok {
 		text, _ := v.Text()
 		if list, err := json.Parse([]byte(text), json.Limits{}); err == nil {

@@ -26,7 +26,7 @@ type Asked struct {
 	Scored  int                      `json:"scored_pairs"`        // pairs that got teacher entries
 	Failed  map[ledger.Reason]int    `json:"failed,omitempty"`    // rows, by reason
 	Example map[ledger.Reason]string `json:"example,omitempty"`   // one error per reason
-	By      map[string]int           `json:"failed_by,omitempty"` // rows, by the first teacher to fail, if several
+	By      map[string]int           `json:"failed_by,omitempty"` // rows by the first teacher to fail, if there are several
 }
 
 func (a *Asked) fail(reason ledger.Reason, err error) {
@@ -45,8 +45,8 @@ func (a *Asked) fail(reason ledger.Reason, err error) {
 	}
 }
 
-// columns scores the teacher rows of a batch and sets its teacher columns, replacing existing ones. Rows that could not
-// be scored are counted; their entries are missing and their sites are dropped.
+// columns scores the teacher rows of a batch and sets its teacher columns, replacing existing ones. If a row could not
+// be scored, columns counts the row, leaves its entries missing and drops its sites.
 func columns(ctx context.Context, t asker, b *batchWork, rep *Asked) error {
 	p := b.pairs
 	var rows []int
@@ -83,7 +83,7 @@ func columns(ctx context.Context, t asker, b *batchWork, rep *Asked) error {
 	return nil
 }
 
-// replace returns a copy of all, without the tensors whose names occur in with, followed by with.
+// replace returns a copy of all without the tensors that have the same name as one in with, followed by with.
 func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	out := slices.DeleteFunc(slices.Clone(all), func(t tensors.Tensor) bool {
 		return slices.ContainsFunc(with, func(w tensors.Tensor) bool { return w.Name == t.Name })

@@ -36,7 +36,7 @@ func bracket(student, teacher []Entry) (lower, upper float64) {
 	return max(0, lower-rounding), min(math.Ln2, upper+rounding)
 }
 
-// half returns the contribution to the JSD of a token with these two probabilities.
+// half returns the contribution to the JSD of a token that has the probabilities x and y.
 func half(x, y float64) float64 {
 	m := (x + y) / 2
 	sum := 0.0
@@ -48,7 +48,7 @@ func half(x, y float64) float64 {
 	return max(0, sum/2)
 }
 
-// known returns the entries at a position, including the actual token if it is not among the best.
+// known returns the entries at a position, including the actual token if it is not among the most probable ones.
 func (s *Scores) known(at int, token int32) []Entry {
 	top := s.Top[at]
 	lp := s.Token[at]

@@ -19,7 +19,7 @@ import (
 
 // Options configures a Client. Zero values mean the defaults in brackets.
 type Options struct {
-	// the teacher's name if there are several, so that their answers are stored separately; otherwise empty
+	// name of the teacher if there are several, so that their answers are stored separately; otherwise empty
 	Name        string
 	Endpoint    string        // base URL of the server
 	Protocol    string        // vllm, trl, sglang or atropos [vllm]
@@ -32,7 +32,7 @@ type Options struct {
 	Backoff     time.Duration // delay before the second attempt; doubles, with jitter [500ms]
 	MaxAnswer   int64         // maximum decompressed size of an answer in bytes [64 MiB]
 	Store       string        // folder for answers; if empty, they are not stored
-	Vocabulary  Vocabulary    // meaning of the ids
+	Vocabulary  Vocabulary    // vocabulary that the ids belong to
 	// Settled is called for each sequence that is scored or given up on, possibly from several goroutines at once. It
 	// may be nil.
 	Settled func()
@@ -42,13 +42,14 @@ type Options struct {
 type Vocabulary struct {
 	Fingerprint string  // of the tokenizer
 	Size        int     // ids at or above it are refused; 0 means unknown
-	Probes      []Probe // their ids are compared with the server's for the same text
-	Assume      bool    // trust the server: compare nothing
+	Probes      []Probe // texts for which the server's ids must equal ours
+	Assume      bool    // trust the server's vocabulary without comparing ids
 }
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers limits the total size in bytes of near-limit answers held at once, regardless of concurrency.
+	// largeAnswers limits the total size in bytes of the answers near the size limit that are in memory at once,
+	// regardless of concurrency.
 	largeAnswers = 128 << 20
 )
 
@@ -148,8 +149,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads a server's ids for a text that we encode as want ids. It stops reading a few ids past want, which is
-// enough to show a mismatch.
+// tokens reads a server's ids for a text that we encode as want ids. It reads at most a few ids more than want, which
+// is enough to show a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {
@@ -275,7 +276,7 @@ func (c *Client) post(ctx context.Context, op, path string, body []byte, use fun
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, httpclient.ErrTooLong):
-		return bad("it is longer than max_answer_bytes (%d)", c.o.MaxAnswer)
+		return bad("the answer is longer than max_answer_bytes (%d)", c.o.MaxAnswer)
 	case errors.As(err, &e) && e.Fault == httpclient.Denied:
 		return &Fatal{fmt.Errorf("teacher: %w: check api_key", err)}
 	case errors.As(err, &e) && e.Fault == httpclient.Local:
@@ -289,7 +290,7 @@ func (c *Client) post(ctx context.Context, op, path string, body []byte, use fun
 		return bad("%s", err)
 	}
 	if answer.Kind() != wire.Object && answer.Kind() != wire.Array {
-		return bad("it is neither a JSON object nor an array")
+		return bad("the answer is neither a JSON object nor an array")
 	}
 	return use(answer)
 }

@@ -176,7 +176,7 @@ func TestHostileAnswers(t *testing.T) {
 			"scored token 9 at position 1",
 			func(a map[string]any) { a["prompt_tokens"] = []int{3, 9} },
 		},
-		"half a prompt": {"atropos", "scored 4 tokens of 8", func(a map[string]any) {
+		"half a prompt": {"atropos", "scored only 4 of 8 tokens", func(a map[string]any) {
 			a["prompt_tokens"] = sequence.IDs[:4]
 		}},
 		"no meta":        {"sglang", "meta_info", func(a map[string]any) { delete(a, "meta_info") }},

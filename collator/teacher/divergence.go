@@ -18,7 +18,7 @@ type SiteJSD struct {
 	Site   int64
 	Mean   float64 // weighted mean over its pairs, in nats
 	Max    float64
-	Change float64 // the teacher's log-prob of the target minus the student's, averaged over its pairs
+	Change float64 // mean over the pairs of the teacher's log-prob of the target minus the student's
 	Plain  float64 // unweighted mean
 	N      int
 }
@@ -48,7 +48,7 @@ type Kernel struct {
 type divergences struct {
 	jsd   *kernels.JSD
 	count Kernel
-	// results of a call, reused
+	// results of a kernel call; the memory is reused
 	loss, student, teacher []float64
 }
 
@@ -192,8 +192,9 @@ func (d *Divergence) column() tensors.Tensor {
 	return tensors.Of(batch.PairJSD, out, len(out))
 }
 
-// Weights spreads each site's weight over its pairs in proportion to their divergence, so that tokens changed by the
-// hint count more. A site's total weight remains the same; a site whose divergence is 0 or unknown keeps its weights.
+// Weights spreads each site's weight over its pairs in proportion to their divergence, so that tokens that the hint
+// changes count more. A site's total weight remains the same; a site whose divergence is 0 or unknown keeps its
+// weights.
 func (d *Divergence) Weights(p *Pairs) []float32 {
 	sums := map[int64][2]float64{} // sums of weights, and of weights times divergence
 	for i, site := range p.Site {

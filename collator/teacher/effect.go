@@ -19,11 +19,11 @@ const (
 	higher Direction = +1 // next_turn: the next turn becomes more likely
 )
 
-// Probed holds the rows needed to measure a site's hint: the student row, and the same row with the hint, or a neutral
-// one, spliced in. Rows end at the last target.
+// Probed holds the rows needed to measure a site's hint: the student row, the same row with the hint spliced in, and
+// optionally the same row with a neutral hint. Rows end at the last target.
 type Probed struct {
 	Student, Teacher []int32
-	Control          []int32 // nil means no control
+	Control          []int32 // the row with the neutral hint; nil if there is none
 	Targets          []int   // positions of the target tokens in Student, ascending, none of them 0
 	Direction        Direction
 }
@@ -31,7 +31,7 @@ type Probed struct {
 // Measure configures how hints are measured.
 type Measure struct {
 	Least    float64 // nats per token by which a hint must beat the neutral one
-	LeastJSD float64 // sites whose divergence is known to be lower get weight 0; 0 means no limit
+	LeastJSD float64 // a site whose divergence is known to be lower gets weight 0; 0 means no limit
 }
 
 // Measured counts the outcomes of measuring hints.
@@ -40,13 +40,14 @@ type Measured struct {
 	// sites that were also measured with a neutral hint, for which the template must have room
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
-	// Mean bounds on the divergence of the measured sites, derived from the best k tokens.
+	// Lower and Upper are means, over the measured sites, of the bounds on the divergence derived from the best k
+	// tokens.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
-	Below int     `json:"below,omitempty"` // sites known to have a divergence below LeastJSD, even if already dropped
-	Open  int     `json:"open,omitempty"`  // undecided sites, whose bracket contains LeastJSD
+	Below int     `json:"below,omitempty"` // sites whose divergence is below LeastJSD, even if already dropped
+	Open  int     `json:"open,omitempty"`  // sites not decided, because LeastJSD is within their bracket
 
-	sum [3]float64 // sums for Mean, Lower, Upper
+	sum [3]float64 // sums from which Mean, Lower and Upper are computed
 	n   int
 }
 
@@ -91,7 +92,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([
 	for i, s := range sites {
 		if len(s.Targets) == 0 || s.Targets[0] < 1 || s.Targets[len(s.Targets)-1] >= len(s.Student) ||
 			!slices.IsSorted(s.Targets) {
-			return nil, fmt.Errorf("site %d: invalid targets: expected row positions after the first", i)
+			return nil, fmt.Errorf("site %d: invalid targets: expected one or more sorted row positions above 0", i)
 		}
 		for kind, ids := range [][]int32{s.Student, s.Teacher, s.Control} {
 			if kind == 2 && ids == nil {
@@ -158,7 +159,7 @@ func mean(s *Scores, targets []int, shift int) (float64, error) {
 	for _, t := range targets {
 		lp := float64(s.Token[t+shift-1])
 		if math.IsNaN(lp) {
-			return 0, bad("missing log-prob for the token at %d", t+shift)
+			return 0, bad("missing log-prob of the token at position %d", t+shift)
 		}
 		sum += lp
 	}
@@ -227,8 +228,8 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 	case e.Upper < m.LeastJSD:
 		rep.Below++
 		if o.Reason == "" {
-			return siteBelowJSD, fmt.Sprintf("its mean divergence is at most %.3g nats; min_jsd is %.3g", e.Upper,
-				m.LeastJSD)
+			return siteBelowJSD, fmt.Sprintf("the site's mean divergence is at most %.3g nats; min_jsd is %.3g",
+				e.Upper, m.LeastJSD)
 		}
 	default:
 		rep.Open++
@@ -237,8 +238,8 @@ func (m *Measure) judge(o *Outcome, rep *Measured) (reason ledger.Reason, detail
 		e.Hint, e.Control)
 }
 
-// probes returns the batch's sites for measurement, with one hint each, even if the teacher's row has more. A second
-// hint for the same turn lacks pairs, so it doesn't get a probe.
+// probes returns the batch's sites for measurement, each with a single hint, even if the teacher's row has several. A
+// site whose hint is the second for its turn has no pairs, so it isn't measured.
 func (b *batchWork) probes() (map[int64]Probed, error) {
 	out := map[int64]Probed{}
 	site, teacher := int64(0), 0
@@ -280,7 +281,7 @@ func (b *batchWork) probe(row, teacher int, s *batch.RowSite, start int) (Probed
 	for _, run := range s.Pairs {
 		if run.Start < 0 || run.Start >= run.End || run.End > end || row >= len(b.pairs.Student) ||
 			end > len(b.pairs.Student[row]) {
-			return p, fmt.Errorf("invalid index: its target is tokens %d to %d, which the batch lacks", run.Start,
+			return p, fmt.Errorf("invalid index: the target's tokens %d to %d are not in the batch", run.Start,
 				run.End)
 		}
 		for t := run.Start; t < run.End; t++ {
@@ -289,7 +290,7 @@ func (b *batchWork) probe(row, teacher int, s *batch.RowSite, start int) (Probed
 	}
 	if teacher >= len(b.pairs.Teacher) || s.At < 0 || int(s.At) > end || s.Hint < 0 || start < 0 ||
 		start+int(s.Hint) > len(b.pairs.Teacher[teacher]) {
-		return p, fmt.Errorf("invalid index: its hint is at %d, its target ends at %d, which the batch lacks", s.At,
+		return p, fmt.Errorf("invalid index: the hint at %d or the target's end at %d is not in the batch", s.At,
 			end)
 	}
 	p.Student = b.pairs.Student[row][:end]

@@ -15,7 +15,7 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
-	clamps() bool    // whether a group that requests 0 log-probs per token gets 1
+	clamps() bool    // whether a request for 0 log-probs per token is treated as a request for 1
 	names() []string // of several
 }
 
@@ -36,7 +36,7 @@ type Member struct {
 // different distribution.
 type Mixture struct {
 	members []Member
-	weights []float64 // logarithms of weights that add up to 1
+	weights []float64 // logarithms of the members' weights, scaled so that the weights add up to 1
 }
 
 // NewMixture checks the members.
@@ -54,7 +54,7 @@ func NewMixture(members []Member) (*Mixture, error) {
 				"0", t.Client.o.Name, t.Weight)
 		}
 		if t.Client.o.TopK != members[0].Client.o.TopK {
-			return nil, errors.New("teacher: different top_k: all teachers in a mixture must have the same one")
+			return nil, errors.New("teacher: different top_k: all teachers in a mixture must have the same top_k")
 		}
 		sum += t.Weight
 	}
@@ -147,8 +147,8 @@ func (m *Mixture) result(s *Sequence, at int, said [][]Result) (r Result) {
 	return r
 }
 
-// position returns the weighted sum at position p, and its log-prob of the actual token, which is NaN if a teacher
-// didn't report that token.
+// position returns the weighted sum of the distributions at position p, and the log-prob of the actual token in that
+// sum. The log-prob is NaN if a teacher didn't report the actual token.
 func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own float32) {
 	mass, stands, unknown := map[int32]float64{}, 0.0, false
 	for i, t := range each {
@@ -162,7 +162,7 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 		}
 	}
 	if _, listed := mass[token]; listed {
-		mass[token] = stands // including teachers that report the token without listing it
+		mass[token] = stands // also counts teachers that report the token's log-prob without listing the token
 	}
 	for id, x := range mass {
 		top = append(top, Entry{id, clamped(math.Log(x))})

@@ -162,7 +162,7 @@ func TestNewMixtureRefuses(t *testing.T) {
 		{[]Member{{math.NaN(), named("a", 4)}}, "teacher: invalid weight: a has NaN, expected a number above 0"},
 		{[]Member{{math.Inf(1), named("a", 4)}}, "teacher: invalid weight: a has +Inf, expected a number above 0"},
 		{[]Member{{math.MaxFloat64, named("a", 4)}, {math.MaxFloat64, named("b", 4)}}, "add up to +Inf"},
-		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "teacher: different top_k: all teachers in a mixture must have the same one"},
+		{[]Member{{1, named("a", 4)}, {1, named("b", 5)}}, "teacher: different top_k: all teachers in a mixture must have the same top_k"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			if _, err := NewMixture(c.members); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -204,7 +204,7 @@ func TestTokenOnly(t *testing.T) {
 			s.spoil = nil // asked for 0, it returns nothing
 			q.From = 0
 			if _, err := c.Score(t.Context(), q); err == nil ||
-				!strings.Contains(err.Error(), "missing log-prob of the token") {
+				!strings.Contains(err.Error(), "missing log-prob of the actual token") {
 				t.Errorf("%s: %v", protocol, err)
 			}
 		}

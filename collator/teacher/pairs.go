@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Names of the columns this package adds to an sdpo batch.
+// Names of the columns that package teacher adds to an sdpo batch.
 const (
 	topIDs      = "pair_teacher_topk_ids"
 	topLogProbs = "pair_teacher_topk_logprobs"
@@ -25,7 +25,7 @@ func noEntries(n int) (ids []int64, logProbs []float32) {
 // Pairs is the pair table of an sdpo batch with the rows it refers to.
 type Pairs struct {
 	Student, Teacher       [][]int32 // token ids of the rows, without padding
-	StudentRow, StudentPos []int64   // [P], for the logits that predict the target
+	StudentRow, StudentPos []int64   // [P], row and position of the logits that predict the target
 	TeacherRow, TeacherPos []int64   // [P]
 	Target, Site           []int64   // [P]
 	Weight                 []float32 // [P]
@@ -166,8 +166,8 @@ func (p *Pairs) check() error {
 	return nil
 }
 
-// Sequences returns the teacher rows, each from the first position a pair refers to. For a row without pairs, the
-// Sequence lacks IDs.
+// Sequences returns the teacher rows, each from the first position a pair refers to. If a row has no pairs, IDs is nil
+// in its Sequence.
 func (p *Pairs) Sequences() []Sequence {
 	out := make([]Sequence, len(p.Teacher))
 	for i, r := range p.TeacherRow {

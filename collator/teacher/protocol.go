@@ -16,11 +16,11 @@ type protocol struct {
 	path string
 	// ask builds the body of a request.
 	ask func(o *Options, s Sequence) any
-	// answer parses a response's predictions at positions s.From and later.
+	// answer parses a response and returns the predictions at positions s.From and later.
 	answer func(o *Options, s Sequence, body wire.Raw) ([]raw, error)
 	// tokenize is the path at which the server tokenises text; empty if it can't.
 	tokenize string
-	// missingHint is appended to the error for a server that doesn't have the path.
+	// missingHint is appended to the error for a server that doesn't serve path.
 	missingHint string
 }
 
@@ -33,7 +33,8 @@ var protocols = map[string]*protocol{
 		missingHint: "; newer versions of TRL use a plain vLLM server: protocol vllm",
 	},
 	"sglang": {path: "/generate", ask: askSGLang, answer: answerSGLang, tokenize: "/tokenize"},
-	// The format of an Atropos server manager's get_logprobs, and of the distill_ columns of its scored groups.
+	// atropos is the format of get_logprobs in an Atropos server manager, and of the distill_ columns of Atropos's
+	// scored groups.
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
 }
 
@@ -69,7 +70,7 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	}
 	list, ok := choice.Get("prompt_logprobs")
 	if !ok || list.Kind() != wire.Array {
-		return nil, bad("there are no prompt_logprobs: the server is too old, or not vLLM")
+		return nil, bad("the response has no prompt_logprobs: the server is too old, or not vLLM")
 	}
 	out, err := tokenAligned(s, list, func(at wire.Raw) (entries []Entry, err error) {
 		if at.Kind() != wire.Object {
@@ -144,7 +145,7 @@ func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 			}
 			f, ok := v.Float64()
 			if !ok || math.IsNaN(f) || i >= len(out) {
-				return nil, bad("actual_logprobs does not match logprobs at %d", i)
+				return nil, bad("invalid or unexpected entry %d of actual_logprobs", i)
 			}
 			out[i].actual = f
 			i++
@@ -172,11 +173,11 @@ func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	}
 	meta, ok := body.Get("meta_info")
 	if !ok {
-		return nil, bad("there is no meta_info")
+		return nil, bad("missing meta_info")
 	}
 	top, ok := meta.Get("input_top_logprobs")
 	if !ok || top.Kind() != wire.Array {
-		return nil, bad("there are no meta_info.input_top_logprobs")
+		return nil, bad("missing meta_info.input_top_logprobs")
 	}
 	out, err := tokenAligned(s, top, triples)
 	if err != nil {
@@ -257,7 +258,7 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, ok := body.Get("prompt_topk_logprobs")
 	ids, ok2 := body.Get("prompt_topk_token_ids")
 	if !ok || !ok2 {
-		return nil, bad("there are no prompt_topk_token_ids and prompt_topk_logprobs")
+		return nil, bad("missing prompt_topk_token_ids or prompt_topk_logprobs")
 	}
 	if tokens, ok := body.Get("prompt_tokens"); ok && tokens.Kind() == wire.Array {
 		i := 0
@@ -268,7 +269,7 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 			i++
 		}
 		if i < len(s.IDs) {
-			return nil, bad("the server scored %d tokens of %d", i, len(s.IDs))
+			return nil, bad("the server scored only %d of %d tokens", i, len(s.IDs))
 		}
 	}
 	out, err := zipped(lps, ids)
@@ -325,7 +326,7 @@ func collect(array wire.Raw, maxLen int, what string) ([]wire.Raw, error) {
 	var out []wire.Raw
 	for e := range array.Elements() {
 		if len(out) == maxLen {
-			return nil, bad("there are more than %d %s", maxLen, what)
+			return nil, bad("too many %[2]s: expected at most %[1]d", maxLen, what)
 		}
 		out = append(out, e)
 	}

@@ -14,7 +14,7 @@ type Taught struct {
 	Asked
 	Teachers []string `json:"teachers,omitempty"` // names of the teachers, in order, if there are several
 	Groups   int      `json:"groups"`             // tasks with at least one row in a request
-	// tasks with a row that lacks teacher columns; all their rows are pushed without them
+	// number of tasks with a row that lacks teacher columns; all rows of such a task are pushed without them
 	Without int `json:"groups_without,omitempty"`
 	Excused int `json:"excused,omitempty"` // rows whose group disables the teacher
 }
@@ -23,7 +23,7 @@ type Taught struct {
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // groups counted so far; true if a row of the group lacks teacher columns
+	groups  map[int64]bool // the groups counted so far; the value is true if a row of the group lacks teacher columns
 }
 
 func newRollouts(t asker) *rollouts {
@@ -39,8 +39,8 @@ type grid struct {
 
 // batch adds the teacher's log-probs at every position of an rl batch's rows, in columns [R,T,K]. They hold the
 // distribution of the token AT t given the tokens before it, aligned like all columns of the channel, with nothing at t
-// = 0 or at padding. A row that could not be scored gets no entries and is counted. A group's request takes precedence
-// over the configuration.
+// = 0 or at padding. If a row could not be scored, batch counts it and leaves its entries missing. A group's own
+// setting takes precedence over the configuration.
 func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	g, err := rolloutRows(all)
 	if err != nil {
@@ -54,7 +54,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	if err != nil {
 		return nil, err
 	}
-	k := 1 // if no rows need a teacher, the columns exist but are empty
+	k := 1 // if no row needs a teacher, the columns still exist, with missing entries only
 	for i := range ask {
 		k = max(k, ask[i].entries(w.teacher.topK()))
 	}
@@ -85,7 +85,7 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 func (w *rollouts) wantedRows(l *batch.Line, rows [][]int32) (ask []Sequence, of []int) {
 	for i, ids := range rows {
 		scored := scoredOf(l, i)
-		scored.Teacher = nil // from an earlier run
+		scored.Teacher = nil // remove the answers of an earlier run
 		if asked := scored.TeacherTopK; asked != nil && *asked == 0 && w.teacher.clamps() {
 			k := 1
 			scored.TeacherTopK = &k
@@ -109,8 +109,8 @@ func scoredOf(l *batch.Line, row int) *batch.Scored {
 	return &batch.Scored{}
 }
 
-// wanted returns the Sequence.K that a row's group requests (group_overrides.teacher_top_k), or 0 if it doesn't set
-// one. excused reports whether the setting is negative.
+// wanted returns the Sequence.K that a row's group requests (group_overrides.teacher_top_k), or 0 if the group doesn't
+// set one. excused reports whether the group's setting is negative.
 func wanted(s *batch.Scored) (k int, excused bool) {
 	switch {
 	case s.TeacherTopK == nil:

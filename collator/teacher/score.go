@@ -31,7 +31,7 @@ type Sequence struct {
 // tokenOnly requests only the log-prob of the actual token at each position.
 const tokenOnly = -1
 
-// entries returns the number of most probable tokens to request; k is the number in the options.
+// entries returns how many of the most probable tokens to request per position; k is the number in the options.
 func (s *Sequence) entries(k int) int {
 	switch {
 	case s.K == 0:
@@ -64,7 +64,7 @@ func bad(format string, a ...any) error { return &badAnswer{fmt.Sprintf(format, 
 // raw is one position of a response as the server returned it.
 type raw struct {
 	entries []Entry
-	actual  float64 // log-prob of the actual token, used if the entries lack it; NaN if unknown
+	actual  float64 // log-prob of the actual token, used if entries lacks that token; NaN if unknown
 }
 
 // normalise turns predictions for positions s.From to len(s.IDs)-2 into scores.
@@ -93,10 +93,10 @@ func normalise(s Sequence, k, vocab int, positions []raw) (*Scores, error) {
 		}
 		out.Top[p] = top[:min(k, len(top))]
 		if k == 0 && math.IsNaN(token) {
-			return nil, bad("position %d: missing log-prob of the token", p)
+			return nil, bad("position %d: missing log-prob of the actual token", p)
 		}
 		if token > maxAboveOne {
-			return nil, bad("position %d: the token's log-prob is %g", p, token)
+			return nil, bad("position %d: invalid log-prob of the actual token: %g", p, token)
 		}
 		out.Token[p] = clamped(token)
 		if k == 0 {

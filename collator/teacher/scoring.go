@@ -21,7 +21,7 @@ import (
 // twice. A site that the program fails on is retried by itself; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
-	Command     []string // the program and its arguments; part of the key of stored answers
+	Command     []string // the program and its arguments; Command is part of the key of stored answers
 	Fingerprint string   // of the tokenizer
 	Store       string   // folder for the answers; if empty, they are not stored
 	Settled     func()   // called for each site that is scored or given up on; may be nil
@@ -38,7 +38,7 @@ type Scored struct {
 	Sites    int     `json:"sites"`              // sites in requests
 	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
 	Failed   int     `json:"failed,omitempty"`   // sites that the program failed on
-	Seconds  float64 `json:"seconds"`            // time taken by the program
+	Seconds  float64 `json:"seconds"`            // time that the program took
 }
 
 // saveEvery is the minimum time between two saves.
@@ -156,7 +156,7 @@ func (w *scoring) flush(ctx context.Context, m scorer.Model) error {
 		w.drop(parts[0].site, err)
 		return nil
 	}
-	for i := range parts { // a single part may have made the whole request fail
+	for i := range parts { // retry each part by itself, because a single part may have made the whole request fail
 		if w.lost[parts[i].site] {
 			continue
 		}
@@ -216,7 +216,7 @@ func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error
 		return &scorer.Failed{Err: &badAnswer{"a row of logits has no softmax (a NaN, +Inf, or -Inf throughout)"}}
 	}
 	for _, p := range parts {
-		if w.lost[p.site] { // another part of the site failed
+		if w.lost[p.site] { // another part of the same site failed
 			for _, i := range p.pairs {
 				w.d.Token[i] = math.NaN()
 			}
@@ -225,7 +225,7 @@ func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error
 	return nil
 }
 
-// sequences returns the student's sequences for the parts' pairs, in order, then the teacher's.
+// sequences returns the sequences for the parts' pairs, in order: first the student's, then the teacher's.
 func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 	for _, p := range parts {
 		pairs = append(pairs, p.pairs...)

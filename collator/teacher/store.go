@@ -18,7 +18,8 @@ type store struct {
 	answer int64 // maximum size of an answer in bytes
 }
 
-// minStoredLimit is the minimum limit on a stored answer's size, even if the limit on answers is lower.
+// minStoredLimit is the lowest limit on the size of a stored answer. It applies if the limit on received answers is
+// low.
 const minStoredLimit = 256 << 20
 
 // storeVersion is part of every key. Change it whenever the layout changes.

@@ -22,7 +22,7 @@ type Weighing struct {
 	Scoring  *Scoring // a program that computes the logits, in place of Dumps
 	Spread   bool     // spread each site's weight over its pairs in proportion to their divergence
 	Least    float64  // sites with a smaller mean divergence get weight 0; 0 means no limit
-	WrongWay bool     // sites whose hint moves the target the wrong way get weight 0
+	WrongWay bool     // a site whose hint moves the target the wrong way gets weight 0
 	JSD      kernels.Options
 }
 
@@ -30,8 +30,8 @@ type Weighing struct {
 type Weighed struct {
 	Batches  int     `json:"batches"`
 	Sites    int     `json:"sites"`               // with logits
-	Below    int     `json:"below,omitempty"`     // sites below Least, whether or not they were already dropped
-	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, whether or not they were dropped already
+	Below    int     `json:"below,omitempty"`     // sites with a mean divergence below Least, even if already dropped
+	WrongWay int     `json:"wrong_way,omitempty"` // sites whose hint moves the target the wrong way, even if dropped
 	Mean     float64 `json:"mean_jsd"`            // over sites
 	// mean over sites of log p(target | hint) - log p(target), in nats per token
 	Change   float64 `json:"mean_change"`
@@ -48,8 +48,9 @@ type weigher struct {
 	sum struct{ jsd, change float64 }
 }
 
-// batch drops the sites that differ too little or move the wrong way, and spreads the weights of the others over their
-// tokens, as configured. It records the effect of every site's hint.
+// batch drops the sites whose divergence is too small and, if configured, the sites whose hint moves the target the
+// wrong way. If configured, it also spreads each site's weight over the site's tokens. It records the effect of every
+// site's hint.
 func (w *weigher) batch(ctx context.Context, b *batchWork) error {
 	d, route, err := w.logits(ctx, b)
 	if err != nil {
@@ -74,7 +75,7 @@ func (w *weigher) batch(ctx context.Context, b *batchWork) error {
 		if !(s.Mean >= w.Least) {
 			w.rep.Below++
 			b.lose(s.Site, siteBelowJSD,
-				fmt.Sprintf("its mean divergence is %.3g nats; min_jsd is %.3g", s.Mean, w.Least))
+				fmt.Sprintf("the site's mean divergence is %.3g nats; min_jsd is %.3g", s.Mean, w.Least))
 		}
 		if to := directions[s.Site]; float64(to)*s.Change < 0 {
 			w.rep.WrongWay++
@@ -102,12 +103,12 @@ func (w *weigher) logits(ctx context.Context, b *batchWork) (*Divergence, string
 	}
 	dump, err := tensors.OpenFile(filepath.Join(w.Dumps, filepath.FromSlash(b.line.File)))
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot read its dump: %w", err)
+		return nil, "", fmt.Errorf("cannot read the batch's dump: %w", err)
 	}
 	defer dump.Close()
 	d, err := w.k.fromDump(dump, b.pairs)
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot read its dump: %w", err)
+		return nil, "", fmt.Errorf("cannot read the batch's dump: %w", err)
 	}
 	return d, "dumps", nil
 }

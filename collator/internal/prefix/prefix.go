@@ -6,7 +6,7 @@ import "slices"
 // token that a sequence doesn't share with the previous one.
 type Place struct {
 	Rank   int // from 0
-	Common int // number of leading ids shared with the previous sequence
+	Common int // number of leading ids shared with the previous sequence in sorted order
 }
 
 // Places returns the places of sequences.

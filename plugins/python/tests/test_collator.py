@@ -123,7 +123,7 @@ def test_log_probs_of_some():
     known, unknown = {**rollout(logprobs=[-0.5, -0.25]), "id": "known"}, {**rollout(), "id": "unknown"}
     with collator(["rl"]) as collate:
         for traces in ([known, unknown], [unknown, known]):
-            with pytest.raises(natgo.RequestError, match="rl rows of .known. have log-probs and those of .unknown. don't") as caught:
+            with pytest.raises(natgo.RequestError, match="rl rows of .known. and .unknown. cannot share a batch") as caught:
                 collate(traces)
             assert (caught.value.code, caught.value.where) == ("bad_request", "traces")
         assert "old_logprobs" not in collate([unknown, unknown])

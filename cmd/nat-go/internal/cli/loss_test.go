@@ -344,7 +344,7 @@ func TestLossComposite(t *testing.T) {
 		"missing tensor logits":                       {"--batch", at("rl"), "--logits", at("dpo.logits")},
 		"zeros are not":                               {"--batch", at("dpo"), "--logits", at("noref")},
 		"not the target id":                           {"--batch", at("wrong"), "--logits", at("sdpo.logits")},
-		"not a batch of a channel":                    {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
+		"expected an rl, dpo or sdpo batch":           {"--batch", at("rl.logits"), "--logits", at("rl.logits")},
 		"taken at temperature 1, with a student at 2": {"--batch", at("sdpo"), "--logits", at("topk.logits"), "--temperature", "2"},
 		"taken at temperature 2, with a student at 1": {"--batch", at("sdpo"), "--logits", at("topk2.logits")},
 		"max-tokens":                                  {"--batch", at("rl"), "--logits", at("rl.logits"), "--reduction", "constant"},

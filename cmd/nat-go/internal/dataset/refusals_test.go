@@ -18,7 +18,7 @@ func TestRefusalsSayWhy(t *testing.T) {
 		n += r.Count
 	}
 	if n != w.Dropped || len(dropped) != int(n) || len(w.Refused) != 2 ||
-		!strings.HasPrefix(w.Refused[0].Why, "cannot label it good or bad") ||
+		!strings.HasPrefix(w.Refused[0].Why, "cannot label the rollout good or bad") ||
 		w.Refused[1].Why != "the format holds only preferences and rollouts" {
 		t.Errorf("%+v", w)
 	}

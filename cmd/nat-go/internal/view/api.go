@@ -24,7 +24,7 @@ const (
 	maxRows    = 200
 	maxTokens  = 512
 	maxSnippet = 160       // bytes
-	maxText    = 256 << 10 // bytes; the response notes that the rest is omitted
+	maxText    = 256 << 10 // max bytes of a text; the response notes that the remainder is omitted
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
@@ -91,7 +91,7 @@ func (r *Run) thisOrOther(of func(*Run, *http.Request) (answer, error)) func(*ht
 // rowsAnswer is a window of the table.
 type rowsAnswer struct {
 	Total  int   `json:"total"`            // rows that match the filter; 0 if Search is set
-	Search bool  `json:"search,omitempty"` // the filter searches text, so /api/search sends the matches
+	Search bool  `json:"search,omitempty"` // the filter has text conditions, so the page gets the rows from /api/search
 	Rows   []row `json:"rows"`
 }
 
@@ -108,12 +108,12 @@ type row struct {
 	Length   uint32   `json:"length"`
 	Messages uint16   `json:"messages"`
 	Turns    uint16   `json:"turns"`
-	Share    *float64 `json:"share"`  // share of its tokens that are trained on
-	Spread   *float64 `json:"spread"` // spread of the rewards in its group
+	Share    *float64 `json:"share"`  // share of the record's tokens that are trained on
+	Spread   *float64 `json:"spread"` // spread of the rewards in the record's group
 	Sites    uint16   `json:"sites"`
 	Fidelity string   `json:"fidelity"`
 	Mark     string   `json:"mark,omitempty"`
-	Formats  []string `json:"formats,omitempty"` // formats that contain rows for it; set only in an exported file
+	Formats  []string `json:"formats,omitempty"` // formats with rows for the record; set only in an exported file
 	Text     string   `json:"text"`              // see snippet
 }
 
@@ -152,7 +152,7 @@ type hit struct {
 	Error string `json:"error,omitempty"`
 }
 
-// searchTexts streams the records that match a filter with text conditions, as it finds them.
+// searchTexts finds the records that match a filter with text conditions, and sends each one as soon as it is found.
 func (r *Run) searchTexts(req *http.Request) (answer, error) {
 	q := req.URL.Query()
 	found, f, err := r.find(q.Get("q"), q.Get("sort"))
@@ -233,8 +233,8 @@ func finiteOrNil(v float64) *float64 {
 	return &v
 }
 
-// snippet returns the beginning of the last user message of a prompt or conversation, or of its text if it isn't
-// divided into messages.
+// snippet returns the beginning of the last user message of a prompt or conversation. If the prompt or conversation is
+// plain text, snippet returns the beginning of that text.
 func snippet(r *builders.Resolved) string {
 	p := r.Prompt
 	if r.Record.Kind() != builders.KindPreference {
@@ -263,7 +263,7 @@ type recordAnswer struct {
 	Line     int64           `json:"line,omitempty"` // line that contains that byte, starting at 1; 0 means unknown
 	Key      string          `json:"key"`            // identifies the record in marks
 	Mark     *marks.Mark     `json:"mark,omitempty"`
-	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
+	View     json.RawMessage `json:"view"`               // the record in the form that `dataset show --json` prints
 	Diff     *sides          `json:"diff,omitempty"`     // differences between a preference's answers
 	Sampled  []string        `json:"sampled,omitempty"`  // for each message shown, whether the model generated it
 	Turns    []turn          `json:"turns,omitempty"`    // turns shown for a demonstration
@@ -275,7 +275,7 @@ type recordAnswer struct {
 	Sites    []site          `json:"sites,omitempty"`
 	Tools    []tool          `json:"tools,omitempty"`
 	Metadata json.RawMessage `json:"metadata,omitempty"`
-	Prev     uint64          `json:"prev"` // neighbours in the group, starting at 1; 0 means none
+	Prev     uint64          `json:"prev"` // numbers of the adjacent records in the group, from 1; 0 means none
 	Next     uint64          `json:"next"`
 }
 
@@ -304,7 +304,7 @@ type tool struct {
 	Raw  json.RawMessage `json:"schema"`
 }
 
-// asked returns the number, from 1, of the record that a request is about, and the record.
+// asked returns the record that a request is about, and the record's number, starting at 1.
 func (r *Run) asked(req *http.Request) (n uint64, p dataset.Picked, err error) {
 	if n, err = strconv.ParseUint(req.URL.Query().Get("n"), 10, 64); err != nil || n == 0 {
 		return 0, p, badQuery{errors.New("invalid record number: records are numbered from 1")}
@@ -327,7 +327,7 @@ func (r *Run) oneRecord(req *http.Request) (answer, error) {
 		return nil, err
 	}
 	view, nodes := show.Record(p), p.Messages.Nodes
-	if r.plain != nil { // without a log, nothing else is known about a row
+	if r.plain != nil { // without a log, nothing is known about a row except its content
 		view.Title, view.Facts = fmt.Sprintf("%s, %s", text(p.Origin.Example), p.Record.Kind()), nil
 	}
 	from = min(from, len(nodes))
@@ -407,7 +407,7 @@ func answerText(p builders.Passage) string {
 	return b.String()
 }
 
-// diff compares two answers word by word. It returns nil if one is too long.
+// diff compares two answers word by word. It returns nil if either answer is too long.
 func diff(chosen, rejected string) *sides {
 	const maxDiffBytes = 200 << 10 // marking words is pointless in longer text
 	if len(chosen) > maxDiffBytes || len(rejected) > maxDiffBytes {
@@ -423,8 +423,8 @@ func diff(chosen, rejected string) *sides {
 	return &sides{pieces(left), pieces(right)}
 }
 
-// neighbours returns the numbers, starting at 1, of the records before and after a record in its group, or 0 where
-// there isn't one.
+// neighbours returns the numbers, starting at 1, of the previous and the next record in the same group, or 0 if there
+// is no such record.
 func (r *Run) neighbours(ordinal uint64) (prev, next uint64) {
 	if r.plain != nil {
 		return 0, 0
@@ -454,7 +454,7 @@ type dropsAnswer struct {
 type dropped struct {
 	ledger.Drop
 	Record  uint64 `json:"record,omitempty"`  // number of the first related record, starting at 1
-	Records int    `json:"records,omitempty"` // how many
+	Records int    `json:"records,omitempty"` // number of related records
 }
 
 func (r *Run) drops(req *http.Request) (answer, error) {
@@ -480,7 +480,7 @@ func (r *Run) drops(req *http.Request) (answer, error) {
 
 // findDropped sets the records related to each drop.
 func (r *Run) findDropped(list []dropped) {
-	of := map[uint64][]*dropped{} // by the example's hash
+	of := map[uint64][]*dropped{} // the drops, keyed by the hash of their example's id
 	for i := range list {
 		if d := &list[i]; d.Example != "" {
 			of[hashOf(d.Example)] = append(of[hashOf(d.Example)], d)

@@ -10,8 +10,8 @@ import (
 // process may be allowed only a few descriptors.
 const maxStrangers = 32
 
-// door accepts connections. If more than maxStrangers of them haven't shown the token, it closes the oldest of these.
-// So clients without the token can't keep the user out.
+// door accepts connections. If more than maxStrangers of them haven't shown the token, it closes the oldest of those
+// connections, so that clients without the token can't keep the user out.
 type door struct {
 	net.Listener
 	mu        sync.Mutex
@@ -53,7 +53,7 @@ func (v *visitor) Close() error {
 	return v.Conn.Close()
 }
 
-// forget removes a connection from strangers, once it is closed or has shown the token.
+// forget removes a connection from strangers after the connection was closed or has shown the token.
 func (d *door) forget(v *visitor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -49,16 +49,16 @@ func (e *Exported) String() string {
 	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, ledger.Quantity(int64(e.Of), "record"))
 	switch {
 	case e.Fit == 1 && e.Of > 1:
-		b.WriteString(", of which 1 matches its filter")
+		b.WriteString(", of which 1 matches the file's filter")
 	case e.Fit < e.Of:
-		fmt.Fprintf(&b, ", of which %d match its filter", e.Fit)
+		fmt.Fprintf(&b, ", of which %d match the file's filter", e.Fit)
 	}
 	if e.OfDrops > 0 {
 		fmt.Fprintf(&b, ", and %d of %s in the list of drops", e.Drops, ledger.Quantity(e.OfDrops, "line"))
 	}
 	b.WriteString(". The overview counts the whole run.")
 	if e.Full {
-		fmt.Fprintf(&b, " More would have made it larger than %d MiB.", e.Bytes>>20)
+		fmt.Fprintf(&b, " More records would have made the file larger than %d MiB.", e.Bytes>>20)
 	}
 	if e.Records < e.Of {
 		b.WriteString(" nat-go view RUN --export FILE --where EXPRESSION --limit N exports other records.")
@@ -76,7 +76,7 @@ const listLines = 500
 type index struct {
 	Name    map[string]any   `json:"name"`
 	Members [][2]int64       `json:"members"` // offset and length in the base64 text
-	Lists   map[string][]int `json:"lists"`   // members that hold a list, in order
+	Lists   map[string][]int `json:"lists"`   // numbers of the members that contain a list, in order
 	Answers map[string]int   `json:"answers"` // number of the member that contains the response to a request
 }
 
@@ -263,8 +263,9 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 	return rows, questions, nil
 }
 
-// tokenQuestions returns the requests that the page may send about a token row. They request each window of each side,
-// and the row's head once for each side that can be shown next to the first, or once if the row has only one side.
+// tokenQuestions returns the requests that the page may send about a token row. There is a request for each window of
+// each side. The row's head is requested once for each side that can be shown next to the first side, or once if the
+// row has only one side.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}
@@ -294,7 +295,7 @@ func (x *exporter) tokenQuestions(ref string) (questions []question, err error) 
 // kept is a response to be stored.
 type kept struct {
 	to   string // the question
-	text []byte // as returned by pack
+	text []byte // the response as returned by pack
 }
 
 func (x *exporter) answers(questions []question) (out []kept, size int64, err error) {
@@ -400,7 +401,7 @@ func exportedPage() (head, foot string, err error) {
 	}
 	head, foot, ok := strings.Cut(text, "</body>")
 	if !ok {
-		return "", "", errors.New("index.html has no </body>")
+		return "", "", errors.New("missing </body> in index.html")
 	}
 	return head, fmt.Sprintf("<script type=\"importmap\">%s</script>\n<script type=\"module\">%s</script>\n</body>%s",
 		table, start, foot), nil

@@ -17,7 +17,7 @@ type item struct {
 	n      uint32
 	entry  *entry
 	fate   curate.Decision
-	record *builders.Resolved // set only for text conditions
+	record *builders.Resolved // set only if the filter has text conditions
 }
 
 // filter is a parsed filter, from the filter box or --where, in the language of dataset.where.

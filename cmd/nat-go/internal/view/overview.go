@@ -40,13 +40,13 @@ type overview struct {
 	Split      []balance        `json:"split,omitempty"`
 	Formats    []format         `json:"formats"`
 	Batches    []batches        `json:"batches,omitempty"`
-	Forward    string           `json:"forward,omitempty"` // cost of forward passes over the batches' rows
+	Forward    string           `json:"forward,omitempty"` // cost of the forward passes over the rows of the batches
 	Warnings   []string         `json:"warnings,omitempty"`
 	// marks that don't match any of the run's records, at most maxIdle
 	Idle      []marks.Mark `json:"idle,omitempty"`
 	IdleMarks int          `json:"idle_marks,omitempty"` // total number of marks that don't match
 	Inputs    []string     `json:"inputs,omitempty"`
-	Stages    []stage      `json:"stages,omitempty"` // for a run that has not ended
+	Stages    []stage      `json:"stages,omitempty"` // progress of the stages; set only for a run that has not ended
 }
 
 // loss counts the drops at one stage for one reason.
@@ -95,7 +95,7 @@ type format struct {
 	Rows    int64            `json:"rows"`
 	Dropped int64            `json:"dropped"`
 	Turns   int64            `json:"turns"`             // number of turns that the format's records train
-	Changed map[string]int64 `json:"changed,omitempty"` // turns trained in a changed context, by change
+	Changed map[string]int64 `json:"changed,omitempty"` // turns trained in a changed context, by kind of change
 }
 
 type batches struct {
@@ -103,7 +103,7 @@ type batches struct {
 	Batches int64  `json:"batches"`
 	Rows    int64  `json:"rows"`
 	Tokens  int64  `json:"tokens"`
-	Active  int64  `json:"active"` // tokens that are trained on
+	Active  int64  `json:"active"` // number of tokens that are trained on
 	// Distinct counts tokens with the same prefix in a batch only once.
 	Distinct int64 `json:"distinct,omitempty"`
 }
@@ -164,7 +164,7 @@ func (r *Run) state() string {
 // summary is the part of the overview that covers all records. It doesn't change while the run is open, and is computed
 // only once, because there may be millions of records.
 type summary struct {
-	facets     map[string]facet // except those for marks and formats
+	facets     map[string]facet // all facets except marks and formats
 	histograms []histogram
 	split      []balance
 }
@@ -414,8 +414,8 @@ func (t *table) spreads() histogram {
 	return h
 }
 
-// groupSpreads yields the spread of each reward group. It doesn't allocate memory for each one, because there may be
-// millions.
+// groupSpreads yields the spread of each reward group. It doesn't allocate memory for each group, because there may be
+// millions of groups.
 func (t *table) groupSpreads() iter.Seq[float64] {
 	return func(yield func(float64) bool) {
 		seen := map[rewardGroup]bool{}

@@ -23,7 +23,7 @@ type rowFiles struct {
 
 	// The most recently read window, kept because users tend to view neighbouring rows next.
 	mu     sync.Mutex
-	file   int // index; -1 if nothing has been read
+	file   int // index of the file that window is from; -1 if nothing has been read
 	from   int64
 	window []*rows.Row
 }
@@ -32,7 +32,7 @@ type rowFile struct {
 	format rows.Format
 	name   string
 	file   dataset.RowFile
-	first  uint64 // ordinal of its first row
+	first  uint64 // ordinal of the file's first row
 	rows   int64
 }
 
@@ -129,7 +129,7 @@ func (s *rowFiles) at(ordinal uint64) (dataset.Picked, error) {
 	return f.record(n, row), nil
 }
 
-// read reads a row, and returns its file and its number there.
+// read reads a row. It also returns the row's file, and the row's number in that file.
 func (s *rowFiles) read(ordinal uint64) (f *rowFile, n int64, row *rows.Row, err error) {
 	i := s.holder(ordinal)
 	f = &s.files[i]

@@ -42,9 +42,9 @@ type Run struct {
 	mu    sync.Mutex
 	kept  []keptGroup // the most recently read groups
 	last  string      // the last query for rows
-	found []uint32    // the ordinals that it found
+	found []uint32    // ordinals of the records that the last query found
 
-	against *compared // comparison with other, once requested
+	against *compared // comparison with other; nil until it is requested
 
 	inputs  inputs
 	formats func() (map[string]bitset, error) // the records for which each format contains rows
@@ -80,7 +80,7 @@ func OpenRun(
 	}
 	r.Manifest = m
 	r.table, err = openTable(folder, cache, progress)
-	if errors.Is(err, fs.ErrNotExist) && m == nil { // the run has only just begun
+	if errors.Is(err, fs.ErrNotExist) && m == nil { // the run has only just begun, so there is no log yet
 		r.table = &table{}
 	} else if err != nil {
 		return nil, err
@@ -108,7 +108,7 @@ type groups interface {
 	Close() error
 }
 
-// Unmarkable makes attempts to set marks fail with the given reason.
+// Unmarkable makes every attempt to set a mark fail with the given reason.
 func (r *Run) Unmarkable(why string) { r.unmarked = why }
 
 // marksOf reads the marks next to a run, if there are any.
@@ -261,8 +261,8 @@ func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
 }
 
-// find returns the ordinals of the records that match a filter, in the requested order. Text conditions are left to
-// search.
+// find returns the ordinals of the records that match a filter, in the requested order. find ignores text conditions,
+// which search checks.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	f, err := r.parseFilter(query)
 	if err != nil {

@@ -58,7 +58,7 @@ func (t *table) countShares(index string) error {
 		for i := range l.RowInfo {
 			m := &l.RowInfo[i]
 			if m.Ordinal < 0 || m.Ordinal >= int64(len(all)) {
-				continue // the row belongs to another log
+				continue // the row was made from another log
 			}
 			sides := m.Proof
 			if l.Channel == batch.SDPO.Name && len(sides) > 1 {

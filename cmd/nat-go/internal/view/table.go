@@ -33,13 +33,13 @@ type entry struct {
 	Sites    uint16
 	Messages uint16
 	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
-	Share    uint16  // share of its tokens that are trained on, in shareParts, or unknownShare; see share.go
-	Chars    uint32  // characters in all its passages
+	Share    uint16  // share of the record's tokens that are trained on, in shareParts, or unknownShare; see share.go
+	Chars    uint32  // number of characters in all of the record's passages
 	Score    float32 // margin of a preference, score of a demonstration or reward of a rollout; NaN if absent
-	Spread   float32 // for a rollout, the largest reward in its group minus the smallest; NaN if absent
+	Spread   float32 // for a rollout, the largest reward in its reward group minus the smallest; NaN if absent
 	Task     uint64  // hash of the task's key, or of the example's id if it doesn't have a task
 	Example  uint64  // hash of the example's id
-	Content  uint64  // the beginning of its content's hash; the log contains the whole hash
+	Content  uint64  // the beginning of the hash of the record's content; the log contains the whole hash
 }
 
 // beginning returns the part of a hash that a table stores. Even among ten million records, two are very unlikely to
@@ -52,7 +52,7 @@ type table struct {
 	Entries  []entry
 	First    []uint32 // ordinal of each group's first record
 	Offset   []int64  // offset of each group's frame
-	Batches  version  // version of the token batches that the shares come from
+	Batches  version  // version of the token batches from which the shares were computed
 }
 
 // maxBuilders is the maximum number of builder names in a table. A run's configuration has only a few.
@@ -99,7 +99,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 				return fmt.Errorf("more than %d builders", maxBuilders)
 			}
 			b = uint8(len(t.Builders))
-			name := strings.Clone(rec.Origin.Builder) // the memory of the group's strings is reused
+			name := strings.Clone(rec.Origin.Builder) // a copy, because the memory of the group's strings is reused
 			names[name] = b
 			t.Builders = append(t.Builders, name)
 		}
@@ -114,7 +114,7 @@ func (t *table) add(g *recordlog.Group, names map[string]uint8) error {
 // spread sets the spread of rewards in the entries of one of the log's groups. Rollouts from the same builder for the
 // same task are scored against each other.
 func spread(group []entry) {
-	var of map[rewardGroup][2]float32 // the smallest and the largest
+	var of map[rewardGroup][2]float32 // the smallest and the largest reward of each reward group
 	for i := range group {
 		if e := &group[i]; e.rewarded() {
 			if of == nil {
@@ -162,7 +162,7 @@ func entryOf(r *builders.Resolved) entry {
 	for _, p := range []*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages} {
 		e.Chars += uint32(min(size(p), math.MaxUint32/4))
 		messages += len(p.Nodes)
-		if p == &r.Rejected { // an answer in the same turn as the chosen one
+		if p == &r.Rejected { // a rejected answer belongs to the same turn as the chosen one; don't count it
 			continue
 		}
 		for i := range p.Nodes {
@@ -227,7 +227,7 @@ const (
 	cachedFrom = 64 << 20
 )
 
-// openTable returns a run's table, from the cache if it is there.
+// openTable returns a run's table, from the cache if the cache contains it.
 func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)) (*table, error) {
 	log := folder.Records()
 	c, err := recordlog.ReadCommit(log)
@@ -255,7 +255,7 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 		return nil, err
 	}
 	if path != "" {
-		_ = t.keep(path) // if it can't be cached, it is rebuilt next time
+		_ = t.keep(path) // if the table can't be cached, it is built again next time
 	}
 	return t, nil
 }

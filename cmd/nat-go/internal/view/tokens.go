@@ -68,7 +68,7 @@ type headAnswer struct {
 	Info    batch.Meta   `json:"info"`
 	Weight  float32      `json:"weight"`
 	Sides   []sideInfo   `json:"sides"`
-	Shown   []int        `json:"shown"` // indices of the sides that Pieces divides
+	Shown   []int        `json:"shown"` // indices of the sides that are shown
 	Pieces  []tokenPiece `json:"pieces"`
 	Width   int          `json:"width"` // tokens per window
 }
@@ -81,7 +81,7 @@ type sideInfo struct {
 	JSD     bool   `json:"jsd"`      // a hint's effect was measured for some tokens
 }
 
-// tokenPiece is a stretch of a row whose sides are shown side by side.
+// tokenPiece is a part of a token row, given by its span on each side shown.
 type tokenPiece struct {
 	What  string   `json:"what"`  // same, splice (only on the second side), differs
 	Spans [][2]int `json:"spans"` // one entry for each side shown
@@ -117,7 +117,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		a.Shown = append(a.Shown, beside)
 	}
 	a.Pieces = cutPieces(aligned(v, a.Shown))
-	a.Info.Proof = nil // contains the owners of every token, which are sent with the tokens
+	a.Info.Proof = nil // the proof lists the owner of every token; owners are sent with the tokens instead
 	return a, nil
 }
 

@@ -10,13 +10,13 @@ import (
 type turn struct {
 	Message int  `json:"message"` // from 0
 	Trained bool `json:"trained"`
-	// if not trained, the record that trains it, starting at 1, or 0 if none does
+	// number, starting at 1, of the record that trains the turn, if this record doesn't; 0 if no record does
 	In      uint64 `json:"in,omitempty"`
-	Changed string `json:"changed,omitempty"` // why its context differs from the recorded one
+	Changed string `json:"changed,omitempty"` // how the turn's context differs from the recorded one
 }
 
 // turns returns a demonstration's turns, trained or not. A turn that several branches of an example share is trained on
-// in only one of their records. In the others, In names that record.
+// in only one of their records. For the turns of the other records, In is the number of that record.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil

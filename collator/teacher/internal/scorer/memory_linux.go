@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is a sealed, mapped file in memory: no process can shrink it under its readers.
+// memory is a memory-mapped, sealed file without a name. No process can shrink it while it is read.
 type memory struct {
 	file *os.File
 	data []byte

@@ -10,7 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// memory is an unnamed file that is read rather than mapped, because the program could shrink it under a reader.
+// memory is an unnamed file that is read instead of mapped, because the program could shrink a mapped file while it is
+// read.
 type memory struct {
 	file *os.File
 	data []byte
@@ -35,7 +36,7 @@ func (m *memory) read(n int) ([]byte, error) {
 	}
 	m.data = m.data[:n]
 	if _, err := io.ReadFull(io.NewSectionReader(m.file, 0, int64(n)), m.data); err != nil {
-		return nil, fmt.Errorf("shrank the shared memory: %w", err)
+		return nil, fmt.Errorf("returned logits that cannot be read from the shared memory: %w", err)
 	}
 	return m.data, nil
 }

@@ -32,11 +32,11 @@ const (
 // Options configures a Scorer. Zero values mean the defaults in brackets.
 type Options struct {
 	Command      []string      // the program and its arguments
-	Memory       int64         // size of the memory shared with it, in bytes [64 MiB]
+	Memory       int64         // size in bytes of the memory shared with the program [64 MiB]
 	Timeout      time.Duration // per response [5m]
-	StartTimeout time.Duration // limit on the time to load its model [10m]
-	Probes       []Probe       // strings whose ids it must report
-	Assume       bool          // trust a program that doesn't report the probes
+	StartTimeout time.Duration // limit on the time that the program takes to load its model [10m]
+	Probes       []Probe       // texts whose ids the program must report
+	Assume       bool          // trust a program that reports no ids for the probes
 }
 
 // Probe is a text and its ids, without special tokens.
@@ -58,7 +58,7 @@ type Model struct {
 	DType tensors.DType
 }
 
-// Failed is the error for one request; the next one may succeed.
+// Failed is the error for one request; the next request may succeed.
 type Failed struct{ Err error }
 
 func (e *Failed) Error() string { return e.Err.Error() }
@@ -175,7 +175,7 @@ type introduction struct {
 
 func (s *Scorer) start(ctx context.Context) (err error) {
 	if s.memory, err = newMemory(s.o.Memory); err != nil {
-		return refusef("cannot be given shared memory: %v", err)
+		return refusef("cannot be started without shared memory: %v", err)
 	}
 	s.starts++
 	s.program, err = process.Respond(
@@ -295,7 +295,7 @@ func (s *Scorer) Score(ctx context.Context, all []Sequence) ([]byte, error) {
 	case err == nil:
 		s.failures = 0
 		return data, nil
-	case errors.As(err, &no): // the program is still running
+	case errors.As(err, &no): // the program reported the error, and is still running
 		return nil, &Failed{fmt.Errorf("scoring program %s %w", s.o.Command[0], err)}
 	case s.failed(ctx, err):
 		return nil, &Failed{s.last}
@@ -320,7 +320,7 @@ func (s *Scorer) rows(ctx context.Context, all []Sequence, rows, size int) ([]by
 	case r.Error != nil:
 		return nil, &declined{strings.ToValidUTF8((*r.Error)[:min(len(*r.Error), 500)], "?")}
 	case r.Rows == nil || *r.Rows != rows:
-		return nil, fmt.Errorf("did not return the %d rows it was asked for", rows)
+		return nil, fmt.Errorf("did not return the %d requested rows", rows)
 	}
 	return s.memory.read(size)
 }

@@ -489,7 +489,7 @@ func (v *viewTest) exported(t *testing.T) {
 	some := v.b.Open(t, "file://"+filepath.Join(v.dir, "some.html"))
 	some.Await("!document.getElementById('exported').hidden")
 	holds := some.Text("#exported")
-	if !strings.HasPrefix(holds, "This file holds 2 of 13 records, of which 3 match its filter") ||
+	if !strings.HasPrefix(holds, "This file holds 2 of 13 records, of which 3 match the file's filter") ||
 		!strings.Contains(holds, "--where EXPRESSION --limit N exports other records") {
 		t.Errorf("what it holds: %s", holds)
 	}
