@@ -15,7 +15,7 @@ import (
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
-	// MaxFileBytes is the maximum size of a batch file. A larger file isn't read.
+	// MaxFileBytes is the maximum size of a batch file that is read.
 	MaxFileBytes = 1 << 30
 )
 

@@ -44,7 +44,7 @@ type Measured struct {
 	// tokens.
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
-	Below int     `json:"below,omitempty"` // sites whose divergence is below LeastJSD, even if already dropped
+	Below int     `json:"below,omitempty"` // sites known to have a divergence below LeastJSD, even if already dropped
 	Open  int     `json:"open,omitempty"`  // sites not decided, because LeastJSD is within their bracket
 
 	sum [3]float64 // sums from which Mean, Lower and Upper are computed

@@ -53,7 +53,7 @@ func (v *visitor) Close() error {
 	return v.Conn.Close()
 }
 
-// forget removes a connection from strangers after the connection was closed or has shown the token.
+// forget removes a connection from strangers when the connection is closed or has shown the token.
 func (d *door) forget(v *visitor) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
