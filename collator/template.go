@@ -16,19 +16,19 @@ import (
 // depend on it.
 const DefaultTemplateTime = "2026-01-02T03:04:05"
 
-// ParseTemplateTime reads a time like DefaultTemplateTime, one in RFC 3339, or a date.
+// ParseTemplateTime parses a time in the layout of DefaultTemplateTime or of RFC 3339, or a date.
 func ParseTemplateTime(s string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02T15:04:05", time.RFC3339, "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("invalid time %q: expected one like %s", s, DefaultTemplateTime)
+	return time.Time{}, fmt.Errorf("invalid time %q: expected a time like %s", s, DefaultTemplateTime)
 }
 
-// TemplateText returns the source of a chat template, from the file called name or else from the tokenizer's template
-// of that name. If name is empty, it returns the tokenizer's default, or PlainTemplate if the tokenizer lacks
-// templates.
+// TemplateText returns the source of a chat template: the content of the file called name or, if there is no such file,
+// the tokenizer's template of that name. If name is empty, it returns the tokenizer's default template, or
+// PlainTemplate if the tokenizer lacks templates.
 func TemplateText(c *tokenizer.Config, name string) (string, error) {
 	if name != "" {
 		info, err := os.Stat(name)
@@ -73,8 +73,8 @@ const PlainTemplate = `{%- for m in messages -%}
 // PlainAdvice describes the effect of PlainTemplate.
 const PlainAdvice = "message contents are joined with newlines, calls are written as JSON, and the tokenizer's end of text ends each model turn"
 
-// TemplateVars returns the variables a template is rendered with: the tokenizer's special tokens under their names, as
-// in transformers, then extra ones.
+// TemplateVars returns the variables that a template is rendered with: the tokenizer's special tokens, named as in
+// transformers, and then the variables in extra.
 func TemplateVars(c *tokenizer.Config, extra *pyvalue.Dict) *pyvalue.Dict {
 	vars := &pyvalue.Dict{}
 	for _, s := range c.Special {

@@ -11,13 +11,13 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// madeSide is a side, and the messages that were cut from its conversation to make it fit.
+// madeSide is a side, with the renderer used and the messages that were cut from its conversation to make it fit.
 type madeSide struct {
 	*side
 	by     *turns.Renderer // the renderer used
-	view   *view           // the view of a trajectory
+	view   *view           // the view that a trajectory was made from
 	cut    []int           // trained messages that were cut out, as indices in the record
-	short  bool            // something was cut out
+	short  bool            // whether any text was cut out
 	kept   bool            // see keptFiller
 	prompt string          // the text before the first trained turn of a preference
 	partly []int           // messages that are not trained on because the template shows them only in part
@@ -132,8 +132,8 @@ func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 }
 
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
-// lists the turns that the first one doesn't show: with Auto no row is made; otherwise only the other turns are trained
-// on. If none is left, refusal gives the reason.
+// lists the turns that the first renderer doesn't show so. With Auto no row is then made; otherwise only the other
+// turns are trained on. If none of these remains, refusal gives the reason.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -155,7 +155,7 @@ func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []
 			break
 		}
 		if w.cfg.Rows == Auto && slices.Contains(m.trained[:b[0]], true) && v.without(b[0]) == nil {
-			// The turns before it are correct: only the history changed, and switching thinking off won't help.
+			// Turns before message b[0] are correct: only the history changed, so switching thinking off won't help.
 			break
 		}
 	}
@@ -327,7 +327,7 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	return given, nil
 }
 
-// append appends a section of another view, and returns one of that view's turns at its new position.
+// append appends the text [start, end) of another view, and returns t, a turn of that view, at its new position.
 func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 	shift := len(v.res.Text) - start
 	v.res.Text += from.res.Text[start:end]
@@ -446,7 +446,8 @@ func (w *worker) describeSide(meta *batch.Meta, s *madeSide, of *builders.Resolv
 	meta.Flags = w.flags(s)
 }
 
-// sampling describes how a row's ids were sampled. It returns nil if they weren't or if that is unknown.
+// sampling describes how a row's ids were sampled. It returns nil if the ids weren't sampled or the settings are
+// unknown.
 func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	if s == nil || !sampled || !(s.Temperature >= 0 && s.TopP >= 0) || math.IsInf(s.Temperature+s.TopP, 1) {
 		return nil

@@ -15,7 +15,7 @@ import (
 type Report struct {
 	Batches, Rows int64
 	Problems      []Problem
-	More          int64             // problems beyond those listed
+	More          int64             // number of problems that are not in Problems
 	Turns         map[string]*Turns // trained turns by channel
 }
 
@@ -119,7 +119,7 @@ func (v *verifier) unlisted() error {
 func (v *verifier) batch(l *batch.Line) {
 	v.report.Batches++
 	if v.files[l.File] {
-		v.problem(l, -1, "the index has the file twice")
+		v.problem(l, -1, "the index lists the file twice")
 	}
 	v.files[l.File] = true
 	if l.Tokenizer != v.tok.Fingerprint() {
@@ -159,7 +159,7 @@ func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 		v.report.Turns[l.Channel] = t
 	}
 	n := int64(len(r.Meta.Messages))
-	if l.Channel == batch.DPO.Name { // the messages of a pair's row are the chosen side's
+	if l.Channel == batch.DPO.Name { // the messages of a pair's row are the messages of its chosen side
 		n = 0
 		for _, p := range r.Meta.Proof {
 			last := -1
@@ -178,7 +178,7 @@ func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 		t.Changed["truncated"] += n
 	}
 	if l.Channel == batch.SDPO.Name {
-		t.Changed["hint"] += n // each is the target of a site
+		t.Changed["hint"] += n // each turn is the target of a site
 	}
 }
 
@@ -214,10 +214,10 @@ func (v *verifier) checkSide(l *batch.Line, row int, s *batch.Side, p *batch.Pro
 		v.problem(l, row, "the trained tokens do not decode to the text of the turns")
 	}
 	if p.IDs != "" && hashIDs(s) != p.IDs {
-		v.problem(l, row, "the trained ids differ from the source's")
+		v.problem(l, row, "the trained ids differ from the ids of the source")
 	}
 	if sampled && p.IDs == "" {
-		v.problem(l, row, "the ids are marked as sampled, but the proof of them is missing")
+		v.problem(l, row, "the ids are marked as sampled, but their hash is missing")
 	}
 	open := 0
 	for _, run := range s.Trained {
@@ -243,7 +243,7 @@ func (v *verifier) checkSide(l *batch.Line, row int, s *batch.Side, p *batch.Pro
 		end = o.End
 	}
 	if end != len(s.IDs) {
-		v.problem(l, row, "%d of %d tokens have an owner", end, len(s.IDs))
+		v.problem(l, row, "only %d of %d tokens have an owner", end, len(s.IDs))
 	}
 }
 
@@ -271,12 +271,12 @@ func (v *verifier) checkHints(l *batch.Line, row int, r *batch.Row) {
 	for i := range r.Meta.Sites {
 		s := &r.Meta.Sites[i]
 		if len(s.Pairs) == 0 {
-			continue // the second hint for a target
+			continue // a second hint for the same target
 		}
 		first, last := slices.IndexFunc(owners, func(o batch.Owner) bool { return o.End > int(s.At) }),
 			slices.IndexFunc(owners, func(o batch.Owner) bool { return o.End > s.Pairs[0].Start })
 		if first < 0 || last < 0 {
-			continue // reported with the owners
+			continue // checkSide reports owners that don't cover all tokens
 		}
 		target, before := owners[last].Message, -1
 		for _, o := range owners[:last] {

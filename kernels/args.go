@@ -4,7 +4,7 @@ import "unsafe"
 
 const (
 	block = 128  // the number of entries passed to a tile function is a multiple of this
-	tile  = 4096 // entries per call, about 2 us
+	tile  = 4096 // entries per call, which takes about 2 us
 )
 
 // tileArgs is the single argument of every tile function. kernels/_generate reads the offsets of its fields from this
@@ -14,16 +14,16 @@ type tileArgs struct {
 	g     unsafe.Pointer // raw gradient in log2 units, float32
 	out   unsafe.Pointer // gradient, float32
 	kept  unsafe.Pointer // 2^(kx - ref) of the student, or of the side that the first pass reads; float32
-	keptT unsafe.Pointer // the teacher's
+	keptT unsafe.Pointer // like kept, for the teacher
 	odds  unsafe.Pointer // scratch space for 128 float32
 	n     int
 	tab   unsafe.Pointer
-	pfs   unsafe.Pointer // the address to prefetch during the pass
-	pft   unsafe.Pointer
-	step  int // bytes between prefetches; 0 prefetches the same line again
+	pfs   unsafe.Pointer // the first address of s to prefetch during the pass
+	pft   unsafe.Pointer // the first address of t to prefetch during the pass
+	step  int            // bytes between prefetches; 0 prefetches the same line again
 
 	k        float32 // log2(e)/T
-	ref      float32 // subtracted in the first pass: 2^(kx - ref)
+	ref      float32 // the first pass computes 2^(kx - ref)
 	rs, rt   float32 // subtracted from the logits before scaling
 	nls, nlt float32 // -log2 sum 2^(k(x-r))
 	hk, hd   float32 // D = (t'-s')*hk + hd
@@ -34,13 +34,13 @@ type tileArgs struct {
 	sum     float64 // results
 	sumG    float64
 	clipped int
-	max     float32 // the largest entry, |D| or |out|
+	max     float32 // the largest entry, |D| or |out|, depending on the tile
 	teacher uint32  // all bits set if rate is relative to the larger probability, as for beta 0; otherwise 0
 	ratio   float32 // factor that makes the student's kept entries relative to the teacher's normaliser
 	kl      float64 // klLift times sum 2^yt (yt-ys)
 	klAbs   float64 // klLift times sum 2^yt |yt-ys|
 
-	// The same constants in float64, for the portable tiles.
+	// The constants above in float64, for the portable tiles.
 	dk, dref, dnls, dnlt, dhk, dhd, dclip, dqk, dgk float64
 	table                                           *table
 	wide                                            *[2][tile]float32 // decoded entries

@@ -6,13 +6,14 @@ import (
 	"unsafe"
 )
 
-// bucketJob compares a student with a teacher on a support and, as one more term, outside it. One pass over a row sums
-// the rest, the k+1 terms are computed in float64, and another pass scales the kept exponentials into the gradient.
+// bucketJob compares a student with a teacher on a support of k entries and, as one more term, on all other entries.
+// One pass over a row sums the other entries, the k+1 terms are computed in float64, and another pass scales the kept
+// exponentials into the gradient.
 type bucketJob struct {
 	opt      *Options
 	student  *Matrix
-	sparse   *SparseTeacher // or
-	teacher  *Matrix        // a dense teacher, on the student's k largest entries
+	sparse   *SparseTeacher // the teacher, if sparse
+	teacher  *Matrix        // the teacher, if dense; its support is the student's k largest entries
 	k        int
 	out      *Output
 	weights  []float32
@@ -27,14 +28,14 @@ type bucketRow struct {
 	terms  bucketTerms
 	g      []float64
 	maxima []float32 // of blocks
-	least  []float32 // a heap of the largest maxima
+	least  []float32 // heap of the k largest maxima
 	widens [tile]float32
 }
 
-// bucketTerms are the log-probabilities over a row's support and, unless renormalised, of the rest as one more bucket.
+// bucketTerms are the log-probabilities of a row's support and, unless renormalised, of a bucket of all other entries.
 type bucketTerms struct {
 	a, b    []float64 // student, teacher
-	restZ   float64   // the student's rest; -Inf if there is none
+	restZ   float64   // the student's log-probability of all other entries; -Inf if renormalised
 	bregman bool      // use the Bregman summands of the loss
 }
 
@@ -81,7 +82,7 @@ func (q *bucketJob) row(r *run, w *worker, i, next int) {
 	res.loss *= o.normFactor()
 }
 
-// split holds a row's log-probability outside a support, and its log-normaliser.
+// split holds the log-probability of a row's entries outside a support, and the row's log-normaliser.
 type split struct {
 	rest, lse float64
 	total     float64 // the sum of the kept exponentials; 0 if none were kept
@@ -125,7 +126,8 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	return ok && q.complete(t, s.rest, restT)
 }
 
-// complete adds the bucket for the rest, or renormalises both sides, which fails if the support lacks mass.
+// complete adds the bucket for the entries outside the support, or renormalises both sides, which fails if all of a
+// side's probabilities on the support are 0.
 func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	t.restZ = math.Inf(-1)
 	if q.rest == RestRenormalise {
@@ -142,7 +144,7 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	}
 	t.restZ = restZ
 	if math.IsInf(restT, -1) && q.teacher == nil {
-		t.bregman = q.opt.Clip == ClipBregman // only if requested, because the teacher may not sum to 1
+		t.bregman = q.opt.Clip == ClipBregman // only if requested, because the teacher's probabilities may not sum to 1
 	}
 	t.a, t.b = append(t.a, restZ), append(t.b, restT)
 	return true
@@ -152,8 +154,8 @@ func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 // errors don't average out over so few entries.
 const maxExactEntries = 512
 
-// split computes the log-probabilities of the bucket's ids into lp, and skips these ids otherwise. With keep, it keeps
-// the exponentials of the rest. It fails if the row lacks a softmax.
+// split stores the log-probabilities of the bucket's ids in lp, and otherwise skips these ids. With keep, it stores the
+// exponentials of all other entries. It fails if the row lacks a softmax.
 func (w *worker) split(
 	m *Matrix, row int, tau float64, next unsafe.Pointer, keep bool, lp []float64, s *split,
 ) bool {
@@ -216,7 +218,7 @@ func (w *worker) splitExactly(m *Matrix, row int, tau float64, lp []float64, s *
 	return true
 }
 
-// buckets computes the loss over the support and, unless renormalised, the rest as one more bucket.
+// buckets computes the loss over the support and, unless renormalised, one bucket for all other entries.
 func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32, scale float64) {
 	o, t, ids := q.opt, &w.bucket.terms, w.bucket.ids
 	g := slices.Grow(w.bucket.g[:0], len(t.a))[:len(t.a)]
@@ -281,7 +283,7 @@ func (w *worker) topK(m *Matrix, row, k int) []int32 {
 		}
 		bound = b.least[0]
 	}
-	// A heap of the best, with the worst of them at the root.
+	// A heap of the k best entries so far, with the worst of these at the root.
 	heap := b.ids[:0]
 	worse := func(x, y int32) bool {
 		vx, vy := load(p, m.DType, int(x)), load(p, m.DType, int(y))
@@ -303,7 +305,7 @@ func (w *worker) topK(m *Matrix, row, k int) []int32 {
 	return heap
 }
 
-// offer adds x to a heap of the best k, whose root is the worst of them.
+// offer adds x to a heap of the k best elements, whose root is the worst of these.
 func offer[T any](heap []T, x T, k int, worse func(x, y T) bool) []T {
 	if len(heap) < k {
 		heap = append(heap, x)

@@ -11,47 +11,48 @@ type tileFunc func(*tileArgs)
 // tileSet holds the tile functions of one path, by element type.
 type tileSet struct {
 	name     string
-	float64s bool // reads the float64 constants and the packed table
+	float64s bool // the tiles read the float64 constants and the packed table
 
 	max  [3]tileFunc // max = largest entry of s
 	sum  [3]tileFunc // sum = sum 2^(k s - ref)
 	jsd  [3]tileFunc // sum = loss in log2 units, max = largest |D|
-	even [3]tileFunc // like jsd, but for beta 1/2; or nil
+	even [3]tileFunc // like jsd, but for beta 1/2; may be nil
 
 	// like sum, but stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the
 	// teacher's normaliser
 	keep     [3]tileFunc
-	keepsMax bool        // keep and the tiles of kl for a gradient leave the largest value that they kept in max
+	keepsMax bool        // keep, klForward and klReverse set max to the largest value kept
 	grad     [3]tileFunc // like jsd; also g = raw gradient, sumG = its sum, clipped = number of clipped entries
-	evenGrad [3]tileFunc // like grad, but without clipping and for beta 1/2; or nil
-	// for a beta inside (0,1), without clipping of entries; or nil. g = raw gradient, sumG = its sum, sum = the
-	// teacher's side of the loss, each relative to its side's own normaliser
+	evenGrad [3]tileFunc // like grad, but without clipping and for beta 1/2; may be nil
+	// for the gradient with a beta inside (0,1), without clipping of entries; may be nil. g = raw gradient, sumG = its
+	// sum, sum = the teacher's side of the loss, each relative to its side's own normaliser
 	rate   [3]tileFunc
 	rates  *rateTable
 	finish tileFunc // out = (g + q*qk) * gk, with q from kept
-	stream tileFunc // like finish, but bypasses the caches, for an out on a 64-byte boundary; or nil
+	stream tileFunc // like finish, but bypasses the caches, for an out on a 64-byte boundary; may be nil
 
 	// keepAny is like keep, but for forward passes: it may store the even and odd bfloat16 entries separately. The
 	// other two are second passes that use the stored values. All may be nil.
 	keepAny           [3]tileFunc
 	keptJSD, keptEven [3]tileFunc
 
-	// like keep, but accurate to within float64 rounding; or nil
+	// like keep, but accurate to within float64 rounding; may be nil
 	exact [3]tileFunc
 
-	// one pass over both sides, with references -nls, -nlt: sum = klLift sum 2^yt, sumG = sum 2^ys, kl, klAbs; or nil
+	// one pass over both sides, with references -nls and -nlt; may be nil. sum = klLift sum 2^yt, sumG = sum 2^ys, kl
+	// and klAbs as in tileArgs
 	kl [3]tileFunc
-	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets those of t if the student is s
-	// (klForward), 2^yt (yt-ys) if it is t (klReverse); all values of t are lifted
+	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets t's exponentials if the student is
+	// s (klForward), and 2^yt (yt-ys) if the student is t (klReverse); all values of t are lifted
 	klForward, klReverse [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
-	tabH    float64                     // unit of D in tab, in log2 of odds; 0 means the table's own
+	tabH    float64                     // unit of D for tab, in log2 of odds; 0 means the unit of the table itself
 	evenTab func(*table) unsafe.Pointer // the table that even, evenGrad or keptEven reads
 	evenH   float64                     // unit of |D| in the even table, in log2 of odds
 
 	gradTab func(*table) unsafe.Pointer
-	gradH   float64 // 0 means the table's own
+	gradH   float64 // like tabH, for gradTab
 }
 
 // call is the point at which a goroutine inside the kernels can be preempted: its prologue checks the stack bound,
@@ -84,7 +85,7 @@ func findPath(name string) (*tileSet, error) {
 			return p, nil
 		}
 	}
-	return nil, fail(CodePath, "kernel path %q is not available on this machine: it has %v", name, Paths())
+	return nil, fail(CodePath, "kernel path %q is not available on this machine: expected one of %v", name, Paths())
 }
 
 // choose returns the named path or, if name is empty, the one that NATGO_KERNELS names or else the best.

@@ -17,7 +17,8 @@ type segment struct {
 }
 
 // cache keeps encoded segments in two generations of half the limit each: a full young generation becomes the old one,
-// and segments that are used again move back. Here this works as well as an LRU list and needs no bookkeeping per hit.
+// and segments that are used again move back. For segments, this works as well as an LRU list and needs no bookkeeping
+// per hit.
 type cache struct {
 	mu         sync.Mutex
 	young, old map[segment]Encoding
@@ -52,14 +53,15 @@ func (c *cache) get(key segment) (Encoding, bool) {
 }
 
 func (c *cache) put(key segment, enc Encoding) {
-	key.text = strings.Clone(key.text) // don't retain the row that it was cut from
+	key.text = strings.Clone(key.text) // don't retain the row that the text was cut from
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.store(key, enc)
 }
 
-// again reports whether it was called with the same text before. It is approximate: it forgets texts, and rarely
-// confuses two. Most segments occur once, and caching those that are cheap to encode costs more than it saves.
+// again reports whether it was called with the same text before. The answer is approximate: again forgets texts, and
+// occasionally takes two texts for the same. Most segments occur once, and caching a segment that is cheap to encode
+// costs more than it saves.
 func (c *cache) again(text string) bool {
 	hash := maphash.String(c.seed, text)
 	c.mu.Lock()

@@ -10,7 +10,7 @@ import (
 // encode.
 type byteTexts struct {
 	all []byte
-	end []int32 // end of each id's text in all; it begins where the previous text ends
+	end []int32 // where each id's text ends in all; each text begins where the previous one ends
 }
 
 // newByteTexts returns nil if the decoder isn't ByteLevel, an id is too large, or two tokens share an id.

@@ -13,10 +13,10 @@ var ErrUnavailable = errors.New("cannot tokenize: this build of nat-go lacks the
 const (
 	CodeLoneSurrogate   = "lone_surrogate"           // the text contains an unpaired surrogate
 	CodeInvalidUTF8     = "invalid_utf8"             // the text is not UTF-8
-	CodeTextTooLong     = "text_too_long"            // more than MaxTextBytes
+	CodeTextTooLong     = "text_too_long"            // the text has more than MaxTextBytes bytes
 	CodeEncodeFailed    = "encode_failed"            // the library refused the text
 	CodeDecodeFailed    = "decode_failed"            // the library refused the ids
-	CodeSpecialInText   = "special_token_in_content" // a look-alike that can't be kept as text with this tokenizer
+	CodeSpecialInText   = "special_token_in_content" // this tokenizer can't keep a special-token look-alike as text
 	CodeBadTokenizer    = "bad_tokenizer"            // the files are malformed or beyond a limit
 	CodeMissingFile     = "missing_tokenizer_file"   // no tokenizer.json where one was expected
 	CodeBadRequest      = "bad_request"              // a line of input is not a valid request

@@ -46,7 +46,7 @@ var unescapeNUL = strings.NewReplacer(string(nulMark)+string(nulZero), "\x00", s
 	string(nulMark)).Replace
 
 // unmapSpan maps a span of the escaped text to a span of the original. An end within an escape maps to the end of the
-// character it encodes.
+// character that the escape encodes.
 func unmapSpan(s chat.Span, offsets []int) chat.Span {
 	start, end := offsets[s.Start], offsets[s.End]
 	if s.End > 0 && offsets[s.End-1] == end {

@@ -15,7 +15,7 @@ type pieceCache struct {
 	mu         sync.Mutex
 	seed       maphash.Seed
 	young, old table
-	limit      int // bytes of both
+	limit      int // maximum number of bytes in both generations
 }
 
 // table is a hash table with linear probing. An entry consists of the length of the text, the number of tokens, the
@@ -29,7 +29,7 @@ type table struct {
 // minSlots is the number of slots in a table with one entry.
 const minSlots = 1 << 4
 
-// tokenWidth is the width of a token in an entry, which consists of its id and the edges of its part of the text.
+// tokenWidth is the number of bytes that a token takes in an entry: its id, and the start and end of its text.
 const tokenWidth = 4 + 1 + 1
 
 func newPieceCache(limit int) *pieceCache {

@@ -15,7 +15,7 @@ import (
 // between two characters that are never in the same word under any known expression.
 type pieces struct {
 	digits int     // maximum digits in a word; 0 for GPT-2's words, which have no limit and may follow a space
-	added  *finder // the added tokens that are not special; nil if all are
+	added  *finder // finds the added tokens that are not special; nil if all are special
 	cache  *pieceCache
 	lists  sync.Pool // of *pieceList
 }
@@ -200,7 +200,7 @@ var ends = [classes][classes]bool{
 // piece is a part of a text and, if known, its encoding.
 type piece struct {
 	chat.Span
-	token  *addedToken // the token that is the whole piece, if any
+	token  *addedToken // the added token that makes up the whole piece, if any
 	tokens []byte      // see pieceCache
 	known  bool
 }
@@ -263,8 +263,8 @@ func endsBeforeBlank(text string) bool {
 	return r >= 0xC0 && r < 0x1000 || r >= 0x3041 && r < 0xD800 || r >= 0x1F000
 }
 
-// encode appends the tokens of a segment to dst, with base added to their offsets. library encodes a part of it; if it
-// fails, so does encode.
+// encode appends the tokens of a segment to dst, with base added to their offsets. library encodes a part of the
+// segment; encode fails if library does.
 func (p *pieces) encode(dst *Encoding, text string, base int, library func(string) (Encoding, error)) error {
 	l := p.lists.Get().(*pieceList)
 	defer func() {
@@ -330,10 +330,10 @@ func (p *pieces) recall(text string, all []piece) {
 	}
 }
 
-// learn remembers the encodings of adjacent pieces, given their joint one.
+// learn remembers the encodings of adjacent pieces, given the encoding of their joint text.
 func (p *pieces) learn(text string, run []piece, enc Encoding) {
 	base := run[0].Start
-	endOf := func(x *piece, at int) int { // index of the first token after x's, which begin at at
+	endOf := func(x *piece, at int) int { // end of x's tokens, which begin at index at
 		for at < len(enc.IDs) && base+enc.Offsets[at].End <= x.End && base+enc.Offsets[at].Start >= x.Start {
 			at++
 		}

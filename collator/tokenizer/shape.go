@@ -33,11 +33,12 @@ type shape struct {
 	parts map[string]json.RawMessage // top level of the file
 	model map[string]json.RawMessage
 	vocab map[string]int32 // the model's own
-	added []addedToken     // in file order, with the ids the library gives them
+	added []addedToken     // in file order, with the ids that the library assigns
 }
 
-// addedToken is an entry of added_tokens. Its id is the library's, which is not always the file's: a token in the
-// model's vocabulary keeps that id, others get ids counting up from the vocabulary's size.
+// addedToken is an entry of added_tokens. Its ID is the one that the library assigns, which may differ from the file's:
+// a token in the model's vocabulary keeps its id there, and other tokens get ids counting up from the vocabulary's
+// size.
 type addedToken struct {
 	ID         int32  `json:"-"`
 	Content    string `json:"content"`
@@ -221,7 +222,7 @@ func (s *shape) add(config *Config) error {
 	}
 	if bytes.Contains(raw, []byte(`\u0000`)) {
 		return refuse(CodeBadTokenizer,
-			"tokenizer_config.json: an added token with a NUL character, which the library does not accept")
+			"tokenizer_config.json: an added token contains a NUL character, which the library does not accept")
 	}
 	s.parts["added_tokens"] = raw
 	s.added = nil
@@ -252,7 +253,7 @@ func (s *shape) readAdded() error {
 	seen := map[addedToken]bool{}
 	for _, token := range list {
 		if len(token.Content) > maxTokenBytes {
-			return refuse(CodeBadTokenizer, "an added token of %d bytes, the limit is %d", len(token.Content),
+			return refuse(CodeBadTokenizer, "an added token has %d bytes; the limit is %d", len(token.Content),
 				maxTokenBytes)
 		}
 		if token.Content == "" || seen[token] {
@@ -294,7 +295,7 @@ func (s *shape) checkBatching() error {
 	}
 	for _, n := range []*uint64{padding.Strategy.Fixed, padding.Multiple} {
 		if n != nil && *n > maxPadTokens {
-			return refuse(CodeBadTokenizer, "padding to %d tokens, the limit is %d", *n, maxPadTokens)
+			return refuse(CodeBadTokenizer, "invalid padding: %d tokens; the limit is %d", *n, maxPadTokens)
 		}
 	}
 	var truncation struct {
@@ -306,7 +307,7 @@ func (s *shape) checkBatching() error {
 			return refuse(CodeBadTokenizer, "truncation is malformed: %v", err)
 		}
 		if truncation.Stride > 0 && truncation.Stride >= truncation.MaxLength {
-			return refuse(CodeBadTokenizer, "truncation with stride %d and max_length %d", truncation.Stride,
+			return refuse(CodeBadTokenizer, "invalid truncation: stride %d, max_length %d", truncation.Stride,
 				truncation.MaxLength)
 		}
 	}
@@ -324,7 +325,7 @@ func (s *shape) fingerprint() string {
 			raw = json.RawMessage("null")
 		}
 		if json.Compact(&compact, raw) != nil {
-			continue // readShape has parsed it
+			continue // impossible, because readShape has parsed the part
 		}
 		fmt.Fprintf(h, "%s %d\n", part, compact.Len())
 		h.Write(compact.Bytes())

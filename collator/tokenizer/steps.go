@@ -144,7 +144,7 @@ func checkPattern(pattern string) string {
 
 // group is a part of a pattern that a quantifier can apply to.
 type group struct {
-	repeats bool // contains an unbounded repeat
+	repeats bool // the group contains an unbounded repeat
 	size    int  // number of items, with counted repeats written out, as an engine may do
 }
 
@@ -189,7 +189,7 @@ func (c *patternCheck) item() (wrong string) {
 		if wrong := c.repeat(&item); wrong != "" {
 			return wrong
 		}
-		c.open[len(c.open)-1].size -= c.closed.size // the repeated item is counted with its repeats
+		c.open[len(c.open)-1].size -= c.closed.size // this size is a part of item.size, which is added below
 	}
 	outer := &c.open[len(c.open)-1]
 	if outer.size += item.size; outer.size > maxPatternItems {

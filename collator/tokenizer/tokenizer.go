@@ -44,7 +44,7 @@ type Options struct {
 type Special struct {
 	ID             int32
 	Text           string
-	LStrip, RStrip bool // absorbs the white space before or after it
+	LStrip, RStrip bool // the token absorbs the white space before or after it
 }
 
 // Tokenizer is a loaded tokenizer. It is safe for concurrent use.
@@ -157,8 +157,8 @@ func (t *Tokenizer) Close() {
 // Fingerprint identifies everything in the file that determines ids and offsets: "sha256:" and 64 hex digits.
 func (t *Tokenizer) Fingerprint() string { return t.fingerprint }
 
-// VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). Ids need not be
-// below it; see MaxID.
+// VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). An id may
+// exceed this number; see MaxID.
 func (t *Tokenizer) VocabSize() int { return t.vocab }
 
 // MaxID returns the largest id of any token; a model's embedding has at least MaxID+1 rows.

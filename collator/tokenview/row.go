@@ -21,7 +21,7 @@ type Row struct {
 	Row     int        `json:"row"` // from 1
 	Channel string     `json:"channel"`
 	Meta    batch.Meta `json:"info"`
-	Weight  float32    `json:"weight"` // weight of each of its trained tokens, or pairs, in the loss
+	Weight  float32    `json:"weight"` // weight in the loss of each trained token or pair of the row
 	Sides   []Side     `json:"sides"`
 }
 
@@ -42,7 +42,7 @@ type Token struct {
 
 	// Bytes is the token's range in its side's text; nil if the decoded tokens don't make up that text.
 	Bytes   *[2]int  `json:"bytes,omitempty"`
-	LogProb *float32 `json:"log_prob,omitempty"` // log-prob when it was sampled, in nats, if known
+	LogProb *float32 `json:"log_prob,omitempty"` // log-prob of the token when it was sampled, in nats, if known
 	// JSD is the divergence between the predictions of the token with and without a hint, in nats, if measured.
 	JSD *float32 `json:"jsd,omitempty"`
 }
@@ -96,7 +96,7 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := 0 // index of the row's first site among the batch's
+	first := 0 // index of the row's first site in the batch's list of sites
 	for _, r := range rows[:row] {
 		first += len(r.Meta.Sites)
 	}
@@ -166,7 +166,7 @@ func (s *Side) place(ids []int32, d *decoder) error {
 	return err
 }
 
-// measured sets the divergences of a row's pairs. The row's sites begin at index first in their batch.
+// measured sets the divergences of a row's pairs. first is the index of the row's first site in the batch.
 func (v *Row) measured(dir string, l *batch.Line, first int) error {
 	for n, site := range v.Meta.Sites {
 		jsd, err := divergences(dir, l, first+n)
@@ -225,8 +225,8 @@ func (s *Side) Print(w io.Writer, l Look) error {
 	return out.err
 }
 
-// taught summarises a teacher's answer about a rollout, or explains why it is missing. It returns "" if no teacher was
-// asked.
+// taught summarises a teacher's answer about a rollout, or explains why the answer is missing. It returns "" if no
+// teacher was asked.
 func taught(s *batch.Scored) (said string) {
 	switch {
 	case s == nil:

@@ -16,8 +16,8 @@ import (
 type Site struct {
 	File       string        `json:"file"`
 	Example    string        `json:"example"`
-	StudentRow int           `json:"student_row"` // of student_input_ids
-	TeacherRow int           `json:"teacher_row"` // of teacher_input_ids
+	StudentRow int           `json:"student_row"` // index of the row in student_input_ids
+	TeacherRow int           `json:"teacher_row"` // index of the row in teacher_input_ids
 	Site       batch.RowSite `json:"site"`
 	OnPolicy   string        `json:"on_policy"`
 	Effect     *batch.Effect `json:"effect,omitempty"` // the effect of the hint, if measured
@@ -100,7 +100,7 @@ func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
 	return nil, fmt.Errorf("%s: invalid line: it lists a site that isn't in any row", found.File)
 }
 
-// divergences returns the divergences of a site's pairs, in order, if the batch has them.
+// divergences returns the divergences of a site's pairs, in order, or nil if the batch lacks divergences.
 func divergences(dir string, l *batch.Line, site int) (jsd []float32, err error) {
 	file, err := tensors.OpenFile(filepath.Join(dir, filepath.FromSlash(l.File)))
 	if err != nil {

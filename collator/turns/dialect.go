@@ -15,8 +15,8 @@ import (
 // dialect describes how a template marks turns.
 type dialect struct {
 	header string   // the beginning of every assistant turn, thinking or not
-	prompt string   // the generation prompt as configured; begins with header
-	fixed  bool     // whether every conversation ends with prompt, requested or not
+	prompt string   // the generation prompt with the configured variables; begins with header
+	fixed  bool     // whether every conversation ends with prompt, even if no prompt was requested
 	others []string // other generation prompts, with thinking switched on or off
 	filler string   // an empty think block that the switch adds after the header; empty if unknown
 	// for templates without a generation prompt, the strings that end a question or result, after which a turn starts.
@@ -33,8 +33,9 @@ type dialect struct {
 	rawArguments bool // see Renderer.RawArguments
 }
 
-// stops end a turn that the template leaves open at the end of a conversation. They are the strings that appear there
-// once the conversation continues (GLM ends a turn with the next role's header). Empty if unknown.
+// stops holds the strings that end a turn that the template leaves open at the end of a conversation: final ends an
+// answer, and call ends a turn with a call. They are the strings that appear there once the conversation continues (GLM
+// ends a turn with the next role's header). An unknown string is empty.
 type stops struct{ final, call string }
 
 // switched returns the dialect with thinking switched off.
@@ -97,7 +98,7 @@ func learn(r *Renderer, tools bool) *dialect {
 	d.learnOpeners(p)
 	d.learnTerminators(p)
 	d.learnHalts(p)
-	// If the tokenizer belongs to another model and lacks the terminators, recognise them by how they look.
+	// If the tokenizer belongs to another model and lacks the terminators, recognise terminators by how they look.
 	if len(d.terminators) == 0 && len(p.marks.tokens) > 0 {
 		other := *r
 		other.marks = newMarks(nil)
@@ -112,7 +113,7 @@ type prober struct {
 	*Renderer
 	tools pyvalue.Value
 	parts bool
-	raw   bool // pass arguments as text
+	raw   bool // pass call arguments as text
 }
 
 // wantsRawArguments reports whether calls render correctly only if their arguments are the sampled text: DeepSeek's
@@ -155,7 +156,7 @@ func (p prober) try(open bool, ms ...chat.Message) (template.Result, bool) {
 	return res, err == nil
 }
 
-// generationPrompt returns the text that add_generation_prompt adds.
+// generationPrompt returns the text that add_generation_prompt adds to a conversation.
 func (p prober) generationPrompt() (string, bool) {
 	closed, ok1 := p.try(false, ask)
 	open, ok2 := p.try(true, ask)
@@ -264,7 +265,7 @@ func (d *dialect) learnHeader(p prober) {
 		// The longest prefix of the header that appears between question and answer.
 		for n := len(d.header); n > 0; n-- {
 			if strings.Contains(res.Text[from:to], d.header[:n]) {
-				// a call may lack a header.
+				// a turn with a call may lack a header
 				if begun := p.marks.whole(d.header[:n]); n < len(d.header) &&
 					(ms[1].ToolCalls == nil || p.marks.in(begun)) {
 					d.header = begun
@@ -314,7 +315,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	b = b[:strings.Index(b+resultText, resultText)]
 	same := a[:commonPrefix(a, b)]
 	both := p.marks.all(same)
-	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // the rest belongs to the next turn
+	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // the next turn begins at its header
 		if i := slices.Index(both, d.header[:stop]); i > 0 {
 			both = both[:i]
 		}

@@ -19,7 +19,7 @@ type Turn struct {
 	Start, End int
 	Body       int         // start of the terminator; End if the turn lacks one
 	Filler     []chat.Span // byte ranges of the turn that the model didn't write
-	Thinking   bool        // the generation prompt before it is the configured one
+	Thinking   bool        // the generation prompt before the turn is the configured one
 }
 
 // Shifted returns the turn moved by the given number of bytes.
@@ -61,7 +61,7 @@ func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 type NotFound struct {
 	Message int
 	Why     string
-	Split   bool // a turn was found, but a part of the message is outside it
+	Split   bool // the turn was found, but a part of the message is outside the turn
 }
 
 func (e *NotFound) Error() string {
@@ -247,7 +247,7 @@ func (o *origins) closed(t *Turn) {
 	}
 }
 
-// whole moves turns that show only part of their message's content or arguments to lost.
+// whole returns the turns that contain all of their message's content and arguments, and adds the others to lost.
 func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 	whole := turns[:0:0]
 	for i := range turns {
@@ -260,7 +260,7 @@ func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 			}
 		}
 		if out {
-			lost = append(lost, &NotFound{t.Message, "part of its text is outside its turn", true})
+			lost = append(lost, &NotFound{t.Message, "a part of the message is outside the turn", true})
 		} else {
 			whole = append(whole, *t)
 		}
@@ -310,7 +310,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	return t, nil
 }
 
-// bare finds a turn without a header that follows given, the model's input.
+// bare finds the turn that follows given, the model's input, without a header in between.
 func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 	at := len(given)
 	k := o.after(at)
@@ -330,9 +330,9 @@ func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	at := o.find(d.header, from, limit)
 	if at < 0 {
 		if mine {
-			return 0, &NotFound{Message: i, Why: "no assistant header comes before its text"}
+			return 0, &NotFound{Message: i, Why: "no assistant header precedes the message's text"}
 		}
-		return 0, &NotFound{Message: i, Why: "the template omits it"}
+		return 0, &NotFound{Message: i, Why: "the template omits the message"}
 	}
 	if !mine {
 		return at, nil
@@ -488,7 +488,7 @@ func (d *dialect) terminator(o *origins, message, from, limit int) (start, end i
 	return limit, limit
 }
 
-// fillerOf finds the template's own insertions in a turn. after is the end of its header.
+// fillerOf finds the text that the template inserts into a turn. after is the end of the turn's header.
 func (d *dialect) fillerOf(o *origins, after int, t *Turn) (out []chat.Span) {
 	add := func(from, to int) {
 		if from, to = max(from, t.Start), min(to, t.Body); from < to {
@@ -504,7 +504,7 @@ func (d *dialect) fillerOf(o *origins, after int, t *Turn) (out []chat.Span) {
 	}
 	for _, m := range emptyThought().FindAllStringIndex(o.text[after:t.Body], -1) {
 		from, to := after+m[0], after+m[1]
-		for to > from && !o.own(from, to) { // white space at its end may belong to the message
+		for to > from && !o.own(from, to) { // white space at the end of the match may belong to the message
 			if to--; !isSpace(o.text[to]) {
 				from = to
 			}

@@ -20,29 +20,29 @@ const (
 	Kept    Fate = "kept"
 	Dropped Fate = "dropped" // the message does not appear in the text at all
 	Hoisted Fate = "hoisted" // the message appears before messages that precede it
-	Refused Fate = "refused" // the template raises
+	Refused Fate = "refused" // the template raises an exception
 )
 
 // Report describes how a template behaves.
 type Report struct {
-	Template string `json:"template"` // "sha256:..." of its source
+	Template string `json:"template"` // "sha256:..." of the template's source
 
 	GenerationPrompt string `json:"generation_prompt"`
 	// a conversation that ends in the prompt is a prefix of the same conversation with the turn added
 	PromptIsPrefix         bool `json:"generation_prompt_is_prefix"`
-	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
+	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // for a turn with reasoning
 
 	Roles map[string]Fate `json:"roles"` // fates by kind of message: system, system_mid, developer, tool, ...
-	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around its content
+	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around the content of its messages
 
-	ToolsShown    bool `json:"tools_shown"` // definitions appear in the prompt
+	ToolsShown    bool `json:"tools_shown"` // tool definitions appear in the prompt
 	Calls         Fate `json:"tool_calls"`
 	ParallelCalls Fate `json:"parallel_tool_calls"`
 	// form of arguments that the template accepts: object, string (it refuses objects), or refused
 	Arguments    string `json:"arguments"`
 	RawArguments string `json:"raw_arguments"` // arguments that are not an object: raw, quoted, dropped or refused
 
-	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> whether shown as sampled
+	PrefixPreserving map[string]bool `json:"prefix_preserving"` // kind of conversation -> whether it appears as sampled
 	RewritesHistory  bool            `json:"rewrites_history"`
 	Reasoning        Reasoning       `json:"reasoning"`
 	Filler           []string        `json:"filler"` // text in turns that comes from the template, not from a model
@@ -50,7 +50,7 @@ type Report struct {
 	Terminators map[string]string `json:"terminators"` // kind of turn -> its terminator
 	NoThink     *Switch           `json:"no_think,omitempty"`
 
-	Hints map[string]Place `json:"hints"` // where a message can be inserted, and whether the rest is unchanged
+	Hints map[string]Place `json:"hints"` // place of an inserted message -> the effect of inserting it
 }
 
 // Trim reports on which sides a template strips white space from text.
@@ -68,18 +68,18 @@ type Reasoning struct {
 // Switch is a variable that turns thinking off.
 type Switch struct {
 	Variable string `json:"variable"`
-	Prompt   string `json:"generation_prompt"` // when the variable is false
+	Prompt   string `json:"generation_prompt"` // the generation prompt when the variable is false
 }
 
 // Place is the effect of inserting another message at some position.
 type Place struct {
 	Fate Fate `json:"fate"`
-	// Splice reports whether the text with the message is the text without it plus one piece, so that a hint there
+	// Splice reports whether inserting the message only adds one piece to the rendered text, so that a hint there
 	// changes nothing else in the model's input.
 	Splice bool `json:"splice"`
 }
 
-// More strings that don't occur in any template.
+// These strings, too, don't occur in any template.
 const systemText, thoughtText, hintText, nextText = "qzvSys", "qzvThk", "qzvHnt", "qzvNxt"
 
 func say(role, text string) chat.Message {
@@ -111,7 +111,7 @@ type probing struct {
 	r     *Renderer
 	set   Settings
 	tools pyvalue.Value
-	raw   bool // pass arguments as text
+	raw   bool // pass call arguments as text
 	until time.Time
 }
 
@@ -177,7 +177,7 @@ func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *templat
 	return c, &res, err
 }
 
-// arguments determines the form in which the template wants arguments, and uses it from then on.
+// arguments determines the form in which the template wants arguments, and uses that form from then on.
 func (p *probing) arguments() string {
 	p.raw = p.r.RawArguments()
 	switch {
@@ -469,7 +469,7 @@ func (p *probing) compare(base, with []chat.Message, at int) Place {
 	if !strings.Contains(hinted.Text, hintText) {
 		fate = Dropped
 	}
-	// The piece begins here at the latest; if it began earlier, a longer suffix would have to match.
+	// The added piece begins at n at the latest. If it began earlier, a longer suffix would have to match.
 	n := commonPrefix(plain.Text, hinted.Text)
 	return Place{
 		Fate:   fate,

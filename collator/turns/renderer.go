@@ -26,9 +26,9 @@ type Renderer struct {
 	tooled      *dialect      // for conversations with tools
 	steady      [2]steadiness // for conversations without and with tools
 	shortIDs    bool
-	silent      *Renderer // the same renderer with thinking switched off, if the template has a switch
-	cut         *Renderer // the same, for turns that the template shows without the end of the generation prompt
-	cuts        bool      // whether this is the renderer that Cut returns
+	silent      *Renderer // a renderer with thinking switched off; nil if the template lacks a switch
+	cut         *Renderer // see Cut
+	cuts        bool      // see Cuts
 }
 
 // Settings configures a renderer.

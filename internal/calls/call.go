@@ -8,12 +8,12 @@ import (
 // Call is a request to a model together with its answer.
 type Call struct {
 	ID    string // id of the answer; empty if unknown
-	Agent string // the agent of the session that made the call; empty for the main one
+	Agent string // the agent of the session that made the call; empty for the main agent
 	Model string
 	Time  int64 // time of the call in Unix nanoseconds; 0 if unknown
 
-	After Walk  // the first messages of its context, which are already in the session
-	Input []Ref // the messages that follow them
+	After Walk  // the first messages of the call's context, which are already in the session
+	Input []Ref // the messages of the context that follow After
 	Tools []chat.Tool
 
 	Output       chat.Message

@@ -16,7 +16,7 @@ import (
 // Session collects the calls of one session.
 type Session struct {
 	ID     string
-	Task   string   // shared by all trials of one problem; if empty, the session is its own task
+	Task   string   // id shared by all trials of one problem; if empty, the session is a task by itself
 	Trial  string   // identifies the trial
 	Reward *float64 // for the main agent's work; nil if absent
 
@@ -41,7 +41,7 @@ type Session struct {
 type kept struct {
 	Message
 	hash    xxh3.Uint128
-	written bool // written by the model in some call
+	written bool // the model wrote the message in some call
 }
 
 // thread identifies the calls that can become one example: the calls of an agent with one set of tools.
@@ -61,7 +61,7 @@ type graph struct {
 
 type node struct {
 	parent, message int32
-	walk            uint64 // hash of all messages up to it
+	walk            uint64 // hash of all messages up to this node
 	answer          int32  // index in calls of the call that wrote it, or -1
 	inner           bool   // another message follows
 	renumbered      int32  // index in the example's graph; -1 until it is added
@@ -180,8 +180,8 @@ func (s *Session) intern(m *Message, written bool) int32 {
 	return n
 }
 
-// spelledBefore orders copies of a message: copies with arguments as the model spelled them come first, then longer
-// ones.
+// spelledBefore orders copies of a message: copies with arguments as the model spelled them come first, then copies
+// with a longer spelling.
 func spelledBefore(m, than *chat.Message) bool {
 	if x, y := sampledSpelling(m), sampledSpelling(than); x != y {
 		return x
@@ -194,7 +194,7 @@ func sampledSpelling(m *chat.Message) bool {
 	return len(m.ToolCalls) > 0 && !m.ToolCalls[0].AsObject
 }
 
-// spelling returns everything that may differ between copies.
+// spelling returns everything that may differ between copies of the same message.
 func spelling(m *chat.Message) string {
 	var b strings.Builder
 	b.WriteByte('0' + byte(m.Form))
@@ -388,7 +388,7 @@ func (s *Session) example(g *graph, given []*graph, own owner) *Example {
 func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []bool {
 	trained := make([]bool, len(g.calls))
 	type siblings struct{ all, continued int }
-	answers := map[int32]siblings{} // by the node that they answer
+	answers := map[int32]siblings{} // keyed by the node that the answers follow
 	for i := range g.calls {
 		c := &g.calls[i]
 		n := &g.nodes[c.at]
@@ -427,7 +427,7 @@ func (s *Session) settle(g *graph, given []*graph, own owner, ex *Example) []boo
 	return trained
 }
 
-// isContinued reports whether a call continues from an answer, in this thread or in exactly one other.
+// isContinued reports whether a call continues from an answer, in this thread or in exactly one other thread.
 func (s *Session) isContinued(g *graph, at int32, given []*graph) bool {
 	n := &g.nodes[at]
 	return n.inner || given[n.message] != nil && given[n.message] != g && given[n.message] != several

@@ -29,7 +29,7 @@ type File struct {
 	file *os.File
 	path string // if empty, writes go directly to file
 	over bool
-	safe bool // Prepare has made it durable
+	safe bool // Prepare has made the data durable
 }
 
 // Create starts the file at path. Its folder must exist.
@@ -261,7 +261,7 @@ func Output(path string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() || descriptor(path) {
-		// If a pipe has no reader, it returns an error instead of waiting.
+		// With O_NONBLOCK, opening a pipe without a reader fails instead of waiting.
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|unix.O_NONBLOCK, 0)
 		if errors.Is(err, unix.ENXIO) {
 			return nil, fmt.Errorf("%s: the pipe has no reader", path)
@@ -317,7 +317,7 @@ func Linked(path string) (string, error) {
 	for range maxLinks {
 		to, err := os.Readlink(path)
 		if err != nil {
-			return path, nil // it is not a link
+			return path, nil // the path is not a link
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(path), to)

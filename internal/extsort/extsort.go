@@ -77,14 +77,14 @@ func (s *Sorter) Add(entry []byte) error {
 	return nil
 }
 
-// Expect reserves memory for n more entries, within the budget. It is only a hint.
+// Expect reserves memory for n more entries, within the budget. The number of entries added later may differ.
 func (s *Sorter) Expect(n uint64) {
 	if want := min(n, uint64(s.limit/s.width))*uint64(s.width) + uint64(len(s.rows)); want > uint64(cap(s.rows)) {
 		s.grow(int(want))
 	}
 }
 
-// grow makes room for the given number of bytes of rows, but never beyond the limit.
+// grow reallocates rows with a capacity of the given number of bytes, but never beyond the limit.
 func (s *Sorter) grow(bytes int) {
 	rows := make([]byte, len(s.rows), min(bytes, s.limit))
 	copy(rows, s.rows)
@@ -219,7 +219,7 @@ func (s *Sorter) write(b []byte) error {
 		err = s.file.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("sort of %d entries failed in its temporary file after %d bytes: %w", s.count, s.file.Size(), err)
+		return fmt.Errorf("cannot sort %d entries: writing the temporary file failed after %d bytes: %w", s.count, s.file.Size(), err)
 	}
 	return nil
 }
@@ -234,8 +234,8 @@ type merge struct {
 type cursor struct {
 	file     *spool.File
 	off, end int64  // the part of the run that has not been read
-	buf      []byte // room for whole rows
-	rest     []byte // rows read but not returned
+	buf      []byte // buffer for whole rows
+	rest     []byte // rows that have been read but not returned
 }
 
 func newMerge(s *Sorter, runs []run, memory []byte) *merge {
@@ -297,7 +297,7 @@ func (c *cursor) fill(width int) (bool, error) {
 		return false, nil
 	}
 	if _, err := c.file.ReadAt(c.buf[:n], c.off); err != nil {
-		return false, fmt.Errorf("read the temporary file of a sort: %w", err)
+		return false, fmt.Errorf("cannot read the temporary file of a sort: %w", err)
 	}
 	c.off += n
 	c.rest = c.buf[:n]

@@ -17,7 +17,7 @@ type Message uint64
 type Hasher struct {
 	NoIDs bool // ignore call ids
 	buf   []byte
-	tools map[xxh3.Uint128]ttc.History // keyed by a hash, because examples contain copies of the same definitions
+	tools map[xxh3.Uint128]ttc.History // keyed by a hash of the definitions, because examples contain copies of them
 }
 
 // maxTools is the maximum number of lists of definitions that are cached.

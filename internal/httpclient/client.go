@@ -32,13 +32,13 @@ type Options struct {
 	Token          string // bearer token; if empty, no Authorization header is sent
 	TLS            TLS
 	ConnectTimeout time.Duration // dial timeout; 0 means ten seconds
-	// Time limit for a complete response, counted from the last request byte that was accepted; 0 means a minute.
+	// Timeout limits the time from the last request byte accepted to the end of the response; 0 means a minute.
 	Timeout     time.Duration
-	Backoff     time.Duration // delay before the second attempt; doubles, with jitter; 0 means half a second
+	Backoff     time.Duration // delay before the second attempt, then doubled, with jitter; 0 means half a second
 	MaxPause    time.Duration // longest pause between two attempts, even if the service asks for more; 0 means a minute
 	MaxAnswer   int64         // maximum size of a decompressed response, in bytes; 0 means maxAnswer
 	Connections int           // idle connections kept for later requests; 0 means two
-	Secrets     []string      // never shown in errors, like Token and secrets in Base
+	Secrets     []string      // values that, like Token and the secrets in Base, are never shown in errors
 
 	// Large is the maximum number of concurrent responses larger than an eighth of MaxAnswer; others wait, with their
 	// time limits suspended. A Reply counts until it is closed. 0 means no limit.
@@ -107,7 +107,7 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Request describes a request.
 type Request struct {
-	Op     string // its purpose: "create the job"
+	Op     string // purpose of the request: "create the job"
 	Method string
 	Path   string // "/v1/jobs", appended to the base unchanged; or a full URL supplied by the service
 	Query  url.Values
@@ -116,8 +116,8 @@ type Request struct {
 	Accept string
 
 	Anonymous bool  // send no bearer token, even if there is one; may be redirected to another host
-	Tries     int   // attempts in total; 0 means one
-	Harmless  bool  // idempotent: doing it twice has the same effect as once
+	Tries     int   // maximum number of attempts; 0 means one
+	Harmless  bool  // the request is idempotent: sending it twice has the same effect as once
 	OK        []int // statuses other than 2xx that are not errors
 	// Check returns an error for an unusable response with a successful status, after which a Harmless request may be
 	// repeated. It may be nil.
@@ -139,10 +139,11 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 			return reply, err
 		}
 		if e.RetryAfter > patience*c.o.MaxPause {
-			e.Fix = fmt.Sprintf("the service asks for a pause of %s: try again then", e.RetryAfter.Round(time.Second))
+			e.Fix = fmt.Sprintf("the service asks for a pause of %s: try again after that",
+				e.RetryAfter.Round(time.Second))
 			return reply, err
 		}
-		pause := wait/2 + rand.N(wait/2+1) // so that clients don't all retry at the same time
+		pause := wait/2 + rand.N(wait/2+1) // random, so that clients don't all retry at the same time
 		if e.RetryAfter > 0 {
 			pause = e.RetryAfter + rand.N(wait/2+1)
 		}
@@ -274,11 +275,11 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return refuseRedirect("more than %d redirects", maxRedirects)
 	case req.Method != first.Method:
-		return refuseRedirect("redirected to %s as a %s, which would lose the request body: use that address in the config", to, req.Method)
+		return refuseRedirect("redirected to %s with the method %s, which would lose the request body: use that address in the config", to, req.Method)
 	case origin(req.URL) == origin(first.URL):
 		return nil
 	case first.Context().Value(anonymous{}) == nil:
-		return refuseRedirect("redirected to %s, which is not followed: if that is the service's address, use it in the config", to)
+		return refuseRedirect("redirected to %s, but redirects to another server are not followed: if the service is there, use that address in the config", to)
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
 		return refuseRedirect("redirected from https to %s", to)
 	}
@@ -316,7 +317,7 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 		e.Fault, e.Unsettled = Local, false
 		e.Fix = "set tls.ca_file to the authority that signed the service's certificate"
 	case errors.As(err, new(redirectError)):
-		e.Fault, e.Unsettled = Local, false // the service only redirected us
+		e.Fault, e.Unsettled = Local, false // the service redirected the request without carrying it out
 	case !sent:
 		e.Fix = "check the address and that the service is up"
 	}
@@ -358,7 +359,7 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// read reads the response, up to the limit.
+// read reads the response's body, up to the limit.
 func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	c, limit := r.x.c, r.x.c.o.MaxAnswer
 	if resp.StatusCode/100 != 2 {

@@ -21,8 +21,8 @@ type Reply struct {
 	Body   []byte
 
 	x    *exchange
-	cut  bool // Body is only the beginning of a long refusal
-	held bool // it holds a slot for a large response
+	cut  bool // Body is only the beginning of a refusal's body
+	held bool // the reply occupies a slot for a large response
 }
 
 // maxRefusal is the maximum number of bytes of a refusal that are read.
@@ -58,7 +58,7 @@ func (r *Reply) JSON(v any) error {
 	return nil
 }
 
-// shape describes a response that could not be decoded.
+// shape describes the body of a response that could not be decoded.
 func (r *Reply) shape(err error) string {
 	switch body := bytes.TrimSpace(r.Body); {
 	case len(body) == 0:

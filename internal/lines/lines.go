@@ -8,8 +8,8 @@ import (
 	"iter"
 )
 
-// TooLong is the error for a line beyond the limit. Reading may continue with the next line; the rest of this one is
-// skipped.
+// TooLong is the error for a line beyond the limit. Reading may continue with the next line; the remainder of the long
+// line is skipped.
 type TooLong struct {
 	Limit int   // bytes
 	Bytes int64 // length of the line with its newline; known once reading has continued

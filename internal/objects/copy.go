@@ -38,7 +38,7 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 		if info.Size > most {
 			return "", &Error{
 				Path: Join(prefix, name), final: true,
-				What: fmt.Sprintf("it has %d bytes; at most %d can be copied", info.Size, most),
+				What: fmt.Sprintf("the object has %d bytes; at most %d can be copied", info.Size, most),
 			}
 		}
 		states[name] = info
@@ -100,7 +100,7 @@ func sweep(cache string) (*os.File, error) {
 		entries, _ := os.ReadDir(cache)
 		for _, e := range entries {
 			if e.IsDir() && strings.HasPrefix(e.Name(), unfinished) {
-				_ = os.RemoveAll(filepath.Join(cache, e.Name())) // the next copy retries
+				_ = os.RemoveAll(filepath.Join(cache, e.Name())) // if this fails, the next copy tries again
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func (s *Storage) copyTo(ctx context.Context, path, from string, is Info) (strin
 	}
 	defer in.Close()
 	if !in.same(is) {
-		return "", &Error{Path: from, What: "it changed while it was copied", Err: errChanged, final: true}
+		return "", &Error{Path: from, What: "the object changed while it was copied", Err: errChanged, final: true}
 	}
 	out, err := durable.Create(path)
 	if err != nil {

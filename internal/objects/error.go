@@ -68,23 +68,23 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 		return known
 	}
 	if ctx.Err() != nil {
-		return &Error{Path: p, What: doing + " was interrupted", Err: context.Cause(ctx), final: true}
+		return &Error{Path: p, What: "cannot " + doing + ": it was interrupted", Err: context.Cause(ctx), final: true}
 	}
 	e := &Error{Path: p}
 	status := answered(err)
 	if status == nil {
 		e.final = certain(err) || errors.As(err, new(redirectError))
 		if ue, ok := errors.AsType[*url.Error](err); ok {
-			err = ue.Err // without the address
+			err = ue.Err // omit the address
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-			err = errors.New("connection was closed before everything had arrived")
+			err = errors.New("connection was closed before the whole response had arrived")
 		}
-		e.What = doing + ": " + clean(err.Error(), hidden)
+		e.What = "cannot " + doing + ": " + clean(err.Error(), hidden)
 		return e
 	}
 	e.pause = status.retryAfter
-	e.What = doing + ": " + clean(status.Error(), hidden)
+	e.What = "cannot " + doing + ": " + clean(status.Error(), hidden)
 	switch s := status.status; {
 	case s == http.StatusNotFound:
 		e.Err, e.Help, e.final = fs.ErrNotExist, "Check the bucket and the key", true
@@ -113,7 +113,7 @@ func answered(err error) *statusError {
 	return &statusError{status: s3.StatusCode, code: s3.Code, message: s3.Message}
 }
 
-// passing reports whether an error may be temporary, so that a retry may succeed.
+// passing reports whether a response's error may be temporary, so that a retry may succeed.
 func passing(status int, code string) bool {
 	switch code {
 	case "RequestTimeout", "BadDigest", "IncompleteBody", "InvalidDigest", "XAmzContentSHA256Mismatch", "SlowDown",

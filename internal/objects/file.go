@@ -19,13 +19,13 @@ type File struct {
 	at   place
 	path string
 
-	place int64 // of Read
+	place int64 // offset in the object at which Read continues
 	last  int64 // offset at which Read ends: the end of the object or of a section
 	end   int64 // offset in the object at which body ends
 	body  io.ReadCloser
 	cut   error // error that came with data, to be reported by the next read
 	left  patience
-	since int64 // bytes received since patience was reset
+	since int64 // bytes received since left was reset
 
 	mu     sync.Mutex
 	blocks map[int64][]byte
@@ -134,12 +134,12 @@ func (f *File) open(from, n int64) (io.ReadCloser, error) {
 }
 
 func (f *File) explain(err error) *Error {
-	e := explain(f.ctx, f.path, "reading it", err, f.s.hidden)
+	e := explain(f.ctx, f.path, "read the object", err, f.s.hidden)
 	switch {
 	case errors.Is(err, errNoRanges):
 		e.final = true
 	case errors.Is(e.Err, errChanged):
-		e.What = fmt.Sprintf("it changed while it was read: it is no longer the object of %d bytes that was opened",
+		e.What = fmt.Sprintf("the object changed while it was read: it had %d bytes when it was opened",
 			f.Size)
 		e.Help = "Start again, and don't overwrite the object while it is being read"
 	}

@@ -52,24 +52,24 @@ func parse(p string) (place, error) {
 	authority, _, _ := strings.Cut(rest, "/")
 	web := at.scheme == schemeHTTPS || at.scheme == schemeHTTP
 	if strings.Contains(authority, "@") || !web && strings.Contains(authority, ":") {
-		return at, refuse(scheme+"://...", "it contains credentials, which would be stored with the path",
-			"Remove them: credentials are taken from the environment")
+		return at, refuse(scheme+"://...", "the path contains credentials, which would be stored with it",
+			"Remove the credentials: they are taken from the environment")
 	}
 	if bare, _, ok := strings.Cut(p, "?"); ok && web {
-		return at, refuse(bare, "its query (?...) may be a signature, which would be stored with the path",
-			"Specify the address without one, or the object itself (s3://...) with credentials in the environment")
+		return at, refuse(bare, "the query (?...) may be a signature, which would be stored with the path",
+			"Specify the address without a query, or the object itself (s3://...) with credentials in the environment")
 	}
 	if strings.ContainsAny(rest, "*?[") {
 		return at, refuse(p, "a listing of object storage may be incomplete, so patterns are not supported",
 			"Name each object")
 	}
 	if strings.HasSuffix(rest, "/") || !strings.Contains(rest, "/") {
-		return at, refuse(p, "it names no object: a listing of object storage may be incomplete, so folders and "+
+		return at, refuse(p, "the path names no object: a listing of object storage may be incomplete, so folders and "+
 			"buckets are not supported", "Name each object")
 	}
 	at.bucket, at.key, _ = strings.Cut(rest, "/")
 	if at.bucket == "" || at.key != strings.TrimPrefix(path.Clean("/"+at.key), "/") {
-		return at, refuse(p, "it is not a path of the form "+scheme+"://BUCKET/KEY", "Check it for //, . and ..")
+		return at, refuse(p, "invalid path: expected "+scheme+"://BUCKET/KEY", "Check the path for //, . and ..")
 	}
 	return at, at.check(p)
 }
@@ -95,7 +95,7 @@ func (at *place) check(p string) error {
 	if at.scheme == schemeHTTP || at.scheme == schemeHTTPS {
 		if u, err := url.Parse(p); err != nil || u.Fragment != "" {
 			return refuse(fmt.Sprintf("%s://%s/...", at.scheme, at.bucket),
-				"it is not a URL, or has a fragment (#...)", "Check the URL")
+				"invalid URL: malformed, or with a fragment (#...)", "Check the URL")
 		}
 	}
 	return nil

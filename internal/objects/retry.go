@@ -33,7 +33,7 @@ func (p *patience) waitForRetry(ctx context.Context, e *Error) bool {
 		return false
 	}
 	pause := min(p.s.pause<<(p.tries-1), maxPause)
-	pause = pause/2 + rand.N(pause/2+1) // so that clients don't all retry at the same time
+	pause = pause/2 + rand.N(pause/2+1) // random, so that clients don't all retry at the same time
 	if s, err := strconv.Atoi(e.pause); err == nil && s > 0 {
 		pause = min(max(pause, time.Duration(s)*time.Second), maxPause)
 	}
@@ -71,8 +71,8 @@ type watch struct {
 	once   sync.Once
 
 	mu    sync.Mutex    // a service may answer before it has received the whole request
-	left  time.Duration // remaining time for the next minProgress bytes
-	bytes int           // bytes transferred since left was set to most
+	left  time.Duration // time in which the next minProgress bytes must be transferred
+	bytes int           // bytes transferred since left was last set to most
 }
 
 var errSilent = errors.New("request stalled for a minute")
@@ -121,7 +121,7 @@ func (w *watch) why(err error) error {
 	return err
 }
 
-// moving notifies the request's watch of each piece of its body.
+// moving is a request's body that notifies the request's watch of each piece read.
 type moving struct {
 	io.ReadSeeker
 	w *watch

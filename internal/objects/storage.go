@@ -55,7 +55,7 @@ type Storage struct {
 
 	mu       sync.Mutex
 	services map[string]service
-	honours  map[string]error // result for each bucket: nil if it refuses a second write with If-None-Match
+	honours  map[string]error // result of CanCreate by bucket; nil if the bucket honours If-None-Match
 }
 
 // New returns the storage that an environment gives access to. It doesn't send any requests.
@@ -134,13 +134,13 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 	if err != nil {
 		return info, err
 	}
-	err = s.try(ctx, path, "asking for it", func(ctx context.Context) error {
+	err = s.try(ctx, path, "get the state of the object", func(ctx context.Context) error {
 		info, err = to.stat(ctx, at)
 		return err
 	})
 	if err == nil && (len(info.ETag) > maxETag || s.hidden.Redact(info.ETag) != info.ETag) {
 		return Info{}, &Error{
-			Path: path, What: "its ETag is too long, or repeats a credential, and would be stored", final: true,
+			Path: path, What: "the ETag, which would be stored, is too long or contains a credential", final: true,
 			Help: "Copy the object to a disk first, and don't send credentials to a server that repeats them",
 		}
 	}

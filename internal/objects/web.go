@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// web is a file server. at.bucket is its host, and at.key the path there.
+// web is a file server. at.bucket is the server's host, and at.key is the file's path on the server.
 type web struct {
 	s     *Storage
 	token string // sent only to this host

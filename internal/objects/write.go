@@ -20,8 +20,8 @@ func (s *Storage) ReadAll(ctx context.Context, path string, maxBytes int64) ([]b
 	defer f.Close()
 	if f.Size > maxBytes {
 		return nil, &Error{
-			Path: path, What: fmt.Sprintf("it is larger than %d bytes", maxBytes), final: true,
-			Help: "Check that it is the right object",
+			Path: path, What: fmt.Sprintf("the object is larger than %d bytes", maxBytes), final: true,
+			Help: "Check that this is the right object",
 		}
 	}
 	return io.ReadAll(f)
@@ -57,10 +57,12 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 		if err := read(size); err != nil {
 			return err
 		}
-		return s.try(ctx, path, "writing it", func(ctx context.Context) error { return to.put(ctx, at, data, false) })
+		return s.try(ctx, path, "write the object", func(ctx context.Context) error {
+			return to.put(ctx, at, data, false)
+		})
 	}
 	var up upload
-	err = s.try(ctx, path, "beginning to write it", func(ctx context.Context) error {
+	err = s.try(ctx, path, "begin a multipart upload", func(ctx context.Context) error {
 		up, err = to.begin(ctx, at)
 		return err
 	})
@@ -70,7 +72,7 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	for number, left := 1, size; left > 0; number++ {
 		n := min(left, part)
 		if err = read(n); err == nil {
-			err = s.try(ctx, path, fmt.Sprintf("writing part %d of it", number), func(ctx context.Context) error {
+			err = s.try(ctx, path, fmt.Sprintf("write part %d of the object", number), func(ctx context.Context) error {
 				return up.part(ctx, number, data[:n])
 			})
 		}
@@ -90,7 +92,7 @@ func (s *Storage) complete(ctx context.Context, path string, up upload, size int
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err = s.try(ctx, path, "completing it", up.complete)
+	err = s.try(ctx, path, "complete the multipart upload", up.complete)
 	if errors.Is(err, fs.ErrNotExist) {
 		if now, serr := s.Stat(ctx, path); serr == nil && now.Size == size && !before.same(now) {
 			return nil
@@ -108,18 +110,18 @@ func (s *Storage) Create(ctx context.Context, path string, data []byte) error {
 		return err
 	}
 	if len(data) > maxPut {
-		return &Error{Path: path, What: "it is too large for a single request", final: true}
+		return &Error{Path: path, What: "the object is too large for a single request", final: true}
 	}
 	if err := s.CanCreate(ctx, path); err != nil {
 		return err
 	}
-	err = s.try(ctx, path, "writing it", func(ctx context.Context) error { return to.put(ctx, at, data, true) })
+	err = s.try(ctx, path, "write the object", func(ctx context.Context) error { return to.put(ctx, at, data, true) })
 	if !errors.Is(err, errChanged) {
 		return err
 	}
 	there, err := s.ReadAll(ctx, path, maxPut)
 	if err == nil && !bytes.Equal(there, data) {
-		err = &Error{Path: path, What: "it already exists", Err: fs.ErrExist, final: true}
+		err = &Error{Path: path, What: "the object already exists", Err: fs.ErrExist, final: true}
 	}
 	return err
 }
@@ -142,7 +144,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	probe := at
 	probe.key += ".nat-go-probe-" + hex.EncodeToString(random[:])
 	put := func(onlyNew bool) error {
-		return s.try(ctx, path, "writing a temporary object next to it", func(ctx context.Context) error {
+		return s.try(ctx, path, "write a temporary object next to the object", func(ctx context.Context) error {
 			return to.put(ctx, probe, []byte("nat-go\n"), onlyNew)
 		})
 	}
@@ -150,7 +152,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 		return err
 	}
 	err = put(true)
-	rerr := s.try(ctx, path, "removing the temporary object next to it", func(ctx context.Context) error {
+	rerr := s.try(ctx, path, "remove the temporary object next to the object", func(ctx context.Context) error {
 		return to.remove(ctx, probe)
 	})
 	var e *Error

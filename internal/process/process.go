@@ -20,7 +20,7 @@ type Config struct {
 	Path string   // the program's file, if Args[0] is only its display name
 	Dir  string   // working directory; if empty, this program's
 	Env  []string // the program's whole environment, except for the mark
-	Mark string   // identifies the program's processes, see NewMark; if empty, a new one
+	Mark string   // identifies the program's processes; if empty, a new mark is made (see NewMark)
 	With string   // an additional mark, shared with other processes; may be empty
 
 	// Stdout and Stderr read the program's output, each in its own goroutine, until the end; output that they leave
@@ -37,19 +37,20 @@ type Config struct {
 	Input    bool       // the program reads its input from a pipe, Process.Stdin; otherwise its input is empty
 	Files    []*os.File // additional open files: descriptors 3, 4, ...
 	Confined bool       // the program cannot read our memory and environment; see the package comment
-	// Survives lets the program outlive this one, and its other processes outlive the program if it ends on its own.
+	// Survives lets the program outlive this one. If the program ends without being killed, the other processes that it
+	// started keep running, too.
 	Survives bool
 }
 
 // Process is a started program.
 type Process struct {
-	Stdin io.WriteCloser // nil without Config.Input
+	Stdin io.WriteCloser // the program's input; nil unless Config.Input is set
 
 	cmd      *exec.Cmd
 	pid      int
 	mark     string
 	started  uint64
-	survives bool // its other processes may keep running after it ends on its own
+	survives bool // see Config.Survives
 
 	mu     sync.Mutex
 	reaped bool
@@ -252,7 +253,7 @@ func (p *Process) Err() error {
 	return p.exit
 }
 
-// Exit returns how the program ended according to the system. It waits for Done.
+// Exit returns the program's exit error, even if the program was killed. It waits for Done.
 func (p *Process) Exit() error {
 	<-p.done
 	return p.exit

@@ -30,8 +30,8 @@ func withMarks(env []string, marks ...string) []string {
 
 // Tree is a program and everything it started that can be found; see the package comment.
 type Tree struct {
-	Session int    // id of its first process, if known
-	Mark    string // mark in the environment of its processes
+	Session int    // id of the tree's first process, if known
+	Mark    string // mark in the environment of the tree's processes
 
 	ours  bool   // the first process is a child of ours that has not been waited for, so its id can't have been reused
 	since uint64 // when the first process started

@@ -13,9 +13,9 @@ import (
 	"testing"
 )
 
-// Need returns a python3 that runs check, a line of Python such as "import jinja2, tokenizers", without failing.
-// Without one the test is skipped or, if NATGO_REQUIRE contains what, fails. unchecked completes the message by naming
-// the untested part.
+// Need returns a python3 that runs check, a line of Python such as "import jinja2, tokenizers", without failing. If
+// there is none, the test is skipped or, if NATGO_REQUIRE contains the name what, fails. unchecked completes the
+// message by naming the untested part.
 func Need(t testing.TB, what, check, unchecked string) string {
 	t.Helper()
 	Long(t, unchecked)
@@ -162,7 +162,7 @@ var trainers = sync.OnceValues(func() (string, error) {
 
 // Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
 // NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's cache.
-// Without one it logs this and returns "", and the test continues with the current version.
+// Without such a Python it logs a message and returns "", and the test continues with the current version.
 func Datasets3(t testing.TB) string {
 	t.Helper()
 	path, err := datasets3()

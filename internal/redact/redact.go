@@ -29,11 +29,11 @@ type Config struct {
 type Redactor struct {
 	allow    map[string]bool
 	patterns []*regexp.Regexp
-	seen     map[xxh3.Uint128]string // the tag that replaces each value
+	seen     map[xxh3.Uint128]string // the tag that replaces a value, by the value's hash
 	numbers  map[string]int
 	counts   map[string]int64
 	clean    map[xxh3.Uint128]struct{} // hashes of strings and tools without findings; many recur in every session
-	known    map[string]bool           // secrets of this example that are recognisable only from their context
+	known    map[string]bool           // secrets of the current example that are recognisable only from their context
 	tools    []chat.Tool               // the last tools examined, which examples share
 	redacted []chat.Tool
 	hasher   history.Hasher

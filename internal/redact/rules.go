@@ -20,7 +20,7 @@ type rule struct {
 	hints []string // every matching text contains one of these
 	re    *regexp.Regexp
 	is    func(match, before string) bool // whether a match counts; if nil, it always counts
-	near  func(s string, at int) bool     // whether to look around a hint; if nil, always
+	near  func(s string, at int) bool     // whether to search around the hint at a position; if nil, always
 	long  bool                            // a match may be longer than a window
 }
 

@@ -24,7 +24,7 @@ const (
 	maxRunBytes  = 16 << 10 // maximum size of a token or line, in bytes
 )
 
-// around returns the window around a hint. It splits only very long words.
+// around returns the window around a hint. The window's edges split only very long words.
 func around(s string, at, end int) [2]int {
 	from, to := max(0, at-windowBefore), min(len(s), end+windowAfter)
 	for minStart := max(0, from-windowBefore); from > minStart && inRun(s[from-1]); {
@@ -36,7 +36,7 @@ func around(s string, at, end int) [2]int {
 // index finds the hints of all finders in one pass over a text, by their first three bytes.
 type index struct {
 	finders []finder
-	filter  [1 << 10]uint64 // a bit for each hash of three bytes; set if a hint may begin with them
+	filter  [1 << 10]uint64 // a bit for each hash of three bytes; set if some hint begins with bytes of this hash
 	hints   map[uint32][]hint
 }
 
@@ -87,7 +87,7 @@ func (x *index) windows(s string) (list []searched) {
 	if len(s) < 3 {
 		return nil
 	}
-	var last map[int]int // index in list of each finder's last window
+	var last map[int]int // by finder, the index in list of the finder's last window
 	key := uint32(folded[s[0]])<<8 | uint32(folded[s[1]])
 	for i := 2; i < len(s); i++ {
 		key = key<<8&0xffffff | uint32(folded[s[i]])

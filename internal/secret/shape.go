@@ -21,7 +21,7 @@ const (
 // value matches one word of a command line or a file, quoted or not.
 const value = `(\$\{[^}\s]*\}|"(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"',;}\])]+)`
 
-// names are the endings of names that secretWords matches, and "pass".
+// names lists the endings that secretWords matches, and "pass".
 var names = append([]string{
 	"token", "secret", "password", "passwd", "passphrase", "pass", "pwd", "credential", "credentials",
 }, keyNames()...)
@@ -95,7 +95,7 @@ func shapes() []finder {
 	}
 }
 
-// isAssigned reports whether a colon or an equals sign follows, possibly after a quote and white space.
+// isAssigned reports whether a hint is followed by a colon or an equals sign, possibly after a quote and white space.
 func isAssigned(s string, _, end int) bool {
 	rest := s[end:min(len(s), end+64)]
 	rest = strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(rest, `"`), "'"), " \t\r\n")
@@ -309,8 +309,8 @@ var flag = compiled(`(?i)^--?(?:[\w-]*[_-])?` + flagWords + `$`)
 // Flag reports whether a word on a command line indicates that the next word is a secret: `--token`.
 func Flag(word string) bool { return flag().MatchString(word) && !plainTokens().MatchString(word) }
 
-// given matches a secret passed to a program within one word or a shell command line: --api-key=value, `train --token
-// value`.
+// given matches a flag and its secret value in one word (--api-key=value) or in a shell command line (`train --token
+// value`).
 var given = compiled(`(?i)(?:^|[\s"'])--?(?:[\w-]*[_-])?` + flagWords + `(?:=|[ \t]+)` + value)
 
 // assigned matches a variable set for a program: `HF_TOKEN=value train`.
@@ -331,7 +331,7 @@ func plainly(text string, m []int) (from, to int, ok bool) {
 		!ordinary(strings.TrimRight(text[m[0]:from], " \t"), v)
 }
 
-// keyed matches a setting in a configuration line, such as `token: value`, even among other settings.
+// keyed matches a setting with a secret value, such as `token: value`, anywhere in a configuration line.
 var keyed = compiled(`(?i)\b[\w-]*(?:` + words + `|(?:access[_-]?key[_-]?id|_key))["']?\s*[:= ]\s*("[^"]*"?|'[^']*'?|\{[^}]*\}?|\[[^\]]*\]?|[^\s,}\]#]+)`)
 
 // SpansOfSetting returns the byte ranges [from, to) of possible secrets in a configuration line, in order and disjoint.

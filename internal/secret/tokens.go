@@ -33,18 +33,18 @@ type token struct {
 	class string
 	// in lower case, at least three bytes each: every matching text contains one, in upper or lower case
 	hints   []string
-	pattern string // its first matching group is the token
+	pattern string // the first matching group is the token
 	// minimum entropy in bits per byte; if 0, the token must look random by the same rules as a named secret
 	bits   float64
 	run    int  // the token begins with a hint and has at least this many bytes
 	before int  // the token has at least this many bytes before a hint
-	named  bool // the hint is a name, and the token follows it
+	named  bool // the hint is a name that the token follows
 }
 
 // A Place is a part of a string that looks like a secret.
 type Place struct {
 	From, To int    // byte range [From, To)
-	Class    string // its kind, for display: "github_token"
+	Class    string // the secret's kind, for display: "github_token"
 }
 
 // Context is the class of a secret recognised only by its context: the value of a variable named like a secret.
@@ -71,8 +71,8 @@ func (t *token) finder() finder {
 	}
 }
 
-// matched returns the range of the first group that matched, because each alternative of a pattern has a group of its
-// own. Without groups, it returns the range of the whole match.
+// matched returns the range of the first group that matched, because each alternative of a pattern has a separate
+// group. For a pattern without groups, it returns the range of the whole match.
 func matched(m []int) (from, to int) {
 	for i := 2; i < len(m); i += 2 {
 		if m[i] >= 0 {

@@ -19,7 +19,7 @@ import (
 const Mask = "***"
 
 const (
-	minValue = 4  // minimum length of a value in bytes; shorter ones occur in other words
+	minValue = 4  // minimum length of a value in bytes; shorter values occur within ordinary words
 	minLine  = 12 // minimum length in bytes at which a line of a multi-line value is masked on its own
 	minCut   = 4  // minimum length in bytes at which part of a value is recognised where a text was cut
 )
@@ -57,7 +57,7 @@ func (v *Values) Add(values ...string) {
 	for _, f := range v.forms {
 		pairs = append(pairs, f, Mask)
 	}
-	v.replacer = strings.NewReplacer(pairs...) // the longest match must win, so it comes first
+	v.replacer = strings.NewReplacer(pairs...) // pairs begins with the longest forms, so the longest match wins
 }
 
 // AddAddress adds the secrets in an address: its password or, without one, its user name, which is then usually a
@@ -220,7 +220,7 @@ func forms(value string) []string {
 		return out
 	}
 	for line := range strings.FieldsFuncSeq(trimmed, func(r rune) bool { return r == '\n' || r == '\r' }) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // the frame of a PEM file is not secret
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "-----") { // PEM's BEGIN and END are not secret
 			add(minLine, escaped(line)...)
 		}
 	}

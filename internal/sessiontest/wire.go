@@ -26,8 +26,8 @@ type sent struct {
 }
 
 // Wire returns the calls of the recorded session, each with its input and output. Call ids are replaced by numbers,
-// because some instrumentations record other ids than those that were sent. If spelled is set, arguments are compared
-// as text, otherwise as values.
+// because some instrumentations record ids that differ from the ones sent. If spelled is set, arguments are compared as
+// text, otherwise as values.
 func Wire(t testing.TB, spelled bool) (out []string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(Recorded(t), "conversation_truth.json"))

@@ -15,7 +15,7 @@ import (
 )
 
 // inflater checks that a page doesn't decompress to more than its header declares before the library decompresses it.
-// The library sizes its buffer by the compressed data, and keeps doubling it for damaged LZ4 data.
+// The library sizes its buffer by the compressed data and, for damaged LZ4 data, doubles the buffer without limit.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte
@@ -39,7 +39,7 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 		v2 := &h.DataPageHeaderV2.V
 		levels := int64(v2.RepetitionLevelsByteLength) + int64(v2.DefinitionLevelsByteLength)
 		if v2.RepetitionLevelsByteLength < 0 || v2.DefinitionLevelsByteLength < 0 || levels > min(n, size) {
-			return errors.New("invalid page: its levels have a negative length, or are longer than the page")
+			return errors.New("invalid page: the levels have a negative length, or are longer than the page")
 		}
 		if v2.IsCompressed.Valid && !v2.IsCompressed.V {
 			return nil

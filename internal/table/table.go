@@ -14,11 +14,11 @@ import (
 // Limits on the memory for a file. For each column, a dictionary and a page are held at once.
 const (
 	maxFooter  = 32 << 20  // size of the file's metadata, in bytes
-	maxColumns = 1024      // columns that hold values
+	maxColumns = 1024      // number of columns that hold values
 	maxHeld    = 96 << 20  // size of one dictionary and one page of every column, in bytes
 	maxRow     = 32 << 20  // size of a row's strings and other byte arrays, in bytes
-	maxValues  = 1 << 19   // of a row
-	maxGrown   = 256 << 20 // bytes allowed for the rows of any file
+	maxValues  = 1 << 19   // number of values in a row
+	maxGrown   = 256 << 20 // bytes allowed for the rows of a file of any size
 	maxGrowth  = 10_000    // additional bytes allowed for the rows, per byte of the file
 )
 
@@ -28,14 +28,14 @@ type Reader struct {
 	in      io.ReaderAt
 	groups  []parquet.RowGroup // row groups not yet read
 	columns []*column          // columns of the current row group
-	rows    int64              // rows remaining in that group
-	skip    int64              // rows to skip in the next group
+	rows    int64              // rows remaining in the current row group
+	skip    int64              // rows to skip from the beginning of the next row group
 	row     parquet.Row
 	number  int64
-	left    int64 // remaining bytes for rows
+	left    int64 // bytes that the remaining rows may still use
 	pages   inflater
 	schema  *parquet.Schema    // schema of the returned rows
-	convert parquet.Conversion // conversion to schema; nil if that is the file's
+	convert parquet.Conversion // conversion of rows to schema; nil if schema is the file's
 }
 
 // Open opens a file.
@@ -67,7 +67,7 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	n := int64(binary.LittleEndian.Uint32(end[:4]))
 	switch begin := size - int64(len(end)) - n; {
 	case string(end[4:]) == "PARE":
-		return broken("it is encrypted")
+		return broken("the file is encrypted")
 	case string(end[4:]) != "PAR1" || begin < 0:
 		return nil // as above
 	case n > maxFooter:
@@ -104,7 +104,7 @@ func (r *Reader) Skip(rows int64) {
 	r.skip = max(0, rows)
 }
 
-// Close stops reading. It leaves the file open.
+// Close releases the reader's memory. It leaves the file open.
 func (r *Reader) Close() error {
 	r.pages.close()
 	return r.endGroup()
@@ -144,7 +144,7 @@ func (r *Reader) Next() (row any, err error) {
 	}
 	if r.left -= int64(maxRow - left.bytes); r.left < 0 {
 		return nil, &LimitError{fmt.Sprintf(
-			"its rows are more than %d times as large as the file: a few values are repeated endlessly", maxGrowth)}
+			"the rows are more than %d times as large as the file: a few values are repeated very often", maxGrowth)}
 	}
 	whole := []parquet.Row{r.row}
 	if r.convert != nil {
@@ -178,7 +178,7 @@ func (r *Reader) group() error {
 			return broken(err)
 		}
 		if held += n; held > maxHeld {
-			return &LimitError{fmt.Sprintf("its pages take more than %d MiB at once", maxHeld>>20)}
+			return &LimitError{fmt.Sprintf("the pages of a row group take more than %d MiB at once", maxHeld>>20)}
 		}
 	}
 	for _, chunk := range group.ColumnChunks() {
@@ -208,7 +208,7 @@ func broken(what any) error {
 		}
 	}
 	if _, is := what.(runtime.Error); is { // the library relied on an invalid number in the file
-		what = "a length or an offset in it is wrong"
+		what = "invalid length or offset"
 	}
 	return fmt.Errorf("invalid Parquet file: %v", what)
 }
@@ -247,13 +247,13 @@ func (c *column) next(row parquet.Row, left *budget) (parquet.Row, error) {
 		}
 		c.ready = c.ready[1:]
 		if left.values--; left.values < 0 {
-			return row, &LimitError{fmt.Sprintf("it has more than %d values", maxValues)}
+			return row, &LimitError{fmt.Sprintf("the row has more than %d values", maxValues)}
 		}
 		if k := v.Kind(); k == parquet.ByteArray || k == parquet.FixedLenByteArray {
 			left.bytes -= len(v.ByteArray())
 		}
 		if left.bytes < 0 {
-			return row, &LimitError{fmt.Sprintf("it has more than %d MiB", maxRow>>20)}
+			return row, &LimitError{fmt.Sprintf("the row has more than %d MiB of strings and byte arrays", maxRow>>20)}
 		}
 		row = append(row, v)
 	}

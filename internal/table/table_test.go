@@ -131,7 +131,8 @@ func TestLimits(t *testing.T) {
 		"page":    {written(t, text, row(strings.Repeat("x", maxHeld))), "has more than"},
 		"repeats": {written(t, repeated, row(large), row(large), row(large), row(large)), "more than 32 MiB"},
 		"values": {written(t, parquet.Group{"a": parquet.List(parquet.Int(64))},
-			map[string]any{"a": make([]any, 0)}, map[string]any{"a": slice(maxValues + 1)}), "row 2: it has more than"},
+			map[string]any{"a": make([]any, 0)}, map[string]any{"a": slice(maxValues + 1)}),
+			"row 2: the row has more than"},
 		"columns": {written(t, many, wide), "1025 columns"},
 	} {
 		t.Run(name, func(t *testing.T) {

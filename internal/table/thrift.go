@@ -19,7 +19,7 @@ const (
 	maxDepth    = 32
 )
 
-// place identifies a list by two field numbers: its outermost enclosing field's and its own.
+// place identifies a list by two field numbers: that of the outermost enclosing field, or 0, and that of the list.
 type place [2]int16
 
 // The lists whose elements take the most memory.
@@ -35,7 +35,7 @@ var (
 type walker struct {
 	in                       *bufio.Reader
 	limit, left              int64 // bytes
-	schema, chunks, elements int   // how many more elements are allowed
+	schema, chunks, elements int   // numbers of elements that are still allowed, by kind of list
 }
 
 // checkStructure reads a structure, or returns io.EOF at the end.

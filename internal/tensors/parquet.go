@@ -34,7 +34,7 @@ const (
 // trainer uses the columns input_ids and labels (or completion_mask) without tokenising again.
 type ParquetWriter struct {
 	columns []Column        // in the caller's order
-	leaf    []int           // their positions in the file, which sorts columns by name
+	leaf    []int           // positions of the columns in the file, which sorts them by name
 	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns have none
 	row     parquet.Row
 	cells   [][]parquet.Value // the current row's cells, by position in the file

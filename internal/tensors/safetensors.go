@@ -151,7 +151,7 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 	if err := enc.Encode(entries); err != nil {
 		return nil, err
 	}
-	b.Truncate(b.Len() - 1) // without the line break
+	b.Truncate(b.Len() - 1) // remove the line break that Encode appended
 	for b.Len()%8 != 0 {
 		b.WriteByte(' ')
 	}
@@ -165,9 +165,9 @@ func layout(tensors []Tensor, metadata map[string]string) ([]byte, error) {
 // File is an open safetensors file. Reads are independent of each other.
 type File struct {
 	Header
-	Limit int64 // maximum for Read per tensor, and for ReadAll in total; 0 means maxReadBytes
+	Limit int64 // maximum number of bytes of a tensor for Read, and of all tensors for ReadAll; 0 means maxReadBytes
 	r     io.ReaderAt
-	data  int64 // where the data begins
+	data  int64 // offset in the file at which the data begins
 	close func() error
 }
 
@@ -178,7 +178,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 		return nil, fmt.Errorf("not a safetensors file: %d bytes", size)
 	}
 	if _, err := r.ReadAt(prefix[:], 0); err != nil {
-		return nil, fmt.Errorf("reading the header's length: %w", err)
+		return nil, fmt.Errorf("cannot read the header's length: %w", err)
 	}
 	length := binary.LittleEndian.Uint64(prefix[:])
 	if length > maxHeaderBytes || int64(length) > size-8 {
@@ -263,7 +263,7 @@ func parseHeader(raw []byte, data int64) (*Header, error) {
 		return nil, err
 	}
 	if rest := bytes.TrimRight(raw[dec.InputOffset():], " "); len(rest) > 0 {
-		return nil, fmt.Errorf("%d bytes after the object", len(rest))
+		return nil, fmt.Errorf("unexpected %d bytes after the header's object", len(rest))
 	}
 	return h, h.checkCover(data)
 }

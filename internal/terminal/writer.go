@@ -30,7 +30,7 @@ func ClearLine() string { return mark() + "[K" }
 type Writer struct {
 	mu      sync.Mutex
 	raw     io.Writer
-	out     io.Writer // raw, or a writer in front of it that masks secrets
+	out     io.Writer // raw, or a writer that masks secrets and then writes to raw
 	secrets *secret.Writer
 	held    []byte
 	buf     []byte

@@ -18,7 +18,7 @@ type Subject struct {
 	Builder string // name of the record's builder, as the user gave it
 	Turn    Turn
 
-	task rewards // of Group
+	task rewards // rewards of Group
 }
 
 // Turn is a model turn on a branch of an example.
@@ -28,7 +28,7 @@ type Turn struct {
 	Position int    // position of the turn in Walk
 }
 
-// InGroup sets the subject's group.
+// InGroup sets the group of the subject.
 func (s *Subject) InGroup(g *ttc.Group) { s.Group, s.task = g, rewardsOf(g) }
 
 // rewards summarises the rewards of a group; both values are NaN if it has none.
@@ -60,51 +60,53 @@ var Fields = append(append(ExampleFields[:len(ExampleFields):len(ExampleFields)]
 // ExampleFields are known as soon as an example has been read.
 var ExampleFields = []Field[*Subject]{
 	text("id", "id of the example", func(s *Subject) string { return s.Example.ID }),
-	text("task", "the task that it is a rollout of; the example's id, if the source names no task",
+	text("task", "the task that the example is a rollout of; if the source names no task, the example's id",
 		func(s *Subject) string { return cmp.Or(s.Example.Task, s.Example.ID) }),
-	text("file", "the input file, as it was named", func(s *Subject) string { return s.Example.File }),
-	text("policy", "the model that sampled it, if the source says",
+	text("file", "path of the example's input file, as the user gave it",
+		func(s *Subject) string { return s.Example.File }),
+	text("policy", "the model that sampled the example, if the source says",
 		func(s *Subject) string { return s.Example.Policy }),
 	text("fidelity", "how completely the rollout is recorded",
 		func(s *Subject) string { return s.Example.Fidelity.String() },
 		Fidelities...),
 	number("reward", "score of the whole rollout", func(s *Subject) float64 { return reward(s.Example) }),
-	condition("scored", "whether it has a reward", func(s *Subject) bool { return s.Example.Reward != nil }),
-	condition("interrupted", "whether the workflow ended with an exception",
+	condition("scored", "whether the example has a reward", func(s *Subject) bool { return s.Example.Reward != nil }),
+	condition("interrupted", "whether the example's workflow ended with an exception",
 		func(s *Subject) bool { return s.Example.Interrupted }),
-	number("candidates", "scored candidates for its turns",
+	number("candidates", "number of scored candidates for the example's turns",
 		func(s *Subject) float64 { return float64(len(s.Example.Candidates)) }),
-	number("messages", "messages, on all branches",
+	number("messages", "number of messages, on all branches",
 		func(s *Subject) float64 { return float64(len(s.Example.Graph.Nodes)) }),
-	sum("turns", "model turns, except those that are only context", func(n *ttc.Node) bool {
+	sum("turns", "number of model turns, except turns that are only context", func(n *ttc.Node) bool {
 		return n.Message.Role == "assistant" && n.Sampled != ttc.No
 	}),
-	number("calls", "tool calls", func(s *Subject) (n float64) {
+	number("calls", "number of tool calls", func(s *Subject) (n float64) {
 		for i := range s.Example.Graph.Nodes {
 			n += float64(len(s.Example.Graph.Nodes[i].Message.ToolCalls))
 		}
 		return n
 	}),
-	sum("failed", "messages that the source marks as an error or a failure", func(n *ttc.Node) bool {
+	sum("failed", "number of messages that the source marks as an error or a failure", func(n *ttc.Node) bool {
 		return n.Error != nil && *n.Error || n.Failure != nil
 	}),
-	number("bytes", "bytes of text in its messages and candidates", func(s *Subject) (n float64) {
+	number("bytes", "number of bytes of text in the example's messages and candidates", func(s *Subject) (n float64) {
 		texts(s, func(text string) bool {
 			n += float64(len(text))
 			return false
 		})
 		return n
 	}),
-	list("called", "the tools that it called", called),
-	list("tools", "the tools that it was offered", func(s *Subject, meets func(string) bool) bool {
+	list("called", "names of the tools that the model called", called),
+	list("tools", "names of the tools that the model was offered", func(s *Subject, meets func(string) bool) bool {
 		return slices.ContainsFunc(s.Example.Tools, func(t chat.Tool) bool { return meets(t.Name) })
 	}),
-	list("text", "each text of its messages, calls and candidates", texts),
+	list("text", "each text of the example's messages, calls and candidates", texts),
 }
 
 // GroupFields are known once a task's examples have been collected.
 var GroupFields = []Field[*Subject]{
-	number("rollouts", "examples of the task", func(s *Subject) float64 { return float64(len(s.Group.Examples)) }),
+	number("rollouts", "number of examples of the task",
+		func(s *Subject) float64 { return float64(len(s.Group.Examples)) }),
 	number("best", "largest reward of the task", func(s *Subject) float64 { return s.task.best }),
 	number("spread", "largest reward of the task minus the smallest",
 		func(s *Subject) float64 { return s.task.spread }),
@@ -112,9 +114,9 @@ var GroupFields = []Field[*Subject]{
 
 // RecordFields are known once a builder has made a record.
 var RecordFields = []Field[*Subject]{
-	text("builder", "name of the builder that made it", func(s *Subject) string { return s.Builder }),
+	text("builder", "name of the builder that made the record", func(s *Subject) string { return s.Builder }),
 	text("kind", "kind of the record", func(s *Subject) string { return s.Record.Kind().String() }, Kinds...),
-	number("margin", "difference between the scores of a preference", func(s *Subject) float64 {
+	number("margin", "difference between the two scores of a preference", func(s *Subject) float64 {
 		if p, ok := s.Record.(*builders.Preference); ok {
 			return math.Abs(p.ChosenScore - p.RejectedScore)
 		}
@@ -133,7 +135,7 @@ var RecordFields = []Field[*Subject]{
 		}
 		return *score
 	}),
-	number("sites", "error sites of a distillation", func(s *Subject) float64 {
+	number("sites", "number of error sites of a distillation", func(s *Subject) float64 {
 		if d, ok := s.Record.(*builders.Distillation); ok {
 			return float64(len(d.Sites))
 		}
@@ -145,15 +147,16 @@ var RecordFields = []Field[*Subject]{
 var TurnFields = []Field[*Subject]{
 	text("at", "why the turn was selected: the class of the failed call, divergence or turns",
 		func(s *Subject) string { return s.Turn.At }),
-	number("position", "messages before the turn", func(s *Subject) float64 { return float64(s.Turn.Position) }),
-	list("uses", "the tools that the turn calls", func(s *Subject, meets func(string) bool) bool {
+	number("position", "number of messages before the turn",
+		func(s *Subject) float64 { return float64(s.Turn.Position) }),
+	list("uses", "names of the tools that the turn calls", func(s *Subject, meets func(string) bool) bool {
 		calls := s.said(s.Turn.Position).ToolCalls
 		return slices.ContainsFunc(calls, func(c chat.ToolCall) bool { return meets(c.Name) })
 	}),
 	list("action", "each text of the turn and its calls", func(s *Subject, meets func(string) bool) bool {
 		return textsOf(s.said(s.Turn.Position), meets)
 	}),
-	list("outcome", "each text between the turn and the next", func(s *Subject, meets func(string) bool) bool {
+	list("outcome", "each text between the turn and the next turn", func(s *Subject, meets func(string) bool) bool {
 		for i := s.Turn.Position + 1; i < len(s.Turn.Walk) && s.said(i).Role != "assistant"; i++ {
 			if textsOf(s.said(i), meets) {
 				return true

@@ -13,7 +13,7 @@ import (
 type parser[S any] struct {
 	lexer
 	fields []Field[S]
-	named  []string // fields, in the order in which the filter names them
+	named  []string // names of fields, in the order in which the filter names them
 }
 
 // node is a parsed part of a filter. Its Field is the one that the part names or, for any other part, an unnamed one
@@ -21,9 +21,9 @@ type parser[S any] struct {
 type node[S any] struct {
 	Field[S]
 	from, to int
-	constant *string   // value of a quoted string; else nil
+	constant *string   // value of a quoted string; nil for other nodes
 	fields   []string  // names of the fields in an operand of `and`
-	operands []node[S] // of `and`
+	operands []node[S] // operands of an `and`
 }
 
 func (p *parser[S]) unexpected(expected string) {

@@ -16,8 +16,8 @@ type Field[S any] struct {
 	Bool   func(S) bool
 	Number func(S) float64
 	Text   func(S) string
-	Texts  func(s S, meets func(string) bool) bool // whether any string in a list satisfies meets
-	Is     func(text string) func(S) bool          // for a string that can only be tested for equality
+	Texts  func(s S, meets func(string) bool) bool // reports whether any string in a list satisfies meets
+	Is     func(text string) func(S) bool          // set for a string that can only be tested for equality
 }
 
 // Type returns the name of the field's type.
@@ -46,7 +46,7 @@ type Filter[S any] struct{ Clauses []Clause[S] }
 
 // Clause is an operand of the outermost `and` of a filter.
 type Clause[S any] struct {
-	Text   string // as it was written
+	Text   string // the clause as written in the filter
 	fields []string
 	holds  func(S) bool
 }
@@ -87,7 +87,7 @@ func (f *Filter[S]) FirstFailing(s S) string {
 	return ""
 }
 
-// Step counts the items that are left after a clause.
+// Step is a clause of a filter with the number of items that remain after it.
 type Step struct {
 	Clause string `json:"clause"`
 	Unit   string `json:"unit"` // example, record
@@ -103,7 +103,8 @@ func (s Step) String() string {
 	return ledger.Quantity(s.Left, s.Unit) + " left by " + clause
 }
 
-// Funnel returns the number of items left after each clause, given the numbers dropped by each and the number kept.
+// Funnel returns the number of items that remain after each clause, given the numbers of items that each clause dropped
+// and the number kept in the end.
 func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []Step {
 	steps := make([]Step, len(f.Clauses))
 	for i, c := range slices.Backward(f.Clauses) {

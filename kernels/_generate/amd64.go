@@ -189,20 +189,20 @@ func (g *generator) loadPointers() pointers {
 }
 
 // linesAhead returns the number of cache lines of the next row that a step prefetches per side: the second pass fetches
-// at least 3/4 of a row, the first pass the rest.
+// at least 3/4 of a row, and the first pass fetches the remainder.
 func linesAhead(d dtype, second bool) int {
 	switch {
 	case second && d == f32:
-		return 3 // of the 4 cache lines in 64 entries
+		return 3 // a step of 64 entries reads 4 cache lines
 	case second:
-		return 2 // of 2
+		return 2 // a step of 64 entries reads 2 cache lines
 	case d == f32:
-		return 2 // of the 8 cache lines in 128 entries
+		return 2 // a step of 128 entries reads 8 cache lines
 	}
 	return 1
 }
 
-// largest starts a tile that leaves the maximum over four vectors' lanes in the first vector.
+// largest begins a max tile, and leaves each lane's maximum over all vectors in v[0].
 func (g *generator) largest(path string, width lanes, d dtype, v []VecPhysical) {
 	g.text(path, "max"+d.name)
 	s, n, i := RDI, RCX, RAX

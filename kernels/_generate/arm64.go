@@ -102,7 +102,7 @@ func (n *neon) zero(v ...int) {
 	}
 }
 
-// ld4 loads four consecutive floats at register r into lane of four vectors from v.
+// ld4 loads four consecutive floats at register r, one into the given lane of each of the vectors v to v+3.
 func (n *neon) ld4(v, lane, r int) {
 	n.word(0x0D60A000|uint32(lane>>1)<<30|uint32(lane&1)<<12|uint32(r)<<5|uint32(v),
 		"ld4 {v%d.s-v%d.s}[%d], [x%d]", v, v+3, lane, r)
@@ -151,7 +151,7 @@ func (n *neon) load(d dtype, v int, r string) {
 	}
 }
 
-// scale computes y = y*k + c through scratch: fmla adds to its destination.
+// scale computes y = y*k + c. It uses scratch as the destination, because fmla adds to its destination.
 func (n *neon) scale(y, k, c, scratch int) {
 	n.mov(scratch, c)
 	n.op("fmla", scratch, y, k)
@@ -283,7 +283,7 @@ func (n *neon) jsd(d dtype, grad bool) {
 		n.jsdCoefficients()
 		p := n.jsdPolynomial(1, n.degree)
 		if grad {
-			n.mov(9, p) // degree 8, no longer needed
+			n.mov(9, p) // 9 held the coefficient of degree 8, which is no longer needed
 			n.jsdRates()
 			n.jsdGradient(9, n.jsdPolynomial(0, 7))
 			return
@@ -304,7 +304,7 @@ func (n *neon) jsd(d dtype, grad bool) {
 }
 
 // jsdOdds loads both sides and computes the log-odds, limited to values that float32 can multiply and, for jsdIndex, to
-// the table's range. Without a gradient it leaves the larger side's log2 in jsdS.
+// the table's range. Without a gradient it leaves the larger side's log2 probability in jsdS.
 func (n *neon) jsdOdds(d dtype, grad bool) {
 	n.load(d, jsdS, "R1")
 	n.load(d, jsdT, "R2")

@@ -14,7 +14,7 @@ func (g *generator) narrowConstants() {
 	for i, v := range expNear {
 		c.add(fmt.Sprint("e", i), bits(v))
 	}
-	c.add("biased", bits(1.5*(1<<23)+127)) // adding it rounds to an integer that a shift moves into the exponent
+	c.add("biased", bits(1.5*(1<<23)+127)) // added to round to an integer, which a shift moves into the exponent
 	c.add("low", bits(-127))
 	c.add("high", bits(127))
 	c.add("abs", U32(1<<31-1))
@@ -58,9 +58,9 @@ func (g *generator) maxLanes256(y, tmp VecPhysical) {
 	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
 }
 
-// exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: outside it the shifted
-// exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y. If lifted is
-// set, the result is 2^y times klLift, and the limits are lower by log2 klLift.
+// exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: outside this range the
+// shifted exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y. If
+// lifted is set, the result is 2^y times klLift, and the limits are lower by log2 klLift.
 func (g *generator) exp2_256(y, z, p []VecPhysical, lifted bool) {
 	for j := range y {
 		g.VADDPS(g.narrow.mem("biased"), y[j], z[j])
@@ -263,8 +263,8 @@ type second256 struct {
 	even bool
 	d    dtype
 	p    pointers
-	// Two vectors each. student becomes the larger side's log2 probability; teacher the index of the segment; odds the
-	// argument within it; larger is 2^hi, then scratch.
+	// Each slice holds two vectors. student becomes the larger side's log2 probability, teacher becomes the index of
+	// the segment, and odds becomes the argument within the segment. larger is 2^hi, then scratch.
 	student, teacher, odds, larger, psi []VecPhysical
 	sign                                []VecPhysical // the original D, for its sign
 	early, late                         VecPhysical   // scratch for lookups before and after exp2
@@ -315,9 +315,9 @@ func (g *generator) jsd256(d dtype, even bool) {
 
 // prefetch256 fetches the next row in a second pass.
 func (g *generator) prefetch256(d dtype, p pointers) {
-	lines := 1 // of the 1 cache line in 32 entries
+	lines := 1 // 32 entries take 1 cache line
 	if d == f32 {
-		lines = 2 // of the 2 cache lines in 32 entries: slightly more than the first pass leaves unfetched
+		lines = 2 // 32 entries take 2 cache lines, slightly more than the first pass leaves unfetched
 	}
 	g.prefetch(lines, p.step, p.pfs, p.pft)
 }
@@ -361,7 +361,7 @@ func (g *second256) logProbabilities(entry int) {
 	}
 }
 
-// evenSegment finds the segment of |D|, one of 8. It leaves the segment in teacher, and |D|, limited, in odds.
+// evenSegment finds which of 8 segments contains |D|. It leaves the segment in teacher and the clamped |D| in odds.
 func (g *second256) evenSegment() {
 	for _, d := range g.odds {
 		g.VANDPS(g.narrow.mem("abs"), d, d)
@@ -394,7 +394,7 @@ func (g *second256) segment() {
 	}
 }
 
-// index256 finds the segment that holds size: the exponent and first fraction bit of 1+size.
+// index256 computes the index of the segment that contains size from the exponent and first fraction bit of 1+size.
 func (g *generator) index256(size, dst VecPhysical) {
 	g.VADDPS(g.narrow.mem("one"), size, dst)
 	g.VPSRLD(Imm(22), dst, dst)
@@ -411,7 +411,8 @@ func (g *second256) lookup(r, j int, dst, tmp VecPhysical) {
 	g.lookup256(g.even, g.p.tab, r, g.teacher[j], g.sign[j], dst, tmp)
 }
 
-// lookup256 selects row r of a table for a vector, with one permute, or with one for each sign of D and a blend.
+// lookup256 looks up a vector's segments in row r of a table. This takes one permute for the even table, but for the
+// general table one permute for each sign of D, and a blend.
 func (g *generator) lookup256(even bool, tab Register, r int, segment, sign, dst, tmp VecPhysical) {
 	if even {
 		g.VPERMPS(Mem{Base: tab, Disp: 32 * r}, segment, dst)
@@ -439,8 +440,8 @@ func (g *second256) polynomial() {
 	}
 }
 
-// addEntries adds two vectors and, if last is set, adds the sum of the step's four to the float64 accumulator: with
-// many equal terms, rounding against a large sum always errs the same way.
+// addEntries adds two vectors and, if last is set, adds the sum of the step's four vectors to the float64 accumulator.
+// In a large float32 sum, the additions of many equal terms would all be rounded in the same direction.
 func (g *second256) addEntries(last bool) {
 	if !last {
 		g.VMULPS(g.larger[0], g.psi[0], g.sum)

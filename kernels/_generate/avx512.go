@@ -140,8 +140,9 @@ type second512 struct {
 	*generator
 	d dtype
 	p pointers
-	// Four vectors each. student becomes the larger side's log2 probability; teacher the index of the segment; odds the
-	// argument within it; fraction the argument of exp2; larger is 2^hi.
+	// Each slice holds four vectors. student becomes the larger side's log2 probability, teacher becomes the index of
+	// the segment, and odds becomes the argument within the segment. fraction is the argument of exp2, and larger is
+	// 2^hi.
 	student, teacher, odds, fraction, larger, psi []VecPhysical
 	lo, hi                                        VecPhysical   // scratch: constants, or the halves of a table row
 	tmp                                           []VecPhysical // two vectors of scratch
@@ -309,8 +310,8 @@ func (g *second512) polynomial() {
 	}
 }
 
-// addEntries adds up four vectors, then adds their sum to the float64 accumulator: with many equal terms, rounding
-// against a large sum always errs the same way.
+// addEntries adds up four vectors, then adds their sum to the float64 accumulator. In a large float32 sum, the
+// additions of many equal terms would all be rounded in the same direction.
 func (g *second512) addEntries() {
 	sum := g.tmp[0]
 	g.VMULPS(g.larger[0], g.psi[0], sum)

@@ -13,9 +13,9 @@ type grad256 struct {
 	d      dtype
 	p      pointers
 	ks, kt Register
-	// Two vectors each. odds is the argument within the segment, then the student's probability; student becomes max(D,
-	// 0), which is subtracted twice from rate_1/2; segment has the sign of D in its top bit, then is the larger
-	// probability.
+	// Each slice holds two vectors. odds becomes the argument within the segment, then the student's probability.
+	// student becomes max(D, 0), which is subtracted twice from rate_1/2. segment has the sign of D in its top bit, and
+	// then becomes the larger probability.
 	odds, student, segment, psi, rate []VecPhysical
 	tmp, late                         VecPhysical // scratch
 	far, acc, accG                    VecPhysical

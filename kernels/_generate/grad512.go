@@ -13,7 +13,7 @@ type grad512 struct {
 	d      dtype
 	p      pointers
 	ks, kt Register
-	// Four vectors each. segment becomes the student's probability; odds the argument within the segment.
+	// Each slice holds four vectors. segment becomes the student's probability, odds the argument within the segment.
 	student, segment, odds, rate, larger, psi []VecPhysical
 	lo, hi                                    VecPhysical   // scratch: constants, or the halves of a table row
 	tmp                                       []VecPhysical // two vectors of scratch
@@ -89,7 +89,7 @@ func (g *grad512) place() {
 	for _, s := range g.segment {
 		g.VPSRLD(Imm(21), s, s)
 	}
-	for j, d := range g.odds { // the sign is added on top of the four bits
+	for j, d := range g.odds { // the sign of D becomes the bit above the segment's four bits
 		sign := g.tmp[j%2]
 		g.VPSRLD(Imm(27), d, sign)
 		g.VPTERNLOGD_BCST(Imm(0xd8), g.wide.mem("16"), sign, g.segment[j])

@@ -23,7 +23,8 @@ type kl512 struct {
 	sums     []VecPhysical // 2^ys, 2^yt, kl, klAbs in float64
 }
 
-// klGroup is two vectors of each side. At the end a side's p holds the sums of a group: 2^ys and kl, 2^yt and klAbs.
+// klGroup is two vectors of each side. At the end s.p holds the group's sums of 2^ys and kl, and t.p holds its sums of
+// 2^yt and klAbs.
 type klGroup struct{ s, t sumGroup }
 
 func (g *generator) kl512(d dtype, gradient string) {
@@ -85,7 +86,7 @@ func (g *kl512) head(q klGroup, at Register, entry int) (st stream) {
 	return st
 }
 
-// powers leaves 2^f of both sides in p; t's are lifted.
+// powers leaves 2^f of each side in that side's p. The powers of t are lifted.
 func (g *kl512) powers(q klGroup) (st stream) {
 	both := func(f func(j int, side sumGroup)) {
 		st.each(2, func(j int) { f(j, q.s) })

@@ -35,7 +35,7 @@ var (
 )
 
 // kind is a variant of the second-pass tile. A variant uses psi_1/2 or the general table, with or without a gradient.
-// Without one it may use the exponentials that the first pass kept; with one it always does.
+// Without a gradient it may use the exponentials that the first pass kept; with a gradient it always does.
 type kind struct{ even, grad, kept bool }
 
 func (k kind) name() string {
@@ -52,8 +52,8 @@ func (k kind) name() string {
 	return n
 }
 
-// Polynomials for exp2: one on [0,1) with relative error 8e-8, and one on [-1/2,1/2], 1 at 0, with relative error
-// 9e-09.
+// Polynomials for exp2: one on [0,1) with relative error 8e-8, and one on [-1/2,1/2] with relative error 9e-9, whose
+// value at 0 is 1.
 var (
 	expFloor = []float64{
 		0.999999940395355224609375, 0.693152725696563720703125, 0.2401557266712188720703125,

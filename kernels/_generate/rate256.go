@@ -12,8 +12,8 @@ type rate256 struct {
 	d            dtype
 	p            pointers
 	ks, kt, odds Register
-	// Four vectors each. argument is x, then the argument in its segment; segment becomes the raw gradient, u the
-	// teacher's rate.
+	// Each slice holds four vectors. argument is x, then the argument within x's segment. segment becomes the raw
+	// gradient, and u the teacher's rate.
 	argument, segment, u []VecPhysical
 	tmp, other           VecPhysical // scratch
 	acc, accG            VecPhysical

@@ -20,8 +20,8 @@ type rate512 struct {
 	acc, accG, hk       VecPhysical
 }
 
-// rateGroup is a group of four vectors: the argument in its segment, the segment, and U. At the end they are the raw
-// gradient, the teacher's rate and scratch.
+// rateGroup is a group of four vectors of x. Its fields are the argument within x's segment, the segment, and U. At the
+// end they are the raw gradient, the teacher's rate and scratch.
 type rateGroup struct{ argument, segment, u []VecPhysical }
 
 func (g *generator) rate512(d dtype) {
@@ -30,7 +30,7 @@ func (g *generator) rate512(d dtype) {
 		generator: g, d: d, p: g.loadPointers(), ks: R12, kt: R13, odds: R15,
 		lo: Z24, hi: Z25, coefficient: Z26, sum: Z27, sumG: Z28, acc: Z29, accG: Z30, hk: Z31,
 	}
-	next, zero := R14, q.p.n // the number of entries is read from memory
+	next, zero := R14, q.p.n // n's register is free, because the number of entries is read from memory
 	g.MOVQ(g.arg("kept"), q.ks)
 	g.MOVQ(g.arg("keptT"), q.kt)
 	g.MOVQ(g.arg("odds"), q.odds)

@@ -37,8 +37,8 @@ func interleave(a, b stream) {
 
 func (s stream) write() { interleave(s, nil) }
 
-// nextStep sets next to the index of the step after i or, after the last step, to 0. The result is then unused, and
-// nothing beyond the tile is read.
+// nextStep sets next to the index of the step after i or, after the last step, to 0. Entries loaded at next are unused
+// in the latter case, and nothing beyond the tile is read.
 func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)
 	g.CMPQ(next, n)
@@ -149,7 +149,8 @@ type geometric512 struct {
 	centre, coefficient, widens VecPhysical // scratch
 }
 
-// oddsGroup is a group of four vectors: D, then the argument in its segment; the segment, then the larger side; psi.
+// oddsGroup is a group of four vectors of D. odds is D, then the argument within D's segment. segment is the segment,
+// then the larger side's probability.
 type oddsGroup struct{ odds, segment, psi []VecPhysical }
 
 func (g *generator) jsdGeometric512(d dtype) {
@@ -227,8 +228,8 @@ func (g *geometric512) polynomial(q oddsGroup) (st stream) {
 }
 
 // entries multiplies psi by the larger side's probability, which is relative to the teacher's normaliser. It adds up
-// four vectors of products before it adds them to the float64 sum: with many equal terms, rounding against a large sum
-// always errs the same way.
+// four vectors of products before it adds them to the float64 sum. In a large float32 sum, the additions of many equal
+// terms would all be rounded in the same direction.
 func (g *geometric512) entries(q oddsGroup, entry int) (st stream) {
 	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
 	larger := q.segment

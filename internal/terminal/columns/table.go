@@ -109,8 +109,7 @@ func broken(lines []string, width int) []string {
 	return out
 }
 
-// Wrap breaks a line between words, so that each part takes at most width columns; a longer word gets a line of its
-// own.
+// Wrap breaks a line between words, so that each part takes at most width columns; a longer word gets a separate line.
 func Wrap(line string, width int) []string {
 	var out []string
 	used := 0

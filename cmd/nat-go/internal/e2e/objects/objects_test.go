@@ -175,7 +175,7 @@ func TestObjectsRefused(t *testing.T) {
 	b.Refused(t, b.Command(nil, from(s3+"/in/")...), 3, "names no object")
 	b.Refused(t, b.Command(nil, from(s3+"/in/none.jsonl")...), 3, "there is no such object", "Check the bucket")
 	b.Refused(t, b.Command(nil, from("https://127.0.0.1:1/a.jsonl?X-Amz-Signature="+objectstest.Secret)...), 3,
-		"its query (?...) may be a signature")
+		"the query (?...) may be a signature")
 	cmd := b.Command(nil, "finetune", "run", "--config-file", "dpo.yml", "-o", "dataset.marks="+s3+"/x")
 	b.Refused(t, cmd, 2, "dataset.marks", "copy it to a disk")
 	b.Refused(t, b.Command(nil, "dataset", "merge", s3+"/run", s3+"/run2"), 2, "with --to")

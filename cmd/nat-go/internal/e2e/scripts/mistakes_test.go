@@ -210,7 +210,7 @@ var mistakes = []struct{ name, from, to, says, fix, undo string }{
 		"s3://bucket/*.jsonl",
 	},
 	{
-		"a folder of objects", "samples.jsonl", "gs://bucket/runs/", "it names no object",
+		"a folder of objects", "samples.jsonl", "gs://bucket/runs/", "the path names no object",
 		"gs://bucket/runs/samples.jsonl", "gs://bucket/runs/",
 	},
 	{
