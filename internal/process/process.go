@@ -38,7 +38,7 @@ type Config struct {
 	Files    []*os.File // additional open files: descriptors 3, 4, ...
 	Confined bool       // the program cannot read our memory and environment; see the package comment
 	// Survives lets the program outlive this one. If the program ends without being killed, the other processes that it
-	// started keep running, too.
+	// started may keep running, too.
 	Survives bool
 }
 

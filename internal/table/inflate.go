@@ -15,7 +15,7 @@ import (
 )
 
 // inflater checks that a page doesn't decompress to more than its header declares before the library decompresses it.
-// The library sizes its buffer by the compressed data and, for damaged LZ4 data, doubles the buffer without limit.
+// The library sizes its buffer by the compressed data and, for damaged LZ4 data, repeatedly doubles it.
 type inflater struct {
 	page bytes.Buffer // compressed
 	out  []byte

@@ -18,7 +18,7 @@ const (
 	maxHeld    = 96 << 20  // size of one dictionary and one page of every column, in bytes
 	maxRow     = 32 << 20  // size of a row's strings and other byte arrays, in bytes
 	maxValues  = 1 << 19   // number of values in a row
-	maxGrown   = 256 << 20 // bytes allowed for the rows of a file of any size
+	maxGrown   = 256 << 20 // bytes allowed for the rows of any file, even a small one
 	maxGrowth  = 10_000    // additional bytes allowed for the rows, per byte of the file
 )
 

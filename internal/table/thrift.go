@@ -19,7 +19,7 @@ const (
 	maxDepth    = 32
 )
 
-// place identifies a list by two field numbers: that of the outermost enclosing field, or 0, and that of the list.
+// place identifies a list by the number of its outermost enclosing field, or 0, and the number of the list's own field.
 type place [2]int16
 
 // The lists whose elements take the most memory.
