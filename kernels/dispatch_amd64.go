@@ -10,11 +10,11 @@ import (
 
 func assemblyPaths() []*tileSet {
 	var out []*tileSet
-	// x/sys/cpu checks that the system saves the wide registers. GODEBUG=cpu.avx512f=off clears only that flag.
+	// x/sys/cpu checks that the system saves the wide registers. GODEBUG=cpu.avx512f=off clears only HasAVX512F.
 	if cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512VL {
 		out = append(out, avx512())
 	}
-	// F16C came with AVX, before AVX2; every processor with AVX2 has it.
+	// F16C isn't checked, because every processor with AVX2 has it.
 	if cpu.X86.HasAVX2 && cpu.X86.HasFMA {
 		out = append(out, &tileSet{
 			name:      "avx2",

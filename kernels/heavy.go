@@ -16,18 +16,19 @@ import (
 type heavy struct {
 	at      int
 	q, l, g float64
-	folded  float64 // g less pivot*q; see fold
+	folded  float64 // g minus pivot*q; see fold
 	clipped bool
 }
 
 // heavyShare is the minimum probability at which an entry is initially considered heavy.
 const heavyShare = 1.0 / 16
 
-// remainder summarises a row's entries that aren't heavy: the sum of the student's kept exponentials, the largest of
-// them, and the sum of the teacher's.
+// remainder summarises the exponentials of a row's entries that aren't heavy: the sum and the maximum of the student's,
+// and the sum of the teacher's.
 type remainder struct{ sum, largest, teacher float64 }
 
-// setApart removes from the kept exponentials the entries whose share of the student's total is at least share.
+// setApart moves the entries that hold at least the given share of the student's total from the kept exponentials to
+// w.heavy, and summarises the remaining ones.
 func (r *row) setApart(share float64) (rest remainder) {
 	w, threshold := r.w, float32(share*r.zs.total)
 	for i, at := 0, 0; i < r.n; at++ {
@@ -47,14 +48,14 @@ func (r *row) setApart(share float64) (rest remainder) {
 	return rest
 }
 
-// pick is like setApart, but for the m entries starting at entry i. It returns the largest remaining one.
+// pick is setApart for the m entries from entry i on. It returns the student's largest remaining exponential.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
 	s, t := r.w.kept[0][i:i+m], r.second(i, m)
 	for from := 0; from < m; from += block { // m is a multiple of block
 		largest := r.largestKept(i+from, block)
 		if largest >= threshold {
 			for at, x := range s[from : from+block] {
-				if x >= threshold && x > 0 { // the row's padding is 0, and threshold may be too
+				if x >= threshold && x > 0 { // the padding and the threshold may both be 0
 					at += from
 					r.w.heavy = append(r.w.heavy, r.exactly(i+at))
 					s[at], t[at] = 0, 0
@@ -110,13 +111,13 @@ func (r *row) exactly(at int) heavy {
 
 // light holds a second pass's sums over the entries that aren't heavy, in nats.
 type light struct {
-	loss, grad float64 // sums; grad is of G less pivot*q
+	loss, grad float64 // loss sums the losses, and grad sums G minus pivot*q
 	clipped    int
 	unit       float64 // factor that converts raw gradients to nats
 	pivot      float64 // the multiple of q that the raw gradients don't include
 }
 
-// lightPass runs the second pass. It fails if a tile diverges.
+// lightPass runs the second pass. It returns false if a tile diverges.
 func (r *row) lightPass(rest remainder) (l light, ok bool) {
 	p := &r.p
 	if p.kind == klPass {
@@ -147,7 +148,8 @@ func (r *row) rated(sums secondSums, student, teacher float64) light {
 	return l
 }
 
-// setPivot makes raw gradients small where the student's rate is about u, in units of the table.
+// setPivot sets a ratePass's pivot to u, in units of the table, so that raw gradients are small where the student's
+// rate is about u.
 func (r *row) setPivot(u float64) {
 	r.p.pivot = u
 	r.w.path.rates.plus(r.p.natural()-u-sharedRate(math.Abs(r.p.bend)), r.w.rates[:])
@@ -158,8 +160,8 @@ func (r *row) setPivot(u float64) {
 func (r *row) turned() bool { return r.p.kind == ratePass && r.p.pivot != r.p.natural() }
 
 // adjustPass examines the first tile of a ratePass, and reports whether to repeat it with another pivot or pass. If the
-// mean of the student's rates is nearer to their limit than to 0, it becomes the pivot. If the sides are so nearly
-// equal that a ratePass isn't accurate, the row gets an entryPass.
+// mean of the student's rates is nearer to their limit than to 0, that mean becomes the pivot. If the sides are so
+// nearly equal that a ratePass isn't accurate, the row gets an entryPass.
 func (r *row) adjustPass() bool {
 	p, a := &r.p, &r.w.a
 	student, teacher := r.w.sums[0][0], r.w.sums[1][0]
@@ -209,7 +211,7 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 		if r.turned() && natural > 0 {
 			tmp.loss = natural
 		}
-		// The factor 4 is under isRough's square root, so it is a margin of 2 for the entries' own share of the errors.
+		// isRough takes a square root, so the factor 4 is a margin of 2 for the entries' own share of the errors.
 		if r.isRough(min(1, 4*max(rest.sum/r.zs.total, rest.teacher/r.zt.total)), l.loss, tmp.loss) {
 			r.choose(entryPass)
 			continue
@@ -247,8 +249,8 @@ func (r *row) gradient(res *rowResult, grad []float32, scale float64) bool {
 	return true
 }
 
-// fold computes the gradient. It returns the size of its largest entry and, in units of the loss, of the terms whose
-// cancellation may have cost precision.
+// fold computes the gradient. top is the absolute value of its largest entry. gone is the size of the terms whose
+// cancellation may have cost precision, in units of the loss.
 func (r *row) fold(l *light, rest remainder, unit float64) (top, gone float64) {
 	w := r.w
 	turned := r.turned()
@@ -306,9 +308,9 @@ func (w *worker) unclipped(rest float64) float64 {
 	return rest
 }
 
-// fold returns a pivot, and the sum over all entries of G less pivot*q. The parameter q is the share of the entries
+// fold returns a pivot, and the sum over all entries of G minus pivot*q. The parameter q is the share of the entries
 // that aren't heavy. The pivot is the heaviest entry's G/q if own is set or that entry is more than half of the row;
-// otherwise it is l.pivot. If own is set and there are no heavy entries, it is 0.
+// otherwise it is l.pivot. If own is set and there are no heavy entries, the pivot is 0.
 func (w *worker) fold(l *light, q float64, own bool) (pivot, all float64) {
 	heaviest := -1
 	for i := range w.heavy {

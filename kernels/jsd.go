@@ -60,19 +60,19 @@ func (j *JSD) Path() string { return j.path.name }
 // vocabulary.
 type Batch struct {
 	Student, Teacher Matrix
-	// Vocab, if above 0, is the number of leading columns that are vocabulary; the rest is padding, is not read, and
-	// has gradient 0. It makes sides of different width comparable.
+	// Vocab, if above 0, is the number of leading columns that hold the vocabulary. Other columns are padding: they are
+	// not read, and get gradient 0. With Vocab, the two sides may differ in width.
 	Vocab   int
 	Labels  []int32   // [rows] or nil; IgnoreIndex excludes a row
 	Weights []float32 // [rows] or nil; finite and >= 0
-	// Upstream is d loss / d the reduced loss, for a loss that is part of another: it multiplies the gradient. nil
-	// means 1.
+	// Upstream is the derivative of a total loss with respect to this reduced loss; the gradient is multiplied by it.
+	// nil means 1.
 	Upstream *float64
 }
 
 // Output receives per-row results; leave unwanted slices nil. Ignored rows get 0.
 type Output struct {
-	RowLoss    []float64 // [rows] before weight and denominator
+	RowLoss    []float64 // [rows] loss before the weight and the denominator are applied
 	StudentLSE []float64 // [rows] log sum exp(x/T)
 	TeacherLSE []float64 // [rows]
 	Clipped    []int32   // [rows] number of clipped entries, or 1 if the row's loss is clipped
@@ -94,15 +94,15 @@ type Stats struct {
 	MassClamped int
 }
 
-// Slow reports how many of the active rows were computed on the float64 path. It returns "" if that was at most one in
-// a hundred.
+// Slow reports how many of the active rows were computed on the float64 path. It returns "" for at most one row in a
+// hundred.
 func (s Stats) Slow() string {
 	if s.Exact*100 <= s.Active {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d rows of logits took the float64 path, which is about a hundred times slower: they hold a "+
 		"NaN, an infinity or logits in the thousands, or the options require it: element clips at beta 0 or 1, a beta "+
-		"within %g of an end", s.Exact, s.Active, nearEnd)
+		"within %g of 0 or 1", s.Exact, s.Active, nearEnd)
 }
 
 func (b *Batch) vocab() (int, error) {
@@ -301,7 +301,7 @@ type run struct {
 	workers []*worker
 	path    *tileSet
 	job     job
-	dense   jsdJob // job points here in a dense run, to avoid an allocation
+	dense   jsdJob // job points to this field in a dense run, to avoid an allocation
 	taken   atomic.Int64
 	wg      sync.WaitGroup
 }

@@ -17,7 +17,7 @@ type LogProb struct {
 // LogProbOptions are the options of a LogProb.
 type LogProbOptions struct {
 	Temperature float64
-	Mean        bool // average over a sequence's scored rows instead of summing; 0 if it has none
+	Mean        bool // average over a sequence's scored rows instead of summing; the average of no rows is 0
 	Workers     int
 	Strict      bool
 	Path        string

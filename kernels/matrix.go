@@ -15,7 +15,7 @@ const (
 	BFloat16
 	Float16
 
-	float64s DType = 255 // the reference's own input type
+	float64s DType = 255 // float64, which only the reference uses
 )
 
 func (d DType) String() string {

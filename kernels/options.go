@@ -13,8 +13,8 @@ const (
 	ClipNone Clip = iota // nothing is limited
 	// ClipToken limits a row's loss; a limited row gets no gradient.
 	ClipToken
-	// ClipElement limits each vocabulary entry's summand. At beta 0 and 1 the plain summand may be negative: the
-	// limited loss may be too, and its gradient may point the wrong way. ClipBregman has neither fault.
+	// ClipElement limits each vocabulary entry's summand. At beta 0 and 1 the plain summand may be negative. The
+	// limited loss may then be negative too, and its gradient may point the wrong way; ClipBregman avoids both.
 	ClipElement
 	// ClipBregman is like ClipElement, but with the summands p d - p + q (beta 0) and -q d - q + p (beta 1).
 	ClipBregman
@@ -51,10 +51,11 @@ type Rest uint8
 
 // Treatments of the rest.
 const (
-	// RestBucket treats the rest as one more bucket on both sides. The loss is a lower bound of the full divergence.
+	// RestBucket treats the rest of the vocabulary as one additional entry on both sides. The loss is a lower bound of
+	// the full divergence.
 	RestBucket Rest = iota
-	// RestRenormalise drops the rest and scales both sides to 1 on the support. The loss isn't a bound, and is 0 for a
-	// support of a single entry.
+	// RestRenormalise ignores the rest of the vocabulary and scales each side's probabilities on the support to sum to
+	// 1. The loss isn't a bound, and is 0 for a support of a single entry.
 	RestRenormalise
 )
 
@@ -72,16 +73,17 @@ func ParseRest(s string) (Rest, error) {
 // Options configures a divergence.
 type Options struct {
 	Beta        float64 // in [0,1]; 0 is KL(teacher||student), 1 is KL(student||teacher)
-	Temperature float64 // divides both sides' logits; the loss gets no T^2 factor
+	Temperature float64 // divides both sides' logits; the loss isn't multiplied by T^2
 	Clip        Clip
 	ClipValue   float64 // > 0 with a clip mode, 0 without
 	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous
 	Reduction   Reduction
 	Denominator float64 // > 0 with ReduceDenom, 0 otherwise
-	// Rows are distributed over this many goroutines; 0 or 1 means only the caller's. Results don't depend on it.
+	// Workers is the number of goroutines that share the rows; 0 or 1 means only the caller's. It doesn't affect
+	// results.
 	Workers int
 	Strict  bool   // a row without a finite softmax is an error
-	Path    string // one of Paths(), or "" for the one that NATGO_KERNELS names or else the best
+	Path    string // one of Paths(); "" means the path that NATGO_KERNELS names or, if it is unset, the best one
 }
 
 func (o *Options) check() error {

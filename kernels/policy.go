@@ -30,17 +30,17 @@ type PolicyOptions struct {
 	ClipLow, ClipHigh float64 // the ratio is clipped to [1-ClipLow, 1+ClipHigh]; if both are 0, clipping is off
 	KL                float64 // weight of the KL penalty towards Reference, with the k3 estimator; 0 means none
 	Reduction         PolicyReduction
-	// Denominator replaces this batch's own sum of weights as the divisor, for a step made of several batches; 0 means
-	// that sum.
+	// Denominator is the divisor of the weighted sum, for a training step of several batches; 0 means the sum of this
+	// batch's weights.
 	Denominator float64
 }
 
 // PolicyBatch holds one element per token. Sequence s consists of tokens Offsets[s]:Offsets[s+1].
 type PolicyBatch struct {
-	LogProbs  []float64 // under the policy being trained
-	Old       []float64 // under the policy that sampled the tokens
-	Reference []float64 // under the reference, or nil without KL
-	Mask      []bool    // whether the policy produced each token; nil means all
+	LogProbs  []float64 // log-probabilities under the policy being trained
+	Old       []float64 // log-probabilities under the policy that sampled the tokens
+	Reference []float64 // log-probabilities under the reference; nil without KL
+	Mask      []bool    // whether the policy produced each token; nil means that it produced all
 	Offsets   []int     // [sequences+1]
 	Advantage []float64 // [sequences]
 	Weights   []float64 // [sequences] or nil

@@ -57,7 +57,7 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 			o.LabelSmoothing)
 	}
 	if o.LabelSmoothing > 0 && o.Kind != Sigmoid {
-		return 0, fail(CodeLabelSmoothing, "label_smoothing has no meaning for ipo and hinge")
+		return 0, fail(CodeLabelSmoothing, "label_smoothing must be 0 for ipo and hinge")
 	}
 	if o.Kind > Hinge {
 		return 0, fail(CodeKind, "unknown preference loss %d", o.Kind)
@@ -73,7 +73,7 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 		}
 	}
 	if len(out) < n || (p.Weights != nil && len(p.Weights) != n) {
-		return 0, fail(CodeShape, "mismatch: %d pairs, room for %d results, %d weights", n, len(out), len(p.Weights))
+		return 0, fail(CodeShape, "mismatched lengths: %d pairs, %d results, %d weights", n, len(out), len(p.Weights))
 	}
 	for i := range n {
 		for _, c := range columns {

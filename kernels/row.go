@@ -37,7 +37,7 @@ func newWorker(p *tileSet) *worker {
 	return w
 }
 
-// scratch returns room for a gradient of n entries.
+// scratch returns memory for a gradient of n entries.
 func (w *worker) scratch(n int) []float32 {
 	if len(w.raw) < n {
 		w.raw = make([]float32, n)
@@ -45,7 +45,7 @@ func (w *worker) scratch(n int) []float32 {
 	return w.raw[:n]
 }
 
-// keep makes room for both sides' exponentials for n entries and padded tails.
+// keep allocates memory for the exponentials of n entries and a padded tail on each side, unless there is enough.
 func (w *worker) keep(n int) {
 	if len(w.kept[0]) < n+block {
 		for i := range w.kept {
@@ -138,8 +138,8 @@ type norm struct {
 // maxNormaliser is the largest normaliser, in log2 units, whose rows float32 resolves well enough.
 const maxNormaliser = 4096
 
-// normaliser runs the first pass over a side, 0 for the student, with one of the path's tile functions. With keep, the
-// exponentials are stored; call w.keep first.
+// normaliser runs the first pass over a side, 0 for the student, with one of the path's tile functions. If keep is set,
+// it stores the exponentials; call w.keep first.
 func (w *worker) normaliser(
 	side int, p unsafe.Pointer, d DType, n int, next unsafe.Pointer, sum tileFunc, keep bool,
 ) norm {
@@ -241,7 +241,7 @@ func (f *firstPass) start() bool {
 	return f.setReference()
 }
 
-// raise takes the largest entry as the reference for another start, if the current one is too small.
+// raise makes the row's largest entry the reference, if it is larger, and reports whether to start again with it.
 func (f *firstPass) raise() bool {
 	top := f.largest()
 	if !(top > f.ref) {
@@ -251,7 +251,7 @@ func (f *firstPass) raise() bool {
 	return f.setReference()
 }
 
-// setReference applies the reference, resets the sums, and reports whether float32 resolves the reference.
+// setReference applies the reference, resets the sums, and reports whether float32 is precise enough for it.
 func (f *firstPass) setReference() bool {
 	a := &f.w.a
 	a.ref = float32(a.dk * float64(f.ref))
@@ -278,8 +278,8 @@ func (a *tileArgs) norm(ref, scaled float32, total float64) norm {
 // other plus a constant.
 const maxSumDifference = 0.125
 
-// reference chooses the values to subtract from both sides before scaling. Equal references of 0 keep t-s exact, which
-// nearly equal rows need; large or different normalisers are subtracted first, so that k*x - L does not round.
+// reference chooses the values to subtract from both sides before scaling. If both references are 0, t-s is exact,
+// which nearly equal rows need. Large or different normalisers are subtracted first, so that k*x - L does not round.
 func (w *worker) reference(zs, zt norm) (rs, rt float32) {
 	k := float64(w.a.k)
 	apart := float64(zt.ref) - float64(zs.ref)
@@ -457,14 +457,14 @@ func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 type plan struct {
 	kind passKind
 	f    tileFunc
-	h    float64 // the table's unit of D, in log2 of odds
-	fix  float64 // factor for its sums
-	kept bool    // whether it uses the exponentials of the first pass
+	h    float64 // unit in which the table measures D, in log2 units of the odds
+	fix  float64 // factor by which the pass's sums are multiplied
+	kept bool    // the pass uses the exponentials of the first pass
 	// end is set if beta is 0 or 1. At 0 the teacher's probabilities are the weights of the log-odds (teacherWeighs),
 	// at 1 the student's are.
 	end, teacherWeighs bool
-	pivot              float64 // the amount that a ratePass subtracts from the student's rates, in units of h
-	bend               float64 // the amount by which a ratePass's x is less than D, in units of h
+	pivot              float64 // the number that a ratePass subtracts from the student's rates, in units of h
+	bend               float64 // the difference between D and a ratePass's x, in units of h
 }
 
 // natural returns the natural pivot of a ratePass. With it, the rate that the pass looks up is 0 where the sides are

@@ -22,8 +22,8 @@ type SparseJSD struct {
 	pool runPool
 }
 
-// NewSparseJSD makes a divergence over the teacher's ids and, with RestBucket as one more term, the rest of the
-// vocabulary, whose teacher mass is 1 - sum exp(logprob) and whose student mass is summed exactly over the complement.
+// NewSparseJSD makes a divergence over the teacher's ids. RestBucket adds a term for all other ids together: their
+// teacher mass is 1 - sum exp(logprob), and their student mass is summed exactly.
 func NewSparseJSD(o Options, rest Rest) (*SparseJSD, error) {
 	path, err := checkSupported(&o, rest)
 	if err != nil {
@@ -52,7 +52,7 @@ type SparseBatch struct {
 	Teacher  SparseTeacher
 	Labels   []int32   // [rows] or nil; IgnoreIndex excludes a row
 	Weights  []float32 // [rows] or nil; finite and >= 0
-	Upstream *float64  // multiplies the gradient, for a loss that is part of another; nil means 1
+	Upstream *float64  // derivative of a total loss with respect to the reduced loss; nil means 1
 }
 
 // massTolerance is the largest amount by which a row's log mass may exceed 0 due to rounding of float32 or bfloat16
@@ -82,7 +82,7 @@ func (b *SparseBatch) check(rest Rest) error {
 		}
 	}
 	if end := t.Offsets[b.Student.Rows]; end != len(t.IDs) {
-		return fail(CodeOffsets, "the last offset is %d, there are %d ids", end, len(t.IDs))
+		return fail(CodeOffsets, "the last offset is %d, but there are %d ids", end, len(t.IDs))
 	}
 	seen := make([]uint64, b.Student.Cols/64+1)
 	for r := range b.Student.Rows {

@@ -11,10 +11,10 @@ const (
 	degree   = 8
 )
 
-// psi is the loss entry over the larger of the two probabilities, in log2 units, as a function of the log-odds
-// difference D2 = log2 p - log2 q. The entry is 2^max(log2 p, log2 q) * psi(D2). For beta 0 and 1 it is the Bregman
-// summand. psi and its derivative are 0 at D2 = 0. psi is never negative, constant for large |D2| if beta is inside
-// (0,1), and at most linear at the ends.
+// psi is a loss entry divided by the larger of the two probabilities, in log2 units, as a function of the log-odds D2 =
+// log2 p - log2 q. The entry is 2^max(log2 p, log2 q) * psi(D2). For beta 0 and 1 it is the Bregman summand. psi and
+// its derivative are 0 at D2 = 0. psi is never negative, constant for large |D2| if beta is inside (0,1), and at most
+// linear at the ends.
 func psi(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	a, b := 0.0, d
@@ -134,9 +134,9 @@ func monomials(c polynomial, fit int) (mono polynomial) {
 	return mono
 }
 
-// rate is an entry's share of the free gradient, in log2 units, over the student's probability. Beyond a few log2 units
-// of odds it is constant where the student's side is the larger and linear where the teacher's is, so it keeps its
-// relative accuracy however far apart the sides are. For beta 0 it is over the larger probability.
+// rate is an entry's share of the free gradient, in log2 units, divided by the student's probability. Beyond a few log2
+// units of odds it is constant where the student's side is the larger and linear where the teacher's is, so it keeps
+// its relative accuracy however far apart the sides are. For beta 0 the divisor is the larger probability.
 func rate(d2, beta float64) float64 {
 	d := d2 * math.Ln2
 	a, b := 0.0, d
@@ -177,21 +177,21 @@ func flatPiece(f func(float64) float64, at float64, linear bool) piece {
 	return p
 }
 
-// table is psi_beta, and for gradients rate, in the layouts of all paths. h is the width of a segment in log2 units of
-// odds.
+// table holds psi_beta and, for gradients, rate, in the layouts of all paths. h is the width of a segment in log2 units
+// of odds.
 type table struct {
 	h float64
 	// symmetric is true for beta 1/2, where psi is even.
 	symmetric     bool
 	pieces, rates [segments]piece
-	// rows is for assembly: rows[0] holds the centres, rows[1+i] the coefficients of degree i, each indexed by
+	// rows is read by assembly: rows[0] holds the centres, rows[1+i] the coefficients of degree i, each indexed by
 	// segment&31. alignedRows aligns it to 64 bytes.
 	rows *[degree + 2][segments]float32
 	// packed holds the same values by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
 	packed *[segments][20]float32
-	// signed has wider segments on each side of 0, selected by the sign of D and by the exponent and first fraction bit
-	// of 1+|D|: signed[0] holds the centres, signed[1+i] degree i of psi, followed by the degrees of rate; 8 for D >= 0
-	// before 8 for D < 0. Its D is in units of signedH.
+	// signed has 8 wide segments for D >= 0 and then 8 for D < 0, selected by the sign of D and by the exponent and
+	// first fraction bit of 1+|D|. signed[0] holds the centres, signed[1+i] the coefficients of degree i of psi; the
+	// coefficients of rate follow. D is in units of signedH.
 	signed *[2*(signedDegree+1) + 1][16]float32
 	// graded is like signed, but with 16 segments on either side, selected by the exponent and two fraction bits of
 	// 1+|D|. Its D is in units of gradedH.
@@ -199,8 +199,8 @@ type table struct {
 	even   *evenTable
 }
 
-// sharedRate is U(x) = 1 - log2(1 + 2^-x), in units of geometricH. With x, the log-odds less bend(beta), the student's
-// rate is U(|x|) - max(x, 0) and the teacher's U(|x|) + min(x, 0), each less a constant.
+// sharedRate is U(x) = 1 - log2(1 + 2^-x), in units of geometricH. Let x be the log-odds minus bend(beta). Up to a
+// constant, the student's rate is U(|x|) - max(x, 0), and the teacher's is U(|x|) + min(x, 0).
 func sharedRate(x float64) float64 {
 	return -math.Log1p(math.Expm1(-x*geometricH*math.Ln2)/2) / math.Ln2 / geometricH
 }
@@ -230,7 +230,7 @@ func rates(width, degree int) *rateTable {
 
 var wideRates, narrowRates = rates(segments, rateDegree), rates(8, narrowRateDegree)
 
-// plus writes the table of U + c into to.
+// plus stores the table of U + c in to.
 func (t *rateTable) plus(c float64, to []float32) {
 	copy(to, t.rows)
 	for i, u := range t.constant {
@@ -251,7 +251,7 @@ type evenTable struct {
 	// value.
 	geometric *[geometricDegree + 2][16]float32
 	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] holds the centres in
-	// units of D2/4, narrow[1+i] degree i, followed by the degrees of rate.
+	// units of D2/4, narrow[1+i] the coefficients of degree i of psi; the coefficients of rate follow.
 	narrow *[2*(narrowDegree+1) + 1][8]float32
 }
 

@@ -13,7 +13,7 @@ type Fork struct {
 	At   int           // the last node shared by the branches
 	Kept int           // last node of the branch that the session continued; -1 if none
 	Left []int         // last nodes of the other branches
-	Why  ledger.Reason // why they don't form a pair; empty if they do
+	Why  ledger.Reason // why the branches don't form a pair; empty if they do
 }
 
 // Forks finds where the branches of a graph diverge. The branch that was kept is the one that the session returned to

@@ -65,8 +65,8 @@ func (l Left) Total() int64 { return l.Tie + l.BelowMargin + l.BelowMinChosen + 
 
 // Upper limits on the pairs from one turn. A thousand candidates make half a million pairs.
 const (
-	maxAll   = 100_000 // pairs, for strategies that take all of them
-	maxDrawn = 1 << 29 // pairs RandomK may draw from
+	maxAll   = 100_000 // max pairs of a strategy that takes all pairs, unless MaxPairs limits them
+	maxDrawn = 1 << 29 // max pairs that RandomK draws from
 )
 
 // Check returns an error if a turn of n candidates would make too many pairs.
@@ -75,12 +75,12 @@ func (c Config) Check(n int) error {
 	switch c.Strategy {
 	case Exhaustive, Threshold, "":
 		if all > maxAll && c.MaxPairs == 0 {
-			return fmt.Errorf("turn of %d candidates makes %d pairs, the limit is %d; set max_pairs_per_turn, or "+
+			return fmt.Errorf("turn of %d candidates makes %d pairs, but the limit is %d: set max_pairs_per_turn, or "+
 				"choose another strategy", n, all, maxAll)
 		}
 	case RandomK:
 		if all > maxDrawn {
-			return fmt.Errorf("turn of %d candidates makes %d pairs, %s draws from at most %d",
+			return fmt.Errorf("turn of %d candidates makes %d pairs, but %s draws from at most %d",
 				n, all, RandomK, maxDrawn)
 		}
 	}

@@ -10,16 +10,16 @@ import (
 
 // Divergence is the point where two rollouts diverge, and the model's next action in each of them.
 type Divergence struct {
-	Shared int // number of leading messages that they share, which form the prompt
+	Shared int // number of leading messages that the rollouts share, which form the prompt
 	// EndA and EndB are the indices after the last message that the model wrote in each rollout. Anything later -
 	// results that were never answered - can't be trained on.
 	EndA, EndB int
 }
 
 // Diverge finds where two rollouts of a task diverge; a and b are the messages of each, in order. Tool call ids are
-// ignored, because every rollout generates new ones. The reason says why no pair is found: they diverge at a message
-// from the environment, so the model did nothing differently there; one continues where the other ends; or they share
-// nothing.
+// ignored, because every rollout generates new ones. The reason says why they don't form a pair: they diverge at a
+// message from the environment rather than from the model, one of them continues after the other ends, or their first
+// messages differ.
 func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	for d.Shared < min(len(a), len(b)) && sameMessage(&a[d.Shared].Message, &b[d.Shared].Message) {
 		d.Shared++

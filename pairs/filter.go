@@ -153,8 +153,8 @@ type place uint8
 const (
 	nowhere place = iota
 	inside
-	atEnd    // the prompt ends with it
-	answered // the prompt gives it away, for example by ending with an assistant message
+	atEnd    // the prompt ends with the output
+	answered // the prompt gives the answer away, for example by ending with an assistant message
 )
 
 func find(p *ttc.Prompt, output string) place {

@@ -4,7 +4,7 @@ package ttc
 // low Fidelity.
 type Gaps uint8
 
-// The gaps. At most eight fit in the record log.
+// The gaps. The record log can store up to eight.
 const (
 	NoTools         Gaps = 1 << iota // the tool definitions
 	NoSystem                         // the system prompt
@@ -25,7 +25,7 @@ var gapNames = [...]struct{ name, cure string }{
 	{"parsed_arguments", "arguments as the model wrote them"},
 	{"altered_results", "tool results as the model saw them"},
 	{"rebuilt_history", "the requests themselves"},
-	{"prompt_tokens_differ", "everything the model was given"},
+	{"prompt_tokens_differ", "the complete prompt"},
 	{"ids_differ", "ids and text from the same answer"},
 }
 
@@ -48,7 +48,7 @@ func (g Gaps) Lowering() Gaps { return g &^ ParsedArguments & allGaps }
 // template.
 type Proofs uint8
 
-// The proofs. At most two fit in the record log.
+// The proofs. The record log can store up to two.
 const (
 	PromptProven Proofs = 1 << iota // the messages have as many tokens as were recorded for the prompt
 	IDsProven                       // the recorded ids decode to the recorded text

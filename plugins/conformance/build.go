@@ -110,7 +110,7 @@ func checkOrder(ctx context.Context, k *kit) error {
 			return err
 		}
 		if sameResults(first, again) != nil {
-			return skipError("it is not pure, so the order can't be checked")
+			return skipError("the builder is not pure, so the effect of the order can't be checked")
 		}
 		backwards := slices.Clone(groups)
 		slices.Reverse(backwards)

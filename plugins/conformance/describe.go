@@ -48,7 +48,7 @@ func checkDescribeAgain(ctx context.Context, k *kit) error {
 			if i == 0 {
 				first = p.Describe()
 			} else if !reflect.DeepEqual(first, p.Describe()) {
-				return errors.New("its second description differs from the first")
+				return errors.New("the plugin's second description differs from the first")
 			}
 			return nil
 		}); err != nil {
@@ -133,7 +133,7 @@ func checkValidate(ctx context.Context, k *kit) error {
 				}
 			}
 			if i == 1 && !reflect.DeepEqual(before, found) {
-				return errors.New("its second answer differs from the first")
+				return errors.New("the second validation of the config differs from the first")
 			}
 			before = found
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// survives returns a check that sends one group to each builder. The builder may fail on it; the process must not.
-// accept checks the result.
+// survives returns a check that sends one group to each builder. The builder may fail on the group, but the process
+// must not end. accept checks the result.
 func survives(group func() *ttc.Group, accept func(host.Result) error) func(context.Context, *kit) error {
 	return func(ctx context.Context, k *kit) error {
 		one := func(builders.Unit) []*ttc.Group { return []*ttc.Group{group()} }
@@ -72,7 +72,7 @@ func checkManyGroups(ctx context.Context, k *kit) error {
 			return err
 		}
 		if !slices.Equal(before, p.PIDs()) {
-			return errors.New("its process failed in between and had to be restarted")
+			return errors.New("the plugin's process failed during the build and was restarted")
 		}
 		if len(rs) != len(many) {
 			return fmt.Errorf("got %d results for %d groups", len(rs), len(many))

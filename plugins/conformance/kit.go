@@ -126,7 +126,7 @@ func (k *kit) groups(unit builders.Unit) []*ttc.Group {
 	return sampleGroups(12, unit)
 }
 
-// each runs a check for every builder of a plugin. It counts as skipped only if it is skipped for all of them.
+// each runs a check for every builder of a plugin. The check counts as skipped only if it is skipped for every builder.
 func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Plugin, host.BuilderInfo) error) error {
 	return k.with(ctx, change, func(p *host.Plugin) error {
 		var skipped error

@@ -81,7 +81,7 @@ func (k *kit) start(script string) (*pluginProcess, error) {
 		return out, nil
 	case <-time.After(k.opt.Spec.StartTimeout):
 		out.end()
-		return nil, errors.New("no handshake when another parent starts it")
+		return nil, errors.New("no handshake when a parent other than the host starts the plugin")
 	}
 }
 
@@ -158,7 +158,7 @@ func checkParentDeath(_ context.Context, k *kit) error {
 	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // the shell alone
 	for end := time.Now().Add(5 * time.Second); len(p.tree().Members()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			return errors.New("still running 5 s after its parent ended: a plugin must watch its parent's process " +
+			return errors.New("plugin still running 5 s after its parent ended: it must watch its parent's process " +
 				"id, and exit when it changes")
 		}
 	}
@@ -183,11 +183,11 @@ func checkByHand(ctx context.Context, k *kit) error {
 	err = p.Run(ctx, 0)
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("without the handshake's cookie it neither serves nor exits")
+		return errors.New("without the handshake's cookie, the plugin neither serves nor exits")
 	case err == nil:
-		return errors.New("without the handshake's cookie it exits with status 0, as if it had succeeded")
+		return errors.New("without the handshake's cookie, the plugin exits with status 0, as if it had succeeded")
 	case len(bytes.TrimSpace(out)) == 0:
-		return errors.New("without the handshake's cookie it exits without a message")
+		return errors.New("without the handshake's cookie, the plugin exits without a message")
 	}
 	return nil
 }

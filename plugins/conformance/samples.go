@@ -95,8 +95,8 @@ func hugeGroup() *ttc.Group {
 	return g
 }
 
-// oddTexts are strings that JSON can carry but that trip programs up: a lone surrogate in its 3-byte form, NUL, other
-// planes, bidi controls, a flood of combining characters.
+// oddTexts are strings that JSON can represent but that many programs handle wrongly: a lone surrogate in its 3-byte
+// form, NUL, other planes, bidi controls, a flood of combining characters.
 var oddTexts = []string{
 	"a\xed\xa0\x80b", "nul\x00nul", "🜁🜂\U0010ffff", "\u202eright to left", "e" + strings.Repeat("\u0301", 1000),
 	"\r\n\u2028\u2029", "<|im_end|>",

@@ -15,7 +15,7 @@ import (
 
 // Plugin is a program that serves builders.
 type Plugin struct {
-	Name, Version string // identify the program; Version is also the version of builders without one
+	Name, Version string // name and version of the program; builders without a version have the program's
 	Builders      []Factory
 }
 

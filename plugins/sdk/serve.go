@@ -67,7 +67,7 @@ func listen(dir string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil { // only its name was needed
+	if err := errors.Join(f.Close(), os.Remove(f.Name())); err != nil { // only the file's name was needed
 		return nil, err
 	}
 	return net.Listen("unix", f.Name())

@@ -143,11 +143,11 @@ func (s *service) Build(stream pb.Builder_BuildServer) error {
 	return c.build(b)
 }
 
-// conn is one Build stream: the builder, and a reader that never waits for it, so that credits always get through.
+// conn is one Build stream: the builder, and a reader that doesn't wait for the builder, so credits always arrive.
 type conn struct {
 	stream pb.Builder_BuildServer
 	sendMu sync.Mutex
-	credit chan struct{} // one token per frame we may send
+	credit chan struct{} // one token per frame that the plugin may send
 	frames chan frame    // groups received but not yet built; bounded by the credits
 	err    error         // the reader's error, set before frames is closed
 }
@@ -204,7 +204,7 @@ func (c *conn) read() {
 				f.groups, f.numbers = append(f.groups, g), append(f.numbers, p.GetGroup())
 			}
 		}
-		if f.groups == nil { // a piece of a large group
+		if f.groups == nil { // the frame holds only a piece of a large group
 			if c.err = c.send(&pb.BuildResponse{Credit: 1}); c.err != nil {
 				return
 			}

@@ -37,15 +37,15 @@ const (
 // Limits bound a group. Zero means the default.
 type Limits struct {
 	Examples int64 // default 100,000
-	Bytes    int64 // size of the group's encoded examples; default 32 MiB
+	Bytes    int64 // max total size of the group's encoded examples; default 32 MiB
 }
 
 // Options configure an index.
 type Options struct {
 	By     By
 	Limits Limits
-	Memory int64  // memory in bytes for both sorts together; 0 means extsort.DefaultMemory
-	Dir    string // folder for temporary files; if empty, the system's
+	Memory int64  // total memory of the two sorts in bytes; 0 means extsort.DefaultMemory
+	Dir    string // folder for temporary files; empty means the system's temporary folder
 }
 
 // Index collects examples and returns them in groups. It is not safe for concurrent use.
@@ -68,7 +68,7 @@ type Index struct {
 // Widths of an entry's parts in bytes.
 const (
 	keyWidth   = 16
-	placeWidth = 8 + 4 + 4 // offset in the spool, size there, uncompressed size
+	placeWidth = 8 + 4 + 4 // offset and size in the spool, and uncompressed size
 )
 
 // Group holds a group or, if the group is too large, its refusal.
@@ -168,8 +168,8 @@ func (x *Index) alone() [keyWidth]byte {
 // Len returns the number of examples that were added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
-// Groups yields the groups, ordered by first member, and skips the first skip groups. Nothing can be added after that,
-// and the sequence can be ranged over only once. An error is yielded once, as the last item.
+// Groups yields the groups in the order of their first members, without the first skip groups. Once it is called, no
+// more examples can be added. The sequence can be ranged over only once. An error is yielded once, as the last item.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {
@@ -254,8 +254,8 @@ func (g *gathering) start(first uint64) {
 	g.members, g.count, g.bytes = nil, 0, 0
 }
 
-// member adds a member, given its location. For a skipped group, it records only the size; for one that is too large,
-// it also records one member, to identify the group.
+// member adds a member, given its location. It keeps no members of a skipped group, and only the first member of a
+// group that is too large, to identify that group.
 func (g *gathering) member(place []byte) error {
 	size := int64(binary.BigEndian.Uint32(place[12:]))
 	g.count++
@@ -310,7 +310,7 @@ func (g *gathering) emit(yield func(Group, error) bool) bool {
 }
 
 func (x *Index) spoolFailed(err error) error {
-	return fmt.Errorf("grouping keeps a compressed copy of the input in a temporary file, which failed after %d bytes: %w",
+	return fmt.Errorf("cannot write the input's compressed copy to the temporary file for grouping, after %d bytes: %w",
 		x.spool.Size(), err)
 }
 

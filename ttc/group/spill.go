@@ -16,9 +16,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Spill stores examples for other processes to group: each goes into the part that its task belongs to, so all examples
-// of a task, across all spills, are in parts with the same number. A spill consists of a file of blocks, each belonging
-// to one part, and a file that lists their positions.
+// Spill stores examples for other processes to group. It divides the examples into numbered parts by task, so that in
+// all spills, a task's examples are in the part with the same number. A spill consists of a file of blocks, each
+// belonging to one part, and a file that lists their positions.
 type Spill struct {
 	codec Codec
 	file  *durable.File
@@ -73,12 +73,12 @@ func (s *Spill) Add(ex *ttc.Example) (err error) {
 	if s.plain, err = s.codec.Append(s.plain[:0], ex); err != nil {
 		return fmt.Errorf("cannot keep example %q for grouping: %w", ex.ID, err)
 	}
-	if len(s.plain) > maxSpillBlock/2 { // it may be slightly longer once packed
+	if len(s.plain) > maxSpillBlock/2 { // a packed example may be slightly larger
 		return fmt.Errorf("example %q has %d bytes: too large to group", ex.ID, len(s.plain))
 	}
 	key := taskKey(ex)
 	part := int(xxh3.Hash(key[:]) % uint64(len(s.parts)))
-	if ex.Task == "" { // any part will do
+	if ex.Task == "" { // an example without a task may go into any part
 		part = int(s.n % uint64(len(s.parts)))
 	}
 	s.n++
@@ -139,7 +139,7 @@ func (s *Spill) Abort() { s.file.Abort() }
 // maxSpillList is the maximum size of a spill's list.
 const maxSpillList = 128 << 20
 
-// SpilledAt calls do for each range of the spill's file that contains examples of one part.
+// SpilledAt calls do for each range of a spill's file that contains the given part's examples.
 func SpilledAt(path string, part int, do func(offset, n int64) error) error {
 	list, err := readSpillList(path, part)
 	if err != nil {
@@ -153,7 +153,7 @@ func SpilledAt(path string, part int, do func(offset, n int64) error) error {
 	return nil
 }
 
-// readSpillList reads the list of a spill's blocks. It returns an error if the spill doesn't have that part.
+// readSpillList reads the list of a spill's blocks. It returns an error if the spill doesn't have the given part.
 func readSpillList(path string, part int) (list spillIndex, err error) {
 	text, err := durable.ReadFile(SpillList(path), maxSpillList)
 	if err != nil {
@@ -167,7 +167,7 @@ func readSpillList(path string, part int) (list spillIndex, err error) {
 	}
 	for _, b := range list.Parts[part] {
 		if b.Offset < 0 || b.Bytes < 0 || b.Bytes > maxSpillBlock {
-			return list, fmt.Errorf("%s has a block of %d bytes", path, b.Bytes)
+			return list, fmt.Errorf("%s has an invalid block of %d bytes", path, b.Bytes)
 		}
 	}
 	return list, nil
@@ -218,7 +218,7 @@ const maxSpillBlock = 256 << 20
 
 var errSpilled = errors.New("damaged spill entry")
 
-// addPacked adds the first example of a block and returns the rest.
+// addPacked adds the first example of a block and returns the block's remaining bytes.
 func (x *Index) addPacked(b []byte) ([]byte, error) {
 	if len(b) < keyWidth {
 		return nil, errSpilled

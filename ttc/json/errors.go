@@ -28,7 +28,7 @@ func (l Limits) orDefaults() Limits {
 // SyntaxError reports where the input stops being JSON, and why.
 type SyntaxError struct {
 	Offset    int64  // byte offset of the error, or of the end if the input is truncated
-	Line      int64  // its line, 1-based
+	Line      int64  // line of Offset, 1-based
 	Msg       string // what was expected or is wrong
 	Found     string // human-readable description of the input at Offset
 	Truncated bool   // the input ends inside a value
@@ -58,8 +58,8 @@ func LineError(err error) error {
 // SizeError reports that a value exceeds the limit. A Reader can then continue with the next value.
 type SizeError struct {
 	Offset int64 // where the value begins
-	Limit  int64 // the limit in bytes or, if Many, in objects and lists
-	Many   bool  // too many objects and lists
+	Limit  int64 // the limit on bytes or, if Many is set, on objects and lists
+	Many   bool  // the value has too many objects and lists
 }
 
 func (e *SizeError) Error() string {

@@ -2,17 +2,17 @@ package json
 
 import "math"
 
-// index lists the positions of a value's tokens, in order: keys, strings, numbers, words, and containers, which also
-// have a token at their end. A scanner builds it as it goes, so that a Cursor never has to search: finding the ends of
-// keys and values again took a quarter of the reading time.
+// index lists the positions of a value's tokens, in order: keys, strings, numbers, words, and both ends of containers.
+// A scanner builds the index while it scans, so that a Cursor doesn't search for the ends of keys and values, which
+// would take a quarter of the reading time.
 type index struct {
 	on     bool
 	full   bool // no tokens are recorded, because there are too many or on is false
 	tokens []token
 }
 
-// token is a range of a value's bytes. next is the index of the token after it or, for a container, after everything in
-// it.
+// token is a range of a value's bytes. next is the index of the following token or, for a container, of the token after
+// the whole container.
 type token struct{ from, to, next int32 }
 
 // maxTokens limits an index to 3 MiB of memory.

@@ -337,10 +337,10 @@ func endOfString(data []byte, i int) int {
 			return i + 1
 		}
 		back := i - 1
-		for data[back] == '\\' { // stops at the opening quote at the latest
+		for data[back] == '\\' { // the opening quote ends this loop
 			back--
 		}
-		if i++; (i-back)&1 == 0 { // an even number of backslashes: the quote is real
+		if i++; (i-back)&1 == 0 { // the number of backslashes is even, so the quote isn't escaped
 			return i
 		}
 	}

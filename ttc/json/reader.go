@@ -14,7 +14,7 @@ type Layout uint8
 
 // The layouts.
 const (
-	Auto    Layout = iota // ArrayOf if the first value is an array, else Values
+	Auto    Layout = iota // the same as ArrayOf if the first value is an array, otherwise the same as Values
 	ArrayOf               // one top-level array, whose elements are the values
 	Values                // JSON lines, or values separated by white space
 )
@@ -43,7 +43,7 @@ type Reader struct {
 	top      Kind  // the kind of the top-level value
 	values   int64 // read so far
 	lastLine int64 // line of the last value
-	last     Raw   // that value
+	last     Raw   // the last value
 }
 
 // NewReader returns a reader of the values in r.
@@ -130,7 +130,7 @@ func (r *Reader) next() (Raw, int64, error) {
 			return nil, r.Offset(), r.truncatedArray()
 		}
 		if r.buf[r.pos] == ']' {
-			return nil, r.Offset(), r.syntaxError("expected another value: the comma before ']' has to go")
+			return nil, r.Offset(), r.syntaxError("expected another value: remove the comma before ']'")
 		}
 	default:
 		return nil, r.Offset(), r.syntaxError("expected ',' or ']' after an element of the array")
@@ -281,7 +281,7 @@ func (r *Reader) discard() {
 
 // fill reads more bytes after those in r.buf, which it moves to the front of the block or of a larger one.
 func (r *Reader) fill() error {
-	limit := r.lim.Size + blockBytes // room for the largest value allowed and the start of the next
+	limit := r.lim.Size + blockBytes // capacity for the largest value allowed and the start of the next one
 	if r.block == nil || len(r.buf) > len(r.block)*3/4 && int64(len(r.block)) < limit {
 		size := max(blockBytes, int(min(2*int64(len(r.block)), limit)))
 		if in, short := r.in.(interface{ Len() int }); short && r.block == nil {

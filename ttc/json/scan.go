@@ -73,7 +73,7 @@ func (s *scanner) inObject() bool {
 // or at the illegal byte (unexpected).
 func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 	switch s.state {
-	case inString, inKey: // the bytes ran out inside it
+	case inString, inKey: // the previous input ended inside a string or key
 		var st status
 		if i, st = s.restOfString(data, i); st != complete || s.state == finished {
 			return i, st
@@ -145,7 +145,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			if s.state == wantKeyOrEnd {
 				s.msg = "expected a key in double quotes or '}'"
 			} else if c == '}' {
-				s.msg = "expected another key: the comma before '}' has to go"
+				s.msg = "expected another key: remove the comma before '}'"
 			}
 			return i, unexpected
 		}
@@ -185,7 +185,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 		if msg != "" {
 			s.msg = msg
 			if c == ']' && s.depth > 0 && !s.inObject() {
-				s.msg = "expected another value: the comma before ']' has to go"
+				s.msg = "expected another value: remove the comma before ']'"
 			}
 			return end, unexpected
 		}
@@ -264,7 +264,7 @@ func skipSpace(data []byte, i int) int {
 
 // special marks (in the top bit of each byte) the bytes of w that end a run of plain string characters: '"', '\\',
 // control characters and everything beyond ASCII. Bits above the first marked byte may be wrong, because the
-// subtractions borrow upwards; only the first is ever used.
+// subtractions borrow from higher bytes, so callers use only the first mark.
 func special(w uint64) uint64 {
 	quote := w ^ ones*'"'
 	slash := w ^ ones*'\\'
@@ -298,7 +298,7 @@ func scanString(data []byte, i int) (int, bool, string) {
 			}
 			i += n
 		case c < 0x20:
-			return i, false, "control character in a string: it has to be written as an escape such as \\n"
+			return i, false, "control character in a string: write it as an escape such as \\n"
 		case c < 0x80:
 			i++
 		default:
@@ -381,12 +381,12 @@ func runeLen(p []byte) (int, bool) {
 }
 
 const (
-	maxNumberBytes   = 1_000_000 // limit on the length of a number, so that its end is never far away
+	maxNumberBytes   = 1_000_000 // max length of a number, which bounds the search for its end
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 
-// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false if the bytes run out
-// before its end is certain; or the illegal byte's position and a message.
+// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false if the input ends
+// before the end of the number or word is certain; or the illegal byte's position and a message.
 func scanScalar(data []byte, i int, final bool) (int, bool, string) {
 	switch data[i] {
 	case 't':

@@ -3,7 +3,7 @@ package ledger
 // Code is a page in `nat-go explain`: a drop reason or a finding code with its meaning and its remedy.
 type Code struct {
 	Code string `json:"code"` // "tie", "NG1203"
-	Area string `json:"area"` // stage of a reason, or subject of a finding
+	Area string `json:"area"` // stage of a drop reason, or subject of a finding
 	Text string `json:"text"` // what it means
 	Help string `json:"help"` // what to do about it
 }

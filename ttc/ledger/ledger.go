@@ -35,7 +35,7 @@ type Drop struct {
 	Turn    string `json:"turn,omitempty"`    // turn id within the example
 	Index   int    `json:"index"`             // index within the turn, or -1
 	Builder string `json:"builder,omitempty"` // name in the YAML
-	Format  string `json:"format,omitempty"`  // row format, stage write only
+	Format  string `json:"format,omitempty"`  // row format; set only by the stage write
 	File    string `json:"file,omitempty"`    // input file, as the user named it
 	Offset  int64  `json:"offset,omitempty"`  // byte offset in the uncompressed file
 	Detail  string `json:"detail,omitempty"`  // details of the drop, for humans

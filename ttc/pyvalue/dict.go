@@ -26,9 +26,9 @@ type hashKey struct {
 	s    string
 }
 
-// NewDict returns a dict with room for n keys.
+// NewDict returns a dict with capacity for n keys.
 func NewDict(n int) *Dict {
-	room := make([]Value, 2*n) // adjacent, because looking up a key is followed by reading its value
+	room := make([]Value, 2*n) // keys and values share a block, because finding a key is followed by reading its value
 	return &Dict{keys: room[:0:n], values: room[n : n : 2*n]}
 }
 

@@ -13,7 +13,7 @@ import (
 // Dump holds the options of json.dumps.
 type Dump struct {
 	ASCII    bool   // ensure_ascii
-	Indented bool   // indent is given: one element per line
+	Indented bool   // json.dumps's indent is given, so each element has its own line
 	Indent   string // indentation per level, if Indented
 	// Separators are written between items and after keys; nil means Python's defaults.
 	Separators *[2]string
@@ -174,7 +174,7 @@ func (o *Dump) text(dst []byte, v Value, mark Marker) []byte {
 next:
 	n, room := len(dst), dst[:cap(dst)]
 	for len(s)-i >= 8 {
-		if len(room)-n < 24 { // room for eight escapes and for the bytes copied beyond them
+		if len(room)-n < 24 { // space for eight escapes and for the bytes copied beyond them
 			dst = slices.Grow(room[:n], len(s)-i+(len(s)-i)/4+24)
 			room = dst[:cap(dst)]
 		}

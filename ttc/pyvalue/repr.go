@@ -9,9 +9,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
 )
 
-// A Marker is called while values are printed, to report where output comes from: until the next call, the bytes
-// appended starting at dst belong to leaf v, or are the punctuation of the list or dict v. A text's own bytes include
-// its quotes and escapes. A Marker may panic to stop the work: the printers hold no resources that would leak.
+// A Marker is called while values are printed, to report where output comes from. The bytes from dst up to the next
+// call's dst are the output of the leaf v, or punctuation of the list or dict v. A text's output includes its quotes
+// and escapes. A Marker may panic to stop the work: the printers hold no resources that would leak.
 type Marker func(v Value, dst int)
 
 func (m Marker) at(v Value, dst int) {

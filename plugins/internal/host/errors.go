@@ -51,7 +51,7 @@ func (e *circuitError) Error() string {
 
 func (e *circuitError) Unwrap() error { return e.Err }
 
-// BuilderError reports that a builder failed on a group; its process is fine.
+// BuilderError reports that a builder failed on a group but its process did not.
 type BuilderError struct {
 	Builder, Group, Message string
 	Stack                   string // stack of the panic, if any
@@ -112,7 +112,7 @@ var (
 	errStopped  = errors.New("plugin was stopped")
 	errProtocol = errors.New("protocol broken")
 	errNoCredit = errors.New("no credit granted")
-	errYielded  = errors.New("stopped for a builder that needs the process to itself")
+	errYielded  = errors.New("stopped because a builder needs exclusive use of the process")
 	errNoEnd    = errors.New("missing end of the stream")
 )
 

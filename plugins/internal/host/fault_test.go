@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 		{"crashes in a goroutine", "crash", always, nil, dropped, "panic: a bug in a goroutine"},
 		{"panics in Build", "panic", always, nil, failed, "panic: a bug in Build"},
 		{"returns an error", "error", always, nil, failed, "can't read this one"},
-		{"stops itself once", "stop", once, nil, nil, "it is sent SIGCONT"},
+		{"stops itself once", "stop", once, nil, nil, "sending SIGCONT"},
 		{"stops itself each time", "stop", always, nil, dropped, "was unresponsive"},
 		{"hangs", "hang", always, nil, dropped, "was unresponsive"},
 		{
@@ -277,8 +277,8 @@ func TestProtocolFaults(t *testing.T) {
 		{"end", "", 1},
 		{"miscount", "expected 5 records, got 1", 1},
 		{"bad text", "ends at 9", 1},
-		{"too much credit", "it granted credit for more than", 1},
-		{"beyond credit", "it sent one frame more than the", 1},
+		{"too much credit", "plugin granted credit for more than", 1},
+		{"beyond credit", "plugin sent one frame more than the", 1},
 		{"empty texts", "more than 64 MiB of results", 1},
 		{"empty parts", "would take more than 64 MiB", 1},
 		{"empty sites", "would take more than 64 MiB", 1},
@@ -333,7 +333,7 @@ func TestProtocolFaults(t *testing.T) {
 			}
 		}
 		end := time.Now().Add(2 * time.Minute)
-		for !strings.Contains(log.String(), "it sent one frame more than the") {
+		for !strings.Contains(log.String(), "plugin sent one frame more than the") {
 			time.Sleep(5 * time.Millisecond)
 			if time.Now().After(end) {
 				t.Fatalf("sending beyond the credit is not noticed until results are taken:\n%s", log)
@@ -353,7 +353,7 @@ func TestProtocolFaults(t *testing.T) {
 		}
 		got := runFault(t, spec, "pairs", `{"do":"hang in open"}`, faultGroups(5))
 		var circuit *circuitError
-		if !errors.As(got.err, &circuit) || !strings.Contains(got.err.Error(), "did not answer Open") {
+		if !errors.As(got.err, &circuit) || !strings.Contains(got.err.Error(), "no answer to Open") {
 			t.Errorf("the run ended with %v", got.err)
 		}
 	})
@@ -647,7 +647,7 @@ func TestStartFaults(t *testing.T) {
 		}, []string{"not ready within 4s"}},
 		{"prints before the handshake", Spec{Args: []string{"noise"}}, []string{`"hello from init"`, "must print nothing before"}},
 		{"speaks another version", Spec{Args: []string{"old"}}, []string{"unsupported version 0", "speaks 1"}},
-		{"listens elsewhere", Spec{Args: []string{"elsewhere"}}, []string{"/tmp/elsewhere.sock, outside its folder"}},
+		{"listens elsewhere", Spec{Args: []string{"elsewhere"}}, []string{"/tmp/elsewhere.sock: expected a socket in"}},
 		{"ends after the handshake", Spec{Args: []string{"gone"}}, []string{"exit status 4"}},
 		{
 			"does not serve what it announced",

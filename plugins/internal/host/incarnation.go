@@ -39,7 +39,7 @@ type incarnation struct {
 	proc   *program       // nil if we didn't start the plugin
 	client *plugin.Client // nil if the plugin is in memory
 
-	woken atomic.Int32 // number of times it was sent SIGCONT
+	woken atomic.Int32 // number of times the process was sent SIGCONT
 
 	connsMu sync.Mutex
 	conns   []*grpc.ClientConn // go-plugin forgets a connection whose first call failed
@@ -47,7 +47,7 @@ type incarnation struct {
 	endOnce sync.Once
 	cause   error         // set before dead is closed
 	dead    chan struct{} // closed when the incarnation must no longer be used
-	gone    chan struct{} // closed when all its resources are released
+	gone    chan struct{} // closed when all resources of the incarnation are released
 }
 
 // Handshake lets go-plugin and a plugin recognise each other.
@@ -84,7 +84,7 @@ func (inc *incarnation) clientConfig(
 		HandshakeConfig:  Handshake,
 		VersionedPlugins: map[int]plugin.PluginSet{wire.ProtocolVersion: {}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
-		// longer than launch's own timeout, whose error names the setting
+		// longer than the timeout that launch applies, whose error names the setting
 		StartTimeout:     spec.StartTimeout + time.Minute,
 		Logger:           hostLogger(log),
 		SkipHostEnv:      true,
@@ -130,7 +130,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	if err != nil {
 		err = inc.startError(err)
 		inc.fail(err)
-		<-inc.gone // wait: fail and end kill the process after a deadline
+		<-inc.gone // wait: fail kills the process
 		return nil, &startError{Plugin: p.spec.Name, Err: p.mask(err), Tail: pump.lastLines()}
 	}
 	log = log.With().Int("pid", proc.pid()).Logger()
@@ -159,10 +159,10 @@ func (inc *incarnation) describe(ctx context.Context, timeout time.Duration) err
 	defer cancel()
 	m, err := inc.rpc.Describe(ctx, &pb.DescribeRequest{ProtocolMinor: wire.Minor})
 	if err != nil {
-		return fmt.Errorf("cannot get its description: %w", rpcError(err))
+		return fmt.Errorf("cannot get the plugin's description: %w", rpcError(err))
 	}
 	if inc.desc, err = wire.ReadDescription(m); err != nil {
-		return protocolError(fmt.Errorf("cannot read its description: %w", err))
+		return protocolError(fmt.Errorf("cannot read the plugin's description: %w", err))
 	}
 	if err := checkDescription(&inc.desc); err != nil {
 		return protocolError(err)
@@ -174,17 +174,17 @@ const maxSchemaBytes = 1 << 20
 
 func checkDescription(d *wire.Description) error {
 	if len(d.Builders) == 0 {
-		return errors.New("its description lists no builders")
+		return errors.New("description lists no builders")
 	}
 	seen := map[string]bool{}
 	for _, b := range d.Builders {
 		switch {
 		case b.Name == "":
-			return errors.New("one of its builders has no name")
+			return errors.New("a builder has no name")
 		case seen[b.Name]:
 			return fmt.Errorf("duplicate builder %q", b.Name)
 		case len(b.Kinds) == 0:
-			return fmt.Errorf("its builder %q declares no record kinds", b.Name)
+			return fmt.Errorf("builder %q declares no record kinds", b.Name)
 		case len(b.ConfigSchema) > maxSchemaBytes:
 			return fmt.Errorf("config schema of builder %q has %d bytes; the limit is %d",
 				b.Name, len(b.ConfigSchema), maxSchemaBytes)
@@ -238,7 +238,7 @@ func (inc *incarnation) close(timeout time.Duration) {
 		cancel()
 	}
 	inc.end(errStopped, timeout)
-	<-inc.gone // wait: fail and end kill the process after a deadline
+	<-inc.gone // wait: end kills the process after the timeout
 }
 
 // end releases the incarnation. The process is killed after the given time if it has not ended at go-plugin's request.
@@ -265,7 +265,7 @@ func (inc *incarnation) end(cause error, patience time.Duration) {
 			}
 			inc.connsMu.Unlock()
 			if inc.proc != nil {
-				<-inc.proc.done // wait: its process was killed
+				<-inc.proc.done // wait: the process ends, or is killed when patience is over
 			}
 		}()
 	})
@@ -336,7 +336,7 @@ func (inc *incarnation) watch(every time.Duration) {
 		_, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 		cancel()
 		switch late := monotonic() - asked - 2*every; {
-		case err == nil || late > stall: // answered, or we were suspended ourselves
+		case err == nil || late > stall: // the plugin answered, or the host was suspended
 			missed = 0
 		default:
 			missed++
@@ -345,7 +345,7 @@ func (inc *incarnation) watch(every time.Duration) {
 			missed = 0
 		}
 		if missed == 2 {
-			inc.fail(fmt.Errorf("no answer to two health checks in %s: its process is stuck or stopped", 2*every))
+			inc.fail(fmt.Errorf("no answer to two health checks in %s: the plugin's process is stuck or stopped", 2*every))
 			return
 		}
 		timer.Reset(every)
@@ -361,7 +361,7 @@ func (inc *incarnation) wake() bool {
 	if inc.proc == nil || !process.Stopped(inc.proc.pid()) || inc.woken.Add(1) > maxWakes {
 		return false
 	}
-	inc.proc.pump.warn("the plugin's process was stopped by a signal; it is sent SIGCONT")
+	inc.proc.pump.warn("the plugin's process was stopped by a signal; sending SIGCONT")
 	_ = syscall.Kill(inc.proc.pid(), syscall.SIGCONT)
 	return true
 }
@@ -431,7 +431,7 @@ func dialMemory(dial func(context.Context) (net.Conn, error)) connector {
 		inc := &incarnation{number: number, conn: conn, dead: make(chan struct{}), gone: make(chan struct{})}
 		if err := inc.describe(ctx, 10*time.Second); err != nil {
 			inc.fail(err)
-			<-inc.gone // wait: fail and end kill the process after a deadline
+			<-inc.gone // wait: fail closes the connection
 			return nil, err
 		}
 		return inc, nil

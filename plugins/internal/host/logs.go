@@ -36,16 +36,16 @@ const (
 type logPump struct {
 	mu         sync.Mutex
 	log        zerolog.Logger
-	secrets    *secret.Values // granted to the process, which may print them
+	secrets    *secret.Values // secrets granted to the process, which may print them
 	tail       []string       // the last lines, oldest first
 	tailSize   int
 	inError    bool // inside a stack trace
 	window     time.Time
 	inWindow   int // lines
 	bytes      int // of them
-	read       int // total bytes of output in this window
+	read       int // bytes of output read in this window, logged or not
 	suppressed int
-	ended      chan struct{} // closed when the process has ended, so that nothing waits any longer
+	ended      chan struct{} // closed when the process has ended, so that pauses end
 	endOnce    sync.Once
 }
 
@@ -243,7 +243,7 @@ func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 			}
 		case "time", "@timestamp", "timestamp", "ts", "stream":
 		case "plugin", "pid", "incarnation", "error":
-			fields["plugin_"+k] = v // ours must not be overwritten
+			fields["plugin_"+k] = v // these names are the host's own fields
 		default:
 			fields[strings.TrimPrefix(k, "@")] = v
 		}
@@ -292,7 +292,7 @@ func (w *syncWriter) Write(b []byte) (int, error) {
 	n := len(b)
 	if n > bytesPerSec+tailBytes {
 		w.split(b[:bytesPerSec])
-		w.buf = w.buf[:0] // half a line may hold half a secret, which would not be recognised
+		w.buf = w.buf[:0] // an incomplete line may contain part of a secret, which would not be recognised
 		last := b[n-tailBytes:]
 		last = last[1+bytes.IndexByte(last, '\n'):]
 		w.pump.skip(bytes.Count(b[bytesPerSec:n-len(last)], []byte("\n")))

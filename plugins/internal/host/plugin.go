@@ -28,7 +28,7 @@ type Finding = wire.Finding
 type Plugin struct {
 	spec      Spec
 	log       zerolog.Logger
-	secrets   *secret.Values // granted to the plugin: its messages may contain them
+	secrets   *secret.Values // secrets granted to the plugin, whose messages may contain them
 	runDir    *runDir        // nil for a plugin in memory
 	connect   connector
 	desc      wire.Description
@@ -135,8 +135,8 @@ func (p *Plugin) callError(ctx context.Context, inc *incarnation, call string, e
 	return inc.crash(p, inc.reason(err))
 }
 
-// Close stops the plugin: its processes have Spec.DrainTimeout to finish their work, then they are killed. Nothing is
-// left of the plugin when Close returns.
+// Close stops the plugin: its processes have Spec.DrainTimeout to finish their work, then they are killed. When Close
+// returns, the processes that the host started and the plugin's socket folder are gone.
 func (p *Plugin) Close() {
 	var wg sync.WaitGroup
 	for _, in := range p.instances {
@@ -170,15 +170,15 @@ type instance struct {
 	mu   sync.Mutex
 	sup  supervisor
 	inc  *incarnation
-	last error // error of the last start; nil if it succeeded and the process failed later
+	last error // error of the last start; nil if the start succeeded
 }
 
 // incarnation returns the running incarnation, starting one if necessary.
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
-		defer func() { <-in.startMu }() // wait: takes its own token back
-	case <-ctx.Done(): // another caller's start may take time
+		defer func() { <-in.startMu }() // wait: receives the token that was just sent
+	case <-ctx.Done(): // the caller that is starting an incarnation may take long
 		return nil, ctx.Err()
 	}
 	spec := &in.plugin.spec
@@ -212,7 +212,7 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 			if first || ctx.Err() != nil {
 				return nil, err // a plugin that never started is not tried again
 			}
-			in.plugin.log.Warn().Str("plugin", spec.Name).Err(err).Msg("the plugin did not start again")
+			in.plugin.log.Warn().Str("plugin", spec.Name).Err(err).Msg("the plugin could not be restarted")
 			continue
 		}
 		if err := in.adopt(inc); err != nil {
@@ -233,8 +233,8 @@ func failure(err error) event {
 func (in *instance) adopt(inc *incarnation) error {
 	spec := &in.plugin.spec
 	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
-		inc.fail(errors.New("unexpected change of its description"))
-		<-inc.gone // wait: fail kills the process after a deadline
+		inc.fail(errors.New("description differs from the plugin's first one"))
+		<-inc.gone // wait: fail kills the process
 		in.step(failed)
 		return &startError{Plugin: spec.Name, Err: inc.cause}
 	}

@@ -24,7 +24,7 @@ import (
 type program struct {
 	name    string
 	config  process.Config // set before Start
-	sockets string         // the only folder it may listen in
+	sockets string         // the only folder that the plugin may listen in
 	limit   int64          // resident bytes
 	pump    *logPump
 
@@ -32,10 +32,10 @@ type program struct {
 	handshakeW, stderrW *io.PipeWriter
 
 	mu       sync.Mutex
-	proc     *process.Process // nil before it is started
-	killed   error            // why we killed it
-	startErr error            // the error if the file or the handshake is at fault
-	exit     error            // how it ended, set before done
+	proc     *process.Process // nil before the process is started
+	killed   error            // why the host killed the process
+	startErr error            // why the start failed, if the file or the handshake is at fault
+	exit     error            // how the process ended; set before done is closed
 
 	ended sync.Once
 	done  chan struct{} // closed when the process is gone and its output drained, or when it will never be started
@@ -78,7 +78,7 @@ func (p *program) wait() {
 	if p.killed == nil {
 		hint := ""
 		if s, ok := process.Signal(err); ok && s == syscall.SIGKILL {
-			hint = "; if nobody killed it, the system may have been out of memory"
+			hint = "; unless a user killed it, the system may have been out of memory"
 		}
 		err = &endError{"its process " + process.Ended(err) + hint, err}
 	}
@@ -147,7 +147,7 @@ func (p *program) checkHandshake(line string) error {
 		if len(line) > maxQuoted {
 			line = line[:maxQuoted] + "..."
 		}
-		return fmt.Errorf("invalid handshake %q in its first line of output: a plugin must print nothing before "+
+		return fmt.Errorf("invalid handshake %q in the first line of output: a plugin must print nothing before "+
 			"it serves, and must serve when NATGO_PLUGIN_COOKIE is set", line)
 	}
 	if f[0] != "1" || f[4] != "grpc" {
@@ -162,7 +162,7 @@ func (p *program) checkHandshake(line string) error {
 			"PLUGIN_UNIX_SOCKET_DIR", f[2], f[3])
 	}
 	if filepath.Dir(filepath.Clean(f[3])) != filepath.Clean(p.sockets) {
-		return fmt.Errorf("invalid address %s, outside its folder PLUGIN_UNIX_SOCKET_DIR=%s", f[3], p.sockets)
+		return fmt.Errorf("invalid address %s: expected a socket in PLUGIN_UNIX_SOCKET_DIR=%s", f[3], p.sockets)
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func (p *program) watchMemory(pid int) {
 
 // Wait returns when the process is gone.
 func (p *program) Wait(context.Context) error {
-	<-p.done // wait: go-plugin calls it once the process's output has ended
+	<-p.done // wait: go-plugin calls Wait once the process's output has ended
 	return p.exit
 }
 

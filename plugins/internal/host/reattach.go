@@ -24,12 +24,12 @@ func ReattachAddress(name string) string {
 	return ""
 }
 
-// reattach connects to a plugin that was started by hand with --debug. It is never killed.
+// reattach connects to a plugin that was started by hand with --debug. The host never kills such a plugin.
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
 	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
 	if !ok {
-		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("invalid address to attach to %q: --debug "+
-			"prints one like unix:/path", p.spec.Reattach)}
+		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("invalid plugin address %q: expected "+
+			"unix:/path, as printed by --debug", p.spec.Reattach)}
 	}
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
 	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}

@@ -150,7 +150,7 @@ func sweepOne(name string) {
 		return
 	}
 	if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
-		return // it has an owner
+		return // the folder still has an owner
 	}
 	mark := make([]byte, 32)
 	dir := strings.TrimSuffix(name, lockEnding)

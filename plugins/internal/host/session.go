@@ -62,9 +62,9 @@ type job struct {
 	number uint64
 	group  *ttc.Group
 	bytes  int
-	alone  int // failures of the process while this was its only job
+	alone  int // number of times the process failed while this was its only job
 	result Result
-	held   func() // reports to the worker that its results have been consumed
+	held   func() // tells the worker that the job's results have been consumed
 	done   chan struct{}
 }
 
@@ -181,13 +181,13 @@ func (s *Session) Recv(ctx context.Context) (Result, error) {
 
 // Close ends the session, including the work in progress.
 func (s *Session) Close() {
-	if s.finished.Load() { // the streams are about to end by themselves
+	if s.finished.Load() { // the streams end without being cancelled
 		late := time.AfterFunc(s.plugin.spec.CallTimeout, func() { s.cancel(errStopped) })
 		defer late.Stop()
 	} else {
 		s.cancel(errStopped)
 	}
-	s.wg.Wait() // wait: cancelled now or by the timer
+	s.wg.Wait() // wait: the session is cancelled above or by the timer
 	s.cancel(errStopped)
 }
 

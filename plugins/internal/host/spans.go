@@ -66,6 +66,6 @@ func (s *spans) check(limit int, setting string) error {
 	if s.bytes <= int64(limit) {
 		return nil
 	}
-	return fmt.Errorf("messages that its records refer to, each with its predecessors, take more than %d MiB; "+
+	return fmt.Errorf("messages that the group's records refer to, with their predecessors, take more than %d MiB; "+
 		"the limit is %s", limit>>20, setting)
 }

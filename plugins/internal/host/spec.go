@@ -9,40 +9,41 @@ import (
 
 // Spec describes how to run a plugin. If a field is zero, its documented default is used.
 type Spec struct {
-	Name string   // the user's name for it
+	Name string   // the user's name for the plugin
 	Path string   // executable; found on PATH if it contains no separator
-	Self bool     // run this program itself, instead of Path
+	Self bool     // run the current executable instead of Path
 	Args []string // command-line arguments
 
 	// Module is a Python module that declares builders; the interpreter at Path serves it through the package natgo. If
-	// it is set, SHA256 is the checksum of the module's package, and Beside holds the checksums of the package's files.
+	// Module is set, SHA256 is the checksum of the module's package, and Beside holds the checksums of the package's
+	// files.
 	Module string
 
 	Dir string // working directory; the host's by default
 
-	SHA256 string // hex; the file is copied, and the copy is checked and run; if empty, the file itself is run
+	SHA256 string // checksum of the file in hex; a checked copy of the file is run; if empty, the file itself is run
 	// Checksums of the files next to Path that it loads, by file name. If SHA256 is set, they are copied and checked
 	// along with Path.
 	Beside map[string]string
-	Env    []string // names of environment variables granted to it in addition to the harmless ones
+	Env    []string // names of environment variables granted to the plugin in addition to the harmless ones
 
 	Reattach string // address of a running plugin (--debug): "unix:/path"; nothing is started or stopped
 
-	Instances    int           // processes; 1
-	StartTimeout time.Duration // time from its start to its description; 10 s
-	CallTimeout  time.Duration // time for a unary call; 10 s
-	// How long a plugin that is working on groups may go without a sign of life; 60 s. Even with signs of life, it must
-	// finish a group within ten times as long.
+	Instances    int           // number of processes; default 1
+	StartTimeout time.Duration // max time from a process's start until it has described itself; default 10 s
+	CallTimeout  time.Duration // max time for a unary call; default 10 s
+	// BatchTimeout is the max time without a sign of life while a plugin is working on groups; default 60 s. Even with
+	// signs of life, the plugin must finish a group within ten times as long.
 	BatchTimeout time.Duration
-	DrainTimeout time.Duration // time to end after being asked to; 5 s
-	Memory       int64         // resident bytes per process; 0 means no limit
-	GroupLimit   int           // bytes per group; 32 MiB
-	OutputLimit  int           // bytes that one group's results may take in memory; 96 MiB
-	Window       int           // bytes of groups in progress across all processes; 8 MiB per instance
-	Backoff      time.Duration // pause after the second failure in a row, doubling from then on; 250 ms, at most 30 s
-	Failures     int           // consecutive failures, without a finished group in between, that end the run; 10
+	DrainTimeout time.Duration // max time to end after being asked to; default 5 s
+	Memory       int64         // max resident bytes per process; 0 means no limit
+	GroupLimit   int           // max bytes per group; default 32 MiB
+	OutputLimit  int           // max bytes of memory for one group's results; default 96 MiB
+	Window       int           // max bytes of groups in progress across all processes; default 8 MiB per instance
+	Backoff      time.Duration // pause after the second failure in a row, doubling up to 30 s; default 250 ms
+	Failures     int           // number of failures without a finished group in between that ends the run; default 10
 
-	// OutputSetting is the name of the setting for OutputLimit, used in messages; plugins.NAME.output.
+	// OutputSetting is the name of the setting for OutputLimit, used in messages; default plugins.NAME.output.
 	OutputSetting string
 
 	// Known reports whether the program explains a drop reason; any other reason is prefixed with the plugin's name. If

@@ -8,7 +8,7 @@ type phase uint8
 const (
 	stopped  phase = iota
 	starting       // the process is being started
-	ready          // it takes groups
+	ready          // the process takes groups
 	backoff        // the process failed; the next start is delayed
 	open           // the process failed too often: the circuit is open for good
 	closed         // the plugin was stopped
@@ -19,17 +19,17 @@ type supervisor struct {
 	phase    phase
 	failures int // failures in a row, without a finished group in between
 	starts   int
-	delay    time.Duration // before the next start, in phase backoff
+	delay    time.Duration // pause before the next start, in phase backoff
 }
 
 // event is a change in the life of an instance.
 type event uint8
 
 const (
-	wanted   event = iota // someone needs it
+	wanted   event = iota // a caller needs the process
 	started               // the handshake is done
 	failed                // the process did not start, is gone or was killed
-	finished              // it finished a group
+	finished              // the process finished a group
 	waited                // the pause is over
 	stop                  // the plugin is to stop
 	hopeless              // the process did not start, and never will

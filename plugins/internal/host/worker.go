@@ -81,7 +81,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until Recv has taken enough results for more to be added. It holds nothing during the wait, and returns
+// room waits until Recv has taken enough results for more to be added. It locks nothing while waiting, and returns
 // false if the context ends first.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
@@ -94,7 +94,7 @@ func (w *worker) room(ctx context.Context) bool {
 	return true
 }
 
-// full reports whether too many results are waiting for Recv to add more.
+// full reports whether too many results are waiting for Recv, so that no more may be added.
 func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 
 // isolate resends the jobs that a failing process was working on, one by one, each after the previous answer. If the
@@ -109,12 +109,12 @@ func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error
 	for len(js) > 0 {
 		feed := make(chan *job, len(js))
 		for _, j := range js {
-			feed <- j // wait: room for all
+			feed <- j // wait: feed has capacity for all jobs
 		}
 		close(feed)
 		inHand, _, err := w.attempt(ctx, feed, nil, true)
 		rest := make([]*job, 0, len(feed))
-		for j := range feed { // wait: closed above
+		for j := range feed { // wait: feed was closed above
 			rest = append(rest, j)
 		}
 		if err == nil {
@@ -236,7 +236,7 @@ func (a *attempt) exchange(feed <-chan *job) {
 		close(a.received)
 	})
 	wg.Go(a.watch)
-	wg.Wait() // wait: all watch the attempt's context, which its clock ends
+	wg.Wait() // wait: the goroutines end with the attempt's context, which watch cancels at a deadline
 }
 
 // ours reports whether an error is the host's own finding about a plugin rather than the result of a call.
@@ -258,15 +258,15 @@ type attempt struct {
 	stream pb.Builder_BuildClient
 	sendMu sync.Mutex
 	ended  bool          // half-closed
-	credit chan struct{} // one token per frame we may send
+	credit chan struct{} // one token per frame that the host may send
 	more   bool
 
 	pause    <-chan struct{} // closed when another goroutine wants exclusive use of the instance
-	lockstep bool            // we have exclusive use
+	lockstep bool            // the worker has exclusive use of the instance
 	idle     chan struct{}   // receives a token in lockstep once the group has been answered
 	received chan struct{}   // closed when the receiver is done
 	sent     atomic.Bool     // the sender is done
-	starved  atomic.Bool     // the sender waits for credit
+	starved  atomic.Bool     // the sender is waiting for credit
 	lastSent atomic.Uint64   // number of the last group that was sent completely
 	waiting  atomic.Bool     // the consumer is slow, which is not the plugin's fault
 	clock    clock
@@ -312,7 +312,7 @@ func (a *attempt) open(timeout time.Duration) error {
 	})
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
-			return &deadlineError{fmt.Sprintf("it did not answer Open for %s", timeout)}
+			return &deadlineError{fmt.Sprintf("no answer to Open within %s", timeout)}
 		}
 		return err
 	}
@@ -323,11 +323,11 @@ func (a *attempt) open(timeout time.Duration) error {
 		}
 	}
 	if m.GetSession() == "" {
-		return protocolError(errors.New("missing id for a session that it opened"))
+		return protocolError(errors.New("missing session id in the plugin's answer to Open"))
 	}
 	a.id = m.GetSession()
 	for range wire.InitialCredit {
-		a.credit <- struct{}{} // wait: room for the initial credit
+		a.credit <- struct{}{} // wait: the channel has capacity for the initial credit
 	}
 	a.clock.start()
 	if a.stream, err = a.inc.rpc.Build(a.ctx); err != nil {
@@ -495,16 +495,16 @@ func (a *attempt) read() error {
 		a.clock.sign() // any message counts, even mere progress
 		for range m.GetCredit() {
 			select {
-			case a.credit <- struct{}{}: // wait: room for the initial credit
+			case a.credit <- struct{}{}: // wait: default applies if the channel is full
 			default:
-				return protocolError(fmt.Errorf("it granted credit for more than %d frames", maxCredit))
+				return protocolError(fmt.Errorf("plugin granted credit for more than %d frames", maxCredit))
 			}
 		}
 		if len(m.GetParts()) == 0 {
 			continue
 		}
 		if granted := a.granted.Load(); spent == granted {
-			return protocolError(fmt.Errorf("it sent one frame more than the %d that it had credit for; a "+
+			return protocolError(fmt.Errorf("plugin sent one frame more than the %d that it had credit for; a "+
 				"plugin must wait for credit before each frame that has parts", granted))
 		}
 		spent++
@@ -512,14 +512,14 @@ func (a *attempt) read() error {
 		if err := a.ahead.Acquire(a.ctx, f.bytes); err != nil {
 			return context.Cause(a.ctx)
 		}
-		a.results <- f // wait: room for all it has credit for
+		a.results <- f // wait: the channel has capacity for every frame that the plugin has credit for
 	}
 }
 
 // receive processes the frames until the stream ends.
 func (a *attempt) receive() error {
 	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
-	for f := range a.results { // wait: read ends with the attempt's context
+	for f := range a.results { // wait: read closes the channel when the attempt's context ends
 		a.ahead.Release(f.bytes)
 		for _, part := range f.GetParts() {
 			if err := a.part(&reader, part); err != nil {
@@ -544,7 +544,7 @@ func (a *attempt) finished() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := len(a.jobs); n > 0 || !a.sent.Load() {
-		return protocolError(fmt.Errorf("missing answers for %d groups: it ended the stream", n))
+		return protocolError(fmt.Errorf("missing answers for %d groups: the plugin ended the stream", n))
 	}
 	return nil
 }
@@ -562,7 +562,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	}
 	r, err := reader.Part(part, j.group)
 	if _, ok := errors.AsType[*wire.OutputLimitError](err); ok {
-		return fmt.Errorf("it produced %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
+		return fmt.Errorf("builder produced %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
 	}
 	if err != nil {
 		return protocolError(err)
@@ -586,7 +586,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	a.session.answer(j, r, func() { reader.Reuse(r) })
 	a.instance.step(finished)
 	if a.lockstep {
-		a.idle <- struct{}{} // wait: there is one group at a time, and room for it
+		a.idle <- struct{}{} // wait: the channel has capacity for one token, and only one group is in progress
 	}
 	return nil
 }
@@ -637,7 +637,7 @@ func (a *attempt) watch() {
 			return
 		}
 		if late := monotonic() - asked - next; late > stall {
-			a.clock.skip(late) // we were suspended ourselves, and perhaps the plugin too
+			a.clock.skip(late) // the host was suspended, and perhaps the plugin too
 		}
 		next = limit
 		if !a.waiting.Load() {
@@ -662,7 +662,7 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 	a.sendMu.Unlock()
 	a.mu.Lock()
 	idle := len(a.jobs) == 0
-	answered := idle || a.jobs[0].number > a.lastSent.Load() // whether everything sent so far has been answered
+	answered := idle || a.jobs[0].number > a.lastSent.Load() // all groups sent so far have been answered
 	a.mu.Unlock()
 	name := a.session.plugin.spec.Name
 	quiet, fruitless := a.clock.read()
@@ -675,11 +675,11 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 		a.clock.skip(quiet)
 		return limit, nil
 	case quiet >= limit && answered && a.starved.Load():
-		return 0, fmt.Errorf("%w for %s, although everything sent has been answered: a plugin must grant credit for each frame it has consumed", errNoCredit, limit)
+		return 0, fmt.Errorf("%w for %s, although all groups sent have been answered: a plugin must grant credit for each frame it has consumed", errNoCredit, limit)
 	case quiet >= limit:
-		return 0, &deadlineError{fmt.Sprintf("it was unresponsive for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
+		return 0, &deadlineError{fmt.Sprintf("plugin was unresponsive for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:
-		return 0, &deadlineError{fmt.Sprintf("it gave signs of life for %s but did not finish a group in that time "+
+		return 0, &deadlineError{fmt.Sprintf("plugin gave signs of life for %s but did not finish a group in that time "+
 			"(the limit is ten times plugins.%s.timeout)", patience*limit, name)}
 	}
 	return max(min(limit-quiet, patience*limit-fruitless), time.Millisecond), nil

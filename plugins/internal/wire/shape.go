@@ -10,7 +10,7 @@ import (
 // A message may be a hundred times as large in memory as on the wire: an empty part takes two bytes on the wire and two
 // hundred in memory. The memory a plugin's message would take is therefore computed before it is decoded.
 const (
-	maxDecoded   = 64 << 20 // memory of one message, in bytes
+	maxDecoded   = 64 << 20 // max memory of one message, in bytes
 	messageBytes = 224      // memory of a nested message, without its content
 	numberBytes  = 8        // per packed number
 )

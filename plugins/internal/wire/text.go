@@ -22,15 +22,15 @@ const (
 // splitText is the minimum length at which a text may be split at the end of a frame.
 const splitText = 64 << 10
 
-// textWriter collects one group's strings. It holds the index of each string, and the bytes and end offsets of those in
-// the frame.
+// textWriter collects one group's strings. It holds the index of each string, and the bytes and end offsets of the
+// strings in the current frame.
 type textWriter struct {
-	seen  map[uint64]sent   // by their sketch
-	ids   map[string]uint32 // for strings with the same sketch as another
+	seen  map[uint64]sent   // strings sent, by their sketch
+	ids   map[string]uint32 // index of each string whose sketch another string already had
 	n     uint32            // strings so far
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
-	split func() error      // ends that frame in the middle of the group
+	split func() error      // ends the frame in the middle of the group
 	err   error             // error from split; never cleared
 
 	text           []byte // the frame's text; its parts share this buffer
@@ -142,7 +142,7 @@ func (t *textReader) reset() {
 	t.texts, t.partial, t.start, t.size = t.texts[:0], nil, 0, 0
 }
 
-// part adds the strings in one part. It keeps blob.
+// part adds the strings in one part. The strings share blob's memory.
 func (t *textReader) part(blob []byte, ends []uint32) error {
 	base := t.size
 	t.size += uint64(len(blob))

@@ -30,7 +30,7 @@ type (
 		name string
 		use  use
 	}
-	nsRefNode struct { // namespace.attribute as a target
+	nsRefNode struct { // namespace.attribute as the target of an assignment
 		pos
 		name, attr string
 	}
@@ -50,7 +50,7 @@ type (
 		pos
 		keys, values []node
 	}
-	condNode struct { // then if test, else otherwise, which may be nil
+	condNode struct { // `then if test else otherwise`; otherwise may be nil
 		pos
 		test, then, otherwise node
 	}
@@ -91,7 +91,7 @@ type (
 		pos
 		node, index node
 	}
-	sliceNode struct { // each may be nil
+	sliceNode struct { // start, stop and step may be nil
 		pos
 		start, stop, step node
 	}
@@ -150,7 +150,7 @@ type (
 		elifs     []*ifNode
 		otherwise []node
 	}
-	macroNode struct { // name is empty for the body of a block
+	macroNode struct { // name is empty for the body of a call or generation block
 		pos
 		name     string
 		params   []*nameNode

@@ -88,12 +88,12 @@ func (p *path) ref(st *state) *val {
 // lookup is .name, ['name'] or [0].
 type lookup struct {
 	at     int32
-	name   string // "" for an index
+	name   string // "" if the lookup is by index
 	value  val    // the name or index
 	index  int
-	item   bool // written in brackets: a dict's items take precedence over its methods
-	plain  bool // not the name of a dict method, so on a dict it can only be a key
-	absent val  // the result for a dict without the key; error messages about it depend only on the container's type
+	item   bool // the lookup is in brackets, so a dict's items take precedence over its methods
+	plain  bool // name isn't a method of dicts, so on a dict it can only be a key
+	absent val  // the result for a dict without the key; its error messages depend only on the container's type
 }
 
 // lookup returns an expression's constant key and its container. It returns nil for other expressions.

@@ -30,7 +30,7 @@ func indentFilter(st *state, v val, a *args) val {
 	if text == "" || isLineBreak(lastRune(text)) {
 		lines = append(lines, pyvalue.Str("")) // jinja2 adds a line break before it splits
 	}
-	at := 0 // position of the line in the text
+	at := 0 // start of the line in the text
 	for i, line := range lines {
 		s := line.Text()
 		body := strings.TrimRightFunc(s, isLineBreak)

@@ -112,7 +112,7 @@ func (h *heads) slices(v, out val, start int) {
 	}
 }
 
-// end makes the lists of messages end after n of them.
+// end makes the lists of messages end after n messages.
 func (h *heads) end(n int) {
 	for i := range h.lists {
 		l := &h.lists[i]
@@ -145,7 +145,7 @@ const (
 
 // fork is the point in a template where the heads of conversations end.
 type fork struct {
-	least   int  // heads with fewer messages may differ earlier
+	least   int  // min messages in a head; the render of a smaller head may differ before the fork
 	repeats bool // an iteration of the loop can be undone
 	after   stmt
 	prompt  int // slot of the template's own variable add_generation_prompt; -1 if it doesn't have one

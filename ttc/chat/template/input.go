@@ -128,13 +128,13 @@ func AliasReasoning(message pyvalue.Value) pyvalue.Value {
 }
 
 // Conversation builds Input.Messages from messages, normalised the way templates expect them: null or absent content
-// becomes an empty string, arguments that parse as an object become one with its keys in the model's order, and
-// reasoning gets the additional keys of AliasReasoning.
+// becomes an empty string, and reasoning gets the additional keys of AliasReasoning. Arguments that parse as a JSON
+// object become a dict, with the keys in the model's order.
 func Conversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, false)
 }
 
-// RawConversation is like Conversation, but keeps all arguments as the sampled text, for templates that expect that.
+// RawConversation is like Conversation, but keeps all arguments as the sampled text, for templates that expect text.
 func RawConversation(messages []chat.Message) ([]pyvalue.Value, error) {
 	return conversation(messages, true)
 }

@@ -72,7 +72,7 @@ type lexer struct {
 	pos      int
 	tokens   []token
 	brackets []byte
-	// lineStart: the last match ended with a line feed, so white space before a block at this point starts a line.
+	// lineStart is set if the last match ended with a line feed, so white space before a block is at a line's start.
 	lineStart bool
 }
 
@@ -238,7 +238,7 @@ func (l *lexer) comment(open int) {
 		throwAt(int32(open), "TemplateSyntaxError", "Missing end of comment tag")
 	}
 	at := l.pos + i
-	// A sign before the end is part of it, unless it is the one that opened the comment.
+	// A sign before the closing mark is part of that mark, unless the sign belongs to the opening mark.
 	if at > l.pos && (l.src[at-1] == '-' || l.src[at-1] == '+') {
 		at--
 	}

@@ -7,7 +7,7 @@ import (
 // macro is a macro, or the body of a generation or call block.
 type macro struct {
 	code *macroCode
-	act  *activation // where it was defined
+	act  *activation // the activation in which the macro was defined
 }
 
 func (*macro) TypeName() string { return "Macro" }
@@ -22,7 +22,7 @@ func (m *macro) Repr() string {
 type macroCode struct {
 	name     string
 	params   []string
-	places   []variable // of params
+	places   []variable // slots of params
 	defaults []expr     // defaults of the last parameters
 	caller   *variable  // the variable caller, if the body uses it
 	fn       *funcScope

@@ -25,7 +25,7 @@ const FromTools = -2
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
-	markup  bool // the text is a Markup object: HTML-safe
+	markup  bool // the text is a Markup object, which is HTML-safe
 	escapes bool // some span is quoted
 }
 
@@ -338,7 +338,7 @@ type marker struct {
 	b     *builder
 	st    *state
 	base  int // where the text starts in the printer's buffer
-	spans int // number of spans before it
+	spans int // number of spans before the text
 
 	at   int // start of the printer's output that comes from src
 	src  *Source

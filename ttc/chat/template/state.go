@@ -60,7 +60,7 @@ type state struct {
 	made   arena
 	none   args           // no arguments
 	marker marker         // marker of the active printer
-	mark   pyvalue.Marker // its method
+	mark   pyvalue.Marker // marker's method mark
 
 	kept     [8]val // see keep
 	nextKept int

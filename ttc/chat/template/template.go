@@ -18,7 +18,7 @@ type Template struct {
 	src  string // normalised, for locating errors
 	run  stmt
 	root *funcScope
-	from []string // the variables it reads, in the same order as state.given
+	from []string // the variables that the template reads, in the order of state.given
 }
 
 // maxSource is the size in bytes of the largest template that Compile accepts. The largest stock template is 20 KiB.
@@ -55,9 +55,9 @@ func Compile(src string) (t *Template, err error) {
 
 // Limits bound what one render may do. A field of zero or less means its default.
 type Limits struct {
-	Steps int64 // operations; 30 million by default, which take a few seconds
-	Bytes int64 // text and lists created, printed or not: 256 MiB by default
-	Depth int   // nested macro calls: 200 by default
+	Steps int64 // max operations; default 30 million, which take a few seconds
+	Bytes int64 // max bytes of text and lists created, printed or not; default 256 MiB
+	Depth int   // max depth of macro calls; default 200
 }
 
 func (l Limits) orDefault() Limits {
@@ -85,8 +85,8 @@ type Input struct {
 type Span struct {
 	chat.Span      // bytes of Result.Text
 	*Source        // shared by all spans of a field
-	Offset    int  // byte of the field's text at which the run starts
-	Mode      Mode // how the run's bytes are derived from the field's
+	Offset    int  // offset in the field's text at which the run starts
+	Mode      Mode // how the run's bytes are derived from the field's bytes
 }
 
 // Mode describes how the bytes of a span are derived from the bytes of the field.

@@ -104,7 +104,7 @@ func isSmall(v val, parts *int) bool {
 		return !slices.ContainsFunc(v.Items(), func(e val) bool { return !isSmall(e, parts) })
 	case pyvalue.KindDict:
 		return isSmall(pyvalue.NewList(v.Dict().Keys()), parts) && isSmall(pyvalue.NewList(v.Dict().Values()), parts)
-	case pyvalue.KindObject: // a namespace or view may hold anything
+	case pyvalue.KindObject: // a namespace or a view may contain values of any size
 		_, prints := v.Object().(pyvalue.Printer)
 		return !prints
 	}
@@ -133,7 +133,7 @@ func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]by
 // callable is a function, method or class that templates may call.
 type callable struct {
 	kind callableKind
-	name string // as Python prints it
+	name string // the name that Python prints
 	fn   func(st *state, a *args) val
 }
 
@@ -302,7 +302,7 @@ func (d *dictView) items() []val {
 		return d.dict.Values()
 	}
 	n := d.dict.Len()
-	room := make([]val, 3*n) // the tuples and their items
+	room := make([]val, 3*n) // memory for the tuples and their items
 	out, pairs := room[:n:n], room[n:]
 	for i := range out {
 		pair := pairs[2*i : 2*i+2 : 2*i+2]

@@ -183,7 +183,7 @@ func pluginAttacks(path string) (as []attack) {
 		do, args, says string
 		code           int
 	}{
-		{"gzip", `"raw", "gzip"`, "cannot get its description", 3},
+		{"gzip", `"raw", "gzip"`, "cannot get the plugin's description", 3},
 		{"empty parts", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty sites", `"raw"`, "would take more than 64 MiB", 1},
 		{"empty drops", `"raw"`, "would take more than 64 MiB", 1},
