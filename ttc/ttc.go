@@ -33,12 +33,12 @@ type Example struct {
 	Steps      []Step      // raw steps, if the source was asked to keep them (compat mode)
 
 	Reward   *float64 // score of the whole rollout; nil if it wasn't scored
-	Policy   string   // model that sampled it; empty if unknown
+	Policy   string   // model that sampled the rollout; empty if unknown
 	Fidelity Fidelity
 	Gaps     Gaps   // reasons that the fidelity is not higher, as far as the source knows
 	Proofs   Proofs // the proofs that hold for every message trained on
 	Sampling *Sampling
-	RawID    json.Raw // the id as written; nil without one
+	RawID    json.Raw // the id as written; nil if there is none
 
 	// Recorded identifies each message in the graph, along with its context, as it was before redaction; nil if nothing
 	// in the example was redacted.
@@ -63,12 +63,12 @@ type Graph struct{ Nodes []Node }
 
 // Node is a message in a graph.
 type Node struct {
-	Parent  int // index in Graph.Nodes, always smaller than the node's own; -1 at a root
+	Parent  int // index of the parent in Graph.Nodes, always smaller than the node's index; -1 at a root
 	Message chat.Message
 	Sampled Sampled
-	Policy  string // model that sampled this message; if empty, the example's
+	Policy  string // model that sampled this message; if empty, Example.Policy applies
 
-	TokenIDs     []int32   // the ids the model saw or wrote here; nil if unknown
+	TokenIDs     []int32   // ids of the message's tokens, as the model read or wrote them; nil if unknown
 	LogProbs     []float32 // one per token id of a sampled message; nil if unknown
 	FinishReason string    // "stop", "length", "tool_calls", ...; empty if unknown
 	Error        *bool     // on a tool result: the source's explicit error flag
@@ -193,7 +193,7 @@ type Step struct {
 
 // Candidate is one of several outputs considered at a turn, with its score.
 type Candidate struct {
-	Step      string // name of the step that recorded it (payload.name)
+	Step      string // name of the step that recorded the candidate (payload.name)
 	Turn      string // turn id; the key of a turn is the pair (example, turn), never a joined string
 	TurnIndex *int64
 	Index     int64 // candidate_index, 0 if absent
@@ -202,7 +202,7 @@ type Candidate struct {
 	Output string
 
 	Score      float64
-	ScoreError string // why the scorer failed on it; empty if it didn't fail
+	ScoreError string // why the scorer failed on the candidate; empty if it succeeded
 
 	Metadata json.Raw // the step's metadata object; nil if absent
 	Offset   int64    // byte offset of the step in the uncompressed file

@@ -12,7 +12,7 @@ type Factory = source.Factory
 // Collection is the input of a source that produces agent runs.
 type Collection = source.Collection
 
-// Progress reports how far a collection has got.
+// Progress is the progress of a collection.
 type Progress = source.Progress
 
 // Input identifies an input file.
@@ -40,8 +40,8 @@ type Source = source.Source
 // Options are the options that every source is opened with.
 type Options = source.Options
 
-// Part is a part of an input, between two cursors that a source returned. It is read without the parts before it, and
-// yields the same examples as reading the whole input would.
+// Part is a part of an input, between two cursors that a source returned. It is read without the parts before it, but
+// its examples are the same as when the whole input is read.
 type Part = source.Part
 
 // Divisible is a source whose input can be read in parts.

@@ -67,7 +67,7 @@ func TestScoredRollouts(t *testing.T) {
 		"resolved":     {"false", "true", "true 1, false 1; SO; scores from 0 to 1, higher is better"},
 		"reward_score": {"-1", "3.5", "-1 to 3.5; SO; scores from -1 to 3.5, higher is better"},
 		"loss": {
-			"2.5", "1", `1 to 2.5; a lower "loss" is taken to be better; SO; scores from 1 to 2.5, lower is better`,
+			"2.5", "1", `1 to 2.5; lower values of "loss" are assumed to be better; SO; scores from 1 to 2.5, lower is better`,
 		},
 	} {
 		r := looked(t, rollout(key, c.worse, "x")+rollout(key, c.better, "y"))

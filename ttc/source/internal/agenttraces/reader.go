@@ -17,7 +17,7 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type:       "agent_traces",
-		Doc:        "rows of agents' sessions as Hugging Face makes them (harness, trace, messages)",
+		Doc:        "rows that Hugging Face generates from agents' sessions (harness, trace, messages)",
 		Extensions: []string{".parquet", ".jsonl", ".json"},
 		Recognize:  session.Marked(isRow, "harness"), Entries: entries,
 	}.Factory()
@@ -69,7 +69,7 @@ func (r *reader) sessions(g session.Group) (out []*calls.Session) {
 	return out
 }
 
-// linesOf returns a session's lines. Tables hold each line as a string.
+// linesOf returns a session's lines. In a table, each line is a string.
 func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 	for line := range session.Value(row, "trace", "traces").Elements() {
 		if text, ok := line.Text(); ok {

@@ -164,7 +164,7 @@ func results(step json.Raw) (out []calls.Message) {
 		content, _ := e.Get("content")
 		m := calls.Message{Message: exchange.Content("tool", content)}
 		m.ToolCallID = session.Text(e, "source_call_id")
-		if m.ToolCallID == "" { // it isn't the result of a call
+		if m.ToolCallID == "" { // without a call id, the entry isn't the result of a call
 			m.Role = "user"
 		}
 		extra, _ := e.Get("extra")

@@ -20,7 +20,7 @@ type scopes struct {
 	byID   map[string]*scope
 	order  []*scope // by time
 	out    *calls.Session
-	failed map[string]bool   // whether a tool call failed, by id
+	failed map[string]bool   // whether each tool call failed, by call id
 	agents map[*scope]string // names of sub-agents, unique within the session
 
 	version string // version of the format, according to the latest event

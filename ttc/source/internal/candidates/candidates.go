@@ -17,7 +17,7 @@ import (
 
 // Source reads candidates from JSON lines.
 type Source struct {
-	source.Walk // a line is a step: Steps == Candidates + dropped steps
+	source.Walk // each line counts as a step: Steps == Candidates + dropped steps
 	cfg         Config
 	lines       int64 // of the file
 	reader      *Reader
@@ -33,7 +33,7 @@ type Source struct {
 		lines  []published.Line // the answers, if the line is rewritten
 	}
 
-	scanned ttc.Example // reused for every example in a scan, which doesn't keep any
+	scanned ttc.Example // reused for every example in a scan, which doesn't keep examples
 
 	rewrite published.Rewriter // converts the entries of a published data set; nil if the entries are plain
 }
@@ -77,7 +77,7 @@ func (s *Source) entry(ctx context.Context) (*ttc.Example, error) {
 	return ex, err
 }
 
-// readAhead reads the next line that is an object; others are dropped.
+// readAhead reads the next line that is an object. It drops other lines.
 func (s *Source) readAhead() error {
 	s.ahead.ok = false
 	for {
@@ -207,8 +207,8 @@ func (s *Source) name(ex *ttc.Example) {
 	ex.ID = unique
 }
 
-// fits returns an error if an example would exceed the limits with the line read ahead. n is its number of lines
-// without that line, and size its number of bytes with it.
+// fits returns an error if adding the line read ahead would make an example exceed the limits. n is the example's
+// number of lines without that line; size is its number of bytes with that line.
 func (s *Source) fits(id string, n int, size int64) error {
 	switch {
 	case n == s.cfg.MaxExample:
@@ -231,8 +231,8 @@ func (s *Source) tooMany(id, what string) error {
 	}
 }
 
-// belonging is the key that an example's lines share, which is their id or, if they lack one, their prompt. A line with
-// neither forms its own example.
+// belonging is the key that an example's lines share. The key is their id or, if they lack an id, a hash of their
+// prompt. A line with neither forms its own example.
 type belonging struct {
 	id     string
 	prompt xxh3.Uint128
@@ -250,7 +250,7 @@ func (s *Source) id() json.Raw {
 	return id
 }
 
-// belongs returns the key of the example that the line read ahead belongs to.
+// belongs returns the key of the example to which the line read ahead belongs.
 func (s *Source) belongs() belonging {
 	if name := source.IDText(s.ahead.rawID); name != "" {
 		return belonging{id: name}
@@ -290,8 +290,8 @@ func (s *Source) line(ex *ttc.Example) {
 	}
 }
 
-// rewritten creates candidates from the answers in the line read ahead. Answers without a turn of their own are
-// compared only with each other.
+// rewritten creates candidates from the answers in the line read ahead. Answers that don't name a turn are compared
+// only with each other.
 func (s *Source) rewritten(ex *ttc.Example) {
 	for _, line := range s.ahead.lines {
 		if line.Err == nil {

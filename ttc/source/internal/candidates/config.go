@@ -14,15 +14,15 @@ func Factory() source.Factory {
 // Config is `sources.<name>` with `_type: candidates`.
 type Config struct {
 	Path       []string `yaml:"path" scalar:"true" aka:"file,files,input,inputs,from" doc:"files or patterns; each file is a collection run"`
-	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, if a file is one object that holds them: data, rows; empty: the file itself holds the entries"`
+	EntriesKey string   `yaml:"entries_key" doc:"key of the list of entries, such as data or rows, if a file is one object; empty: the file itself consists of the entries"`
 	Shape      string   `yaml:"shape" default:"plain" validate:"oneof=plain oasst shp helpsteer3 arena saferlhf webgpt verl lm_eval" doc:"shape of the entries: plain uses the keys below; the other shapes are for published data sets, verl and lm_eval, whose keys are fixed"`
 	IDKey      string   `yaml:"id_key" default:"id" doc:"key of the example's id; lines without one belong together if their prompts are equal"`
 	TaskKey    string   `yaml:"task_key" default:"task_id" doc:"key of the value that a problem's trials share"`
 	Keys       `yaml:",inline"`
-	MaxLine    int64 `yaml:"max_line_bytes" default:"16777216" validate:"gte=1024" doc:"a line larger than this is dropped"`
-	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"more lines or answers than this with the same id are an error"`
-	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"lines with the same id that are longer than this in total are an error"`
-	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run, because the file must be something else"`
+	MaxLine    int64 `yaml:"max_line_bytes" default:"16777216" validate:"gte=1024" doc:"max bytes of a line; longer lines are dropped"`
+	MaxExample int   `yaml:"max_candidates_per_example" default:"100000" validate:"gte=1" doc:"max number of lines or answers with the same id; more are an error"`
+	MaxBytes   int64 `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"max total bytes of the lines with the same id, or max_line_bytes if that is larger; more are an error"`
+	MaxEmpty   int64 `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries that ends the run, because the file is probably of another kind"`
 }
 
 // Keys holds the key names of a candidate's parts.
@@ -34,7 +34,7 @@ type Keys struct {
 	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of objects, each with its own score_key"`
 	ContextKey  string `yaml:"context_key" doc:"key of a text to append to a text prompt, such as the passage that a question is about"`
 	SystemKey   string `yaml:"system_key" doc:"key of a system message given separately from the prompt"`
-	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"split: a prompt such as Human: ... Assistant: ... becomes the messages in it"`
+	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"how to read a prompt such as Human: ... Assistant: ...: keep it as text, or split it into messages"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
 	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object to keep as the candidate's metadata"`
 	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`

@@ -22,7 +22,7 @@ type Reader struct {
 	named  []named // the keys that are set
 	keep   source.Keeper
 	models models
-	counts map[string]int64 // candidates of the example, by turn
+	counts map[string]int64 // number of the example's candidates, by turn
 }
 
 // NewReader returns a reader.
@@ -72,14 +72,15 @@ func (r *Reader) Policy() string {
 	return r.models.name
 }
 
-// Candidate fills in cand from an object, except for its step and offset. If it can't, it returns the reason.
+// Candidate sets cand from an object, except for Step and Offset. If the object isn't a valid candidate, Candidate
+// returns the reason and a description.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	f := r.fields(raw)
 	return r.fill(&f, raw, &otherFields{}, cand)
 }
 
-// fill is like Candidate, but is given the fields of raw. It reuses last if the fields other than the answer are the
-// same.
+// fill is like Candidate, for an object whose fields have already been read. It reuses last if the object's fields
+// other than the answer are the same as in last.
 func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Candidate) (ledger.Reason, string) {
 	if reason, why := r.place(f, cand); reason != "" {
 		return reason, why
@@ -122,7 +123,7 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Cand
 // otherFields holds a candidate's fields other than its answer. It is created once for all of a line's answers: a
 // prompt of several megabytes may have a million short answers.
 type otherFields struct {
-	prompt, context, system, metadata, model json.Raw // the values that the other fields are derived from
+	prompt, context, system, metadata, model json.Raw // the input values from which the fields below are derived
 
 	given              ttc.Prompt
 	kept               json.Raw // metadata

@@ -33,7 +33,7 @@ var (
 		Last:   []string{"context", "conversation", "conversations"},
 	}
 	contextKey = source.Key{
-		Setting: "context_key", Means: "the text below the prompt", Is: (*source.Column).Text,
+		Setting: "context_key", Means: "the text appended to the prompt", Is: (*source.Column).Text,
 		Others: []string{"context", "input"},
 	}
 	systemKey = source.Key{
@@ -114,7 +114,7 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 	if prompt.Column == nil || !prompt.Text() {
 		return
 	}
-	if prompt.Guessed { // a column called prompt doesn't need a context
+	if prompt.Guessed { // a column called prompt is complete without a context
 		r.Take(contextKey, h.Columns().Find(contextKey, prompt.Key, r.Settings["output_key"]))
 	}
 	if h.Texts(prompt.Key, transcript.Is) {

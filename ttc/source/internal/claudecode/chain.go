@@ -55,7 +55,7 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 	return nil
 }
 
-// place identifies a group of answers: the answers of one agent in one file.
+// place identifies the answers of one agent in one file.
 type place struct{ agent, path string }
 
 // walk returns a line's parent chain, first to last, without the line itself. If the chain contains the line from, the
@@ -92,9 +92,9 @@ func (t *transcript) root(of *record) string {
 	return of.uuid
 }
 
-// history assembles a list of messages the way Claude Code does: the lines of an answer form one message, the results
-// of its calls follow it, regardless of the lines they are in, and attachments go before the user's text or into the
-// result they follow. It grows with the chain, so each answer continues from the previous one's history.
+// history assembles a list of messages the way Claude Code does. The lines of an answer form one message. The results
+// of the answer's calls follow that message, whichever lines contain the results. Attachments go before the user's text
+// or into the result that they follow. An answer's history usually extends the history of the previous answer.
 type history struct {
 	t        *transcript
 	at       *record    // the last line; nil if there are none
@@ -114,8 +114,8 @@ type historyKey struct {
 	system calls.Walk
 }
 
-// historyOf returns the history that led to an answer. It reuses the previous answer's if the chain continues from
-// there.
+// historyOf returns the history that led to an answer. It extends the previous answer's history if the chain continues
+// from that answer.
 func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	key := historyKey{a.agent, system}
 	if h := t.histories[key]; h != nil && h.at != nil && !h.given[a] {
@@ -132,9 +132,9 @@ func (t *transcript) historyOf(a *answer, system calls.Walk) *history {
 	return h
 }
 
-// follow adds the lines of a chain that leads to an answer. It reports whether the histories of later answers may
-// continue from this one. They may not if the chain contains lines of the answer itself, which this history omits but
-// theirs include.
+// follow adds the lines of a chain that leads to an answer. It returns false if the chain contains lines of the answer
+// itself. This history omits those lines, but the histories of later answers include them, so later histories can't
+// extend this one.
 func (h *history) follow(chain []*record, to *answer) bool {
 	h.to, h.met = to, false
 	for _, rec := range chain {

@@ -6,9 +6,9 @@
 // enough: each block of an answer is a separate line, and the results of parallel calls are attached to different
 // blocks, so the lines of an answer are merged by its id, and results are joined to their calls.
 //
-// Each agent in a session has its own examples. A sub-agent's lines are in a separate file, which is joined to its
-// session by the session's id, or, if they lack an agent's id, form separate chains. Call arguments are stored as
-// parsed values, not as the model spelled them.
+// Each agent in a session has its own examples. If a sub-agent's lines are in a separate file, that file is joined to
+// its session by the session's id. Sub-agent lines without an agent's id form separate chains. Call arguments are
+// stored as parsed values, not as the model spelled them.
 //
 // parseLine is long because it is one switch with a case for each key of a line.
 package claudecode

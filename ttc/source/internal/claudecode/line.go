@@ -23,7 +23,7 @@ type line struct {
 	tail, shape               json.Raw
 }
 
-// parseLine reads a line; its content is valid for as long as raw is.
+// parseLine reads a line. The line's content is valid only as long as raw is.
 func parseLine(raw json.Raw) line {
 	l := line{blockIndex: -1}
 	c := raw.Cursor()

@@ -25,10 +25,10 @@ type requests struct {
 
 type request struct {
 	shape  string
-	last   int32 // step of its last message; -1 if it doesn't have one
+	last   int32 // step of the request's last message; -1 without messages
 	answer *answer
-	broken bool // the start of the list is missing
-	given  bool // after holds the messages of the answer's call
+	broken bool // the start of the message list is missing
+	given  bool // after has been set to the messages of the answer's call
 	after  calls.Walk
 }
 

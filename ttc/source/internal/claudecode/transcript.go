@@ -36,10 +36,10 @@ type transcript struct {
 
 	histories map[historyKey]*history // the latest history of each chain
 	roots     map[*record]*record
-	snapshots map[place][]chat.Tool // nil if not searched for yet
+	snapshots map[place][]chat.Tool // first tools in the snapshots; nil before the search
 
 	prompt    string            // system prompt of the latest snapshot; empty without one
-	prefixes  map[string]string // text that precedes a system prompt, by prompt; not every snapshot contains it
+	prefixes  map[string]string // text before a system prompt, by prompt; some snapshots lack this text
 	tools     []chat.Tool
 	toolTexts map[xxh3.Uint128][]chat.Tool
 	path      string
@@ -51,7 +51,7 @@ type block struct {
 	index int64 // -1 if unknown
 	raw   json.Raw
 	kind  string
-	text  string // distinguishes it from other blocks of its kind: its text or, for a call, its id
+	text  string // distinguishes the block from others of its kind: a call's id, or another block's text
 }
 
 func newBlock(index int64, raw json.Raw) block {
@@ -70,11 +70,11 @@ type record struct {
 	place               int
 	answer              *answer
 	given               []calls.Ref // the messages that the line holds
-	results             []calls.Ref // tool results among them
+	results             []calls.Ref // tool results among given
 	attached            string      // text of an attachment
 	boundary            bool
 	preserved           []string // uuids of the lines that a compaction kept verbatim
-	anchor              string   // uuid of the line that they follow
+	anchor              string   // uuid of the line that the kept lines follow
 	hasResults          bool
 }
 
@@ -223,7 +223,7 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // a line from another speaker: a new answer follows, even with the same id
+		delete(t.open, rec.agent) // not the model's line: a later line begins a new answer, even with the same id
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")
@@ -267,7 +267,7 @@ func (t *transcript) assistant(l *line) {
 // maxGrowing is the maximum number of blocks at an answer's end that may still grow.
 const maxGrowing = 1000
 
-// add adds a block to the answer. Old versions wrote a growing block more than once; the last state wins.
+// add adds a block to the answer. Old program versions wrote a growing block more than once; add keeps the last copy.
 func (a *answer) add(b block) {
 	b.raw = slices.Clone(b.raw)
 	for i := max(0, len(a.blocks)-maxGrowing); i < len(a.blocks); i++ {

@@ -25,8 +25,8 @@ type reader struct {
 // file is a thread's file.
 type file struct {
 	thread, path string
-	parent       string // the thread that it continues; empty without one
-	end          int64  // the ordinal in the parent's file at which it begins
+	parent       string // id of the thread that this thread continues; empty if none
+	end          int64  // ordinal in the parent's file at which this thread begins
 }
 
 // headLines is the maximum number of lines of a file searched for its thread's id.

@@ -32,15 +32,15 @@ type thread struct {
 	open    *turn // the answer being read
 	last    *turn // the last answer, for later items about it
 	answers []*turn
-	failed  map[string]bool // whether a call failed according to an event, by id
+	failed  map[string]bool // whether each call failed according to an event, by call id
 }
 
 // entry is a message in the history.
 type entry struct {
 	sequence int64 // 0 if unknown
 	message  calls.Message
-	turn     *turn // an answer; nil if message is not an answer
-	known    bool  // ref is set to the session's message
+	turn     *turn // the answer in message; nil if message is not an answer
+	known    bool  // ref has been set to the message in the session
 	ref      calls.Ref
 }
 
@@ -53,7 +53,7 @@ type turn struct {
 	missing   bool
 }
 
-// everything, passed to load as the ordinal, makes it read a whole file.
+// everything is the ordinal for which load reads a whole file.
 const everything = math.MaxInt64
 
 // maxForks is the maximum number of fork levels followed.

@@ -31,8 +31,8 @@ const (
 var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
 
 // collect runs the program as many times as the config specifies, each time in dir/run<k>, and returns the outputs in
-// order. Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, if it isn't nil, to
-// live.
+// order. Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, unless live is nil,
+// to live.
 func collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
 	var paths []string
 	for run := range cfg.Runs {
@@ -64,7 +64,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	if err := c.endOrphans(); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(c.dir); err != nil { // left by an interrupted run
+	if err := os.RemoveAll(c.dir); err != nil { // the folder remains if a run was interrupted
 		return "", err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -76,7 +76,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	}
 	defer cleanup()
 	err = c.start(ctx, argv)
-	if err := errors.Join(err, removeSecrets(out)); err != nil { // even if the program failed
+	if err := errors.Join(err, removeSecrets(out)); err != nil { // secrets are removed even if the program failed
 		return "", err
 	}
 	path, err := c.found(out)
@@ -93,7 +93,7 @@ func (c *collector) found(out string) (string, error) {
 		return "", &source.Error{
 			Path:   out,
 			Offset: -1,
-			What: fmt.Sprintf("%s succeeded, but left %d files called %s here", c.cfg.Command[0], len(paths),
+			What: fmt.Sprintf("%s succeeded, but the folder contains %d files called %s", c.cfg.Command[0], len(paths),
 				nat.FileName),
 			Help: "The program must write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
 			Err:  err,
@@ -177,14 +177,14 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // output that can't be copied is drained
 	})
 	if errors.Is(err, exec.ErrNotFound) {
-		return fmt.Errorf("%s was not found: install it, or give its path in the source's command: %w", argv[0], err)
+		return fmt.Errorf("cannot find %s: install it, or specify its path in the source's command: %w", argv[0], err)
 	}
 	if err != nil {
 		return err
 	}
 	err = p.Run(ctx, c.cfg.StopTimeout)
 	if left := p.Left(); len(left) > 0 {
-		fmt.Fprintf(w, "\nnat-go: processes %v, which %s started, cannot be ended\n", left, argv[0])
+		fmt.Fprintf(w, "\nnat-go: cannot end processes %v, which %s started\n", left, argv[0])
 	}
 	switch {
 	case err == nil:
@@ -203,16 +203,16 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 func (c *collector) endOrphans() error {
 	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
 	if err != nil || len(mark) != len(process.NewMark()) {
-		return nil // no earlier run left a mark
+		return nil // no mark, so no earlier run was interrupted
 	}
 	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
-		return fmt.Errorf("program of the interrupted run is still running and cannot be stopped: "+
+		return fmt.Errorf("cannot stop the interrupted run's program, which is still running: "+
 			"processes %v write to %s", left, c.dir)
 	}
 	return nil
 }
 
-// lastLine returns the last line of the program's output, and the location of the rest.
+// lastLine returns the last line of the program's output, and the path of the full output.
 func lastLine(path string) string {
 	f, err := durable.Open(path)
 	if err != nil {
@@ -222,7 +222,7 @@ func lastLine(path string) string {
 	if size, err := f.Seek(0, io.SeekEnd); err == nil {
 		_, _ = f.Seek(max(0, size-2000), io.SeekStart)
 	}
-	b, _ := io.ReadAll(f) // ignore the error: any part will do as an excerpt
+	b, _ := io.ReadAll(f) // after an error, the part already read serves as an excerpt
 	lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(b), "?")), "\n")
-	return fmt.Sprintf("%q; the rest is in %s", lines[len(lines)-1], path)
+	return fmt.Sprintf("%q; the full output is in %s", lines[len(lines)-1], path)
 }

@@ -101,7 +101,7 @@ func TestFailures(t *testing.T) {
 		edit   func(*Config)
 		want   string
 	}{
-		{"fails", shell("echo it broke >&2; exit 4"), func(*Config) {}, `"it broke"; the rest is in`},
+		{"fails", shell("echo it broke >&2; exit 4"), func(*Config) {}, `"it broke"; the full output is in`},
 		{"writes nothing", shell("exit 0"), func(*Config) {}, "left 0 files"},
 		{"is not there", []string{"no-such-program-x"}, func(*Config) {}, "install it"},
 		{

@@ -33,9 +33,9 @@ func Factory() source.Factory {
 // Config is `sources.<name>` with `_type: command`.
 type Config struct {
 	Command     []string      `yaml:"command" default:"[nat, eval, --config_file, '{config}']" doc:"program and arguments; {config} is a copy of nat_config that nat accepts, {output_dir} the run's own folder, {run} its number from 0"`
-	NATConfig   string        `yaml:"nat_config" doc:"NAT's configuration; unset: this run's own"`
-	Runs        int           `yaml:"runs" default:"1" validate:"gte=1,lte=1000" doc:"how many times the program is run"`
+	NATConfig   string        `yaml:"nat_config" doc:"path of NAT's configuration; unset: the configuration of this run"`
+	Runs        int           `yaml:"runs" default:"1" validate:"gte=1,lte=1000" doc:"number of times to run the program"`
 	Timeout     time.Duration `yaml:"timeout" default:"0s" doc:"time limit per run; 0: none"`
-	StopTimeout time.Duration `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"how long the program may take to exit when the collection is interrupted"`
-	StepTypes   []string      `yaml:"step_types" default:"[TTC_END]" doc:"event types that nat must keep in its output; checked before it is started"`
+	StopTimeout time.Duration `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"time limit for the program to exit after the collection is interrupted"`
+	StepTypes   []string      `yaml:"step_types" default:"[TTC_END]" doc:"event types that nat must keep in its output; the config is checked for them before nat is started"`
 }

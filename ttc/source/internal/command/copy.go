@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// ours lists the sections that `nat eval` doesn't know, or whose types it doesn't know.
+// ours lists the sections that `nat eval` doesn't know, or that contain types unknown to it.
 var ours = []string{
 	"base", "sources", "plugins", "collator", "dataset", "trajectory_builders", "trainers", "trainer_adapters",
 	"finetuning",
@@ -45,8 +45,8 @@ func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) 
 	return yaml.Marshal(root)
 }
 
-// check returns an error, before hours are spent on a run, if its output would be useless: empty, without the steps of
-// one of the types, or without ids and steps.
+// check returns an error if `nat eval` would write nothing, omit the steps of a required type, or omit ids and steps.
+// Checking first avoids spending hours on such a run.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
 	filter := get(output, "workflow_output_step_filter")
@@ -55,7 +55,7 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 	case filter == nil || filter.Tag == "!!null":
 		return refuse("`nat eval` would omit all steps except LLM_END and TOOL_END", line)
 	case filter.Kind != yaml.SequenceNode:
-		return refuse("workflow_output_step_filter is not a list", line)
+		return refuse("expected workflow_output_step_filter to be a list", line)
 	case len(filter.Content) > 0: // an empty list keeps all steps
 		var kept []string
 		for _, n := range filter.Content {
@@ -134,7 +134,7 @@ func parse(ctx context.Context, path string) (*yaml.Node, error) {
 // expandAliases copies a node with its aliases expanded, so that its parts can be removed independently.
 func expandAliases(n *yaml.Node, left *int, depth int) (*yaml.Node, error) {
 	if *left--; *left < 0 || depth > 100 {
-		return nil, errors.New("has too many values once its aliases are expanded, or is nested too deeply")
+		return nil, errors.New("too many values after expanding aliases, or values nested too deeply")
 	}
 	if n.Kind == yaml.AliasNode {
 		return expandAliases(n.Alias, left, depth+1)

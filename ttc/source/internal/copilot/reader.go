@@ -49,7 +49,7 @@ type conversation struct {
 	system  []calls.Ref // none or one
 	said    []calls.Ref
 	walk    calls.Walk
-	walked  int            // number of messages from said in walk; negative if walk must be rebuilt
+	walked  int            // number of messages in walk that come from said; negative if walk must be rebuilt
 	before  map[string]int // number of messages in said before each event
 	answer  chat.Message   // the beginning of an answer that spans several events
 	made    []string       // the calls of the last answer
@@ -156,7 +156,7 @@ func (r *reader) results(t *conversation) {
 	t.made = nil
 }
 
-// context returns the messages that an agent was given.
+// context returns the messages that are the input of an agent's next call.
 func (r *reader) context(t *conversation) calls.Walk {
 	if t.walked < 0 {
 		t.walk, t.walked = 0, 0

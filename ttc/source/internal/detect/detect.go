@@ -82,7 +82,7 @@ func entries(h *source.Head, in io.Reader, most int) error {
 			return fmt.Errorf("%s %w", h.Path, ErrEmpty)
 		case errors.As(err, &syntax) && len(h.Entries) == 0 && !looksLikeJSON(h.Bytes):
 			return nil
-		case err != nil && len(h.Entries) > 0: // the source will report it, with its position
+		case err != nil && len(h.Entries) > 0: // the source will report the error and its position
 			return nil
 		case err != nil:
 			return err
@@ -149,11 +149,11 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	for _, b := range best {
 		names = append(names, b.Source.Type)
 	}
-	what := "it can be read as " + strings.Join(names, " and as ") + ": say which with --source"
+	what := "input can be read as " + strings.Join(names, " and as ") + ": choose one with --source"
 	return nil, &AmbiguousError{Path: h.Path, What: what}
 }
 
-const inColumns = "it is a table stored by column; rows are needed"
+const inColumns = "expected rows, got a table stored by column"
 
 // byColumns reports whether an input is a table as written by pandas and other programs: a single object that contains,
 // for each column, a list or an object of numbered cells.
@@ -204,7 +204,7 @@ func missing(h *source.Head, cols source.Columns) error {
 			h.Objects(h.Given["messages_key"]).Of(key) != nil {
 			continue
 		}
-		what := fmt.Sprintf("no entry has the key %q from which %s is to be read; the keys are: %s",
+		what := fmt.Sprintf("no entry has the key %q, specified for %s; the keys are: %s",
 			key, strings.TrimSuffix(setting, "_key"), keysNear(h, cols, key))
 		return &UnknownError{Path: h.Path, What: what, Brief: what}
 	}
@@ -255,7 +255,7 @@ func (f *Found) Confirmed(ctx context.Context, path string, given map[string]str
 	return r.Fit != source.NoFit && r.Problem == "" && maps.Equal(again.Settings, f.Settings)
 }
 
-// with adds the settings given by the user.
+// with returns f with the user's settings added. Settings in f take precedence.
 func (f Found) with(given map[string]string) *Found {
 	settings := maps.Clone(given)
 	if settings == nil {

@@ -33,9 +33,9 @@ type meaning struct {
 // isPassage accepts text, messages and parts.
 func isPassage(c *source.Column) bool { return c.Text() && !c.Number() || c.List() }
 
-// byPaths reads an input that no source recognises, using keys inside its objects, such as {"inputs": {"question"},
-// "outputs": {"answer"}}, if there is only one for the prompt and one for the answer. Otherwise, or if the user named
-// keys, it returns nil.
+// byPaths determines how to read an input that no source recognises, using keys inside its objects, such as {"inputs":
+// {"question"}, "outputs": {"answer"}}. It returns nil if the user named any keys, or if the prompt or the answer
+// doesn't have exactly one possible key.
 func byPaths(all []source.Factory, only string, h *source.Head) *Found {
 	if len(h.Given) > 0 || len(h.Entries) == 0 ||
 		h.Whole && len(h.Entries) == 1 && listWithin(h.Entries[0], "", 1) != "" {
@@ -188,7 +188,7 @@ func listWithin(v json.Raw, path string, depth int) string {
 	for key, value := range v.Members() {
 		name, _ := key.Text()
 		if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) }) {
-			continue // jq would need it quoted
+			continue // jq requires quotes around such a key
 		}
 		objects := 0
 		for element := range value.Elements() {

@@ -11,9 +11,9 @@ import (
 
 // answer is a workflow's answer to one question.
 type answer struct {
-	value  json.Raw // the answer; nil without one
+	value  json.Raw // the workflow's result; nil if there is none
 	steps  []byte   // elements of a JSON array: steps as `nat eval --endpoint` writes them
-	raised string   // the exception the workflow raised; empty without one
+	raised string   // the exception that the workflow raised; empty if there was none
 
 	text    []byte // text parts of a result, joined
 	hasText bool
@@ -60,7 +60,7 @@ func parse(body []byte) (*answer, error) {
 	return a, nil
 }
 
-// bare reads a line without a name, which means that the workflow raised an exception.
+// bare reads a line without a name. Such a line reports an exception that the workflow raised.
 func (a *answer) bare(text []byte) error {
 	var v struct {
 		Code, Message, Details string

@@ -29,7 +29,7 @@ type Report struct {
 	Questions int
 	Asked     int    // questions answered during this call; the other answers were already stored
 	Raised    int    // questions on which the workflow raised an exception; their examples are interrupted
-	First     string // the first such exception
+	First     string // the first exception raised
 }
 
 // askAll asks every question that has not been answered in dir, and writes dir/workflow_output.json once all of them
@@ -78,7 +78,7 @@ type collector struct {
 	progress func(done, total int)
 
 	mu     sync.Mutex
-	path   string // the element of paths that the service has; empty if not yet known
+	path   string // the element of paths that the service accepts; empty if not yet known
 	done   int
 	failed int // questions without an answer
 	row    int // failures since the last answer
@@ -182,7 +182,7 @@ type finalError struct{ err error }
 func (e *finalError) Error() string { return e.err.Error() }
 func (e *finalError) Unwrap() error { return e.err }
 
-// post sends a question. While it doesn't know which of the paths the service has, it tries them in turn.
+// post sends a question. Until the service has accepted one of the paths, post tries each of them.
 func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, error) {
 	c.mu.Lock()
 	known := c.path
@@ -217,7 +217,7 @@ func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, e
 		}
 		return reply, nil
 	}
-	return nil, &finalError{fmt.Errorf("workflow at %s has neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
+	return nil, &finalError{fmt.Errorf("workflow at %s accepts neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
 }
 
 // complete returns an error if an answer is incomplete or invalid.

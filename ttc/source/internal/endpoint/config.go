@@ -59,19 +59,20 @@ type Config struct {
 	Dataset       string        `yaml:"dataset" validate:"required" doc:"the questions: a .json, .jsonl or .csv file"`
 	IDKey         string        `yaml:"id_key" default:"id" doc:"key of an entry's id"`
 	QuestionKey   string        `yaml:"question_key" default:"question" doc:"key of an entry's question"`
-	AnswerKey     string        `yaml:"generated_answer_key" default:"generated_answer" doc:"key that the workflow's answer is stored under"`
-	TrajectoryKey string        `yaml:"trajectory_key" default:"intermediate_steps" doc:"key that the steps are stored under"`
+	AnswerKey     string        `yaml:"generated_answer_key" default:"generated_answer" doc:"key under which to store the workflow's answer"`
+	TrajectoryKey string        `yaml:"trajectory_key" default:"intermediate_steps" doc:"key under which to store the steps"`
 	InputKey      string        `yaml:"input_key" default:"input_message" validate:"min=1" doc:"name of the workflow's parameter that takes the question"`
 	FilterSteps   []string      `yaml:"filter_steps" default:"[TTC_END]" doc:"event types to request; empty: all"`
-	Concurrency   int           `yaml:"max_concurrency" default:"8" validate:"gte=1,lte=1024" doc:"questions asked concurrently"`
+	Concurrency   int           `yaml:"max_concurrency" default:"8" validate:"gte=1,lte=1024" doc:"max number of questions asked concurrently"`
 	Timeout       time.Duration `yaml:"timeout" default:"300s" validate:"gt=0" doc:"time limit per answer"`
-	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"how many times a question is asked when the service is busy or unreachable"`
-	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
-	MaxExample    int64         `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry larger than this, including its steps, is dropped"`
-	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
+	Tries         int           `yaml:"tries" default:"3" validate:"gte=1,lte=20" doc:"max number of times to ask a question if the service is busy or unreachable"`
+	MaxAnswer     int64         `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"max bytes of an answer after decompression; a larger answer is an error"`
+	MaxExample    int64         `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"max bytes of an entry, including its steps; larger entries are dropped"`
+	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"max number of objects and lists in an entry; entries with more are dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: send none"`
 
-	// Backoff is the pause before a question is retried; it doubles, up to 30 seconds. 0 means one second.
+	// Backoff is the pause before a question is first retried. It doubles with each retry, up to 30 seconds. 0 means
+	// one second.
 	Backoff time.Duration `yaml:"-"`
 }
 

@@ -39,7 +39,7 @@ func eachEntry(ctx context.Context, cfg *Config, do func(entry) error) error {
 		return &source.Error{
 			Path:   cfg.Dataset,
 			Offset: -1,
-			What:   fmt.Sprintf("questions can't be read from a %q file", ext),
+			What:   fmt.Sprintf("cannot read questions from a %q file", ext),
 			Help:   "Convert it to .jsonl, .json or .csv",
 		}
 	}
@@ -90,7 +90,7 @@ func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 			Path:   cfg.Dataset,
 			Offset: 0,
 			Line:   1,
-			What:   fmt.Sprintf("there is no column %q", cfg.QuestionKey),
+			What:   fmt.Sprintf("missing column %q", cfg.QuestionKey),
 			Help:   "Set question_key",
 		}
 	}

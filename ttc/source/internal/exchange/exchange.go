@@ -17,7 +17,7 @@ import (
 // Exchange is a request to a model and its response.
 type Exchange struct {
 	ID, Model string
-	Previous  string // the response that the request continues, whose messages it doesn't repeat
+	Previous  string // id of the response that the request continues without repeating earlier messages
 	Input     []calls.Message
 	Answers   []Answer    // the choices
 	Tools     []chat.Tool // nil if unknown; empty if the request has none

@@ -57,7 +57,7 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 // Items builds messages from Responses API items: a turn's text, reasoning and calls, which are separate items, become
 // one message.
 type Items struct {
-	Summaries bool             // read summaries as reasoning, since servers of open models put it there
+	Summaries bool             // read summaries as reasoning, since servers of open models put reasoning there
 	Hidden    bool             // the text of some reasoning is missing
 	Unread    map[string]int64 // number of items without content for a model, by type
 	Turn      func(items []json.Raw, m *chat.Message)

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
-// Joined reassembles a streamed response from its pieces, which are a string of server-sent events or a list of their
-// data. Anything else is returned unchanged. A stream that was cut off is joined up to the point it reached.
+// Joined reassembles a streamed response, given as a string of server-sent events or as a list of the events' data. It
+// returns any other value unchanged. If the stream was cut off, Joined uses the events received.
 func Joined(response json.Raw) json.Raw {
 	pieces := piecesOf(response)
 	if len(pieces) == 0 {

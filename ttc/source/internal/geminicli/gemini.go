@@ -38,7 +38,7 @@ type gemini struct {
 	*reader
 	s        *calls.Session
 	last     map[string]json.Raw
-	before   map[string]calls.Walk // the context that each record was added to
+	before   map[string]calls.Walk // context before each record, by the record's id
 	context  calls.Walk
 	answered map[string]bool // ids of calls whose results appear in records
 }

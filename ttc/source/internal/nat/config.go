@@ -24,12 +24,12 @@ func Factory() source.Factory {
 type Config struct {
 	Path          []string `yaml:"path" scalar:"true" doc:"files, folders that hold a workflow_output.json, or patterns; each file is a collection run"`
 	IDKey         string   `yaml:"id_key" default:"id" doc:"key of an entry's id"`
-	QuestionKey   string   `yaml:"question_key" default:"question" doc:"key of the question the workflow was given"`
+	QuestionKey   string   `yaml:"question_key" default:"question" doc:"key of the question that was sent to the workflow"`
 	AnswerKey     string   `yaml:"generated_answer_key" default:"generated_answer" doc:"key of the workflow's answer"`
 	TrajectoryKey string   `yaml:"trajectory_key" default:"intermediate_steps" doc:"key of the recorded steps"`
-	MaxExample    int64    `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"an entry larger than this is dropped"`
-	MaxObjects    int64    `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"an entry with more objects and lists than this is dropped"`
-	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"this many consecutive unusable entries end the run, because the file must be something else"`
+	MaxExample    int64    `yaml:"max_example_bytes" default:"16777216" validate:"gte=1024" doc:"max bytes of an entry; larger entries are dropped"`
+	MaxObjects    int64    `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"max number of objects and lists in an entry; entries with more are dropped"`
+	MaxEmpty      int64    `yaml:"max_empty_entries" default:"1000000" validate:"gte=1" doc:"number of consecutive unusable entries that ends the run, because the file is probably of another kind"`
 }
 
 // FileName is the name of `nat eval`'s output file.

@@ -17,7 +17,7 @@ import (
 // parser turns entries into examples. Its results use memory that belongs to the example, not to the reader.
 type parser struct {
 	cfg   *Config
-	raw   bool // nothing is judged
+	raw   bool // keep raw ids and raw steps; see source.Options
 	tally *source.Tally
 	keep  source.Keeper
 	usual int // number of candidates in the previous example
@@ -152,7 +152,7 @@ func (p *parser) graph(e entry) ttc.Graph {
 	}, ttc.Assumed)
 }
 
-// steps reads the steps from c, which is in their array, and returns their number.
+// steps reads the steps in an array and returns their number. c must be inside the array.
 func (p *parser) steps(c json.Cursor, ex *ttc.Example, place ledger.Drop) (n int) {
 	s := &p.tally.S
 	place.Unit = "step"
@@ -204,7 +204,8 @@ func count(m map[string]int64, name string) {
 	m[name]++
 }
 
-// candidate fills in cand from a TTC_END step. If it can't, it returns the reason.
+// candidate sets cand from a TTC_END step. If the step isn't a valid candidate, it returns the reason and a
+// description.
 func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Example) (ledger.Reason, string) {
 	if step.Data == nil {
 		return source.NoData, "payload.data is null or missing"
@@ -359,6 +360,6 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		ex.Steps = append(ex.Steps, step)
 	}
 	s.Steps += int64(len(ex.Steps))
-	s.Candidates += int64(len(ex.Steps)) // NAT's algorithm decides which of them are candidates
+	s.Candidates += int64(len(ex.Steps)) // NAT's algorithm decides later which steps are candidates
 	return nil
 }

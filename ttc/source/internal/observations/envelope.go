@@ -14,8 +14,8 @@ var envelopes = []string{"data", "runs", "observations", "scores", "child_runs"}
 // maxDepth is the maximum depth to which nested runs are followed.
 const maxDepth = 30
 
-// within returns the entries that an entry holds, and how many are nested too deeply. A trace's own id and session
-// apply to each observation and score that lacks them.
+// within returns the entries inside an entry, and the number of entries that are nested too deeply. A trace's id and
+// session apply to each observation and score in the trace that lacks them.
 func within(entry json.Raw) (out []json.Raw, tooDeep int64) {
 	out = appendWithin(nil, entry, 0, &tooDeep)
 	return out, tooDeep
@@ -48,7 +48,7 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 			}
 		}
 	}
-	if of.self && len(out) > before { // an observation or a run is also an entry itself
+	if of.self && len(out) > before { // an observation or a run is an entry, in addition to those inside it
 		out = append(out, withoutKeys(entry, envelopes))
 	}
 	return out
@@ -64,7 +64,7 @@ func holds(entry json.Raw) bool {
 	return false
 }
 
-// withoutKeys returns an object without some of its keys.
+// withoutKeys returns a copy of an object without the given keys.
 func withoutKeys(object json.Raw, keys []string) json.Raw {
 	out := json.Raw("{")
 	for k, v := range object.Members() {

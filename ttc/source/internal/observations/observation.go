@@ -15,11 +15,11 @@ type observation struct {
 	kind             kind
 	id, trace, model string
 	session          string // name of the entry's session; empty if the entry names none
-	what             string // name under which it is counted
+	what             string // name under which the entry is counted
 	at               int64
 	input, output    json.Raw
 	tools            json.Raw // tool definitions next to the input
-	failure          string   // why it failed
+	failure          string   // why the observed operation failed
 	failed           bool
 	scores           []score
 }

@@ -96,7 +96,7 @@ type traced struct {
 	r      *reader
 	out    *calls.Session
 	calls  []recorded
-	failed map[string]bool // whether a tool call failed, by id
+	failed map[string]bool // whether each tool call failed, by call id
 	scores map[string][]float64
 }
 
@@ -138,7 +138,7 @@ func (t *traced) reward() *float64 {
 		return nil
 	}
 	for _, values := range t.scores {
-		slices.Sort(values) // so that the sum doesn't depend on their order
+		slices.Sort(values) // so that the sum doesn't depend on the order of the scores
 		sum := 0.0
 		for _, v := range values {
 			sum += v
@@ -165,10 +165,10 @@ func (t *traced) call(c *recorded) {
 		t.drop(c, session.UnknownShape, err.Error())
 		return
 	case len(e.Answers) == 0:
-		t.drop(c, session.FailedCall, "there is no output")
+		t.drop(c, session.FailedCall, "missing output")
 		return
 	case len(e.Input) == 0:
-		t.drop(c, session.MissingHistory, "there is no input")
+		t.drop(c, session.MissingHistory, "missing input")
 		return
 	}
 	for i := range e.Input {

@@ -40,7 +40,7 @@ func (r *reader) old(e event, before *session.Given) *session.Given {
 		return r.add(e, before, "User executed the command:\n"+session.Text(args, "command"))
 	case kind == "condensation":
 		return r.condense(e, args, before)
-	case kind != "recall": // for a recall, its observation is counted instead
+	case kind != "recall": // a recall is counted by its observation, not here
 		r.unread(kind)
 	}
 	return before
@@ -67,7 +67,7 @@ func (r *reader) responded(e event, response json.Raw, before *session.Given) *s
 	}
 	r.response, r.model = id, session.Text(response, "model")
 	after := r.answer(e, choices[0].Message, before)
-	if session.Text(e.Raw, "action") == "finish" { // later requests contain the text but not the call
+	if session.Text(e.Raw, "action") == "finish" { // later requests contain the answer's text but not its call
 		m := chat.Message{Role: "assistant", Form: chat.Text, Text: choices[0].Text}
 		return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))
 	}

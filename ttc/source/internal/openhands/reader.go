@@ -290,7 +290,7 @@ func (r *reader) condense(e event, how json.Raw, before *session.Given) *session
 	first, ranged := session.Value(how, "forgotten_events_start_id").Int64()
 	last, _ := session.Value(how, "forgotten_events_end_id").Int64()
 	links := before.Links()
-	r.s.Give(len(links)) // the remaining events are relinked
+	r.s.Give(len(links)) // each remaining event is linked again
 	links = slices.DeleteFunc(links, func(g *session.Given) bool {
 		n, err := strconv.ParseInt(g.Entry, 10, 64)
 		return forgotten[g.Entry] || ranged && err == nil && n >= first && n <= last

@@ -138,8 +138,8 @@ func numberedMessage(n *node) chat.Message {
 	return m
 }
 
-// openInference reads OpenInference data: the request and the response themselves if they are recorded in a known form,
-// otherwise the attributes they were spread across.
+// openInference reads OpenInference data. It uses the recorded request and response if their formats are known, and
+// otherwise the attributes that contain their parts.
 func (e *modelCall) openInference(s *span) {
 	a := s.attributes
 	request := a.structured("input.value")
@@ -157,7 +157,7 @@ func (e *modelCall) openInference(s *span) {
 		}
 	}
 	if s.cut && (e.input == nil || e.outputs == nil) {
-		e.broken = "attributes are missing: there were more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
+		e.broken = "missing attributes: the span had more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
 		return
 	}
 	if e.input == nil {

@@ -37,7 +37,8 @@ const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
-	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // set by the AI SDK, which records tools
+	// Only the AI SDK sets this attribute, and it records tools.
+	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil
 	from := s.attributes
 	if from["gen_ai.output.messages"] == nil {
 		for _, ev := range s.events {
@@ -82,7 +83,7 @@ func (e *modelCall) list(a attributes, key string) json.Raw {
 }
 
 // messageOf reads a message made of parts. Each tool result becomes a separate message. Results in a model's message
-// are from tools that the provider ran; the parts after them were written later, and become another message.
+// are from tools that the provider ran; the parts after such results were written later, and become another message.
 func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")
@@ -314,8 +315,8 @@ func mergeAnswers(in []chat.Message) []chat.Message {
 	return out
 }
 
-// continues reports whether a model's message is the rest of the previous one: a call without text of its own, or the
-// message after one that has only reasoning.
+// continues reports whether a model's message belongs to the same answer as the previous message. It does if the
+// message has calls but no text, or if it lacks reasoning and the previous message has only reasoning.
 func continues(before, m *chat.Message) bool {
 	thought := before.Reasoning != "" && !says(before) && before.ToolCalls == nil
 	return thought && m.Reasoning == "" || m.ToolCalls != nil && !says(m)

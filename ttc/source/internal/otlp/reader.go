@@ -35,7 +35,7 @@ type reader struct {
 const (
 	spanItem = 's'
 	logItem  = 'l'
-	// An item that is too large for any session. Nothing else is stored for it.
+	// An item that is too large for any session. Only this byte of the item is stored.
 	largeItem = 'x'
 )
 
@@ -188,8 +188,8 @@ func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
 	}
 }
 
-// keep stores a span or a log record. A log record that doesn't concern a model is ignored; for such a span, only the
-// fields that locate it among the other spans are stored.
+// keep stores a span or a log record. It ignores a log record that doesn't concern a model. For a span that doesn't
+// concern a model, it stores only the fields that locate the span among the other spans.
 func (r *reader) keep(kind byte, raw json.Raw, offset int64) {
 	if r.err != nil || raw.Kind() != json.Object {
 		return

@@ -31,12 +31,12 @@ func hexID(text string, size int) string {
 	return ""
 }
 
-// span is a span, or the data in log records about a missing one.
+// span is a span, or the data that log records contain about a missing span.
 type span struct {
 	id, parent, trace string
 	start             int64
 	attributes        attributes
-	cut               bool // attributes are missing: they exceeded the exporter's limit
+	cut               bool // attributes are missing because their number exceeded the exporter's limit
 	failed            bool
 	status            string // message of the span's status
 	events            []event

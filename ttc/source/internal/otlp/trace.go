@@ -21,15 +21,15 @@ type traces struct {
 	spans    map[string]*span // by trace and id
 	order    []*span          // by time
 	agents   map[*span]string // names of sub-agents, unique in the session
-	inner    map[*span]bool   // calls that merely wrap another
-	failed   map[string]bool  // whether a tool failed, by call id
+	inner    map[*span]bool   // calls that merely wrap another call
+	failed   map[string]bool  // whether each tool call failed, by call id
 	failures map[string]bool  // text of each failed result whose call id isn't recorded
 	calls    []recorded
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated is the factor by which the limit on a session's objects is raised for those in the JSON that its spans hold
-// as strings, because each call repeats its history there.
+// repeated multiplies the limit on a session's objects to give the limit on the objects in the JSON strings of its
+// spans. That limit is higher because each call repeats its history in these strings.
 const repeated = 5
 
 // session builds the session from stored items.
@@ -43,7 +43,7 @@ func (r *reader) session(g session.Group) []*calls.Session {
 		case spanItem:
 			t.add(spanOf(part))
 		case largeItem:
-			const detail = "one of its spans or log records is too large on its own"
+			const detail = "a single span or log record of the session is too large"
 			r.tally.DropSession(session.SessionTooLong, detail, "", part.Path, part.Offset)
 			return nil
 		}
@@ -65,8 +65,8 @@ func (r *reader) session(g session.Group) []*calls.Session {
 	most, inTexts := repeated*r.limits.MaxObjects, int64(0)
 	for _, s := range t.order {
 		if inTexts += s.objectsInTexts(most); inTexts > most {
-			detail := fmt.Sprintf("the JSON strings in its spans hold more than %d objects and lists: raise "+
-				"sources.*.max_session_objects", most)
+			detail := fmt.Sprintf("the JSON strings in the session's spans contain more than %d objects and lists: "+
+				"raise sources.*.max_session_objects", most)
 			r.tally.DropSession(session.SessionTooLong, detail, t.out.ID, s.path, s.offset)
 			return nil
 		}
@@ -255,7 +255,7 @@ type recorded struct {
 // read reads a call.
 func (t *traces) read(s *span) {
 	if t.inner[s] {
-		t.drop(s, session.RepeatedCall, "a span inside it records the same call")
+		t.drop(s, session.RepeatedCall, "a span nested in this call's span records the same call")
 		return
 	}
 	e := modelCallOf(s)
@@ -302,8 +302,8 @@ func (t *traces) restore(e *modelCall) {
 	}
 }
 
-// recall adds reasoning that appears only in the histories of later calls to the answers it belongs to. The answers are
-// found by tool call id, so an answer without tool calls doesn't get any.
+// recall adds missing reasoning to answers. It takes the reasoning from the histories of later calls, and finds the
+// answers by tool call id, so it doesn't add any to an answer without tool calls.
 func (t *traces) recall(history []chat.Message) {
 	for i := range history {
 		m := &history[i]
@@ -391,7 +391,7 @@ func modelCallOf(s *span) (e modelCall) {
 		out := &e.outputs[i]
 		out.finish = cmp.Or(out.finish, e.finish)
 		switch out.finish {
-		case "tool_call", "tool-calls": // OpenLLMetry's and the AI SDK's names for it
+		case "tool_call", "tool-calls": // names that OpenLLMetry and the AI SDK use for tool_calls
 			out.finish = "tool_calls"
 		case "content-filter":
 			out.finish = "content_filter"

@@ -64,9 +64,9 @@ var (
 // transcoder writes items as JSON in memory, up to a limit, because JSON may be much larger than protobuf: an empty
 // element takes two bytes in protobuf, but up to twenty in JSON.
 type transcoder struct {
-	most    int64 // bytes of JSON
-	objects int64 // messages and values that may still be written
-	full    bool  // an item exceeds most or objects
+	most    int64 // max bytes of JSON
+	objects int64 // number of messages and values that may still be written
+	full    bool  // an item exceeded one of these limits
 }
 
 // item returns a span or a log record as JSON. It reports whether the item is intact and within the limits.

@@ -280,7 +280,7 @@ func helpSteer(e json.Raw) (string, []Line, error) {
 	if prompt == nil {
 		return "", nil, fmt.Errorf("missing prompt; the keys are: %s", source.KeysOf(e))
 	}
-	if text, ok := prompt.Text(); ok && len(text) > 0 && text[0] == '[' { // as stored in tables
+	if text, ok := prompt.Text(); ok && len(text) > 0 && text[0] == '[' { // tables store the list as a string
 		if inner, err := list(prompt); err == nil {
 			prompt = inner
 		}

@@ -39,7 +39,7 @@ func arena(e json.Raw) (string, []Line, error) {
 	}
 	for i := range sides {
 		if talks[i][n].role != "assistant" {
-			return "", nil, fmt.Errorf("last message of the conversation has the role %q", talks[i][n].role)
+			return "", nil, fmt.Errorf("expected an assistant message at the end, got the role %q", talks[i][n].role)
 		}
 		sides[i].text = talks[i][n].text
 	}

@@ -29,8 +29,8 @@ type Conversations struct {
 
 type conversed struct {
 	messages, tools json.Raw
-	reward          json.Raw // nil means none
-	id, task, model string   // if empty, the entry's own are used
+	reward          json.Raw // nil if the entry has none
+	id, task, model string   // if empty, the entry's values are used
 	keys, unread    []string
 }
 
@@ -196,7 +196,7 @@ func squad(e json.Raw) (c conversed, err error) {
 	for v := range texts.Elements() {
 		text, ok := v.Text()
 		if !ok {
-			return c, fmt.Errorf("answers.text holds %s, not text", v.Kind())
+			return c, fmt.Errorf("expected text in answers.text, got %s", v.Kind())
 		}
 		if all = append(all, text); text != all[0] && c.unread == nil {
 			c.unread = []string{"answers: texts after the first"}

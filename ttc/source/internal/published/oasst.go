@@ -94,18 +94,18 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	}
 	above, known := o.above[parent]
 	if parent != "" && !known {
-		return nil, fmt.Errorf("parent message %s doesn't precede it: the messages of a tree must be "+
-			"ordered from its root", parent)
+		return nil, fmt.Errorf("cannot find parent message %s earlier in the tree: messages must be "+
+			"ordered from the root", parent)
 	}
 	if o.prompts += len(above) + len(text); o.prompts > maxPrompts {
-		return nil, fmt.Errorf("prompts of its tree exceed %d MiB in total", maxPrompts>>20)
+		return nil, fmt.Errorf("prompts of the message tree exceed %d MiB in total", maxPrompts>>20)
 	}
 	o.above[id], o.roles[id] = append(messages(nil), above...).add(role, text), role
 	switch {
 	case role == "user":
 		return nil, nil
 	case parent == "" || o.roles[parent] != "user":
-		return nil, errors.New("not an answer to a prompter's message")
+		return nil, errors.New("the message does not answer a prompter's message")
 	}
 	if deleted, _ := value(m, "deleted").Bool(); deleted {
 		return nil, errors.New("deleted")

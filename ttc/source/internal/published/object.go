@@ -103,7 +103,7 @@ func (m messages) raw(message json.Raw) messages {
 	return append(json.AppendComma(m), message...)
 }
 
-// end completes the list without changing it: more can be added to m.
+// end returns the completed list. It doesn't change m, so more messages can be added.
 func (m messages) end() json.Raw {
 	if m == nil {
 		return json.Raw("[]")

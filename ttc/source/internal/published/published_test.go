@@ -186,7 +186,7 @@ func TestAnswers(t *testing.T) {
 			`{"id":"t","turn_id":"1",` + prompt + `,"output":"b","score":-1,"metadata":{"message_id":"3"}}`,
 			`error: message 5: rank is null or missing`, `error: message 6: deleted`,
 			`error: message 7: failed review`,
-			`error: message 8: parent message 2 doesn't precede it`,
+			`error: message 8: cannot find parent message 2 earlier in the tree`,
 		}},
 		"a nested tree": {"oasst", `{"message_tree_id": "t", "prompt": {
 			"message_id": "1", "role": "prompter", "text": "q",

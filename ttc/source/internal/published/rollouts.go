@@ -50,7 +50,7 @@ func verl(e json.Raw) (string, []Line, error) {
 	input, output := texts[0].text, texts[1].text
 	prompt := splitRoles(input)
 	if prompt == nil {
-		return "", nil, errors.New("expected each role in input on a separate line, and assistant on the last")
+		return "", nil, errors.New("expected each role in input on a separate line, and assistant on the last line")
 	}
 	if _, err := scoreOf(e, "score"); err != nil {
 		return "", nil, err
@@ -106,7 +106,7 @@ func lmEval(e json.Raw) (string, []Line, error) {
 		lines = append(lines, Line{Answer: line.set(MetadataKey, pick(e, "doc_id", "target", "filter")).end()})
 	}
 	if lines == nil {
-		return "", nil, errors.New("no answers in resps")
+		return "", nil, errors.New("missing answers in resps")
 	}
 	return id, lines, nil
 }

@@ -16,7 +16,7 @@ import (
 // entry is a call as it appears in a log.
 type entry struct {
 	raw, request, response json.Raw
-	failed                 string // why the answer is missing; empty without a recorded reason
+	failed                 string // why the answer is missing; empty if no reason is recorded
 }
 
 // entryOf finds the request and the response in an entry. It returns false for anything that is not a call.
@@ -44,7 +44,7 @@ func entryOf(raw json.Raw) (entry, bool) {
 		}
 	}
 	if e.failed == "" && e.response.Kind() == json.Null {
-		e.failed = "there is no response"
+		e.failed = "missing response"
 	}
 	return e, true
 }

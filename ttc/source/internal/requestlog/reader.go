@@ -19,7 +19,7 @@ type reader struct {
 	tally *source.Tally
 	ours  func(*entry) bool
 	named *session.Names // sessions named by the log, by the key they are stored under
-	links *session.Names // by response: the key of the previous response or, for the first, of the session
+	links *session.Names // for each response: the key of the previous response or, for the first one, of the session
 }
 
 func entries(tally *source.Tally, ours func(*entry) bool) session.Entries {
@@ -60,8 +60,8 @@ func hashed(id string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// session returns the id of the session that a key belongs to, which depends on where the key's chain of previous
-// responses begins. It links all keys in the chain directly to the one at the beginning, so no chain is followed twice.
+// session returns the id of the session that a key belongs to. The id depends on where the key's chain of previous
+// responses begins. session links all keys in the chain directly to its beginning, so no chain is followed twice.
 // Responses that refer to each other in a cycle form one session.
 func (r *reader) session(key string) string {
 	chain := map[string]bool{key: true}
@@ -113,9 +113,9 @@ type call struct {
 	exchange.Exchange
 	part session.Kept
 	time int64
-	full []calls.Ref // all messages that it was given; nil if not assembled yet
+	full []calls.Ref // all messages that the call was given; nil if not assembled yet
 	open bool        // the history is being assembled
-	lost bool        // one of the call's predecessors is missing from the log, or they form a cycle
+	lost bool        // one of the call's predecessors is missing from the log, or the predecessors form a cycle
 }
 
 func (l *log) add(part session.Kept) {
@@ -161,7 +161,7 @@ func (l *log) give(c *call) {
 	c.AddTo(l.out, calls.Call{Time: c.time, Input: input, File: c.part.Path, Offset: c.part.Offset})
 }
 
-// history returns all messages that a call was given. The system prompt of an earlier call isn't carried over.
+// history returns all messages that a call was given. It omits the system prompts of earlier calls.
 func (l *log) history(c *call) ([]calls.Ref, bool) {
 	var chain []*call
 	at := c

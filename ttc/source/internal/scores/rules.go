@@ -18,7 +18,7 @@ type Rule struct {
 	Tool   string   `yaml:"tool" doc:"regular expression for the name of the tool; default: any tool"`
 	Call   string   `yaml:"call" doc:"regular expression for the arguments of the call; default: any arguments"`
 	Result string   `yaml:"result" validate:"required" doc:"regular expression for the result; a group named score captures the score"`
-	Score  *float64 `yaml:"score" doc:"the score, if no group captures it"`
+	Score  *float64 `yaml:"score" doc:"score to give if result has no group named score"`
 }
 
 // Evidence is the basis of a rule's score.
@@ -38,7 +38,7 @@ type Rules struct {
 
 type rule struct {
 	Rule
-	tool, call, result *regexp.Regexp // if nil, anything matches
+	tool, call, result *regexp.Regexp // a nil expression matches anything
 	group              int            // group of result that captures the score; -1 if none
 }
 
@@ -67,9 +67,9 @@ func NewRules(rules []Rule) (*Rules, error) {
 		case x.result == nil:
 			return nil, fmt.Errorf("[%d].result is empty: expected a regular expression", i)
 		case x.group < 0 && r.Score == nil:
-			return nil, fmt.Errorf("[%d]: it has neither a score nor a group (?P<score>...) in its result", i)
+			return nil, fmt.Errorf("[%d]: expected a score, or a group (?P<score>...) in result, got neither", i)
 		case x.group >= 0 && r.Score != nil:
-			return nil, fmt.Errorf("[%d]: it has both a score and a group (?P<score>...) in its result", i)
+			return nil, fmt.Errorf("[%d]: expected a score, or a group (?P<score>...) in result, got both", i)
 		}
 		out.rules = append(out.rules, x)
 	}

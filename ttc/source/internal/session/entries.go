@@ -113,7 +113,7 @@ func (e Entries) nameOf(entry json.Raw) string {
 }
 
 // ReadEntries calls each with every object in a file of JSON lines, or in a document that spans several lines, until a
-// call returns false. Damaged lines are recorded and skipped; in a document, nothing after the damage can be found.
+// call returns false. It records and skips damaged lines. In a document, it can't read anything after the damage.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {
@@ -149,8 +149,8 @@ func ReadEntries(
 	}
 }
 
-// isDocument reports whether a file that begins with head is a single value: a list, or an object whose first line is
-// not a value on its own and is not followed by a line that begins another value.
+// isDocument reports whether a file that begins with head is a single value. The value is a list, or an object whose
+// first line is not a complete value and is not followed by a line that begins another value.
 func isDocument(head []byte) bool {
 	if len(head) == 0 || head[0] == '[' {
 		return len(head) > 0

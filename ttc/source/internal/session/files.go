@@ -47,7 +47,7 @@ func find(ctx context.Context, paths []string, tally *source.Tally, extensions .
 		}
 	}
 	some := len(out) > 1
-	out = slices.DeleteFunc(out, func(path string) bool { // a program that was killed leaves such files
+	out = slices.DeleteFunc(out, func(path string) bool { // a program that was killed leaves empty files
 		info, err := os.Stat(path)
 		empty := err == nil && info.Mode().IsRegular() && info.Size() == 0 && some
 		if empty {
@@ -58,7 +58,7 @@ func find(ctx context.Context, paths []string, tally *source.Tally, extensions .
 	if len(out) == 0 {
 		return nil, &source.Error{
 			Path: strings.Join(paths, ", "), Offset: -1,
-			What: "there is no file with the extension " + strings.Join(extensions, " or "),
+			What: "cannot find a file with the extension " + strings.Join(extensions, " or "),
 			Help: "Specify the folder that holds the sessions, or the files themselves",
 		}
 	}

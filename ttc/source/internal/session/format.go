@@ -26,16 +26,16 @@ type Format struct {
 type Config struct {
 	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
 	Limits `yaml:",inline"`
-	Redact redact.Config `yaml:"redact" doc:"what to remove before anything is written"`
+	Redact redact.Config `yaml:"redact" doc:"removal of secrets and personal data from the sessions"`
 }
 
 // Limits bound the input.
 type Limits struct {
-	MaxLine    int64 `yaml:"max_line_bytes" default:"33554432" validate:"gte=1024,lte=1073741824" doc:"a longer line is dropped"`
-	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"a longer session is dropped"`
-	MaxObjects int64 `yaml:"max_session_objects" default:"200000" validate:"gte=100" doc:"a session with more objects and lists than this is dropped"`
-	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"a session whose calls were given more messages than this in total is dropped"`
-	MaxNames   int64 `yaml:"max_names_bytes" default:"67108864" validate:"gte=1024" doc:"maximum memory for all session and part ids"`
+	MaxLine    int64 `yaml:"max_line_bytes" default:"33554432" validate:"gte=1024,lte=1073741824" doc:"max bytes of a line; longer lines are dropped"`
+	MaxSession int64 `yaml:"max_session_bytes" default:"33554432" validate:"gte=1024" doc:"max bytes of a session; longer sessions are dropped"`
+	MaxObjects int64 `yaml:"max_session_objects" default:"200000" validate:"gte=100" doc:"max number of objects and lists in a session; sessions with more are dropped"`
+	MaxContext int64 `yaml:"max_session_context" default:"16000000" validate:"gte=100" doc:"max total number of messages given to a session's calls; sessions with more are dropped"`
+	MaxNames   int64 `yaml:"max_names_bytes" default:"67108864" validate:"gte=1024" doc:"max bytes of memory for all session and part ids"`
 }
 
 // New returns a session without calls, limited to MaxContext. An id that is too long is shortened.

@@ -19,7 +19,7 @@ import (
 type Headed struct {
 	Mark func(entry json.Raw) bool   // reports whether an entry shows that a file has this format
 	ID   func(entry json.Raw) string // returns the id that an entry gives to the session, or ""
-	Name func(path string) string    // returns the id of a session if no entry gives one; Stem if nil
+	Name func(path string) string    // returns the id of a session if no entry gives one; nil means Stem
 
 	// Session adds the calls in the entries, which are in the order in which they were written.
 	Session func(s *calls.Session, entries []Kept, tally *source.Tally)

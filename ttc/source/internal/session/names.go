@@ -11,7 +11,7 @@ import (
 const nameBytes = 64
 
 // Names holds relations between ids, as recorded in the files, such as a trace's session or a call's predecessor. All
-// are needed before the first session is built, so they are held in memory, up to a limit.
+// relations are needed before the first session is built, so Names keeps them in memory, up to a limit.
 type Names struct {
 	limit, taken int64
 	byKey        map[string]string
@@ -64,7 +64,7 @@ func (n *Names) Err(path string) error {
 	}
 	return &source.Error{
 		Path: path, Offset: -1,
-		What: fmt.Sprintf("its session and part ids take more than %d bytes of memory", n.limit),
+		What: fmt.Sprintf("session and part ids take more than %d bytes of memory", n.limit),
 		Help: "Split the input, or raise sources.*.max_names_bytes, which takes more memory",
 	}
 }

@@ -34,7 +34,7 @@ func TestNames(t *testing.T) {
 		t.Error(err)
 	}
 	n.Set("e", strings.Repeat("x", maxID/2))
-	if err := n.Err("file"); err == nil || !strings.Contains(err.Error(), "file: its session and part ids") {
+	if err := n.Err("file"); err == nil || !strings.Contains(err.Error(), "file: session and part ids") {
 		t.Error(err)
 	}
 }

@@ -20,7 +20,7 @@ func (s *Source) check(ex *calls.Example) {
 	proven := ^ttc.Proofs(0)
 	for i := range ex.Answers {
 		a := &ex.Answers[i]
-		if a.Fidelity == ttc.Partial { // the fidelity can't get any lower
+		if a.Fidelity == ttc.Partial { // Partial is the lowest fidelity
 			proven = 0
 			continue
 		}

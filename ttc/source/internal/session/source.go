@@ -84,7 +84,7 @@ func (s *Source) Next(ctx context.Context) (*ttc.Example, source.Cursor, error) 
 			return nil, s.at, err
 		}
 		if session.TooLarge() {
-			detail := fmt.Sprintf("its calls were given more than %d messages in total: raise "+
+			detail := fmt.Sprintf("the session's calls were given more than %d messages in total: raise "+
 				"sources.*.max_session_context", session.MaxGiven)
 			s.tally.DropSession(SessionTooLong, detail, session.ID, s.input.Path, 0)
 			continue

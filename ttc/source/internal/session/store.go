@@ -25,8 +25,8 @@ type Store struct {
 	row    [rowWidth]byte
 }
 
-// Widths of a row's parts: the beginning of the session's id and a hash of it, which order the sessions; a hash of the
-// content, which makes the order of files irrelevant; the location.
+// Widths in bytes. A row begins with the beginning and a hash of the session's id, which order the sessions. A hash of
+// the content, which makes the order of files irrelevant, and the location of the content follow.
 const (
 	idWidth   = 40
 	keyWidth  = idWidth + 16
@@ -45,7 +45,7 @@ type Kept struct {
 func newStore() (*Store, error) {
 	s, err := spool.New("")
 	if err != nil {
-		return nil, fmt.Errorf("ordering sessions: %w", err)
+		return nil, fmt.Errorf("cannot create a temporary file for sessions: %w", err)
 	}
 	return &Store{spool: s, order: extsort.New(rowWidth, 0, "")}, nil
 }
@@ -59,7 +59,7 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 	at, err := s.spool.Append(s.packed)
 	if err != nil {
 		return fmt.Errorf(
-			"ordering sessions keeps a compressed copy of them in a temporary file, which failed: %w",
+			"cannot store sessions in a temporary file: %w",
 			err,
 		)
 	}
@@ -177,16 +177,16 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	return nil
 }
 
-// Excess describes the limit that a session exceeds and the setting that raises it, given the number of bytes, and of
-// objects and lists, read so far.
+// Excess describes the limit that a session exceeds, and names the setting that raises the limit. size is the number of
+// bytes read so far; objects is the number of objects and lists.
 func (l Limits) Excess(size, objects int64) string {
 	switch {
 	case size > l.MaxSession:
-		return fmt.Sprintf("it has %d bytes or more, and the limit is %d: raise sources.*.max_session_bytes", size, l.MaxSession)
+		return fmt.Sprintf("the session has at least %d bytes, and the limit is %d: raise sources.*.max_session_bytes", size, l.MaxSession)
 	case objects > l.MaxObjects:
-		return fmt.Sprintf("it has more than %d objects and lists: raise sources.*.max_session_objects", l.MaxObjects)
+		return fmt.Sprintf("the session has more than %d objects and lists: raise sources.*.max_session_objects", l.MaxObjects)
 	}
-	return fmt.Sprintf("its calls were given more than %d messages in total: raise sources.*.max_session_context", l.MaxContext)
+	return fmt.Sprintf("the session's calls were given more than %d messages in total: raise sources.*.max_session_context", l.MaxContext)
 }
 
 // Close releases memory and disk space.

@@ -21,8 +21,8 @@ type stored struct {
 }
 
 // ReadStored calls file with the path of each file, to store the file's items. The returned Reader calls sessions with
-// each group of items, to build its sessions. id may be nil; otherwise, it is called after all files have been read,
-// and maps each id under which items were stored to the session's actual id.
+// each group of items, to build the group's sessions. If id is not nil, ReadStored calls it after all files have been
+// read. id maps the id under which items were stored to the session's actual id.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,

@@ -51,8 +51,8 @@ func Within(v json.Raw, path string) (json.Raw, bool) {
 	return nil, false
 }
 
-// membersOf yields the values within a value that a path can lead to: the members of an object, or the first element of
-// a list.
+// membersOf yields the values to which a path can continue from v: the members of an object, or the first element of a
+// list.
 func membersOf(v json.Raw) iter.Seq2[string, json.Raw] {
 	return func(yield func(string, json.Raw) bool) {
 		v = parseText(v)

@@ -15,8 +15,8 @@ import (
 // Column describes the values under one key in the entries of a head.
 type Column struct {
 	Key     string
-	Present int                  // entries that have it with a value other than null
-	Kinds   [json.Object + 1]int // of its values
+	Present int                  // number of entries in which the key has a value other than null
+	Kinds   [json.Object + 1]int // number of values of each kind
 	Numeric int                  // values that Number converts: numbers, booleans, and strings that contain either
 	Empty   int                  // empty strings
 	JSON    int                  // strings that hold a JSON array or object
@@ -204,9 +204,9 @@ type Key struct {
 	Setting string             // "output_key"
 	Default string             // "output"
 	Means   string             // "the answer"
-	Others  []string           // other names that it may have, or paths to it
-	Ranked  bool               // if several are present, the first wins
-	Last    []string           // names it may have if no other column qualifies
+	Others  []string           // other names or paths that the key may have in an input
+	Ranked  bool               // if several of Others are present, the first wins
+	Last    []string           // names that the key may have if no other column qualifies
 	Is      func(*Column) bool // whether a column qualifies; nil accepts any
 }
 
@@ -215,7 +215,7 @@ type Choice struct {
 	*Column        // nil means none
 	Guessed bool   // the key is neither the default nor named by the user
 	Given   bool   // the user named the key
-	Problem string // names the keys that qualify, if several do
+	Problem string // a message that names the keys that qualify, if there are several
 
 	Passed []string // keys that also qualify but rank lower, quoted
 	Doubt  string   // why a column with one of the names is not chosen
@@ -427,7 +427,7 @@ func (r *Reading) NoScore(cs Columns) {
 		name := CommonName(c.Key)
 		if c.Present > 0 && !c.Number() && !within[c.Key] && soundsLikeScore(name) {
 			r.Guessed = append(r.Guessed,
-				fmt.Sprintf("not all values of %q are numbers, so it is not read: nothing has a score", c.Key))
+				fmt.Sprintf("%q is not read as the score, because not all of its values are numbers: nothing has a score", c.Key))
 		}
 	}
 }

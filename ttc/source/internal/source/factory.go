@@ -9,7 +9,7 @@ type Factory struct {
 	// Tried names the programs, with versions, whose files the source was tested with; it is empty if the source was
 	// written only from a description. It is set for sources that read files stored by other programs.
 	Tried string
-	New   func() any // a pointer to an empty config struct, for builders/schema to fill
+	New   func() any // returns a pointer to an empty config struct, for builders/schema to fill
 
 	// For a source that reads files:
 
@@ -19,7 +19,7 @@ type Factory struct {
 	Recognize func(*Head) Reading
 	Paths     func(config any) []string // the files that a config names
 	Wrapped   bool                      // the source has the setting entries_key
-	Same      map[string]string         // settings of other sources and their equivalents here
+	Same      map[string]string         // maps settings of other sources to this source's equivalents
 	// Open opens one of the files.
 	Open func(ctx context.Context, config any, path string, opt Options) (Source, error)
 
@@ -54,13 +54,13 @@ func (f Factory) Named(given map[string]string) map[string]string {
 type Collection struct {
 	Dir       string         // folder for the runs; completed ones are not repeated
 	Runs      int            // the trainer's num_runs
-	RunsSet   bool           // num_runs was given, not defaulted
-	NATConfig string         // NAT's configuration for this run; empty without one
+	RunsSet   bool           // the user set num_runs
+	NATConfig string         // path of NAT's configuration for this run; empty if none
 	Progress  func(Progress) // called with the collection's progress
 	Warn      func(text string)
 }
 
-// Progress reports how far a collection has got.
+// Progress is the progress of a collection.
 type Progress struct {
 	Step        string // "collect run 1 of 3"
 	Text        string // shown instead of the numbers if not empty

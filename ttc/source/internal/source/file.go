@@ -30,7 +30,7 @@ type Input struct {
 	Size    int64     `json:"size"` // bytes on disk
 	ModTime time.Time `json:"mod_time"`
 	ETag    string    `json:"etag,omitempty"` // for an object: the content identifier that its storage assigned
-	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over its entries, once it has been read to the end
+	Sum     uint64    `json:"sum,omitempty"`  // rolling hash over all entries, once the file has been read to the end
 }
 
 // Same reports whether two inputs are the same file, judging by path, size, time and, where both record it, content.
@@ -74,7 +74,7 @@ func Identify(ctx context.Context, paths []string) (Input, error) {
 		}
 		if !info.IsDir() {
 			_ = add(info, nil)
-			for _, result := range resultsOf(p) { // they hold the trial's reward
+			for _, result := range resultsOf(p) { // these files may hold the trial's reward
 				_ = add(os.Stat(result))
 			}
 			continue
@@ -291,7 +291,7 @@ type File struct {
 	ID      Input
 	closers []func() error
 	plain   bool   // tables are returned unconverted
-	whole   string // why it can't be read in parts; empty if it can
+	whole   string // why the file can't be read in parts; empty if it can
 	lines   bool   // a torn last line is not read
 	torn    torn
 }
@@ -434,7 +434,7 @@ func (file *File) read(in *bufio.Reader, head []byte) {
 func (file *File) parquet(in io.ReaderAt) error {
 	if in == nil {
 		return &Error{
-			Path: file.ID.Path, Offset: -1, What: "Parquet can't be read from a pipe or from inside another compression",
+			Path: file.ID.Path, Offset: -1, What: "cannot read Parquet from a pipe or from a compressed file",
 			Help: "Name the file itself",
 		}
 	}
@@ -442,7 +442,7 @@ func (file *File) parquet(in io.ReaderAt) error {
 	if err != nil {
 		help := "Copy the file again"
 		if _, ok := errors.AsType[*table.LimitError](err); ok {
-			help = "Write it as several files, with fewer columns or smaller row groups"
+			help = "Write the table as several files, with fewer columns or smaller row groups"
 		}
 		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: help, Err: err}
 	}

@@ -21,7 +21,7 @@ import (
 type TrialResult struct {
 	Task, Name string
 	Reward     *float64 // nil if the trial has no reward, or an invalid or ambiguous one
-	Failure    string   // the type of the exception that ended it
+	Failure    string   // type of the exception that ended the trial
 }
 
 // Trajectories returns files, except for the ones in Harbor's jobs that aren't trajectories. It also returns the

@@ -8,7 +8,7 @@ import (
 type Head struct {
 	Path    string     // as named by the user
 	Bytes   []byte     // the first bytes, uncompressed, at most HeadBytes
-	Entries []json.Raw // the first entries: JSON lines, elements of an array, rows of a table; none if it isn't JSON
+	Entries []json.Raw // first entries: JSON lines, array elements or table rows; none if the input isn't JSON
 	Whole   bool       // Entries holds all entries of the input
 
 	Given map[string]string // settings given by the user: {"output_key": "response"}; Find honours them

@@ -15,7 +15,7 @@ import (
 // are stored only once.
 type Keeper struct {
 	block   []byte
-	kept    int // bytes of this example
+	kept    int // number of bytes stored for this example
 	turn    string
 	last    xxh3.Uint128 // hash of the last prompt
 	made    ttc.Prompt   // the last prompt
@@ -52,8 +52,8 @@ func (k *Keeper) Raw(raw json.Raw) json.Raw {
 	return json.Raw(b[:len(b):len(b)])
 }
 
-// room returns an empty slice of the block with room for n bytes. A full block is replaced; it stays in memory for as
-// long as any of its parts is in use.
+// room returns an empty slice at the end of the block, with capacity for at least n bytes. If the block lacks that
+// capacity, a new block replaces it; the old block stays in memory as long as any part of it is in use.
 func (k *Keeper) room(n int) []byte {
 	k.kept += n
 	if cap(k.block)-len(k.block) < n {

@@ -13,13 +13,13 @@ import (
 // Ids with the same hash are treated as equal, so the later one gets a new name that it doesn't need; entries are
 // duplicates only if both hashes, 128 bits, agree. Call Reset before its first use.
 type Names struct {
-	byID     map[uint64]uint64         // hash of the first entry, by the hash of its id
-	repeated map[uint64]int            // number of additional entries with an id, by its hash
+	byID     map[uint64]uint64         // hash of the first entry with an id, by the hash of the id
+	repeated map[uint64]int            // number of additional entries with an id, by the hash of the id
 	more     map[xxh3.Uint128]struct{} // entries whose id was seen before
 	part     *Part                     // names for the entries of a part; nil if this is not a part
 	tell     func(row int64, id string)
 
-	noted *noted // set by a scan, which assigns the names itself
+	noted *noted // set by a scan; the scan assigns the names
 }
 
 // Reset forgets everything, for the next file.
@@ -89,8 +89,8 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 	}
 }
 
-// Name sets an example's id, which is unique within the file: its own, its task and trial, or its row. It reports
-// whether the entry occurred before, and counts the names it made up.
+// Name sets an example's id to one that is unique within the file, based on the example's id, its task and trial, or
+// its row. It reports whether the entry occurred before, and counts missing and repeated ids in st.
 func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical bool) {
 	id, missing := ex.ID, false
 	switch {

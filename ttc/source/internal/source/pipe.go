@@ -30,7 +30,7 @@ type pipe struct {
 
 // openPipe opens standard input or a pipe from its beginning. It returns nil if path is neither.
 func openPipe(ctx context.Context, path string) (*pipeView, error) {
-	// data read from such files can't be read again
+	// data read from files with these modes can't be read again
 	const passing = fs.ModeNamedPipe | fs.ModeCharDevice | fs.ModeSocket
 	if path == Stdin {
 		path = "/dev/stdin"

@@ -50,7 +50,7 @@ func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint
 var (
 	errMisaligned = errors.New("block does not begin with an entry")
 	errOver       = errors.New("block has been read")
-	errFar        = errors.New("no entry begins for a long stretch after the block")
+	errFar        = errors.New("no entry begins within the search limit after the block")
 )
 
 // scanner joins an input's blocks.
@@ -64,7 +64,7 @@ type scanner struct {
 
 // noted holds the facts learnt from reading a block.
 type noted struct {
-	end     int64 // end of the block; 0 if everything is read
+	end     int64 // end of the block; 0 if the block extends to the end of the input
 	most    int64 // the maximum offset up to which the block is read
 	entries []notedEntry
 	sums    []uint64 // the hashes that make up the rolling hash
@@ -75,9 +75,9 @@ type noted struct {
 // the block.
 type notedEntry struct {
 	from    Cursor
-	after   Cursor // position after it, if it is an example
+	after   Cursor // position after the entry, if it is an example
 	example bool
-	sums    int // number of the block's hashes before it
+	sums    int // number of the block's hashes before the entry
 	names   int
 }
 
@@ -85,7 +85,7 @@ type notedEntry struct {
 type notedName struct {
 	row    int64
 	id     string
-	number int64 // number of the row or line that an entry without an id is named after
+	number int64 // row or line number from which an entry without an id gets its name
 	kind   nameKind
 	entry  xxh3.Uint128
 }
@@ -174,7 +174,7 @@ func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	}
 }
 
-// take adds a block to the result of the blocks before it.
+// take adds a block's entries to those of the blocks before it.
 func (c *scanner) take(at int64, b *block) error {
 	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // the whole block belongs to an earlier entry
 		return nil
@@ -190,7 +190,7 @@ func (c *scanner) take(at int64, b *block) error {
 		}
 	}
 	if b.err != nil {
-		return errMisaligned // if the input is at fault, the error will recur
+		return errMisaligned // an error in the input will recur when rest rereads the block
 	}
 	return c.add(b, first)
 }
@@ -232,8 +232,8 @@ func (c *scanner) add(b *block, first int) error {
 	return nil
 }
 
-// replay adds hashes and names, whose rows and lines are relative to the given ones. It reports whether an entry
-// occurred before and therefore doesn't produce an example.
+// replay adds hashes and names. The rows and lines of the names are relative to row and lines. It reports whether an
+// entry occurred before and therefore doesn't produce an example.
 func (c *scanner) replay(sums []uint64, names []notedName, row, lines int64) (identical bool) {
 	for _, s := range sums {
 		c.at.Sum = Chain(c.at.Sum, s)

@@ -30,25 +30,24 @@ type Options struct {
 	Drop func(ledger.Drop) // called for each omission, in order, before Next returns; may be nil
 	// Continue after this position; nil means start at the beginning. Drops before it are counted but not reported.
 	Resume *Cursor
-	Inputs []Input // the inputs of the first run, with Resume; a changed one is refused
+	Inputs []Input // inputs of the first run, if Resume is set; an input that has changed since is an error
 	Raw    bool    // keep raw ids and raw steps, and judge nothing, if the source can; for NAT-exact runs
 	Part   *Part   // read only this part of the input, for a Divisible source; nil means all of it
-	// Named is called for every entry of an input that can't be named from the entry alone, as listed in Part.Named;
-	// may be nil.
+	// Named is called for every entry whose id can't be determined from the entry alone; see Part.Named. It may be nil.
 	Named func(row int64, id string)
 	Prove Prove // checks the claims about model calls; nil means that no claim can be checked
-	// Sample is the number of bytes that a session source reads from each file, extended to the end of the entry there;
-	// 0 means all.
+	// Sample is the number of bytes after which a session source stops reading a file, at the end of an entry; 0 means
+	// no limit.
 	Sample int64
 
 	noted *noted // set by Scan
 }
 
-// Part is a part of an input, between two cursors that a source returned. It is read without the part before it, and
-// yields the same examples as reading the whole input would.
+// Part is a part of an input, between two cursors that a source returned. It is read without the part before it, but
+// its examples are the same as when the whole input is read.
 type Part struct {
 	From Cursor `json:"from"` // zero means the beginning of the input
-	To   Cursor `json:"to"`   // zero means its end
+	To   Cursor `json:"to"`   // zero means the end of the input
 	// Named holds, by row, the ids of entries that can't be named from the part alone: the new id if an entry's id was
 	// taken before, an empty id if the entry repeats an earlier one exactly and is omitted.
 	Named map[int64]string `json:"-"`
@@ -79,19 +78,19 @@ type Stats struct {
 	Candidates int64 `json:"candidates"`
 	Calls      int64 `json:"calls,omitempty"`       // model calls, for sources that report them
 	Sessions   int64 `json:"sessions,omitempty"`    // sessions in which the calls were made
-	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores higher
+	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs in which the input names the better side
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
 	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, renamed to "id#2"
-	FirstRepeat string           `json:"first_repeat,omitempty"` // the first such id
+	FirstRepeat string           `json:"first_repeat,omitempty"` // first id that was taken
 	Interrupted int64            `json:"interrupted,omitempty"`  // examples whose workflow raised an exception
 	Events      map[string]int64 `json:"events,omitempty"`       // steps by event type
 	Names       map[string]int64 `json:"names,omitempty"`        // candidates by step name
 	Unread      map[string]int64 `json:"unread,omitempty"`       // counts of items that may matter but are not read
 
-	// number of times each program version is mentioned in the input
+	// number of occurrences in the input, by program version
 	Versions map[string]int64 `json:"versions,omitempty"`
-	// versions newer than tested, each with the newest version tested
+	// newest version tested, for each version in the input that is newer
 	Newer map[string]string `json:"newer,omitempty"`
 
 	GivenTokens   int64 `json:"given_tokens,omitempty"`   // tokens in the prompts of the calls trained on, as recorded
@@ -99,10 +98,10 @@ type Stats struct {
 	Cut           int64 `json:"cut,omitempty"`            // files of which only a sample was read
 
 	Fidelity map[string]int64 `json:"fidelity,omitempty"` // calls trained on, by the fidelity of their text
-	Gaps     map[string]int64 `json:"gaps,omitempty"`     // number of calls trained on that have each gap
-	// calls that are partial only because of the gaps in the key (joined by "+")
+	Gaps     map[string]int64 `json:"gaps,omitempty"`     // calls trained on, by gap
+	// calls trained on, by the gaps that lower their fidelity, joined by "+"
 	Rising map[string]int64 `json:"rising,omitempty"`
-	Proven map[string]int64 `json:"proven,omitempty"` // number of calls trained on that have each proof
+	Proven map[string]int64 `json:"proven,omitempty"` // calls trained on, by proof
 
 	Redacted map[string]int64 `json:"redacted,omitempty"` // number of redactions, by class
 
@@ -169,7 +168,7 @@ func (s *Stats) Warnings() []string {
 	return out
 }
 
-// reasonsJoined separates the reasons calls are partial.
+// reasonsJoined separates the gaps in a key of Stats.Rising.
 const reasonsJoined = "+"
 
 // Grade counts a call by its fidelity and its gaps.
@@ -206,7 +205,7 @@ func (s *Stats) lacking() string {
 	for _, gap := range sortedKeys(s.Gaps) {
 		lacks = append(lacks, fmt.Sprintf("%s %d", gap, s.Gaps[gap]))
 	}
-	out := fmt.Sprintf("the trace lacks some of what the model saw in %s (%s)",
+	out := fmt.Sprintf("the trace lacks part of the input or output of %s (%s)",
 		ledger.Quantity(partial, "call"), strings.Join(lacks, ", "))
 	if cures := s.Cures(); cures != nil {
 		out += "; " + strings.Join(cures, "; ")
@@ -217,7 +216,8 @@ func (s *Stats) lacking() string {
 // maxCures is the maximum number of improvements to the capture that a message lists.
 const maxCures = 4
 
-// Cures describes how recording more would raise the fidelity of calls, the change that helps the most calls first.
+// Cures describes how recording more data would raise the fidelity of calls. The change that helps the most calls comes
+// first.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
@@ -242,7 +242,7 @@ type Tally struct {
 	S      Stats
 	Tell   func(ledger.Drop)
 	Silent bool  // set while the part before a cursor is reread
-	Sample int64 // number of bytes to read from each file, extended to the end of the entry there; 0 means all
+	Sample int64 // see Options.Sample
 }
 
 // Enough reports whether a sample of a file ends before an entry at this offset, and counts the file if it does.
@@ -351,7 +351,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Add adds the counts of another source, which was read before or after this one.
+// Add adds the counts of another source. If both have a FirstRepeat, s keeps its own.
 func (s *Stats) Add(o *Stats) {
 	s.Entries += o.Entries
 	s.Examples += o.Examples

@@ -19,8 +19,8 @@ const (
 
 // torn locates the lines of a file that were torn apart by copying.
 type torn struct {
-	first int64 // length of the first line, which is read as spaces; 0 means it is whole
-	last  int64 // offset of the last line, which is not read; 0 means it is whole
+	first int64 // length of a torn first line, which is read as spaces; 0 if the first line is whole
+	last  int64 // offset of a torn last line, which is not read; 0 if the last line is whole
 }
 
 // mend returns a reader that yields spaces for a file's first line if that line is torn: it isn't JSON, and the next
@@ -59,7 +59,7 @@ func (file *File) cutTorn(f io.ReaderAt) {
 	begun := make([]byte, 16)
 	n, _ := f.ReadAt(begun, 0)
 	if bytes.HasPrefix(bytes.TrimLeft(begun[:n], "\xEF\xBB\xBF \t\r\n"), []byte("[")) {
-		return // a list whose end is missing
+		return // the file is one list, so its end isn't a torn line
 	}
 	var line []byte
 	for n := int64(4 << 10); n <= tornEnd; n *= 4 {

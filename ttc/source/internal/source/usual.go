@@ -34,9 +34,9 @@ var (
 // outcomes are names for a rollout's outcome or an answer's quality, most specific first.
 var outcomes = []struct {
 	name string
-	is   func(*Column) bool // reports whether its values are outcomes
-	sure bool               // only rollouts have the key, not their parts
-	of   string             // the conversation key next to which the name means an outcome; empty for any
+	is   func(*Column) bool // reports whether the values of a column with this name are outcomes
+	sure bool               // only rollouts have a key with this name; parts of rollouts don't
+	of   string             // conversation key next to which the name means an outcome; empty if next to any
 }{
 	{"final_reward", isScale, true, ""},
 	{"reward_score", isScale, true, ""},
@@ -161,8 +161,8 @@ func (cs Columns) Outcome(conversation string) Choice {
 	if sure := cs.Find(k); sure.Column != nil {
 		return sure
 	}
-	return Choice{Doubt: fmt.Sprintf("%q is not read as %s, because next to %q it may describe something smaller: to use it, "+
-		"add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
+	return Choice{Doubt: fmt.Sprintf("%q is not read as %s, because an entry with %q may be less than a rollout: "+
+		"to read it anyway, add --map score=%s", c.Key, k.Means, cs.all[about].Key, c.Key)}
 }
 
 // sureOutcomes returns the names that only rollouts have: first in the entry, then in its holders.
@@ -228,6 +228,6 @@ func (r *Reading) TakeScore(k Key, c Choice) {
 	}
 	if slices.Contains(lowerIsBetter, strings.ToLower(c.Key)) {
 		r.Lower = true
-		r.Guessed = append(r.Guessed, fmt.Sprintf("a lower %q is taken to be better", c.Key))
+		r.Guessed = append(r.Guessed, fmt.Sprintf("lower values of %q are assumed to be better", c.Key))
 	}
 }

@@ -69,7 +69,7 @@ func numbers(version string) (out []int) {
 // newer describes the versions that wrote an input and are newer than the tested ones.
 func (s *Stats) newer() (out []string) {
 	for _, name := range sortedKeys(s.Newer) {
-		out = append(out, "some of it was written by "+name+", which is newer than "+s.Newer[name]+
+		out = append(out, "parts of the input were written by "+name+", which is newer than "+s.Newer[name]+
 			", the newest version tested: new content in its files is counted by name but not read")
 	}
 	return out

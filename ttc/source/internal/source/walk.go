@@ -27,7 +27,7 @@ type Walk struct {
 	err      error
 	part     *Part
 	whole    string // why the file can't be read in parts
-	noted    *noted // a scan's findings about the input; nil without a scan
+	noted    *noted // where a scan records its findings; nil if this isn't a scan
 }
 
 // Init sets the files to walk and how to read them. begin is called at the start of each file; entry reads the next
@@ -55,7 +55,7 @@ func (w *Walk) InitFiles(
 	return err
 }
 
-// Scans reports whether only the positions and names of examples are needed, so they may lack everything else.
+// Scans reports whether only the positions and names of examples are needed. If so, examples may lack other data.
 func (w *Walk) Scans() bool { return w.noted != nil }
 
 // Begin records the offset at which an entry begins, and the number of lines before it if entries may have several.
@@ -67,8 +67,8 @@ func (w *Walk) Begin(offset, lines int64) {
 }
 
 // Far returns an error if offset is so far beyond the block being scanned that the search for the next entry should
-// end. Without this limit, the scan of each block in a long stretch without entries would read to the end of the
-// stretch.
+// end. Without this limit, scanning several blocks in a span without entries would read to the end of the span for
+// each block.
 func (w *Walk) Far(offset int64) error {
 	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
 		return errFar

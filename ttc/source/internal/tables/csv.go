@@ -57,7 +57,7 @@ type csvReader struct {
 	names [][]byte // keys as JSON, each with its colon
 	n     int      // records read
 	buf   []byte   // lines generated but not yet read
-	line  []byte   // memory of buf
+	line  []byte   // backing memory of buf
 	err   error
 }
 

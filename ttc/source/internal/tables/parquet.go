@@ -163,7 +163,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	}
 	n := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'g', -1, bits)
-	if !bytes.ContainsAny(dst[n:], ".e") { // so that it is read as a float
+	if !bytes.ContainsAny(dst[n:], ".e") { // so that readers parse the number as a float
 		dst = append(dst, ".0"...)
 	}
 	return dst
@@ -182,8 +182,8 @@ func hasJSON(n parquet.Node) bool {
 	return isJSON(n) || !n.Leaf() && slices.ContainsFunc(n.Fields(), func(f parquet.Field) bool { return hasJSON(f) })
 }
 
-// undecoded is a schema whose JSON columns are strings: the library would decode them, losing the order of keys and the
-// digits of large numbers.
+// undecoded is a schema whose JSON columns are declared as strings. Otherwise, the library would decode the JSON,
+// losing the order of keys and the digits of large numbers.
 type undecoded struct{ parquet.Node }
 
 func (u undecoded) Type() parquet.Type {

@@ -126,7 +126,7 @@ func pydanticText(content json.Raw) string {
 	return strings.Join(texts, "\n")
 }
 
-// areOfOne reports whether values are messages that may form a single conversation.
+// areOfOne reports whether all entries are messages, which may form a single conversation.
 func areOfOne(entries []json.Raw) bool {
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(m json.Raw) bool {
 		_, role := m.Get("role")

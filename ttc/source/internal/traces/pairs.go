@@ -12,8 +12,8 @@ import (
 )
 
 // addPairs reads the ready-made pairs and the replays that an entry lists, and the entry itself if it is a pair or a
-// replay. A pair becomes a turn with two candidates, scored 1 and 0 unless the pair has its own scores, so it is
-// processed like any other pair.
+// replay. A pair becomes a turn with two candidates, scored 1 and 0 unless the pair specifies their scores. Builders
+// then process the pair like any other.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
 	list := s.field(s.cfg.PairsKey)
 	n := 0
@@ -146,7 +146,8 @@ func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	return list
 }
 
-// scores sets the pair's scores: its own if it has both, else 1 and 0. The chosen answer must score more.
+// scores sets the pair's scores to those in raw if both are present, otherwise to 1 and 0. It returns an error unless
+// the chosen answer has the higher score.
 func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	p.scores = [2]float64{1, 0}
 	chosen := first(raw, s.cfg.ChosenScoreKey, "score_chosen")

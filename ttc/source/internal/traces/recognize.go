@@ -33,7 +33,7 @@ var (
 		Last:   []string{"context"},
 	}
 	contextKey = source.Key{
-		Setting: "context_key", Means: "the text below the prompt", Is: (*source.Column).Text,
+		Setting: "context_key", Means: "the text appended to the prompt", Is: (*source.Column).Text,
 		Others: []string{"context", "input"},
 	}
 	systemKey = source.Key{

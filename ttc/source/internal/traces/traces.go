@@ -33,7 +33,7 @@ type Source struct {
 	fields     map[string]json.Raw // values in the current entry, by key
 	keys       source.Keeper       // keeps the names in fields
 	unread     []string            // keys of the current entry that have a meaning but are not read
-	lastTools  struct {            // the definitions that were read last
+	lastTools  struct {            // the tool definitions that were read last
 		raw    json.Raw
 		parsed []chat.Tool
 	}
@@ -185,8 +185,8 @@ func (s *Source) addCandidates(ex *ttc.Example) {
 	ex.Policy = cmp.Or(ex.Policy, s.candidates.Policy())
 }
 
-// meaningful lists keys of an entry that have a meaning but are not read under these names; telling lists such keys for
-// messages.
+// meaningful lists keys of an entry that have a meaning but are not read under these names; telling lists such keys of
+// a message.
 var (
 	meaningful = []string{
 		"rewards", "score", "scores", "advantage", "advantages", "hint", "hints", "preferences",

@@ -33,7 +33,7 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	}
 	if session.Text(raw, "stop_condition") == "error" {
 		for range s.Len() {
-			r.tally.DropCall(FailedRollout, "it ended in an error", s.ID, part.Path, part.Offset)
+			r.tally.DropCall(FailedRollout, "the rollout ended in an error", s.ID, part.Path, part.Offset)
 		}
 		return
 	}

@@ -56,17 +56,17 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	r.out = append(r.out, s)
 }
 
-// unusable returns the reason that nothing in a trace can be trained on, if any.
+// unusable returns the reason that nothing in a trace can be trained on, or "" if the trace is usable.
 func unusable(raw json.Raw) (ledger.Reason, string) {
 	agent, _ := raw.Get("agent")
 	if trainable, ok := session.Value(agent, "trainable").Bool(); ok && !trainable {
 		return NotTrainable, ""
 	}
 	if fine, ok := session.Value(raw, "ok").Bool(); ok && !fine {
-		return FailedRollout, "it ended with " + session.Text(raw, "stop_condition")
+		return FailedRollout, "the rollout ended with " + session.Text(raw, "stop_condition")
 	}
 	if session.Text(raw, "stop_condition") == "error" {
-		return FailedRollout, "it ended in an error"
+		return FailedRollout, "the rollout ended in an error"
 	}
 	return "", ""
 }
