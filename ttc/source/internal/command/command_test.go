@@ -102,7 +102,7 @@ func TestFailures(t *testing.T) {
 		want   string
 	}{
 		{"fails", shell("echo it broke >&2; exit 4"), func(*Config) {}, `"it broke"; the full output is in`},
-		{"writes nothing", shell("exit 0"), func(*Config) {}, "left 0 files"},
+		{"writes nothing", shell("exit 0"), func(*Config) {}, "contains 0 files"},
 		{"is not there", []string{"no-such-program-x"}, func(*Config) {}, "install it"},
 		{
 			"takes too long",
@@ -276,12 +276,12 @@ func TestCopyRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{strings.Replace(natYAML, "workflow_output_step_filter: [TTC_END], ", "", 1), "Set eval.general.output.workflow_output_step_filter: [TTC_END]"},
 		{strings.Replace(natYAML, "[TTC_END]", "[LLM_END]", 1), "would omit TTC_END"},
-		{strings.Replace(natYAML, "[TTC_END]", "TTC_END", 1), "not a list"},
+		{strings.Replace(natYAML, "[TTC_END]", "TTC_END", 1), "to be a list"},
 		{strings.Replace(natYAML, "{e: {_type: x}}", "{}", 1), "without an evaluator"},
 		{strings.Replace(natYAML, "file_path: q.json", "structure: {disable: true}", 1), "structure.disable"},
 		{"base: c.yml", "inherits from itself"},
 		{"[]", "not a YAML mapping"},
-		{"a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]", "once its aliases are expanded"},
+		{"a: &a [1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]", "too many values after expanding aliases"},
 		{"a: [", ""},
 	} {
 		t.Run(c.text, func(t *testing.T) {

@@ -357,7 +357,7 @@ func TestQuestionFiles(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ ext, text, want string }{
-		{".xls", "", "empty"}, {".parquet", "PAR1", "Convert it"}, {".csv", "id,q\n", `no column "question"`}, {".jsonl", `{"id": 1}`, "question_key"}, {".json", `[{"id": 1`, ""},
+		{".xls", "", "empty"}, {".parquet", "PAR1", "Convert it"}, {".csv", "id,q\n", `missing column "question"`}, {".jsonl", `{"id": 1}`, "question_key"}, {".json", `[{"id": 1`, ""},
 	} {
 		t.Run(c.ext, func(t *testing.T) {
 			if _, _, err := collect(t, config(t, url, c.ext, c.text), t.TempDir()); err == nil ||

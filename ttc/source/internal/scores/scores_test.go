@@ -158,11 +158,11 @@ func TestRules(t *testing.T) {
 func TestRulesRefused(t *testing.T) {
 	one := 1.0
 	for want, rule := range map[string]Rule{
-		"[0].tool: error parsing regexp":                {Tool: "(", Result: "x", Score: &one},
-		"[0].call: error parsing regexp":                {Call: "[", Result: "x", Score: &one},
-		"[0].result is empty":                           {Score: &one},
-		"in result, got neither":                        {Result: "x"},
-		"or a group (?P<score>...) in result, got both": {Result: "(?P<score>x)", Score: &one},
+		"[0].tool: error parsing regexp": {Tool: "(", Result: "x", Score: &one},
+		"[0].call: error parsing regexp": {Call: "[", Result: "x", Score: &one},
+		"[0].result is empty":            {Score: &one},
+		"[0]: expected a score, or a group (?P<score>...) in result, got neither": {Result: "x"},
+		"[0]: expected a score, or a group (?P<score>...) in result, got both":    {Result: "(?P<score>x)", Score: &one},
 	} {
 		t.Run(want, func(t *testing.T) {
 			if _, err := NewRules([]Rule{rule}); err == nil || !strings.HasPrefix(err.Error(), want) {
