@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// percent is the GOGC value until package cli tunes the collector. The first collection starts when the heap reaches 16
-// MiB.
+// percent is the GOGC value that applies until package cli tunes the collector. With it, the first collection starts
+// when the heap reaches 16 MiB.
 const percent = 400
 
 func init() {

@@ -10,15 +10,15 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Carried counts the records from a builder that a row format can carry.
+// Carried counts how many of a builder's records a row format can represent.
 type Carried struct {
 	Format  string `json:"format"`
 	Tried   int64  `json:"tried"`
 	Records int64  `json:"records"`
-	Why     string `json:"why,omitempty"` // why the first refused record was refused
+	Why     string `json:"why,omitempty"` // why the format can't represent the first record that it refused
 
-	Turns rows.Turns `json:"turns,omitzero"`  // turns of demonstrations, including refused ones
-	Bytes int64      `json:"bytes,omitempty"` // size of the rows
+	Turns rows.Turns `json:"turns,omitzero"`  // turns of all demonstrations tried, including refused ones
+	Bytes int64      `json:"bytes,omitempty"` // total size of the format's rows
 
 	enc *rows.Encoder
 	buf []byte
@@ -27,8 +27,8 @@ type Carried struct {
 // maxTried is the maximum number of a builder's records that are tried with each format.
 const maxTried = 200
 
-// formats returns an empty count for each format to try. It skips table formats, which carry the same records as their
-// line counterparts, and formats whose records share rows.
+// formats returns an empty Carried for each format to try. It skips table formats, which represent the same records as
+// their line counterparts, and formats whose records share rows.
 func formats(opt rows.Options) (all []*Carried) {
 	for _, f := range rows.Formats() {
 		if !f.Declared() && !f.SharesRows() {
@@ -38,7 +38,8 @@ func formats(opt rows.Options) (all []*Carried) {
 	return all
 }
 
-// try tries one of the group's preferences or demonstrations with each format for its kind, up to maxTried records.
+// try encodes one of the group's preferences or demonstrations in every format for that kind of record, and counts the
+// result. It does nothing for other kinds of record, or after the builder's first maxTried records.
 func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	if y.Records > maxTried || rec.Kind() != builders.KindPreference && rec.Kind() != builders.KindDemonstration {
 		return nil
@@ -74,11 +75,11 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 }
 
 // maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. A format above the
-// limit isn't chosen just because it carries more turns, because a trainer must process all of the text.
+// limit isn't chosen only because it represents more turns, since a trainer must process all of the rows' text.
 const maxTextRatio = 3
 
-// best returns the preferred format, or another one of preferredFormats that carries more turns or pairs and isn't too
-// costly. If the preferred format can't carry anything, any format is accepted, regardless of its cost.
+// best returns preferred or, if it represents more turns or pairs and doesn't exceed maxTextRatio, another one of
+// preferredFormats. If preferred can't represent anything, best may return any format, regardless of the ratio.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -105,7 +106,7 @@ func (r *Report) best(builder, preferred string) string {
 	return chosen.Format
 }
 
-// carries returns the number of turns that a format carries or, for pairs, the number of records.
+// carries returns the number of turns that the format can represent or, for pairs, the number of records.
 func (c *Carried) carries() int64 {
 	if c.Turns.Carried+c.Turns.Lost > 0 {
 		return c.Turns.Carried
@@ -113,7 +114,7 @@ func (c *Carried) carries() int64 {
 	return c.Records
 }
 
-// Whole reports whether a format carries everything that was tried.
+// Whole reports whether the format can represent all records that were tried, with all their turns.
 func (c *Carried) Whole() bool { return c.Records == c.Tried && c.Turns.Lost == 0 }
 
 // times returns the ratio of the text in a format's rows to the text of the conversations.
@@ -124,7 +125,7 @@ func (c *Carried) times() float64 {
 	return 1
 }
 
-// preferredFormats lists the formats to choose from unless the user names others. Many trainers can read them.
+// preferredFormats lists formats that many trainers can read. They are preferred unless the user names formats.
 var preferredFormats = []string{"trl", "messages"}
 
 func (r *Report) carried(builder string) []*Carried {
@@ -136,8 +137,8 @@ func (r *Report) carried(builder string) []*Carried {
 	return nil
 }
 
-// Losses describes, for each chosen builder, the chosen formats that can't carry some of its records or turns, along
-// with a format that carries more, if there is one. It skips builders for which a chosen format carries everything.
+// Losses describes, for each chosen builder, the chosen formats that can't represent some of its records or turns,
+// along with a format that represents more, if there is one. It skips builders for which a chosen format loses nothing.
 func (r *Report) Losses() (out []string) {
 	for _, y := range r.Builders {
 		isChosen := func(c *Carried) bool { return slices.Contains(r.Choice.Formats, c.Format) }
@@ -159,30 +160,31 @@ func (r *Report) Losses() (out []string) {
 	return out
 }
 
-// String describes how many of the records a format carries, and why it can't carry the others.
+// String describes how many of the records the format can represent, and why it can't represent the others.
 func (c *Carried) String() string {
 	if c.Records == c.Tried && c.Turns.Lost > 0 {
-		return fmt.Sprintf("%s carries %d of %d turns: its trainers train on every turn, so a row ends before the first "+
+		return fmt.Sprintf("%s represents %d of %d turns: its trainers train on every turn, so a row ends before the first "+
 			"context-only turn", c.Format, c.Turns.Carried, c.Turns.Carried+c.Turns.Lost)
 	}
-	text := fmt.Sprintf("%s carries %d of %d records", c.Format, c.Records, c.Tried)
+	text := fmt.Sprintf("%s represents %d of %d records", c.Format, c.Records, c.Tried)
 	if all := c.Turns.Carried + c.Turns.Lost; all > 0 && c.Records > 0 {
 		text += fmt.Sprintf(", %d of %d turns", c.Turns.Carried, all)
 	}
 	return text + ": " + c.Why
 }
 
-// offer describes the records that a format carries, and their cost.
+// offer describes how many turns or records the format represents, and how much longer its rows are than the
+// conversations.
 func (c *Carried) offer() string {
-	text := fmt.Sprintf("%s carries %d", c.Format, c.carries())
+	text := fmt.Sprintf("%s represents %d", c.Format, c.carries())
 	if times := c.times(); times > 1.05 {
-		text += fmt.Sprintf(", in %.1f times the text of the conversations", times)
+		text += fmt.Sprintf(", with %.1f times the text of the conversations", times)
 	}
 	return text
 }
 
-// Instead returns the format that carries the most, or nil if that isn't more than c carries. In a tie, it prefers one
-// that many trainers can read.
+// Instead returns the format that represents the most turns or records, or nil if none represents more than c does. In
+// a tie, it prefers one of preferredFormats.
 func (y *Yield) Instead(c *Carried) (other *Carried) {
 	for _, o := range y.Formats {
 		better := other == nil || o.carries() > other.carries() ||

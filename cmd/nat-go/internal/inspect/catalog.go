@@ -19,7 +19,7 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog finds plugins, both configured and installed, and holds their lock file.
+// Catalog finds configured and installed plugins, and contains their lock file.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock
@@ -58,16 +58,16 @@ func (c *Catalog) Names() (names []string) {
 	return names
 }
 
-// Named is a plugin, or one of its builders, that the user named.
+// Named is a plugin that the user named, alone or with one of its builders.
 type Named struct {
 	Spec    host.Spec
 	Builder string // empty if no builder was named
-	name    string // as the user wrote it
+	name    string // the name as the user wrote it
 	lock    *plugins.Lock
 }
 
 // Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer to
-// this program itself, and a path refers to the program there. For any other name it returns nil.
+// this program itself, and a path refers to the program at that path. For any other name, Program returns nil.
 func Program(name string, args []string) (*Named, error) {
 	for _, b := range builtin.Builders() {
 		if name == "" || name == builtin.PluginName || b.Info().Name == name {
@@ -81,7 +81,7 @@ func Program(name string, args []string) (*Named, error) {
 		}
 	}
 	info, err := os.Stat(name)
-	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a plugin can't have a name like this
+	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a path, because a plugin's name can't have this form
 		switch {
 		case err != nil:
 			return nil, exit.Usagef("cannot find the program %s", name)
@@ -126,8 +126,8 @@ func (n *Named) Start(ctx context.Context, log zerolog.Logger) (*host.Plugin, er
 	return p, nil
 }
 
-// Among chooses one of the plugin's builders: the one in the user's argument, or else asked, or else the only one. It
-// returns "" if none of these exists.
+// Among returns the builder that the user named along with the plugin. If there isn't one, it returns asked or, if
+// asked is empty, the plugin's only builder. If neither exists, it returns "".
 func (n *Named) Among(p *host.Plugin, asked string) string {
 	if n.Builder != "" {
 		return n.Builder

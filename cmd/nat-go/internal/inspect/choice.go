@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// The names of the built-in builders that the choice refers to.
+// The types of the built-in builders that an inspection refers to.
 const (
 	dpoBuilder    = "dpo_traj_builder"
 	pairsBuilder  = "divergence_traj_builder"
@@ -40,7 +40,7 @@ type Choice struct {
 	Builders []string `json:"builders"` // types
 	Formats  []string `json:"formats"`
 	SplitBy  string   `json:"split_by"`
-	// why these were chosen or, if none were, why no builder makes records
+	// why these builders were chosen or, if none were, why no builder makes records
 	Why string `json:"why"`
 }
 
@@ -54,9 +54,10 @@ func (r *Report) yield(typ string) (y Yield) {
 	return y
 }
 
-// choose selects pairs of scored answers if there are any. Otherwise it selects imitation of the model's answers. It
-// then adds pairs of a task's scored rollouts, unless some rollouts word the user's messages differently, because the
-// turns in their pairs would not keep their recorded contexts. Such pairs are made only on request.
+// choose selects the builder of pairs of scored answers if it makes records. Otherwise it selects the builder of
+// demonstrations. For tasks with scored rollouts, it adds the builder of pairs of rollouts, unless the user's messages
+// differ in wording between rollouts. In that case, the turns in a pair would not keep their recorded contexts, so such
+// pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -67,7 +68,7 @@ func (r *Report) choose() Choice {
 		c.Builders = []string{dpoBuilder}
 		c.Why = "answers to one prompt with different scores make preference pairs"
 		if r.Choices == int(r.Records(dpoBuilder)) && r.Names != nil && r.Source == "traces" {
-			c.Why = "ready pairs of a better and a worse answer"
+			c.Why = "the input consists of pairs of a better and a worse answer"
 		}
 	case r.Records(sftBuilder) > 0:
 		c.Builders = []string{sftBuilder}
@@ -91,7 +92,7 @@ func (r *Report) choose() Choice {
 	return c
 }
 
-// take selects the builders named by the user, for example with --builder.
+// take selects the builders with the given names, which the user specified, for example with --builder.
 func (r *Report) take(names []string) {
 	r.Choice.Builders, r.Choice.Why = nil, asked
 	for _, name := range names {
@@ -110,7 +111,7 @@ func (r *Report) formats(builders []string) (out []string) {
 	return out
 }
 
-// nothing explains why none of the builders makes records.
+// nothing returns the reason why none of the builders makes records.
 func (r *Report) nothing() string {
 	parts := counts(r.Dropped, sorted(r.Dropped))
 	for _, name := range sorted(r.Stats.Unread) {
@@ -125,9 +126,9 @@ func (r *Report) nothing() string {
 		}
 	}
 	if parts == nil {
-		return "no builder makes any records from it"
+		return "no builder makes any records from the input"
 	}
-	why := "no builder makes any records from it (" + strings.Join(parts, "; ") + ")"
+	why := "no builder makes any records from the input (" + strings.Join(parts, "; ") + ")"
 	if len(r.Details) > 0 {
 		why += ": " + strings.Join(r.Details, "; ")
 	}
@@ -146,11 +147,11 @@ func (r *Report) Format(builder string) string {
 	return r.best(builder, preferred)
 }
 
-// asked is the reason given for choosing a builder that the user named.
-const asked = "as asked"
+// asked is the reason given for choosing builders that the user named.
+const asked = "as requested"
 
-// Line describes in one line how the input is read and what is made from it. It returns "" if the user specified
-// everything.
+// Line describes in one line how the input is read, and which builders and formats were chosen. It returns "" if no
+// setting was guessed and the user named the builders.
 func (r *Report) Line() string {
 	if len(r.Guessed) == 0 && r.Choice.Why == asked {
 		return ""

@@ -24,18 +24,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// patience is the maximum time for examining one source's inputs. If it takes longer, on a slow disk for example, the
-// rest is left to the run.
+// patience is the maximum time for examining one source's inputs. If examining them takes longer, for example on a slow
+// disk, the remaining inputs aren't examined before the run.
 const patience = 10 * time.Second
 
 // content examines the beginning of a source's inputs, read as a run would read them. It reports files that the source
-// can't read, parts that the source omits, builders that make no records from the rest, and formats that can't carry
-// the records.
+// can't read, parts that the source omits, builders that make no records from the remaining parts, and formats that
+// can't represent the records.
 func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	files := sampledFiles(f, f.Paths(b.Config))
-	s := &Sample{yields: newYields()} // tried with the row formats' configured options
+	s := &Sample{yields: newYields()} // records are tried with the configured options of the row formats
 	s.yields.options, s.Whole = k.options(), true
 	s.initMaps()
 	usable := false
@@ -94,7 +94,7 @@ func (k *check) options() (opt rows.Options) {
 	return opt
 }
 
-// reportUnreadable reports a file that a run would stop at.
+// reportUnreadable reports a file that would make a run fail because the source can't read it.
 func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file string, err error) {
 	what, fix := err.Error(), ""
 	if bad, ok := errors.AsType[*source.Error](err); ok {
@@ -113,7 +113,7 @@ func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file stri
 		b.Section, b.Name, "path")
 }
 
-// clause lower-cases the first letter of a sentence, for use as a fix.
+// clause lower-cases the first letter of a sentence, so that the sentence can be used as a fix.
 func clause(text string) string {
 	first, size := utf8.DecodeRuneInString(text)
 	return string(unicode.ToLower(first)) + text[size:]
@@ -130,7 +130,7 @@ func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string
 		b.Section, b.Name, "path")
 }
 
-// harmless lists the drop reasons for parts of an input that builders don't need.
+// harmless lists the reasons for dropping parts of an input that builders don't need.
 var harmless = []ledger.Reason{source.OtherStep, source.KeyNotUsed, source.IdenticalRow}
 
 // warnLosses warns of parts that the source would omit.
@@ -146,7 +146,7 @@ func (k *check) warnLosses(b *config.Block, file string, r *Report) {
 		"`nat-go explain REASON` explains how to deal with each reason", b.Section, b.Name, "path")
 }
 
-// counts lists names with their counts.
+// counts returns each name with its count.
 func counts(of map[string]int64, names []string) (parts []string) {
 	for _, name := range names {
 		parts = append(parts, fmt.Sprintf("%d %s", of[name], name))
@@ -163,8 +163,8 @@ func dropped(r *Report) string {
 	return text
 }
 
-// readAs returns a fix with the settings for reading a file whose format it recognises. For other files, it suggests
-// settings for similar keys. It returns "" if it has nothing to suggest.
+// readAs returns a fix that suggests settings for reading the file, if the file's format is recognised. Otherwise the
+// fix suggests settings for keys that resemble the expected ones. It returns "" if there is nothing to suggest.
 func (k *check) readAs(ctx context.Context, b *config.Block, file string) string {
 	found, err := readers.Recognize(ctx, builtin.Sources(), "", file, nil)
 	if unknown, ok := errors.AsType[*readers.UnknownError](err); ok {
@@ -178,7 +178,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	if found.Source.Type != b.Type {
 		parts = append(parts, "_type: "+found.Source.Type)
 	} else if text, fs := b.JSON(b.Spec); !finding.Failed(fs) {
-		_ = json.Unmarshal(text, &now) // it was just marshalled
+		_ = json.Unmarshal(text, &now) // cannot fail, because the text was just marshalled
 	}
 	for _, key := range slices.Sorted(maps.Keys(found.Settings)) {
 		if now[key] != found.Settings[key] {
@@ -191,7 +191,8 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// keySettings returns a fix with settings for keys that may hold the values that the source needs, or "".
+// keySettings returns a fix that suggests settings for keys whose values the source may need. It returns "" if there
+// are none.
 func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""
@@ -212,7 +213,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 	return "specify the meaning of the keys, perhaps " + strings.Join(parts, ", ")
 }
 
-// yield reports builders that make no records from the sample, and formats that can't carry their records.
+// yield reports builders that make no records from the sample, and formats that can't represent the builders' records.
 func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 	d := &k.config.Dataset
 	if d.Scores != nil || len(d.ScoreRules) > 0 { // the run adds scores that this sample lacks
@@ -238,8 +239,8 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 	}
 }
 
-// reportNoYield reports a builder that makes no records from the sample, which is an error if the sample is the whole
-// input.
+// reportNoYield reports a builder that makes no records from the sample. The finding is an error if the sample is the
+// whole input, and a warning otherwise.
 func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
 	parts := counts(y.Dropped, slices.Sorted(maps.Keys(y.Dropped)))
 	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning
@@ -253,14 +254,14 @@ func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block,
 	fix := "`nat-go explain REASON` explains how to deal with a reason; `nat-go inspect` shows which records each builder makes from a file"
 	for _, f := range builtin.Builders() {
 		if other, err := s.Build(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
-			fix = fmt.Sprintf("write _type: %s, which makes %s from them", other.Builder,
+			fix = fmt.Sprintf("write _type: %s, which makes %s from the same examples", other.Builder,
 				ledger.Quantity(other.Records, "record"))
 		}
 	}
 	k.place(severity, config.CodeContent, message, fix, builder.Section, builder.Name, "_type")
 }
 
-// warnRefused warns of configured formats that can't carry some of a builder's records.
+// warnRefused warns of configured formats that can't represent some of a builder's records.
 func (k *check) warnRefused(y *Yield) {
 	for _, c := range y.Formats {
 		i := slices.IndexFunc(k.config.Dataset.Formats, func(name string) bool {

@@ -22,7 +22,7 @@ import (
 
 // Builder is a builder's description for printing.
 type Builder struct {
-	Type      string          `json:"type"` // the value for _type
+	Type      string          `json:"type"` // value of _type that selects the builder
 	Plugin    string          `json:"plugin"`
 	Version   string          `json:"version"`
 	Stability string          `json:"stability"`

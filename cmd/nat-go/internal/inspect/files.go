@@ -48,7 +48,7 @@ type chooser struct {
 	named  map[string]bool   // files that the user named, as opposed to files found in a folder
 	kinds  []*kind
 	passed []PassedOver
-	first  error // why the first of passed can't be read
+	first  error // why the first file in passed can't be read
 }
 
 // kind holds files that are all read in the same way.
@@ -120,7 +120,7 @@ func choose(
 	return k.found, append(k.files, files[min(maxHeads, len(files)):]...), c.passed, nil
 }
 
-// examine adds a file to the kind that determines how it is read, or passes it over.
+// examine adds the file to the kind of files that are read in the same way, or passes it over.
 func (c *chooser) examine(ctx context.Context, file string) error {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
 		return exit.Usagef("%s is YAML, but inputs are JSON: specify a configuration with --config-file", file)
@@ -153,7 +153,7 @@ func (c *chooser) skipIrregular(files []string) (out []string) {
 			why := "it is " + kindOf(info.Mode()) + " in a folder"
 			c.passed = append(c.passed, PassedOver{file, why})
 			if c.first == nil {
-				c.first = exit.Usagef("%s: %s: name it explicitly to read it", file, why)
+				c.first = exit.Usagef("%s: %s: name the file explicitly to read it", file, why)
 			}
 			continue
 		}
@@ -213,7 +213,7 @@ func (c *chooser) kind() (*kind, error) {
 	for _, k := range c.kinds {
 		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
 	}
-	return nil, exit.Usagef("files are read in different ways: %s. Use a separate run for each", strings.Join(parts, ", "))
+	return nil, exit.Usagef("files are read in different ways: %s. Use a separate run for each way", strings.Join(parts, ", "))
 }
 
 // none returns the error for inputs without any readable files.

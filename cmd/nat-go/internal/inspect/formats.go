@@ -15,20 +15,20 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// fitting maps each kind of record to the row format that is written unless the user names formats.
+// fitting maps each kind of record to its row format, which is written unless the user names formats.
 var fitting = map[builders.Kind]string{
 	builders.KindPreference: "trl", builders.KindDemonstration: "trl", builders.KindRollout: "verl",
 	builders.KindState: "nemo_gym", builders.KindDistillation: "privileged",
 }
 
-// emitted maps the values of an sdpo builder's emit setting to the kinds of record that it makes.
+// emitted maps each value of an sdpo builder's emit setting to the kind of record that it requests.
 var emitted = map[string]builders.Kind{
 	"distillation": builders.KindDistillation, "repair_pairs": builders.KindPreference,
 	"demonstrations": builders.KindDemonstration,
 }
 
-// kindsOf returns the kinds of record that a built-in builder makes with its settings; nil for a plugin's builder,
-// whose kinds aren't known until it starts.
+// kindsOf returns the kinds of record that a built-in builder makes with the block's settings. It returns nil for a
+// plugin's builder, because the kinds aren't known until the plugin starts.
 func kindsOf(b *config.Block) (kinds []builders.Kind) {
 	if c, ok := b.Config.(*sdpo.Config); ok {
 		for _, what := range c.Emit {
@@ -71,16 +71,16 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 		f, ok := dataset.Lookup(name)
 		return ok && carries(f, kinds)
 	}) {
-		message := fmt.Sprintf("%s makes %s, but %s, written by default, can't hold any of them",
+		message := fmt.Sprintf("%s makes %s, but %s, written by default, can't represent any of these records",
 			builder, words(kinds), strings.Join(names, ", "))
 		k.place(finding.Warning, config.CodeCarries, message, instead("", kinds), "dataset", "formats")
 	}
 	return k.found
 }
 
-// formats warns about row formats that can't carry any of the builders' records, or whose trainers train on turns other
-// than the configured ones. If a plugin's builder is selected, whose kinds of records are unknown here, formats doesn't
-// warn. It only notes the default formats if the configuration doesn't name any.
+// formats warns about row formats that can't represent any of the builders' records, or whose trainers train on turns
+// other than the configured ones. If a plugin's builder is selected, its kinds of records are unknown, so formats
+// doesn't warn. It then only notes the default formats if the configuration doesn't name any.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -105,8 +105,8 @@ func (k *check) formats() {
 	k.found = append(k.found, Unfit(c, "the run", all)...)
 	for i, name := range names {
 		if f, ok := dataset.Lookup(name); ok && !carries(f, all) {
-			k.warn(i, fmt.Sprintf("the format %s holds %s, but the builders make %s: it will not have any rows",
-				name, words(f.Carries), words(all)), instead("leave it out, or ", all))
+			k.warn(i, fmt.Sprintf("the format %s represents %s, but the builders make %s: the format will not have any rows",
+				name, words(f.Carries), words(all)), instead("remove the format, or ", all))
 		}
 	}
 	k.turns(names)
@@ -130,13 +130,13 @@ func (k *check) turns(names []string) {
 			case s.Train == "last" && (lines == "trl" || lines == "messages" && k.config.Dataset.Turns == "last"):
 			case s.Train == "last" && lines == "messages":
 				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
-					"write trl, or set dataset.turns: last if the trainer is set up for that")
+					"write trl, or set dataset.turns: last if the trainer trains only on the last turn")
 			case s.Train == "last":
 				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
 					"write trl")
 			default:
-				k.warn(i, fmt.Sprintf("no trainer of %s rows trains on only the calls, as %s does", name, b.Name),
-					"set collator.tokenizer: token batches can, and the format sft_parquet makes them available to TRL")
+				k.warn(i, fmt.Sprintf("trainers of %s rows can't train on only the calls, as %s requires", name, b.Name),
+					"set collator.tokenizer: token batches can mark only the calls, and the format sft_parquet provides the same marks to TRL")
 			}
 		}
 	}
@@ -150,7 +150,7 @@ func carries(f dataset.Format, kinds []builders.Kind) bool {
 	return slices.ContainsFunc(f.Carries, func(k builders.Kind) bool { return slices.Contains(kinds, k) })
 }
 
-// words lists kinds of records in words.
+// words returns the names of the kinds in the plural, joined by "and".
 func words(kinds []builders.Kind) string {
 	var out []string
 	for _, k := range kinds {
@@ -161,8 +161,8 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// instead returns a fix that suggests formats for the kinds of records, with the text in or before it. If no format
-// fits, the fix suggests token batches.
+// instead returns a fix that suggests formats for the given kinds of records. The fix begins with the text in or. If no
+// format fits, the fix suggests only token batches.
 func instead(or string, kinds []builders.Kind) string {
 	var names []string
 	for _, f := range dataset.Formats() {
@@ -171,7 +171,7 @@ func instead(or string, kinds []builders.Kind) string {
 		}
 	}
 	if names == nil {
-		return "set collator.tokenizer: token batches can hold them, but none of the formats can"
+		return "set collator.tokenizer: token batches can represent these records, but none of the formats can"
 	}
 	return or + "write " + strings.Join(names, ", ")
 }

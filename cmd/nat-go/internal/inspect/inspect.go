@@ -9,7 +9,7 @@ import (
 
 // Inspection is the report on all named files.
 type Inspection struct {
-	Reports []*Report `json:"reports"` // one for each format
+	Reports []*Report `json:"reports"` // one report for each way of reading files
 }
 
 // Stored describes the calls in stored session files.
@@ -17,18 +17,18 @@ type Stored struct {
 	Sessions int64             `json:"sessions"`
 	Calls    int64             `json:"calls"`
 	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
-	Written  int64             `json:"written_tokens"` // tokens in these calls' answers
+	Written  int64             `json:"written_tokens"` // tokens in the trained calls' answers, as recorded
 	Versions map[string]int64  `json:"versions,omitempty"`
-	Newer    map[string]string `json:"newer,omitempty"` // program versions newer than the newest one that was tried
+	Newer    map[string]string `json:"newer,omitempty"` // versions newer than tested, each with the newest tested version
 	Fidelity map[string]int64  `json:"fidelity,omitempty"`
 	Gaps     map[string]int64  `json:"gaps,omitempty"`
 	Rising   map[string]int64  `json:"rising,omitempty"`
 	Proven   map[string]int64  `json:"proven,omitempty"`
 	Redacted map[string]int64  `json:"redacted,omitempty"`
-	Unread   map[string]int64  `json:"unread,omitempty"` // unread keys, by name
+	Unread   map[string]int64  `json:"unread,omitempty"` // counts of keys that aren't read, by name
 }
 
-// stored describes the calls that a source read. It returns nil if the source's files don't hold calls.
+// stored describes the calls that a source read. It returns nil if the source doesn't read stored sessions.
 func stored(s *source.Stats) *Stored {
 	if s.Sessions == 0 && s.Calls == 0 && len(s.Versions) == 0 {
 		return nil
@@ -82,7 +82,7 @@ func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
 // inputs also hold files in other formats.
 const maxNamed = 3
 
-// sampleHeads is the maximum number of files examined if they all have the same format.
+// sampleHeads is the maximum number of files that byFormat examines if these files all have the same format.
 const sampleHeads = 500
 
 // byFormat groups files by how they are read, ordered by their first files. If there are many files, it first examines

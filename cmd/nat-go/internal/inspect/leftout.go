@@ -14,7 +14,7 @@ import (
 // and so does the input of trainers that use the template.
 type LeftOut struct {
 	Model   string   `json:"model"`             // folder of the model's tokenizer
-	What    []string `json:"what,omitempty"`    // "the reasoning of 3 turns"
+	What    []string `json:"what,omitempty"`    // omitted content, such as "the reasoning of 3 turns"
 	Problem string   `json:"problem,omitempty"` // reason why the template can't be used
 }
 

@@ -41,8 +41,8 @@ func textBytes(m *chat.Message) int {
 	return n
 }
 
-// carrying returns a max_length that fits every conversation. It returns 0 if the default does or if no conversations
-// were read.
+// carrying returns a max_length that fits every conversation. It returns 0 if the default max_length is long enough or
+// if no conversations were read.
 func (r *Report) carrying() int {
 	if r.Sizes == nil || r.Sizes.Max <= usualLength {
 		return 0

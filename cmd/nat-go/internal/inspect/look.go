@@ -24,12 +24,12 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// defaultExtent bounds the part of the inputs that is examined. It is large enough to recognise them, and small enough
-// to be quick.
+// defaultExtent bounds the part of the inputs that is examined. It is large enough for recognising the inputs, and
+// small enough to be read quickly.
 var defaultExtent = extent{1000, 32 << 20}
 
-// smallExtent bounds the examined part if the user named the builders. It is large enough to find their settings, and
-// to try the other builders.
+// smallExtent bounds the examined part of the inputs if the user named the builders. It is large enough to find the
+// builders' settings, and to try the other builders.
 var smallExtent = extent{100, 1 << 20}
 
 // extent is a limit on reading, in examples and in bytes. Reading ends at whichever limit is reached first.
@@ -46,19 +46,20 @@ type Options struct {
 	All    bool              // read everything, not only the beginning
 
 	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user; data never
-	// depends on them.
+	// depends on tokenizers found in this way.
 	Tokenizers bool
 
 	// Builders are the builders named by the user, for example with --builder. If there are any, other builders are
 	// tried only on the beginning of the inputs.
 	Builders []string
 
-	// Overrides are settings for the configuration that is made from the input, as PATH=VALUE. The trial uses them.
+	// Overrides are settings for the configuration that is made from the input, as PATH=VALUE. They also apply when
+	// builders are tried.
 	Overrides []string
 
-	Prove source.Prove // checks the claims about model calls; nil means that they can't be checked
+	Prove source.Prove // checks the recorded claims about model calls; nil means that the claims aren't checked
 
-	Where string // an expression as in dataset.where; examples that don't meet it are counted and skipped
+	Where string // filter expression as in dataset.where; examples that don't match it are counted and skipped
 
 	Inspect bool // read sessions to their end, even though builders are tried only on the beginning of the inputs
 	Quick   bool // read only a sample of each file
@@ -68,21 +69,21 @@ type Options struct {
 type Report struct {
 	Paths    []string          `json:"paths"`
 	Files    int               `json:"files"`
-	Passed   []PassedOver      `json:"passed_over,omitempty"` // files that are not read
+	Passed   []PassedOver      `json:"passed_over,omitempty"` // files that are not read, with reasons
 	Source   string            `json:"source"`
 	Settings map[string]string `json:"settings,omitempty"` // non-default settings of the source
 	Guessed  []string          `json:"guessed,omitempty"`
 	Lower    bool              `json:"lower_is_better,omitempty"`
-	Whole    bool              `json:"whole"` // all of the input was read
+	Whole    bool              `json:"whole"` // whether all of the input was read
 	readers.Survey
 	Step    string           `json:"step,omitempty"` // the step name of most candidates
 	Names   map[string]int64 `json:"step_names,omitempty"`
 	Dropped map[string]int64 `json:"dropped,omitempty"` // number of parts dropped by the source, by reason
 	Details []string         `json:"dropped_details,omitempty"`
-	Unused  map[string]int64 `json:"unused,omitempty"` // meaningful keys that aren't read, by name
+	Unused  map[string]int64 `json:"unused,omitempty"` // counts of meaningful keys that aren't read
 	Stored  *Stored          `json:"stored,omitempty"` // for sources that read stored sessions
 	Sample  int64            `json:"sample_bytes,omitempty"`
-	Cut     int64            `json:"sampled_files,omitempty"` // files of which only a sample was read
+	Cut     int64            `json:"sampled_files,omitempty"` // number of files of which only a sample was read
 	// number of examples that builders were tried on, if not all
 	Tried    int     `json:"tried_examples,omitempty"`
 	Builders []Yield `json:"builders"`
@@ -92,30 +93,30 @@ type Report struct {
 	Sizes *collator.Sizes `json:"estimated_sizes,omitempty"`
 
 	Tokenizers []string  `json:"tokenizers,omitempty"` // folders of tokenizers on this machine
-	LeftOut    []LeftOut `json:"left_out,omitempty"`   // content that their templates omit
+	LeftOut    []LeftOut `json:"left_out,omitempty"`   // content that the tokenizers' chat templates omit
 
 	Choice Choice `json:"choice"`
 
 	others []Yield // if the user named builders, the records that other builders make from the beginning of the inputs
 
 	Where []where.Step `json:"where,omitempty"`       // counts of the examples that pass the filter
-	Later []string     `json:"where_later,omitempty"` // clauses that only a run can apply
+	Later []string     `json:"where_later,omitempty"` // filter clauses that only a run can apply
 
 	filter where.Filter[*where.Subject]
-	unmet  map[string]int64 // example counts, by the filter clause that the examples fail
+	unmet  map[string]int64 // number of examples that fail each filter clause
 
-	read  []string // the files that are read, if others are skipped
+	read  []string // the files that are read, if other files are skipped
 	steps int      // total number of the examples' steps
 }
 
-// initMaps makes the maps that count what is read.
+// initMaps makes the maps that hold counts.
 func (r *Report) initMaps() {
 	r.Dropped, r.Names, r.Unused = map[string]int64{}, map[string]int64{}, map[string]int64{}
 	r.unmet = map[string]int64{}
 }
 
-// Inputs returns the paths with which a configuration reads the same data. These are the paths as named or, if some of
-// their files are skipped, the remaining files.
+// Inputs returns the paths that a configuration must name to read the same data. They are the paths that the user named
+// or, if some of the files are skipped, the remaining files.
 func (r *Report) Inputs() []string {
 	if r.read != nil {
 		return r.read
@@ -215,8 +216,9 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand finds the files. A folder refers to the file that the source expects there, or else to all data files in it.
-// In the paths, a program's own folder is replaced by the folder with its logs.
+// expand returns the files that opt.Paths refer to. A folder refers to the file that the source expects in it or, if
+// there isn't one, to all data files in it. In opt.Paths, expand replaces a program's own folder by the folder with its
+// logs.
 func expand(opt *Options) ([]string, error) {
 	opt.Paths = slices.Clone(opt.Paths)
 	for i, p := range opt.Paths {
@@ -246,7 +248,7 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 		return nil, exit.With(exit.Usage, err)
 	case errors.Is(err, readers.ErrEmpty) && only == "":
 		return nil, exit.With(exit.Failed, err)
-	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports it
+	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports the error
 		f, _ := builtin.Source(only)
 		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
 	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):
@@ -350,7 +352,7 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 	return nil
 }
 
-// readFrom reads examples from a source, and closes it. It returns the offset of the last example.
+// readFrom reads examples from a source, and closes the source. It returns the offset of the last example.
 func (r *Report) readFrom(
 	ctx context.Context, src source.Source, left extent, y *yields,
 ) (bytes int64, err error) {

@@ -69,7 +69,7 @@ func lastFolder(pattern string) string {
 }
 
 func matches(pattern string) []string {
-	found, _ := filepath.Glob(pattern) // the only possible error is a malformed pattern
+	found, _ := filepath.Glob(pattern) // the only possible error, a malformed pattern, counts as no match
 	return found
 }
 

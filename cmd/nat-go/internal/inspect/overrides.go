@@ -6,9 +6,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// overridden returns the settings in a section's entries that are set by overrides of the form PATH=VALUE, keyed by
-// entry name and then by setting. It ignores nested keys, which take effect only in the configuration that is made from
-// the input.
+// overridden returns the settings that overrides of the form PATH=VALUE specify for a section's entries, keyed by entry
+// name and then by setting. It ignores overrides of nested keys, which take effect only in the configuration that is
+// made from the input.
 func overridden(overrides []string, section string) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, o := range overrides {
@@ -19,7 +19,7 @@ func overridden(overrides []string, section string) map[string]map[string]any {
 		}
 		var value any
 		if yaml.Unmarshal([]byte(text), &value) != nil {
-			continue // reported when the configuration is checked
+			continue // the invalid value is reported when the configuration is checked
 		}
 		if out[parts[1]] == nil {
 			out[parts[1]] = map[string]any{}

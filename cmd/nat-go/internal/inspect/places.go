@@ -17,8 +17,8 @@ import (
 // place is where a program keeps its logs.
 type place struct {
 	program, dir string // dir is below the user's home
-	variable     string // environment variable that may name the folder to use instead of the first part of dir
-	ext          string // prefix of a file's extension
+	variable     string // environment variable that, if set, names the folder to use for the first element of dir
+	ext          string // prefix of the extension of log files
 	instead      string // advice if no source reads the files
 }
 

@@ -61,7 +61,7 @@ func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 
 // LockPlugin starts a plugin to ask for its description, and adds the plugin to the lock, which the caller must write.
 func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
-	spec, err := plugins.Spec(name, c.Configured, nil) // the current lock is ignored
+	spec, err := plugins.Spec(name, c.Configured, nil) // nil, so that the current lock is ignored
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}

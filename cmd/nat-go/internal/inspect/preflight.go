@@ -67,7 +67,7 @@ func (k *check) source(ctx context.Context, b *config.Block) {
 	}
 	before := len(k.found)
 	for _, p := range f.Paths(b.Config) {
-		if objects.Is(p) && f.Open != nil { // the run reads it from object storage
+		if objects.Is(p) && f.Open != nil { // the run reads the input from object storage
 			var bad *objects.Error
 			if err := objects.Check(p); errors.As(err, &bad) {
 				k.report(config.CodeRemote, fmt.Sprintf("%s %s: %s", theInput, bad.Path, bad.What), clause(bad.Help),
@@ -110,7 +110,7 @@ func (k *check) remote(p, what string, path ...string) bool {
 
 const theInput = "the input"
 
-// path reports a path or pattern that doesn't match anything, an address, or an empty input.
+// path reports p if it is a path or pattern that doesn't match any file, an address, or an empty input file.
 func (k *check) path(p, what string, path ...string) {
 	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
 		return
@@ -182,7 +182,7 @@ func (k *check) tokenizer() {
 	case err != nil:
 		k.path(p, "the tokenizer", at...)
 	case info.IsDir() && !runfolder.Has(filepath.Join(p, "tokenizer.json")):
-		fix := "write a folder that contains it, such as the one a model was saved to with its tokenizer"
+		fix := "write a folder that contains tokenizer.json, such as the folder of a model that was saved with its tokenizer"
 		for _, sub := range []string{"tokenizer", "model"} {
 			if runfolder.Has(filepath.Join(p, sub, "tokenizer.json")) {
 				fix = "write " + filepath.Join(p, sub)
@@ -192,7 +192,7 @@ func (k *check) tokenizer() {
 	}
 }
 
-// adapter reports a local trainer's program that doesn't exist.
+// adapter reports a local trainer whose program doesn't exist.
 func (k *check) adapter(b *config.Block) {
 	c, ok := b.Config.(*exec.Config)
 	if !ok || len(c.Command) == 0 || strings.ContainsAny(c.Command[0], "{$") {
@@ -212,8 +212,8 @@ func (k *check) adapter(b *config.Block) {
 	}
 }
 
-// builder has a built-in builder check its settings, and reports the findings that a run would report when it opens the
-// builder.
+// builder makes a built-in builder check its settings, and reports the same findings that a run would report when
+// opening the builder.
 func (k *check) builder(b *config.Block) {
 	if b.Spec == nil || strings.Contains(b.Type, "/") {
 		return

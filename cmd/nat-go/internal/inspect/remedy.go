@@ -37,8 +37,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes no records, the first change that would help. Where possible, it tries
-// changes on the sample.
+// remedies finds, for each builder that makes no records, the first remedy that helps. It tries remedies on the sample
+// if they name a builder.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]
@@ -62,7 +62,7 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// tried returns how many records a remedy makes, or -1 if it can't be tried because it doesn't name a builder.
+// tried returns how many records the builder named by a remedy makes, or -1 if the remedy doesn't name one.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
 	if m.Builder == "" {
 		return -1, nil
@@ -81,7 +81,7 @@ func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) 
 	return out.Records, nil
 }
 
-// command describes a remedy in one line.
+// command describes a remedy as a nat-go command with the reason for it, in one line.
 func (r *Report) command(m remedy, made int64) string {
 	line := "nat-go run " + strings.Join(slices.Concat(r.Paths, m.Flags), " ")
 	if made > 0 {
@@ -90,8 +90,8 @@ func (r *Report) command(m remedy, made int64) string {
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists the remedies for a builder that makes no records, best first. The last one can't be tried; it
-// describes what the input or the settings lack.
+// remediesOf lists the remedies for a builder that makes no records, best first. The last remedy only describes what
+// the input or the settings lack, so it can't be tried.
 func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for _, m := range allRemedies()[y.Builder] {

@@ -9,7 +9,7 @@ import (
 )
 
 // sampled bounds the part of a file that a Sample reads. It is large enough to find failures, and small enough to be
-// quick.
+// read quickly.
 var sampled = extent{100, 1 << 20}
 
 // maxSampled is the maximum number of files from one input in a sample.
@@ -41,7 +41,7 @@ func (s *Sample) Build(ctx context.Context, f sdk.Factory, settings []byte) (*Yi
 	return s.yields.with(ctx, f, settings)
 }
 
-// Usable reports whether anything that was read has content.
+// Usable reports whether any messages, candidates or steps were read.
 func (r *Report) Usable() bool { return r.Messages+r.Candidates+r.steps > 0 }
 
 // isRegular reports whether a path names a file that can be read twice, unlike a pipe, standard input or an object.

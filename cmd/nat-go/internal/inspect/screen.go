@@ -60,7 +60,7 @@ func (r *Report) contents(line printer) {
 		line("where", "%s", step)
 	}
 	for _, clause := range r.Later {
-		line("where", "applied only in a run, because it concerns tasks or records: %s", clause)
+		line("where", "clause applied only in a run, because it concerns tasks or records: %s", clause)
 	}
 	if r.Messages > 0 {
 		line("messages", "%d, including %s; %s",
@@ -161,7 +161,7 @@ func (r *Report) uses(line printer) {
 	if len(r.Tokenizers) > 0 {
 		line(
 			"model",
-			"tokenizer in %s; set collator.tokenizer to it to make token batches, too",
+			"tokenizer in %s; to make token batches, set collator.tokenizer to its folder",
 			strings.Join(r.Tokenizers, ", "),
 		)
 	}
@@ -214,7 +214,7 @@ func (r *Report) errorSites() int {
 	return max(n, r.ToolErrors)
 }
 
-// fidelity prints the number of calls with each fidelity, how many are proven, and which parts of calls are missing.
+// fidelity prints the number of calls with each fidelity, of proven calls, and of calls with each missing part.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return
@@ -246,10 +246,10 @@ func (r *Report) scores() string {
 	}
 	of := ""
 	if r.Unscored > 0 && r.Scored > 0 {
-		of = fmt.Sprintf("; %d conversations have none", r.Unscored)
+		of = fmt.Sprintf("; %d conversations have no score", r.Unscored)
 	}
 	if low := *r.LowScore; low == *r.HighScore && low != 0 && low != 1 {
-		return fmt.Sprintf("all are %g, which could be good or bad%s", low, of)
+		return fmt.Sprintf("every score is %g, which could be good or bad%s", low, of)
 	}
 	return fmt.Sprintf("from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
 }

@@ -18,7 +18,7 @@ type Try struct {
 	Builder  string
 	Settings []byte // JSON
 	From     string // file of examples
-	Most     int    // how many to use; 0 means all
+	Most     int    // maximum number of examples to use; 0 means all
 }
 
 // Run prints the source's drops and the builder's output for the examples to w, as JSON lines. It prints the builder's

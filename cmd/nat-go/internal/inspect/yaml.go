@@ -93,7 +93,7 @@ func blockName(typ string) string {
 	return strings.ReplaceAll(shortName(typ), "/", "-")
 }
 
-// selects reports whether demonstrations are selected by score, which drops examples without a score.
+// selects reports whether demonstrations are selected by score. Such a selection drops examples without a score.
 func (r *Report) selects() bool { return r.Scored > 0 || r.Candidates > 0 }
 
 // builder writes the builder's settings that the input requires, and settings that users are likely to change.
@@ -107,8 +107,8 @@ func (r *Report) builder(b *strings.Builder, typ string) {
 	switch typ {
 	case dpoBuilder:
 		b.WriteString("    strategy: exhaustive      # or best_vs_worst, adjacent, best_vs_rest, threshold, random_k\n")
-		b.WriteString("    min_score_diff: 0         # leave out pairs whose scores are closer\n")
-		b.WriteString("    # max_pairs_per_turn: 4   # keep those with the largest difference\n")
+		b.WriteString("    min_score_diff: 0         # omit pairs whose scores differ by less\n")
+		b.WriteString("    # max_pairs_per_turn: 4   # keep the pairs with the largest difference\n")
 	case sftBuilder:
 		if r.selects() {
 			b.WriteString("    select: best              # the best of each task or prompt, never the lowest score; or all, or threshold\n")

@@ -25,8 +25,8 @@ type Yield struct {
 	Records  int64            `json:"records"`
 	Dropped  map[string]int64 `json:"dropped,omitempty"` // by reason
 	Counters map[string]int64 `json:"counters,omitempty"`
-	Remedy   string           `json:"remedy,omitempty"`  // if it makes no records, a change that would help
-	Formats  []*Carried       `json:"formats,omitempty"` // formats for pairs and demonstrations
+	Remedy   string           `json:"remedy,omitempty"`  // change that would help, if the builder makes no records
+	Formats  []*Carried       `json:"formats,omitempty"` // formats tried with pairs and demonstrations
 }
 
 // Name returns the short name that --builder accepts.
@@ -95,7 +95,7 @@ func newYield(info builders.Info) *Yield {
 	return &Yield{Builder: info.Name, Does: info.Doc, Dropped: map[string]int64{}, Counters: map[string]int64{}}
 }
 
-// with runs a builder with the given settings. The yield is nil if the builder refuses them.
+// with runs a builder with the given settings. It returns a nil Yield if the builder refuses the settings.
 func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yield, error) {
 	b, found := f.Open(settings)
 	if finding.Failed(found) || b == nil {
@@ -120,7 +120,7 @@ func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yie
 	return out, nil
 }
 
-// settings returns the report's settings that the builder's config has keys for.
+// settings returns the settings from the report that the builder's config has keys for.
 func settings(f sdk.Factory, r *Report) map[string]any {
 	all := map[string]any{}
 	if r.Step != "" {
