@@ -19,10 +19,10 @@ import (
 // Options holds the options for Run.
 type Options struct {
 	Vocab   []int         // vocabulary sizes
-	MiB     int           // size in MiB of each side's logits, for the measurements from memory
+	MiB     int           // size in MiB of each side's logits, for measurements with rows in memory
 	Threads []int         // thread counts to measure with
 	Rounds  int           // interleaved rounds; the median is reported
-	Budget  time.Duration // limit on measuring time, excluding compilation; once it is reached, the rounds end early
+	Budget  time.Duration // limit on measuring time, excluding compilation; the rounds end once the limit is reached
 	JSON    bool          // print one JSON object instead of a table
 	Torch   string        // a Python interpreter with torch.compile to compare with; empty means none
 }
@@ -35,10 +35,10 @@ type Report struct {
 	Results []result `json:"results"`
 	Grid    []Point  `json:"grid"`
 	Torch   string   `json:"torch,omitempty"` // its version
-	// NotCompiled is the reason why torch.compile isn't in the table, or empty.
+	// NotCompiled is the reason why torch.compile failed; empty if it didn't.
 	NotCompiled string `json:"torch_not_compiled,omitempty"`
 
-	left time.Duration // the budget left after the rounds so far; compilation doesn't count
+	left time.Duration // the part of Options.Budget that is left; compilation doesn't use any of it
 }
 
 // floor is the machine's own throughput with a given number of threads.
@@ -47,7 +47,7 @@ type floor struct {
 	ReadGBps   float64 `json:"read_gb_per_s"` // rate of reading two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // for two threads, whether they multiply more than 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // whether two threads multiply more than 1.8 times as fast as one
 }
 
 // result is the measurement of one kernel on one path.
@@ -61,8 +61,8 @@ type result struct {
 	MicrosPerRow float64 `json:"us_per_row"`
 	// OfFMA is the time that the instructions would take at the FMA rate, divided by the cached time. It is above 1 if
 	// additions and permutes have separate execution units. OfDRAM is the memory floor divided by the time from memory.
-	// OfMemory is the larger of that floor and the cached time, divided by the time from memory; 1 is perfect. Speedup
-	// is relative to one thread, from memory.
+	// OfMemory is the larger of the memory floor and the cached time, divided by the time from memory; 1 is perfect.
+	// Speedup is the time from memory with one thread, divided by the time from memory with Threads threads.
 	Instructions float64 `json:"instructions_per_16,omitempty"`
 	OfFMA        float64 `json:"of_fma_floor,omitempty"`
 	OfDRAM       float64 `json:"of_dram_floor,omitempty"`
@@ -163,7 +163,8 @@ func measure(ctx context.Context, o Options) (*Report, error) {
 	return rep, nil
 }
 
-// data holds a gradient and both sides' logits in both types. The logits are larger than the caches.
+// data holds the student's and the teacher's logits, as float32 and as bfloat16, and a gradient. The logits are larger
+// than the caches.
 type data struct {
 	rows, v int
 	s, t    []float32
@@ -176,7 +177,7 @@ func newData(v, mib int) *data {
 	n := d.rows * v
 	d.s, d.t, d.grad = large[float32](n), large[float32](n), large[float32](n)
 	d.bs, d.bt = large[uint16](n), large[uint16](n)
-	for i := range d.grad { // the first touch of a page costs system time
+	for i := range d.grad { // touches each page, because the first access to a page costs system time
 		d.grad[i] = 1
 	}
 	r := rand.New(rand.NewPCG(1, 2))
@@ -192,7 +193,7 @@ func newData(v, mib int) *data {
 	return d
 }
 
-// task is a timed operation: do processes the given number of entries.
+// task is a timed operation. Its function do processes the given number of entries.
 type task struct {
 	entries int
 	do      func() error
@@ -228,7 +229,7 @@ func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 	return nil
 }
 
-// measurement measures one vocabulary size.
+// measurement measures the kernels with one vocabulary size.
 type measurement struct {
 	rep  *Report
 	o    Options
@@ -237,7 +238,7 @@ type measurement struct {
 
 	tasks     []*task
 	lines     []line
-	read, fma map[place]*task // tasks that measure the machine itself; absent if the path has no probe
+	read, fma map[place]*task // tasks that measure the machine itself; a path without a probe has none
 }
 
 // place is the combination of a path and a number of threads to measure.
@@ -259,7 +260,7 @@ func (m *measurement) add(entries int, do func() error) *task {
 	return t
 }
 
-// plan adds the tasks for a path and a number of threads. They measure the machine's own speed and every kernel.
+// plan adds tasks that measure the machine's own speed and every kernel, with a given path and number of threads.
 func (m *measurement) plan(at place) error {
 	d, o, v, th := m.data, &m.o, m.v, at.threads
 	if p := findProbe(at.path); p.read != nil {
@@ -284,7 +285,7 @@ func (m *measurement) plan(at place) error {
 	return nil
 }
 
-// time runs all tasks in turn, round by round, until the time is up.
+// time runs all tasks one after another in each round, until the budget is used up.
 func (m *measurement) time(ctx context.Context) error {
 	for round := range m.o.Rounds {
 		for _, t := range m.tasks {
@@ -321,7 +322,7 @@ func (m *measurement) floors() {
 	}
 }
 
-// addLine adds a line to the report, with the machine's floor.
+// addLine adds the result for a line to the report, and compares the times with the machine's floors.
 func (m *measurement) addLine(l line) {
 	x := result{
 		Kernel:       l.k.name,
@@ -367,7 +368,7 @@ func (d *data) run(j *kernels.JSD, k kernel, rows int) func() error {
 	return func() error { _, err := j.Run(b, out); return err }
 }
 
-// repeat returns a function that runs row r n times, which keeps the row in the caches.
+// repeat returns a function that runs kernel k on row r n times, so that the row stays in the caches.
 func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 	return func(r int) {
 		one := &data{
@@ -382,13 +383,13 @@ func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 		b, out := one.batch(k, 1)
 		for range n {
 			if _, err := j.Run(b, out); err != nil {
-				panic(err) // cannot fail, because the shapes were made here
+				panic(err) // cannot fail, because the arrays' shapes are valid
 			}
 		}
 	}
 }
 
-// spread returns a function that divides n calls of f among threads.
+// spread returns a function that calls f for every i below n, dividing the calls among threads.
 func spread(threads, n int, f func(i int)) func() error {
 	return func() error {
 		var all sync.WaitGroup
@@ -404,7 +405,7 @@ func spread(threads, n int, f func(i int)) func() error {
 	}
 }
 
-// probe holds the functions that measure a path's floors. They are nil if the path's floors can't be measured.
+// probe holds the functions that measure a path's floors. The functions are nil if the floors can't be measured.
 type probe struct {
 	read func(s, t []float32)
 	fma  func(n int) // n vector instructions

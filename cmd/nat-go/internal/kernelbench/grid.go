@@ -29,8 +29,8 @@ type point struct {
 	dtype kernels.DType
 }
 
-// grid returns points that differ in the distance between the sides, their confidence, and the options, because a
-// kernel's time may depend on all of these.
+// grid returns points that differ in the distance between student and teacher, in the confidence of both, and in the
+// options, because a kernel's time may depend on each of these properties.
 func grid() []point {
 	moved2 := moved(2)
 	out := []point{
@@ -69,7 +69,8 @@ func unrelated(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) { normal(r, s, sd); normal(r, t, sd) }
 }
 
-// moved fills in a student, and a teacher whose logits differ from the student's by noise with standard deviation sd.
+// moved returns a function that fills s with the student's logits, and t with the same logits plus noise of standard
+// deviation sd.
 func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 3)
@@ -80,7 +81,8 @@ func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// peak fills in a student that is more confident in one token than the teacher.
+// peak returns a function that fills in similar logits for student and teacher, and sets one token's logits to the
+// given values.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 1)
@@ -93,7 +95,7 @@ func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// heavyTails fills in logits that fall with the logarithm of a random rank, plus a few large ones.
+// heavyTails fills in logits that decrease with the logarithm of a random rank, and then adds a few large ones.
 func heavyTails(r *rand.Rand, s, t []float32) {
 	normal(r, t, 1)
 	for i := range s {
@@ -122,8 +124,9 @@ type Point struct {
 	Vocab    int     `json:"vocab"`
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
-	Slow     float64 `json:"float64_share"` // share of a gradient's rows on the float64 path
-	// Time of the fastest compiled form of torch on the same arrays, divided by ours; 0 means not measured.
+	Slow     float64 `json:"float64_share"` // share of rows whose gradient is computed on the float64 path
+	// Time of the fastest compiled form of torch on the same arrays, divided by the kernel's time; 0 means not
+	// measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
 }
@@ -131,10 +134,10 @@ type Point struct {
 // gridPoint is a point that is being measured.
 type gridPoint struct {
 	Point
-	times, torch [2][]float64 // for forward and gradient, in microseconds per row
+	times, torch [2][]float64 // times for forward and gradient, in microseconds per row
 }
 
-// measureGrid times every point, and torch on the same arrays, in rounds.
+// measureGrid times the kernels and torch at every point, with the same arrays, in several rounds.
 func (rep *Report) measureGrid(ctx context.Context, o *Options, v int) error {
 	rows := max(2, 8*32000/v)
 	runtime.LockOSThread() // measure reads this thread's CPU time
@@ -206,7 +209,7 @@ func (g *gridPoint) measure(
 					g.torch[i] = append(g.torch[i], seconds*1e6/float64(rows))
 				}
 			}
-			if round > 0 { // the first is a warm-up
+			if round > 0 { // the first round is a warm-up
 				g.times[i] = append(g.times[i], float64(took.Nanoseconds())/1000/float64(rows))
 			}
 		}
@@ -216,8 +219,8 @@ func (g *gridPoint) measure(
 	return ctx.Err()
 }
 
-// timeRun times a run after an untimed one, so that its arrays are in the caches. Torch is timed in the same way. slow
-// is the share of rows on the float64 path.
+// timeRun runs j twice, and times only the second run, for which the arrays are in the caches. Torch is timed in the
+// same way. slow is the share of rows on the float64 path.
 func timeRun(j *kernels.JSD, b *kernels.Batch, out *kernels.Output) (took time.Duration, slow float64, err error) {
 	for range 2 {
 		began := processorTime()
@@ -247,7 +250,7 @@ func matrix(x []float32, d kernels.DType, rows, v int) kernels.Matrix {
 	for i, f := range x {
 		bits := math.Float32bits(f)
 		h[i] = uint16(bits >> 16)
-		if d == kernels.Float16 { // logits of this size are normal numbers or 0
+		if d == kernels.Float16 { // logits of this magnitude become normal numbers or 0
 			h[i] = uint16(bits>>16&0x8000 | max(0, (bits>>13)&0x3ffff-112<<10)&0x7fff)
 			if math.Abs(float64(f)) < 6.2e-5 {
 				h[i] = 0
@@ -312,12 +315,12 @@ func (rep *Report) printGrid(w io.Writer) error {
 		return err
 	}
 	if len(forward) > 0 {
-		fmt.Fprintf(w, "torch %s compiled takes %.1f (median) and %.1f (worst) times as long forward, %.1f and %.1f "+
-			"with gradients.\n", rep.Torch, middle(forward), slices.Min(forward), middle(gradient), slices.Min(gradient))
+		fmt.Fprintf(w, "compiled torch %s takes %.1f (median) and %.1f (worst) times as long as nat-go for the forward pass, "+
+			"and %.1f and %.1f times with gradients.\n", rep.Torch, middle(forward), slices.Min(forward), middle(gradient), slices.Min(gradient))
 	}
 	if rep.NotCompiled != "" {
 		fmt.Fprintf(w, "Not compiled: %s.\n", rep.NotCompiled)
 	}
-	_, err := fmt.Fprintf(w, "processor time of one thread on %s, for rows as in training; torch has the same arrays.\n", rep.Paths[0])
+	_, err := fmt.Fprintf(w, "All times are processor times of one thread on %s, for rows as in training; torch gets the same arrays.\n", rep.Paths[0])
 	return err
 }

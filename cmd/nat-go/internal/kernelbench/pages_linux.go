@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// large allocates n numbers on large pages, if the system has them, because the cost of small pages isn't due to the
-// kernel. The memory remains allocated until the process ends.
+// large allocates n numbers on large pages, if the system has them, so that measurements don't include the cost of
+// small pages. The memory remains allocated until the process ends.
 func large[T any](n int) []T {
 	var z T
 	const page = 2 << 20
@@ -16,6 +16,6 @@ func large[T any](n int) []T {
 	if err != nil {
 		return make([]T, n)
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // small pages will do
+	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // on failure, the memory has small pages
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
 }

@@ -53,9 +53,9 @@ func startTorch(ctx context.Context, python string, v, rows int) (*torch, error)
 }
 
 // errNotCompiled means that this torch can't compile, because it is too old or the machine lacks a C++ compiler.
-var errNotCompiled = errors.New("torch.compile doesn't work here")
+var errNotCompiled = errors.New("torch.compile doesn't work on this machine")
 
-// seconds returns the processor time of the fastest compiled form with one thread.
+// seconds returns the processor time that torch's fastest compiled form of the kernel takes with one thread.
 func (t *torch) seconds(k kernel) (float64, error) {
 	what := "forward"
 	if k.grad {
@@ -68,7 +68,7 @@ func (t *torch) seconds(k kernel) (float64, error) {
 	return strconv.ParseFloat(answer, 64)
 }
 
-// ask sends a line and returns the answer.
+// ask sends a line to the torch process and returns the answer.
 func (t *torch) ask(format string, args ...any) (string, error) {
 	line := fmt.Sprintf(format, args...)
 	if _, err := fmt.Fprintln(t.in, line); err != nil {
@@ -86,5 +86,5 @@ func (t *torch) ask(format string, args ...any) (string, error) {
 
 func (t *torch) stop() {
 	_ = t.in.Close()
-	_ = t.cmd.Wait() // wait: its input has ended, and it is killed when the context is done
+	_ = t.cmd.Wait() // wait: the process ends with its input, or is killed when the context is done
 }

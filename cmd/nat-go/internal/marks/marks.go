@@ -96,7 +96,7 @@ func (m *File) set(mark Mark) {
 	m.changes++
 }
 
-// Put stores a mark and writes the file. An empty mark without a note removes the previous one.
+// Put stores a mark and writes the file. An empty mark without a note removes the record's previous mark.
 func (m *File) Put(mark Mark) error {
 	if err := mark.check(); err != nil {
 		return err
@@ -139,15 +139,14 @@ func (m *File) write() error {
 	return durable.WriteOutput(m.path, text.Bytes()) // the path may be a link to marks that several runs share
 }
 
-// lockPatience is the maximum time that Put waits while other programs write their marks. Each write takes
-// milliseconds.
+// lockPatience is the maximum time that Put waits while other programs write marks. A write takes milliseconds.
 const lockPatience = 30 * time.Second
 
 // lockFolder locks the folder of a marks file, so that no other view writes the file between the time it is read and
 // the time it is replaced. The file itself can't be locked, because it is replaced and may not exist yet. Closing the
 // folder unlocks it.
 func lockFolder(path string) (*os.File, error) {
-	path, err := durable.Linked(path) // links are followed when the file is written
+	path, err := durable.Linked(path) // the folder of the link's target, because writing follows links
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +167,7 @@ func lockFolder(path string) (*os.File, error) {
 	}
 }
 
-// reread rereads the file, because another view of the run may have set marks since it was read.
+// reread reads the file again, because another view of the run may have set marks since the last read.
 func (m *File) reread() error {
 	now, err := Read(m.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -204,7 +203,7 @@ func (m *File) All() []Mark {
 	return list
 }
 
-// Version returns a number that changes whenever a mark does.
+// Version returns a number that changes whenever a mark changes.
 func (m *File) Version() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Default limits on the length of a frame sent to nat-go, and on the number of objects and lists in it.
+// Default limits on the length of a request frame, and on the number of objects and lists in the frame.
 const (
 	defaultRequestBytes   = 64 << 20
 	defaultRequestObjects = 400_000
@@ -17,7 +17,7 @@ const (
 
 // The error codes.
 const (
-	badSettings = "bad_settings" // the first frame is invalid; this ends the process
+	badSettings = "bad_settings" // the settings in the first frame are invalid; the process ends
 	badRequest  = "bad_request"  // the frame is not a valid request
 	tooLarge    = "too_large"    // the frame or its answer exceeds the limit
 	failed      = "failed"       // the batch couldn't be made
@@ -27,7 +27,7 @@ const (
 type Error struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	Where   string `json:"where,omitempty"` // location in the frame: "traces", "/collator/teacher"
+	Where   string `json:"where,omitempty"` // faulty part of the frame: "traces", "/collator/teacher"
 }
 
 func (e *Error) Error() string {
@@ -60,7 +60,7 @@ func readFrame(in io.Reader, limit int64) ([]byte, error) {
 		return nil, problem(tooLarge, "",
 			"the frame has %d bytes; the limit is %d: send fewer traces at a time", n, limit)
 	}
-	// The buffer grows as bytes arrive, so declaring a large length doesn't by itself use up memory.
+	// The buffer grows as bytes arrive, so a large declared length alone doesn't use up memory.
 	var frame bytes.Buffer
 	if got, err := io.CopyN(&frame, in, n); err != nil {
 		return nil, fmt.Errorf("unexpected end of input after %d of %d bytes of a frame", got, n)

@@ -29,7 +29,7 @@ type Service struct {
 	closers   []io.Closer
 	decoder   *readers.TracesDecoder
 	policy    string
-	body      bytes.Buffer // body of the last answer
+	body      bytes.Buffer // buffer with the body of the last answer
 }
 
 // Close ends the programs that builders have started, and frees the tokenizer.
@@ -40,11 +40,11 @@ func (v *Service) Close() {
 	v.tokenizer.Close()
 }
 
-// Answer is the head of the frame that answers a request; the body contains the tensors. With several channels, each
-// tensor's name is prefixed with its channel and a dot. In the composer layout, tensors have that layout's names.
+// Answer is the head of the frame that answers a request; the frame's body contains the tensors. With several channels,
+// each tensor's name is prefixed with its channel and a dot. In the composer layout, tensors have that layout's names.
 type Answer struct {
 	ID       int64            `json:"id"`
-	Channels []Made           `json:"channels"`       // the channels that have rows
+	Channels []Made           `json:"channels"`       // descriptions of the channels that have rows
 	Books    []ledger.Account `json:"books"`          // counts of inputs, outputs, and drops by reason
 	Drops    []ledger.Drop    `json:"drops"`          // the first maxDrops drops
 	LeftOut  int64            `json:"drops_left_out"` // number of dropped units not listed in Drops
@@ -54,9 +54,9 @@ type Answer struct {
 type Made struct {
 	Channel  string       `json:"channel"`
 	Rows     int          `json:"rows"`
-	Tokens   int64        `json:"tokens"`   // number of tokens on all sides, without padding
-	Active   int64        `json:"n_active"` // number of tokens in the loss
-	Rollouts []string     `json:"rollouts"` // indexed by row_rollout
+	Tokens   int64        `json:"tokens"`   // number of tokens in all rows, without padding
+	Active   int64        `json:"n_active"` // number of tokens that count in the loss
+	Rollouts []string     `json:"rollouts"` // rollout ids, indexed by row_rollout
 	Examples []string     `json:"examples"` // trace ids, indexed by row_example
 	Sites    []batch.Site `json:"sites,omitempty"`
 }
@@ -81,7 +81,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 		if bad, ok := errors.AsType[*Error](err); ok {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
 		}
-		if err == io.EOF || ctx.Err() != nil { // no requests will follow
+		if err == io.EOF || ctx.Err() != nil { // there won't be any requests
 			return nil
 		}
 		return err
@@ -142,7 +142,7 @@ func (v *Service) respond(ctx context.Context, f received, out io.Writer) error 
 	if err == nil {
 		return send(ctx, out, a, body)
 	}
-	if ctx.Err() != nil { // the context may be the cause
+	if ctx.Err() != nil { // the error may be due to the context
 		return nil
 	}
 	bad := failure{ID: a.ID}
@@ -205,7 +205,8 @@ func (v *Service) ready() Ready {
 	return r
 }
 
-// answer makes the batches for a request, {"id": 1, "traces": [...]}. The returned bytes are valid until the next call.
+// answer makes the batches for a request of the form {"id": 1, "traces": [...]}. It returns the body of the answer,
+// which is valid until the next call.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
 	maxObjects := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: maxObjects})
@@ -249,7 +250,7 @@ func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, 
 	return v.body.Bytes(), err
 }
 
-// collate makes the batches from traces, and keeps the books in the answer.
+// collate makes the batches from traces, and records the accounts and drops in the answer.
 func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch.Assembled, error) {
 	books := ledger.NewBook()
 	drop := func(d ledger.Drop) {
@@ -264,7 +265,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	if err != nil {
 		return nil, problem(badRequest, "traces", "%v", err)
 	}
-	for _, acc := range stats.Accounts() { // the drops have been reported
+	for _, acc := range stats.Accounts() { // only the totals, because the drops have already been reported
 		books.In(acc.Stage, acc.Unit, acc.In)
 		books.Out(acc.Stage, acc.Unit, acc.Out)
 	}
@@ -295,7 +296,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	return made, nil
 }
 
-// build makes records from the examples, a task at a time, ordered by each task's first example.
+// build makes records from the examples, one task after another, in the order of the tasks' first examples.
 func (v *Service) build(
 	ctx context.Context, examples []*ttc.Example, books *ledger.Book, drop func(ledger.Drop),
 ) ([][]collator.Item, error) {

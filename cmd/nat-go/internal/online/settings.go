@@ -46,8 +46,8 @@ type Settings struct {
 // defaultTokens is the default of batch_tokens, the maximum number of tokens in a channel's batch, including padding.
 const defaultTokens = 4 << 20
 
-// ownPolicy is the model assumed for traces that don't name one if collator.policy isn't set, because a training loop
-// passes in samples of the model being trained.
+// ownPolicy is the name of the model being trained if collator.policy isn't set. Traces that don't name a model count
+// as sampled by it, because a training loop passes in samples of the model being trained.
 const ownPolicy = "policy"
 
 // builderOf maps channels to the builders that make their records.
@@ -103,7 +103,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 	}
 	for c := range s.Builders {
 		if !slices.Contains(s.Channels, c) {
-			return nil, problem(badSettings, "builders", "%q is not one of the channels", c)
+			return nil, problem(badSettings, "builders", "settings for the channel %q, which channels doesn't list", c)
 		}
 	}
 	return s, nil

@@ -11,9 +11,9 @@ const maxGrams = 4 << 20
 
 // Index holds the benchmarks' runs of words. Call Add for all benchmarks, then Count for all examples, then Find.
 type Index struct {
-	OneIn uint64 // the index holds one run in this many; a power of two
+	OneIn uint64 // the index contains one in OneIn of the benchmarks' runs; a power of two
 
-	slots  []slot // open addressing, by the upper bits of the hash
+	slots  []slot // hash table with open addressing, indexed by the upper bits of a run's hash
 	filter []uint64
 	grams  int
 	limit  int
@@ -25,18 +25,18 @@ type Index struct {
 }
 
 type slot struct {
-	gram  uint64 // 0 if the slot is free
+	gram  uint64 // hash of the run; 0 if the slot is free
 	place uint32
-	tally uint32 // number of the run's tally, starting at 1
+	tally uint32 // 1 + index of the run's tally; 0 if the run has none
 }
 
 // Place is a text's location in a benchmark.
 type Place struct {
 	File string
-	Line int64 // row number, if the file is a table
+	Line int64 // line number, or row number if the file is a table
 }
 
-// Role identifies the speaker.
+// Role identifies the kind of speaker of a message.
 type Role uint8
 
 const (
@@ -47,7 +47,7 @@ const (
 	numRoles
 )
 
-// RoleOf returns the role that a message's role name refers to.
+// RoleOf returns the Role for the role name in a message.
 func RoleOf(name string) Role {
 	switch name {
 	case "system", "developer":
@@ -63,13 +63,13 @@ func RoleOf(name string) Role {
 // tally counts the examples in which a run occurs in messages with a given role.
 type tally struct {
 	examples, last uint32
-	tasks          [3]uint32 // hashes of the first tasks; 0 if there were fewer
+	tasks          [3]uint32 // hashes of the first three tasks; 0 where there were fewer
 }
 
 // Overlap describes consecutive words of a text that occur in a benchmark.
 type Overlap struct {
 	Place Place
-	Words string // as they appear in the text
+	Words string // the words as they appear in the text
 }
 
 // NewIndex returns an empty index.
@@ -107,7 +107,8 @@ func (x *Index) add(gram uint64, at Place) {
 	}
 }
 
-// holds reports whether the index holds a run. The lowest bit of a hash is always set.
+// holds reports whether a run belongs to the one in OneIn runs that the index contains. It doesn't use the lowest bit
+// of the hash, which is always set.
 func (x *Index) holds(gram uint64) bool { return gram>>1&(x.OneIn-1) == 0 }
 
 // find returns the slot of a run, or the free slot for it.
@@ -131,8 +132,8 @@ func (x *Index) rehash(size int) {
 	}
 }
 
-// held calls found for each of a text's runs that the index holds. A filter with at least 8 bits per run in the index
-// avoids most of the table's cache misses.
+// held calls found for each of a text's runs that the index contains. A filter with at least 8 bits per run in the
+// index avoids most of the cache misses that look-ups in slots would cause.
 func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	if x.filter == nil {
 		x.filter = make([]uint64, len(x.slots)/16)
@@ -163,8 +164,8 @@ func (x *Index) held(text string, found func(s *slot, from, to int)) {
 	}
 }
 
-// bits returns a run's position in the filter. It consists of three bits in a word, because a single bit would be set
-// for about a tenth of the runs that the index doesn't hold.
+// bits returns a run's bits in the filter. They are three bits in one word, because with a single bit, about a tenth of
+// the runs that aren't in the index would pass the filter.
 func (x *Index) bits(gram uint64) (word, bits uint64) {
 	return gram >> 14 & uint64(len(x.filter)-1), 1<<(gram>>8&63) | 1<<(gram>>46&63) | 1<<(gram>>58)
 }
@@ -203,7 +204,7 @@ func (x *Index) common(of *[numRoles]tally) bool {
 	return false
 }
 
-// Common returns the number of runs that are ignored.
+// Common returns the number of runs that are ignored because they are common.
 func (x *Index) Common() (n int) {
 	for i := range x.tallies {
 		if x.common(&x.tallies[i]) {

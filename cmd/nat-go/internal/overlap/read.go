@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// Limits, in bytes, on the units in which a benchmark is read.
+// Limits, in bytes, on the parts of a benchmark that are read at a time.
 const (
 	maxValue     = 64 << 20 // a JSON value
 	maxLine      = 1 << 20
@@ -85,8 +85,8 @@ func Texts(v json.Raw, f func(text string)) {
 	}
 }
 
-// lines adds each line, and then the paragraph that it belongs to, located at its first line. A run within a single
-// line is located at that line.
+// lines adds each line of a file and, after its last line, each paragraph. A run within a single line is located at
+// that line, and a run that spans several lines is located at the paragraph's first line.
 func (x *Index) lines(in io.Reader, path string) error {
 	var paragraph []byte
 	at, first := Place{File: path}, int64(1)

@@ -9,12 +9,12 @@ import (
 const (
 	// runLength is the number of words in a run, which is also called a gram.
 	runLength = 13
-	// minLetters is the minimum number of letters and digits in a shorter text that is compared as a whole, because
-	// "42" and "thanks" may occur anywhere.
+	// minLetters is the minimum number of letters and digits in a text that is shorter than a run and compared as a
+	// whole. Very short texts such as "42" and "thanks" may occur anywhere, so they aren't compared.
 	minLetters = 10
 )
 
-// kinds maps a letter to its lower-case form, a digit to itself, and any other byte to one of the kinds below.
+// kinds maps an ASCII letter to its lower-case form, a digit to itself, and any other byte to one of the kinds below.
 var kinds = func() (k [256]byte) {
 	for c := range k {
 		switch {
@@ -60,14 +60,14 @@ type gram struct {
 	from, to int
 }
 
-// scanner finds the runs in a text, in batches, so that the cache misses for a batch's look-ups overlap.
+// scanner finds the runs in a text. It returns them in batches, so that the cache misses of a batch's look-ups overlap.
 type scanner struct {
 	text    string
 	at      int
-	words   int // number of words that have ended
+	words   int // number of words found so far
 	letters int
 
-	from    int // where the current word begins; -1 between words
+	from    int // position at which the current word begins; -1 between words
 	hash    uint64
 	rolling uint64 // hash of the words in the current run
 	hashes  [16]uint64

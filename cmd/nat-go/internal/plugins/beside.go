@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Limits on the files that are locked with a script. They are larger than any real plugin needs.
+// Limits on the number and total size of the files that are locked with a script. No real plugin needs as much.
 const (
 	maxBeside      = 256
 	maxBesideBytes = 64 << 20
@@ -56,7 +56,7 @@ func SiblingSums(path string) (map[string]string, error) {
 	return sums, nil
 }
 
-// isScript reports whether a file names the program that runs it (#!).
+// isScript reports whether a file begins with #!, which precedes the name of the program that runs it.
 func isScript(path string) (bool, error) {
 	f, err := os.Open(path)
 	if err != nil {

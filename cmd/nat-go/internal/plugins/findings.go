@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Findings converts a plugin's findings on a builder's settings to our type; pointers are relative to the builder's
-// block.
+// Findings converts a plugin's findings about a builder's settings to findings of package finding. Their pointers are
+// relative to the builder's block.
 func Findings(fs []host.Finding) (out []finding.Finding) {
 	for _, f := range fs {
 		severity := finding.Error

@@ -81,7 +81,7 @@ func (p printer) record(r builders.Record) error {
 	return p.print(out)
 }
 
-// show returns the text, or the messages with their roles and content.
+// show returns a passage's text, or its messages with their roles and content.
 func (p printer) show(c builders.Content) any {
 	passage, err := builders.Resolve(p.g, c)
 	if err != nil {

@@ -41,7 +41,7 @@ func (a *Access) Group(offset int64) (*Group, error) {
 
 func (a *Access) group(offset int64) (*Group, error) {
 	if offset < int64(HeaderSize) || offset > a.size {
-		return nil, fmt.Errorf("no frame begins there: the log has %d bytes", a.size)
+		return nil, fmt.Errorf("invalid frame offset: the log has %d bytes", a.size)
 	}
 	var head [frameHead]byte
 	if _, err := a.file.ReadAt(head[:], offset); err != nil {

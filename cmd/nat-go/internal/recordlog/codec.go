@@ -15,22 +15,22 @@ import (
 // directions, so that each part of the encoding is described once. Values are varints, little-endian floats and
 // length-prefixed bytes.
 //
-// When reading, the first error sticks. Strings and bytes share the frame's memory, except for names handled by kept,
+// When reading, codec keeps the first error. Strings and bytes share the frame's memory, except for names read by kept,
 // which are copied.
 type codec struct {
 	buf   []byte
-	lists int64 // memory needed to read back the written lists
+	lists int64 // memory that the written lists will need when they are read back
 
 	reading bool
-	at      int // the next position to read; reslicing buf for every value would be slower
+	at      int // position of the next byte to read; reslicing buf for every value would be slower
 	err     error
-	room    *int64 // memory left for lists being read
+	room    *int64 // memory that the remaining lists of the frame may take when reading
 
-	// The last record's turn name and score name. Adjacent records usually share them, and repeating them would take up
-	// a fifth of the log.
+	// The last record's turn name and score name. Adjacent records usually have the same names, and repeating the names
+	// would take up a fifth of the log.
 	turn, score string
 
-	// When writing: the group's origins, in order of first use, and their numbers.
+	// The group's origins, in order of first use, and their numbers. Used only when writing.
 	used   []*builders.Origin
 	number map[*builders.Origin]uint64
 }
@@ -153,8 +153,8 @@ func (c *codec) string(s *string) {
 	c.buf = append(c.buf, *s...)
 }
 
-// kept codes a name that outlives the group's memory, because the books refer to it. The name is copied only if it
-// differs from the one that an earlier group left in s, which is rare.
+// kept codes a name that outlives the group's memory, because the run's accounts refer to the name. When reading, it
+// copies the name unless s already contains the same name from an earlier group, which is usually the case.
 func (c *codec) kept(s *string) {
 	now := *s
 	if c.string(&now); *s != now {
@@ -162,7 +162,7 @@ func (c *codec) kept(s *string) {
 	}
 }
 
-// same codes a string that usually equals the previous one. It is coded as 0 if it does.
+// same codes a string that usually equals the previous one. An equal string is coded as 0.
 func (c *codec) same(s, last *string) {
 	switch {
 	case c.reading:
@@ -195,8 +195,8 @@ func raw[B ~[]byte](c *codec, b *B) {
 	}
 }
 
-// list codes the length of a list, and returns the entries for the caller to code. They are either the entries to
-// write, or zero values to read into. When reading, an empty list is nil.
+// list codes the length of a list, and returns the entries for the caller to code. When reading, the entries are zero
+// values to read into, and an empty list is nil.
 func list[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = nil
@@ -215,7 +215,8 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is like list, but reads the entries into the previous list's memory, so they may still contain its values.
+// reused is like list, but when reading it reuses the previous list's memory, so the entries may still contain previous
+// values.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]
@@ -224,8 +225,8 @@ func reused[E any](c *codec, all *[]E) []E {
 }
 
 // length codes the length of a list of E. When reading, the length must not exceed the number of unread bytes, because
-// each entry takes at least one. Since an entry may take hundreds of bytes in memory, length also fails if all lists in
-// the frame together would take more than c.room.
+// each entry takes at least one byte. Since an entry may take hundreds of bytes in memory, length also fails if the
+// list would take more memory than c.room allows for the remaining lists of the frame.
 func length[E any](c *codec, n int) int {
 	var entry E
 	if !c.reading {
@@ -246,10 +247,10 @@ func length[E any](c *codec, n int) int {
 	return int(read)
 }
 
-var errLists = errors.New("lists of a frame are too large")
+var errLists = errors.New("lists in a frame are too large")
 
-// roomPerByte bounds the memory of a frame's lists, per byte of the frame. In a run's frames, a node or a preference
-// with only its scores takes the most memory, about thirty times its encoded size.
+// roomPerByte is the maximum memory that a frame's lists may take, per byte of the frame. In a run's frames, a node or
+// a preference with only its scores takes the most memory, about thirty times its encoded size.
 const roomPerByte = 64
 
 // listsIn returns how much memory the lists of a frame of n bytes may take.

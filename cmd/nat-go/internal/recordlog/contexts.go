@@ -13,13 +13,13 @@ import (
 type contexts struct {
 	hasher history.Hasher
 	texts  []textHashes
-	tools  []chat.Tool // the tools last hashed by after
-	root   ttc.History // their hash
-	known  bool        // root is valid
+	tools  []chat.Tool // the tools that after hashed last
+	root   ttc.History // hash of tools
+	known  bool        // whether tools and root are set
 }
 
-// textHashes holds the hashes of a passage's messages. For plain text, it holds the text's hashes as a user message and
-// as an assistant message.
+// textHashes holds the hashes of a passage's messages. For a plain text, it holds the hash of the text as a user
+// message and the hash of the text as an assistant message.
 type textHashes struct {
 	messages        []history.Message
 	user, assistant history.Message
@@ -38,7 +38,7 @@ func (c *contexts) after(tools []chat.Tool) ttc.History {
 	return c.root
 }
 
-// of returns the hashes of the text with index i.
+// of returns the hashes of the passage with index i in the group's text table.
 func (c *contexts) of(ts texts, i int32) *textHashes {
 	if n := len(ts) - len(c.texts); n > 0 {
 		old := len(c.texts)
@@ -63,9 +63,9 @@ func (c *contexts) of(ts texts, i int32) *textHashes {
 }
 
 // Contexts appends, for each turn that record i trains, a hash of the turn and everything that precedes it in the
-// record. For a preference, these are the turns on its chosen side, followed by those on the rejected side. For a
-// rollout, they are preceded by a hash of its prompt, which is everything before the first sampled turn. For a state,
-// the only hash covers its whole conversation.
+// record. For a preference, the hashes of the turns on the chosen side precede the hashes of the turns on the rejected
+// side. For a rollout, the first hash is the hash of the prompt, which is everything before the first sampled turn. For
+// a state, the only hash covers the whole conversation.
 func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	r, s, c := &g.Records[i], g.sides[i], &g.contexts
 	root := c.after(r.Origin.Tools)
@@ -83,7 +83,7 @@ func (g *Group) Contexts(i int, dst []ttc.History) []ttc.History {
 	if r.Messages.IsText() {
 		return dst
 	}
-	if r.Record.Kind() == builders.KindState { // the prompt is the whole conversation
+	if r.Record.Kind() == builders.KindState { // a state's prompt is the whole conversation
 		for _, m := range c.of(g.texts, s.messages).messages {
 			root = history.Then(root, m)
 		}

@@ -70,7 +70,7 @@ func (c *codec) origins(g *Group) {
 	}
 }
 
-// maxCounted is larger than any count in a group's books, and small enough that sums of counts don't overflow.
+// maxCounted is larger than any count in a group's accounts, and small enough that sums of counts don't overflow.
 const maxCounted = 1 << 48
 
 // maxRuns bounds the number of inputs, each of which takes memory.
@@ -150,7 +150,7 @@ func (c *codec) origin(o *builders.Origin) {
 	c.string(&o.Builder)
 }
 
-// texts codes the text table. Each entry is written as text.raw, which is also the input for its hash.
+// texts codes the text table. Each entry is written as text.raw, from which the entry's hash is also computed.
 func (c *codec) texts(g *Group) error {
 	for i := range reused(c, (*[]text)(&g.texts)) {
 		t := &g.texts[i]
@@ -170,7 +170,8 @@ func (c *codec) texts(g *Group) error {
 	return nil
 }
 
-// preferenceRecord has the in-memory size of a preference, the most common kind of record. It is used by length.
+// preferenceRecord has the size that a preference, the most common kind of record, takes in memory. It is the type
+// whose size length uses for records.
 type preferenceRecord struct {
 	_ builders.Preference
 	_ builders.Resolved
@@ -188,7 +189,7 @@ func (c *codec) records(g *Group) error {
 		r := &g.Records[i]
 		at := c.number[r.Origin]
 		if natural(c, &at); c.reading && at >= uint64(len(g.origins)) {
-			return fmt.Errorf("record %d: unknown origin %d: the group has %d", i, at, len(g.origins))
+			return fmt.Errorf("record %d: unknown origin %d: the group has %d origins", i, at, len(g.origins))
 		}
 		if err := c.record(g, i); err != nil {
 			return fmt.Errorf("record %d: %w", i, err)
@@ -251,7 +252,8 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body codes the part of a record after the head, by kind. texts is the size of the group's text table.
+// body codes the part of a record that follows the head and depends on the kind. texts is the size of the group's text
+// table.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -359,7 +361,7 @@ func (c *codec) drop(d *ledger.Drop) (err error) {
 		return err
 	}
 	if d.Run < 0 || d.Run >= maxRuns || d.Count < 0 || d.Count > maxCounted {
-		return fmt.Errorf("invalid account: %d items of input %d", d.Count, d.Run)
+		return fmt.Errorf("invalid drop: %d items of input %d", d.Count, d.Run)
 	}
 	return nil
 }
@@ -377,7 +379,8 @@ func (c *codec) change(x *change) {
 	natural(c, &x.Was)
 }
 
-// changes codes the contexts that differ from the recorded ones. If none do, as is usual, it writes nothing.
+// changes codes the contexts that differ from the recorded ones. If no context differs, which is usual, it doesn't
+// write anything.
 func (c *codec) changes(g *Group) error {
 	var all []change
 	if !c.reading {

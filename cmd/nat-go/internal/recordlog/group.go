@@ -14,11 +14,11 @@ import (
 // is passed to Reader.Reuse or Builder.Begin is called.
 type Group struct {
 	Key      string
-	First    uint64 // ordinal of its first record in the log
-	Offset   int64  // offset of its frame in the log it was read from
+	First    uint64 // ordinal of the group's first record in the log
+	Offset   int64  // offset of the group's frame in the log from which the group was read
 	Records  []builders.Resolved
 	Drops    []ledger.Drop
-	Accounts []ledger.Account // the group's additions to the books; Dropped isn't set, because Drops has these counts
+	Accounts []ledger.Account // what the group adds to the run's accounts, without Dropped, which follows from Drops
 	Counts   []Count          // builders' own counters
 
 	texts    texts
@@ -43,8 +43,8 @@ type Count struct {
 type text struct {
 	passage builders.Passage
 	raw     []byte
-	lists   int64 // memory that its lists take when read back
-	hash    Hash  // filled by hashTexts
+	lists   int64 // memory that the passage's lists take when they are read back
+	hash    Hash  // set by hashTexts
 }
 
 // sides holds the indices of a record's passages in the group's text table, or -1 for passages that the record doesn't
@@ -60,9 +60,9 @@ type Builder struct {
 	at      originKey // example and builder of the last record
 	origin  *builders.Origin
 	byText  map[string]int32
-	prompts [][]int32 // text index + 1, by example and candidate; 0 means not seen yet
+	prompts [][]int32 // 1 + index of the prompt's text, by example and candidate; 0 means not seen yet
 	outputs [][]int32
-	scratch codec // its buf holds the encoded text table entries, concatenated
+	scratch codec // codec whose buf contains the encoded entries of the text table, concatenated
 	tracer  tracer
 }
 
@@ -89,7 +89,7 @@ func (b *Builder) Begin(g *ttc.Group) {
 	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
 }
 
-// places returns a zeroed table, indexed by example and candidate, that reuses old's memory.
+// places returns a zeroed table, indexed by example and candidate. The table reuses the memory of old.
 func places(old [][]int32, g *ttc.Group) [][]int32 {
 	table := slices.Grow(old[:0], len(g.Examples))[:len(g.Examples)]
 	for i, ex := range g.Examples {
@@ -101,11 +101,11 @@ func places(old [][]int32, g *ttc.Group) [][]int32 {
 }
 
 // Record adds a record made by the builder with the given index. If the record's kind is unknown or it refers to
-// something that the group doesn't have, Record returns an error and doesn't add it.
+// something that the group doesn't have, Record returns an error and doesn't add the record.
 func (b *Builder) Record(builder int, r builders.Record) error {
 	h := r.Header()
 	if h.Example < 0 || h.Example >= len(b.source.Examples) {
-		return fmt.Errorf("unknown example %d: the group has %d", h.Example, len(b.source.Examples))
+		return fmt.Errorf("unknown example %d: the group has %d examples", h.Example, len(b.source.Examples))
 	}
 	s := sides{-1, -1, -1, -1}
 	asRecorded := b.isOfCandidates(r)
@@ -144,8 +144,8 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account records in the books how many things, counted in the given unit, entered a stage, and how many were passed
-// on.
+// Account adds to the group's accounts how many items, counted in the given unit, a stage received and how many it
+// passed on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }
@@ -158,9 +158,9 @@ func (b *Builder) Count(builder int, name string, n int64) {
 // Group returns the group that was begun most recently.
 func (b *Builder) Group() *Group { return &b.group }
 
-// textChunk limits the buffer of encoded text. Once a buffer exceeds it, the next text starts a new buffer. If a single
-// buffer grew, references to its outgrown copies would keep them alive, and together they would take five times the
-// memory that a large group's text needs.
+// textChunk limits the size of a buffer of encoded texts. Once a buffer exceeds textChunk, the next text starts a new
+// buffer. If a single buffer kept growing, references to its outgrown copies would keep the copies alive. For a large
+// group, the copies would take five times the memory that the texts need.
 const textChunk = 4 << 20
 
 // intern returns the index of c's text. Candidates are looked up by position, without touching their text, because a

@@ -14,7 +14,7 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 	return read(dir, (*Reader).each)
 }
 
-// read returns an iterator that opens the log in dir and passes its reader to each, which yields the groups.
+// read returns an iterator over the groups of the log in dir. It opens the log, and calls each to yield the groups.
 func read(dir string, each func(r *Reader, yield func(*Group, error) bool)) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := newReader(dir)
@@ -37,8 +37,9 @@ func (r *Reader) each(yield func(*Group, error) bool) {
 	}
 }
 
-// groupsAhead is the maximum number of groups waiting to be yielded. aheadBytes is the maximum memory that they and the
-// current group may take together. A group that may take more is read on its own.
+// groupsAhead is the maximum number of groups waiting to be yielded. aheadBytes is the maximum memory that the waiting
+// groups and the current group may take together. A group that may take more memory is read when no other group is in
+// memory.
 const (
 	groupsAhead = 16
 	aheadBytes  = 32 << 20
@@ -61,7 +62,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 			defer close(groups)
 			for {
 				size := min(r.ahead(), aheadBytes)
-				if room.Acquire(ctx, size) != nil { // wait: stop is called when the iteration ends
+				if room.Acquire(ctx, size) != nil { // wait: memory is released, or stop is called
 					return
 				}
 				g, err := r.Next()
@@ -78,7 +79,7 @@ func GroupsAhead(dir string) iter.Seq2[*Group, error] {
 				}
 			}
 		}()
-		defer func() { stop(); <-done }() // wait: stop ends the reading
+		defer func() { stop(); <-done }() // wait: stop makes the goroutine that reads groups return
 		for it := range groups {
 			if !yield(it.g, it.err) || it.err != nil {
 				return

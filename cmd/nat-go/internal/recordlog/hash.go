@@ -14,7 +14,7 @@ type Hash [16]byte
 
 // Hashes holds the hashes by which curation compares a record with others.
 type Hashes struct {
-	Content Hash // equal for duplicates; see appendContent
+	Content Hash // hash that is equal for duplicate records; see appendContent
 	// Hashes of the sides of a Preference. For other kinds, Prompt covers the messages before the first assistant turn,
 	// and the other hashes are zero.
 	Prompt, Chosen, Rejected Hash
@@ -30,7 +30,8 @@ func (g *Group) Hashes() []Hashes {
 		h, s := &g.hashes[i], g.sides[i]
 		*h = Hashes{Prompt: g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected)}
 		if s.messages >= 0 {
-			// The training and validation sets must not share the messages before the first assistant turn.
+			// Prompt covers the messages before the first assistant turn, which the training and validation sets must
+			// not share.
 			p, n := g.Records[i].Messages, 0
 			for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {
 				n++

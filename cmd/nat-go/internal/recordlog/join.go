@@ -20,7 +20,7 @@ import (
 // Join joins complete logs into one. The result equals the log that a single run would write for all their groups.
 type Join struct {
 	log *Writer
-	out io.Writer // writes to the log and its hash
+	out io.Writer // writes both to the log and to the log's hash
 }
 
 // NewJoin starts the log in dir. It replaces an earlier log, which must not have a commit: see Reset.
@@ -32,8 +32,8 @@ func NewJoin(dir string) (*Join, error) {
 	return &Join{w, io.MultiWriter(w.out, w.sum)}, nil
 }
 
-// Add opens the complete log in dir, whose commit must have the given hash, as the next part. The caller adds its
-// groups with Part.Next or Part.Rest. The error wraps ErrFull if the joined log can't hold them.
+// Add opens the complete log in dir, whose commit must have the given hash, as the next part. The caller adds the
+// part's groups with Part.Next or Part.Rest. The error wraps ErrFull if the joined log would exceed its limits.
 func (j *Join) Add(dir, sum string) (*Part, error) {
 	c, err := ReadCommit(dir)
 	switch {
@@ -117,7 +117,8 @@ func (p *Part) Rest(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close closes the part's log. If all of it was added, Close returns an error unless the bytes match the log's hash.
+// Close closes the part's log. If all groups of the part were added, Close returns an error unless the bytes match the
+// log's hash.
 func (p *Part) Close() error {
 	defer p.file.Close()
 	if _, err := p.in.Peek(1); err == nil {

@@ -27,7 +27,7 @@ const Version = 2
 // The names of the files in a log's folder.
 const (
 	LogName    = "records.log"
-	CommitName = "commit.json" // durable length of the log
+	CommitName = "commit.json" // file with the last commit
 )
 
 // HeaderSize is the offset of the first group of a log.
@@ -47,33 +47,35 @@ type Commit struct {
 	Bytes   int64           `json:"bytes"`
 	Groups  uint64          `json:"groups"`
 	Records uint64          `json:"records"`
-	Done    bool            `json:"done"`           // all groups are in the log
+	Done    bool            `json:"done"`           // whether all groups are in the log
 	XXH3    string          `json:"xxh3,omitempty"` // hash of the log, once all groups are in it, as 128 bits in hex
 	Large   *Large          `json:"large,omitempty"`
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
-// Large holds the maximum sizes of a log's groups, if they exceed the usual ones. A reader refuses groups that are
-// larger than the writer has announced.
+// Large holds the maximum sizes of a log's groups, if the sizes exceed the usual maximums. A reader refuses groups that
+// are larger than the writer has announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory
 }
 
-// The maximum sizes of a group unless its log announces more. A run with the default limits stays below them.
+// The maximum sizes of a group, unless the log announces larger ones. The groups of a run with the default limits are
+// smaller.
 const (
 	usualFrame = 128 << 20
 	usualLists = 192 << 20
 )
 
-// maxRecords bounds the memory for decisions, which take a byte per record.
+// maxRecords is the maximum number of records in a log. It bounds the memory for decisions, which take a byte per
+// record.
 const maxRecords = 1 << 28
 
-// ErrFull is wrapped by errors about exceeding a log's limits. A group that exceeds them is not written, as it couldn't
-// be read back.
-var ErrFull = errors.New("a run cannot hold more: divide the inputs among several runs")
+// ErrFull is wrapped by the errors for exceeding a log's limits. A group that exceeds the limits isn't written, because
+// it couldn't be read back.
+var ErrFull = errors.New("limit of a run exceeded: divide the inputs among several runs")
 
-// checkRecords returns an error if a log cannot hold that many records.
+// checkRecords returns an error if the number of records exceeds maxRecords.
 func checkRecords(records uint64) error {
 	if records > maxRecords {
 		return fmt.Errorf("more than %d records: %w", maxRecords, ErrFull)
@@ -226,7 +228,7 @@ func (w *Writer) Append(g *Group) error {
 	payload := w.enc.buf[frameHead:]
 	binary.LittleEndian.PutUint64(w.enc.buf, uint64(len(payload)))
 	w.enc.buf = binary.LittleEndian.AppendUint64(w.enc.buf, xxh3.Hash(payload))
-	w.sum.Write(w.enc.buf) // hash them here, while they are still in the cache
+	w.sum.Write(w.enc.buf) // hash the bytes here, while they are still in the cache
 	n, err := w.out.Write(w.enc.buf)
 	if err != nil {
 		return err
@@ -275,7 +277,7 @@ type Reader struct {
 	offset int64  // offset of the next frame in the log
 	commit Commit
 	most   Large
-	part   bool      // only part of the log is read, so next isn't checked at the end
+	part   bool      // only a part of the log is read, so the number of records isn't checked at the end
 	spare  sync.Pool // of *Group
 }
 
@@ -335,7 +337,8 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns the maximum memory that the next group can take, or 0 if there isn't one or its length is invalid.
+// ahead returns the maximum memory that the next group can take. It returns 0 if there isn't a next group or if the
+// frame's length is invalid.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {
@@ -373,10 +376,10 @@ func (r *Reader) read() (*Group, int64, error) {
 // maximum.
 func (l Large) checkFrame(n uint64, left int64) error {
 	if left < frameHead+frameTail || n > uint64(left-frameHead-frameTail) {
-		return fmt.Errorf("invalid frame size: %d bytes, but only %d remain", n, left)
+		return fmt.Errorf("invalid frame size: %d bytes, but only %d bytes of the log remain", n, left)
 	}
 	if n > uint64(l.Frame) {
-		return fmt.Errorf("invalid frame size: %d bytes, but no group in the run has more than %d", n, l.Frame)
+		return fmt.Errorf("invalid frame size: %d bytes, but the maximum in this log is %d", n, l.Frame)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// The two forms of a passage.
+// The encoded forms of a passage.
 const (
 	formText  = 0
 	formNodes = 1

@@ -10,21 +10,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// tracer finds where records' contexts were recorded, in the graphs and candidates of the records' group.
+// tracer finds the recorded hashes of records' contexts in the graphs and candidates of the records' group.
 type tracer struct {
 	group    *ttc.Group
-	graphs   [][]ttc.History             // current hash by example and message; nil means not hashed yet
+	graphs   [][]ttc.History             // current hashes by example and message; nil until hashed
 	recorded map[ttc.History]ttc.History // recorded hash by current hash, for the examples hashed so far
-	whole    bool                        // all examples are hashed
-	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without call ids; nil until it is needed
+	whole    bool                        // whether all examples are hashed
+	noIDs    map[ttc.History]ttc.History // recorded hash by current hash without call ids; nil until needed
 	hasher   history.Hasher              // for noIDs and for comparisons of messages
 	contexts []ttc.History               // scratch
 }
 
 func (t *tracer) begin(g *ttc.Group) { t.group, t.recorded, t.whole, t.noIDs = g, nil, false, nil }
 
-// trace returns how the contexts of the group's last record differ from the recorded ones. It returns nil if none were
-// recorded.
+// trace returns how the contexts of the group's last record differ from the recorded contexts. It returns nil if no
+// contexts were recorded.
 func (b *Builder) trace() (changes []builders.Change) {
 	t, g := &b.tracer, &b.group
 	i := len(g.Records) - 1
@@ -66,7 +66,7 @@ func (b *Builder) isOfCandidates(r builders.Record) bool {
 	return true
 }
 
-// candidate returns the candidate that a reference points to, or nil if it doesn't exist.
+// candidate returns the candidate that a reference points to, or nil if there is no such candidate.
 func (b *Builder) candidate(r *builders.Ref) *ttc.Candidate {
 	if r.Example < 0 || r.Example >= len(b.source.Examples) {
 		return nil
@@ -78,7 +78,7 @@ func (b *Builder) candidate(r *builders.Ref) *ttc.Candidate {
 	return &all[r.Candidate]
 }
 
-// sameMessages reports whether two prompts are the same messages in memory.
+// sameMessages reports whether two prompts share the same messages in memory.
 func sameMessages(a, b []chat.Message) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -88,7 +88,7 @@ func sameMessages(a, b []chat.Message) bool {
 // several examples equal.
 func (t *tracer) find(h ttc.History, own int, c *contexts) (was ttc.History, ok bool) {
 	all := t.group.Examples
-	if t.recorded == nil { // nothing is hashed yet
+	if t.recorded == nil { // none of the group's examples is hashed yet
 		t.recorded, t.graphs = map[ttc.History]ttc.History{}, slices.Grow(t.graphs[:0], len(all))[:len(all)]
 		clear(t.graphs)
 		t.whole = slices.ContainsFunc(all, func(ex *ttc.Example) bool { return ex.Recorded != nil })
@@ -134,16 +134,16 @@ func (t *tracer) index(c *contexts, from, to int) {
 			} else {
 				h = history.Then(h, c.hasher.Text("user", x.Prompt.Text))
 			}
-			t.recorded[h] = h // for a single-turn rollout, whose first context is its prompt
+			t.recorded[h] = h // needed for a single-turn rollout, whose first context is its prompt
 			h = history.Then(h, c.hasher.Text("assistant", x.Output))
 			t.recorded[h] = h
 		}
 	}
 }
 
-// explain returns, for each turn in a record, why its context differs from all recorded ones. Either messages in its
-// example were removed, the call ids come from another rollout, the turn followed different words in another rollout,
-// or the reason is unknown.
+// explain returns, for each turn in a record, why the turn's context differs from all recorded contexts. Either
+// messages in its example were removed, the call ids come from another rollout, the turn followed different words in
+// another rollout, or the reason is unknown.
 func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	out := make([]builders.Change, turns)
 	for i := range out {
@@ -170,8 +170,8 @@ func (t *tracer) explain(r *builders.Resolved, turns int) []builders.Change {
 	return out
 }
 
-// otherWords looks for a preference's rejected turn in a rollout that made the same calls and got the same results
-// before it. It returns the turn's recorded hash.
+// otherWords looks for a preference's rejected turn in a rollout in which the same calls with the same results precede
+// the turn. It returns the turn's recorded hash.
 func (t *tracer) otherWords(r *builders.Resolved) (was ttc.History, ok bool) {
 	if len(r.Rejected.Nodes) != 1 || len(r.Chosen.Nodes) == 0 {
 		return 0, false
@@ -222,7 +222,7 @@ func walksOf(r *builders.Resolved) (walks []walk) {
 				continue
 			}
 			if r.Record.Kind() == builders.KindRollout && w.turns == nil {
-				w.turns = append(w.turns, i) // for the prompt's hash
+				w.turns = append(w.turns, i) // an additional entry for the prompt's hash
 			}
 			w.turns = append(w.turns, i)
 		}
