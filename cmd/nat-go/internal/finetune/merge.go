@@ -106,7 +106,7 @@ func openPart(ctx context.Context, f runfolder.Folder, env Env) (*part, error) {
 		return nil, exit.With(exit.Usage, err)
 	}
 	if left != nil {
-		return nil, exit.Usagef("%s was interrupted in %s: rerun it first", left, p.folder)
+		return nil, exit.Usagef("%s was interrupted in %s: rerun that command first", left, p.folder)
 	}
 	p.manifest, err = p.folder.ReadManifest()
 	switch {

@@ -11,7 +11,7 @@ import (
 // Begun records how a run began. To resume the run, nat-go reads it, config.yml and the record log.
 type Begun struct {
 	NatGo   string          `json:"nat_go"`
-	RunID   string          `json:"run_id"` // the folder's name may have changed
+	RunID   string          `json:"run_id"` // recorded because the folder may have been renamed
 	Log     int             `json:"record_log_version"`
 	Request json.RawMessage `json:"request"` // the command-line arguments
 	Inputs  []source.Input  `json:"inputs"`

@@ -12,8 +12,8 @@ import (
 // converting is the prefix of Holder.Command for commands that write formats to a complete run.
 const converting = "dataset convert"
 
-// LockToConvert locks a complete run in order to write formats of its data set. If a conversion was interrupted, it
-// must be repeated, so formats must include all formats that it was writing.
+// LockToConvert locks a complete run, so that the given formats of its data set can be written. If an earlier
+// conversion was interrupted, it must be repeated, so formats must include all formats that it was writing.
 func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	command := converting
 	for _, name := range formats {
@@ -38,7 +38,7 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 	}
 	if err != nil {
 		l.Close()
-		return nil, exit.Environmentf("can't write to the run folder: %w", err)
+		return nil, exit.Environmentf("cannot write to the run folder: %w", err)
 	}
 	return l, nil
 }
@@ -46,7 +46,7 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 // converts reports whether the holder's command writes formats to a complete run.
 func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
 
-// RefuseConverting returns an error if the last holder was interrupted while converting to formats that aren't all in
+// RefuseConverting returns an error if the last holder was interrupted while converting to a format that isn't in
 // again, the list of formats to write now.
 func (l *Lock) RefuseConverting(again []string) error {
 	if l.Left == nil {
@@ -58,7 +58,7 @@ func (l *Lock) RefuseConverting(again []string) error {
 	}
 	for _, name := range strings.Split(words, " --format ") {
 		if !slices.Contains(again, name) {
-			return exit.Usagef("%s was interrupted in %s: rerun it first", l.Left, l.Folder)
+			return exit.Usagef("%s was interrupted in %s: rerun that command first", l.Left, l.Folder)
 		}
 	}
 	return nil

@@ -15,7 +15,7 @@ import (
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted lists the names whose later changes the user accepted.
+	// Accepted lists the names of values that changed later, where the user accepted the change.
 	Accepted []string `json:"accepted,omitempty"`
 }
 
@@ -48,8 +48,8 @@ func (d *Decided) Changed(now *Decided) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Accept returns the names in changed that are neither in accept nor a name in accept followed by a dot and more. It
-// also returns each name in accept that matches none of the names left by those before it.
+// Accept removes from changed every name that equals a name in accept, or begins with such a name followed by a dot. It
+// returns the remaining names, and the names in accept that didn't remove any.
 func Accept(changed, accept []string) (left, idle []string) {
 	left = changed
 	for _, a := range accept {

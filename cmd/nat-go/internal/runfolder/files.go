@@ -20,7 +20,7 @@ type File struct {
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 
-	temp string // temporary path until the file is renamed into place; empty once it has been
+	temp string // temporary path of a file that has not been renamed into place; empty otherwise
 }
 
 // Until returns f with temp as the file's path until it is renamed into place.
@@ -46,9 +46,9 @@ func (f Folder) isExcluded(rel string) bool {
 	return false
 }
 
-// Walk calls do for every file in the folder that the manifest covers, with its path in the folder. It doesn't follow
-// links, and skips temporary files. For the teacher's answers, of which there may be millions, do is called once with
-// their folder's path, which ends in a slash.
+// Walk calls do for every file in the folder that the manifest covers, with the file's path relative to the folder. It
+// doesn't follow links, and skips temporary files. There may be millions of teacher's answers, so Walk calls do only
+// once for their folder, with a path that ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -78,7 +78,7 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	})
 }
 
-// Temporaries counts the temporary files in the folder. They belong to commands that were killed or are still running.
+// Temporaries counts the temporary files in the folder, which are from commands that were killed or are still running.
 func (f Folder) Temporaries() (n int, err error) {
 	err = filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && durable.Temporary(e.Name()) {
@@ -143,8 +143,8 @@ func Digest(h *xxh3.Hasher) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Sums lists the run's files, sorted by path. It doesn't read the known ones, which were hashed as they were written,
-// but returns an error if one of them is missing or has a different size.
+// Sums lists the run's files with their hashes, sorted by path. It doesn't read the files in known, which were hashed
+// as they were written, but returns an error if one of these files is missing or has a different size.
 func (l *Lock) Sums(known []File) ([]File, error) {
 	by := map[string]File{}
 	for _, k := range known {
@@ -157,7 +157,7 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 			list = append(list, s)
 			return err
 		}
-		if !info.Mode().IsRegular() { // not from nat-go, which writes only regular files
+		if !info.Mode().IsRegular() { // not written by nat-go, which writes only regular files
 			return nil
 		}
 		s, ok := by[rel]

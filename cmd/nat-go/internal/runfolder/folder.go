@@ -49,7 +49,7 @@ func (f Folder) Dataset() string { return f.path("dataset") }
 // Format returns the folder for one of the data set's formats.
 func (f Folder) Format(name string) string { return f.path("dataset", name) }
 
-// Collected returns the folder of a live source's output. It has a folder for each collection run.
+// Collected returns the folder of a live source's output, with one subfolder for each collection run.
 func (f Folder) Collected() string { return f.path("collected") }
 
 // Batches returns the folder of the token batches.
@@ -78,8 +78,8 @@ func (f Folder) BuilderMetrics(run string) string {
 	return f.path("dpo_trajectory_builder_" + run + ".jsonl")
 }
 
-// FinalMetrics returns the file that describes, in NAT's format, how a job ended. It is written if a process waited for
-// the job.
+// FinalMetrics returns the file that describes, in NAT's format, how a job ended. The file is written if a process
+// waited for the job to end.
 func (f Folder) FinalMetrics() string { return f.path("final_metrics.json") }
 
 func (f Folder) path(p ...string) string { return filepath.Join(append([]string{string(f)}, p...)...) }
@@ -102,7 +102,8 @@ func Has(path string) bool {
 // IsRun reports whether the folder is a run's: it contains job.json, manifest.json or records/begun.json.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
-// List lists the runs directly in each root, sorted by name. A root need not exist. It must not be in object storage.
+// List lists the runs directly below each root, sorted by name. A root that doesn't exist is skipped. It returns an
+// error for a root in object storage.
 func List(roots ...string) ([]Folder, error) {
 	var list []Folder
 	for _, root := range roots {

@@ -19,7 +19,7 @@ import (
 
 // Holder identifies the process that is working on a run, or that died while working on it.
 type Holder struct {
-	Command string    `json:"command"` // the command line, minus nat-go and some arguments
+	Command string    `json:"command"` // the command line, without nat-go and some of the arguments
 	Process int       `json:"process"`
 	Host    string    `json:"host"`
 	Since   time.Time `json:"since"`
@@ -31,12 +31,12 @@ func (h *Holder) String() string {
 		h.Since.Format(time.DateTime))
 }
 
-// attempts returns how many times to retry taking a lock that h holds, at intervals of a millisecond.
+// attempts returns how many times to retry taking a lock whose recorded holder is h, at intervals of a millisecond.
 func (h *Holder) attempts() int {
-	if h == nil { // the holder has just taken the lock, or is releasing it
+	if h == nil { // the holder has just taken the lock, or is just releasing it
 		return 20
 	}
-	// The holder was killed. A process that it was starting has a copy of the lock until it executes its program.
+	// The holder was killed. A process that the holder was just starting inherits the lock, and releases it on exec.
 	if host, err := os.Hostname(); err == nil && host == h.Host && unix.Kill(h.Process, 0) == unix.ESRCH {
 		return 5000
 	}
@@ -51,8 +51,8 @@ type Lock struct {
 	Left *Holder
 
 	file     *os.File
-	writeErr error // why writing the holder failed; not fatal, so that a user can free space on a full disk
-	keep     bool  // Close must not clear the holder, because its renames aren't finished
+	writeErr error // error from writing the holder; ignored, so that a user can free space on a full disk
+	keep     bool  // whether Close must keep the holder in the lock file, because renames are unfinished
 	holder   Holder
 }
 
@@ -83,7 +83,7 @@ func (f Folder) Lock(command string) (*Lock, error) {
 		case errors.As(err, &busy):
 			return nil, exit.With(exit.Usage, err)
 		case err != nil:
-			return nil, exit.Environmentf("can't lock the run folder: %w", err)
+			return nil, exit.Environmentf("cannot lock the run folder: %w", err)
 		case l != nil:
 			return l, nil
 		}
@@ -148,11 +148,11 @@ func attempt(file *os.File) (left *Holder, busy bool, err error) {
 	return left, busy, err
 }
 
-// maxHolder is the maximum number of bytes read from a lock file.
+// maxHolder is the maximum number of bytes of a lock file that are read.
 const maxHolder = 1 << 20
 
 // readHolder returns the process that holds the lock, or that was interrupted while holding it. It returns nil if there
-// isn't one, or if it is unknown.
+// isn't such a process, or if the process is unknown.
 func readHolder(f *os.File, busy bool) (*Holder, error) {
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -191,7 +191,7 @@ func (l *Lock) write(h *Holder) error {
 	return err
 }
 
-// isLinked reports whether the locked file is still in the folder.
+// isLinked reports whether the folder still contains the locked file, and not another file with the same name.
 func (l *Lock) isLinked() bool {
 	held, err := l.file.Stat()
 	if err != nil {
@@ -209,7 +209,7 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go was working in it: start a new run", l.Folder)
 }
 
-// Finished records that the work begun by Place is done, along with any work that an earlier holder left unfinished.
+// Finished records that the renames announced by Place are done, as is any work that an earlier holder left unfinished.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
 // Close releases the lock. It may be called twice.
@@ -219,12 +219,13 @@ func (l *Lock) Close() {
 	}
 	if !l.keep {
 		left := l.Left
-		if left != nil && !left.converts() { // missing files show that any other command was interrupted
+		if left != nil && !left.converts() { // for other commands, missing files already show the interruption
 			left = nil
 		}
-		_ = l.write(left) // on failure, the next holder will think that this command was interrupted
+		_ = l.write(left) // if writing fails, this command will seem interrupted to the next holder
 	}
-	// A process that is just being started has a copy of the lock, which closing the file would not release.
+	// Unlock the file explicitly: a process that is just being started has a copy of the descriptor, so closing the
+	// file wouldn't release the lock.
 	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
 	l.file.Close()
 	l.file = nil
@@ -248,7 +249,7 @@ func (f Folder) LeftBy() (*Holder, error) {
 		return nil, &Busy{f, h}
 	}
 	if h != nil && h.converts() && h.Placing == nil {
-		return nil, readErr // the command didn't change anything
+		return nil, readErr // the interrupted command didn't change anything
 	}
 	return h, readErr
 }
@@ -260,7 +261,7 @@ func (f Folder) Create(command string) (*Lock, error) {
 		return nil, err
 	}
 	if err := os.MkdirAll(string(f), 0o755); err != nil {
-		return nil, exit.Environmentf("can't make the run folder: %w", err)
+		return nil, exit.Environmentf("cannot create the run folder: %w", err)
 	}
 	l, err := f.Lock(command)
 	if errors.As(err, new(*Busy)) {
@@ -274,7 +275,7 @@ func (f Folder) Create(command string) (*Lock, error) {
 			err = os.MkdirAll(f.Records(), 0o755)
 		}
 		if err != nil {
-			err = exit.Environmentf("can't make the run folder: %w", err)
+			err = exit.Environmentf("cannot create the run folder: %w", err)
 		}
 	}
 	if err != nil {
@@ -288,7 +289,7 @@ func (f Folder) refuseUsed() error {
 	used, err := f.Used()
 	switch {
 	case err != nil:
-		return exit.Environmentf("can't make the run folder: %w", err)
+		return exit.Environmentf("cannot create the run folder: %w", err)
 	case used:
 		var busy *Busy
 		if _, err := f.LeftBy(); errors.As(err, &busy) {
@@ -303,9 +304,9 @@ func (f Folder) refuseUsed() error {
 // Locked reports whether the folder has ever been locked.
 func (f Folder) Locked() bool { return Has(f.lockFile()) }
 
-// Used reports whether the folder contains more than the remains of a run that died too early to be resumed, which are
-// its lock, its configuration and an empty record folder. A folder with content but without a lock isn't a run's, so it
-// also counts as used.
+// Used reports whether the folder contains more than the lock, the configuration, the empty record folder and the
+// temporary files of a run that died too early to be resumed. A folder that isn't empty and has no lock doesn't belong
+// to a run, so it also counts as used.
 func (f Folder) Used() (bool, error) {
 	top, err := os.ReadDir(string(f))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(top) == 0 {

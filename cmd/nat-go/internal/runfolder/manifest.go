@@ -41,7 +41,7 @@ type Manifest struct {
 	Books    []ledger.Account            `json:"books"`
 	Counters map[string]map[string]int64 `json:"counters,omitempty"` // the builders' own counters, by builder
 	Dataset  []Written                   `json:"dataset"`
-	// how text rows were written; `dataset convert` writes them in the same way
+	// options with which text rows were written; `dataset convert` uses the same options
 	Rows      rows.Options   `json:"rows"`
 	Decisions string         `json:"decisions"`
 	Batches   *Batches       `json:"batches,omitempty"`
@@ -65,10 +65,10 @@ type Fidelity struct {
 // Contamination counts the records' overlaps with the files specified in dataset.contamination.
 type Contamination struct {
 	Runs     int    `json:"word_runs"` // number of 13-word runs, and of shorter passages, in the files
-	OneIn    uint64 `json:"one_in"`    // one word run in this many was searched for
+	OneIn    uint64 `json:"one_in"`    // the search used one in OneIn of the word runs
 	Common   int    `json:"common"`    // number of word runs ignored because many examples contain them
 	Checked  uint64 `json:"checked"`   // number of records that were checked
-	Records  int64  `json:"records"`   // number of records that overlap
+	Records  int64  `json:"records"`   // number of records with an overlap
 	Examples int64  `json:"examples"`  // number of examples that the overlapping records are made from
 	Dropped  bool   `json:"dropped"`   // whether the overlapping records are dropped
 
@@ -92,7 +92,7 @@ func (o *Overlap) String() string {
 	return fmt.Sprintf("%s:%d shares words with the %s's message: %q", o.File, o.Line, o.Role, o.Words)
 }
 
-// NAT's terms for the state of a run.
+// States of a run for which NAT has terms.
 const (
 	Completed = "completed"
 	Failed    = "failed"
@@ -135,30 +135,31 @@ type Written struct {
 	Format  string    `json:"format"`
 	Files   []RowFile `json:"files"`
 	Records int64     `json:"records"`           // records in it
-	Dropped int64     `json:"dropped,omitempty"` // kept records that the format can't represent
-	Refused []Refusal `json:"refused,omitempty"` // reasons why it can't, most frequent first
+	Dropped int64     `json:"dropped,omitempty"` // number of kept records that the format can't represent
+	Refused []Refusal `json:"refused,omitempty"` // reasons for Dropped, most frequent first
 	Instead string    `json:"instead,omitempty"` // a format that can represent all or most of these records
 	// number of omitted messages after a record's last turn, which are never trained on
 	Trimmed int64 `json:"trimmed,omitempty"`
 
-	// Omitted counts records by the parts that rows can't represent, such as a message's refusal.
+	// Omitted is the number of records with each kind of part that rows can't represent, such as a message's refusal.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 
 	Contexts *Contexts     `json:"contexts,omitempty"` // contexts of the trained turns in the format's rows
 	Rows     *rows.Options `json:"rows,omitempty"`     // the format's own options, if they differ from the manifest's
 }
 
-// Contexts counts the trained turns. Changed counts those whose context differs from the recorded one, by change:
-// redaction, remove, call_ids, unknown, format, worded; in token batches also truncated, hint.
+// Contexts counts the trained turns. Changed counts the turns whose context differs from the recorded one, by change.
+// The changes are redaction, remove, call_ids, unknown, format and worded and, in token batches, also truncated and
+// hint.
 type Contexts struct {
 	Turns int64 `json:"turns"`
-	Lost  int64 `json:"lost,omitempty"` // turns that aren't in any row, although their record has a row
-	// bytes in rows that repeat content from the record's other rows
+	Lost  int64 `json:"lost,omitempty"` // number of turns that aren't in any row although the record has a row
+	// number of bytes in rows that repeat content of the same record's other rows
 	Repeated int64            `json:"repeated,omitempty"`
 	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 
-// Add adds the counts of more, which may be nil.
+// Add adds the counts in more, which may be nil, to c.
 func (c *Contexts) Add(more *Contexts) {
 	if more == nil {
 		return
@@ -169,7 +170,7 @@ func (c *Contexts) Add(more *Contexts) {
 	}
 }
 
-// Change adds n to the number of turns with a given change.
+// Change adds n to the number of turns whose context has the given change.
 func (c *Contexts) Change(by string, n int64) {
 	if c.Changed == nil {
 		c.Changed = map[string]int64{}
@@ -214,10 +215,10 @@ type Batches struct {
 	Tokenizer    string                 `json:"tokenizer"`        // fingerprint
 	TemplateTime string                 `json:"template_time"`    // time returned by strftime_now in the template
 	Policy       string                 `json:"policy,omitempty"` // the model to be trained, if the inputs named it
-	Counts       map[string]batch.Count `json:"counts"`           // by channel/split
+	Counts       map[string]batch.Count `json:"counts"`           // by channel and split: "sft/train"
 	Stats        collator.Stats         `json:"stats"`
-	Steps        int                    `json:"steps,omitempty"`   // files that contain all channels of a step
-	Teacher      *teacher.Report        `json:"teacher,omitempty"` // requests to the teacher, and the sites' outcomes
+	Steps        int                    `json:"steps,omitempty"`   // number of files with all channels of a step
+	Teacher      *teacher.Report        `json:"teacher,omitempty"` // statistics of the teacher's requests and sites
 }
 
 // maxValues is the maximum number of values in a manifest. It bounds memory use, because an empty object in a list
@@ -231,7 +232,7 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 		return nil, err
 	}
 	if n := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("{")); n > maxValues {
-		return nil, fmt.Errorf("%s holds %d values, more than the maximum of %d", f.Manifest(), n, maxValues)
+		return nil, fmt.Errorf("%s has %d values; the maximum is %d", f.Manifest(), n, maxValues)
 	}
 	m := new(Manifest)
 	if err := stdjson.Unmarshal(text, m); err != nil {
@@ -290,8 +291,8 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
 }
 
-// checkComplete returns an error if the manifest lacks a file that every finished run has, or some of the token batches
-// that were written.
+// checkComplete returns an error if the manifest doesn't list all files that every finished run has, or all token
+// batches that were written.
 func (f Folder) checkComplete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
 		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
@@ -322,7 +323,7 @@ func (f Folder) checkComplete(m *Manifest) error {
 type Update struct {
 	file *durable.File
 	gone []string // obsolete files in these formats, which Commit removes
-	sum  string   // hash of the manifest
+	sum  string   // hash of the new manifest
 }
 
 // AddFormats prepares a manifest with the given formats and their files, replacing earlier entries for these formats.
@@ -354,7 +355,7 @@ func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	return u, err
 }
 
-// AddFiles adds files to the manifest, or replaces their entries.
+// AddFiles adds files to the manifest, or replaces the entries of files that it already lists.
 func (l *Lock) AddFiles(files ...File) error {
 	m, err := l.Folder.ReadManifest()
 	if err != nil {
@@ -376,7 +377,7 @@ func merge(a, b []File) []File {
 	return all
 }
 
-// replace prepares a manifest with different values for the given keys, which it must already contain.
+// replace prepares a manifest with new values for the given keys, all of which the manifest must already contain.
 func (l *Lock) replace(values map[string]any) (*Update, error) {
 	path := l.Folder.Manifest()
 	old, err := read(path)

@@ -10,14 +10,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Placing lists the renames that add formats to a complete run. It is recorded once all files are durable, before any
-// of them is renamed, so that a killed command's renames can be completed and the run isn't left half-changed.
+// Placing lists the renames that add formats to a complete run. It is recorded after all files are durable and before
+// any file is renamed. If the command is killed, the renames can then be completed, so that the run isn't left
+// half-changed.
 type Placing struct {
 	Files []pendingFile `json:"files"`
 	// paths of the formats' obsolete files to remove, relative to the run folder
 	Gone     []string    `json:"gone,omitempty"`
 	Manifest pendingFile `json:"manifest"`
-	XXH3     string      `json:"xxh3"` // hash of the manifest
+	XXH3     string      `json:"xxh3"` // hash of the new manifest
 }
 
 // pendingFile is a file that is about to be renamed into place. Both paths are relative to the run folder.
@@ -26,8 +27,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records the files that are about to be renamed into place. They are the given files that have a temporary path,
-// and the manifest that lists them.
+// Place records that the given files that have a temporary path, and the manifest that lists these files, are about to
+// be renamed into place.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -58,8 +59,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle finishes placing the files that left, the lock's last holder, was placing. It returns nil if nothing remains
-// to be done. It returns left if placing can't be completed, or if left's command doesn't place files.
+// settle completes the renames that left, the lock's last holder, had begun. It returns nil if nothing remains to be
+// done. It returns left if the renames can't be completed, or if left's command isn't a conversion.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
@@ -69,9 +70,9 @@ func (f Folder) settle(left *Holder) *Holder {
 	}
 	p := left.Placing
 	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
-		return nil // the files were placed, but the lock file wasn't updated
+		return nil // all files were renamed, but the lock file wasn't updated
 	}
-	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // the command failed and cleaned up
+	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // or the command failed and cleaned up
 		return left
 	}
 	for _, file := range p.Files {
@@ -90,8 +91,9 @@ func (f Folder) settle(left *Holder) *Holder {
 	return nil
 }
 
-// isValid reports whether each temporary file is next to the file that it becomes, and all paths except the manifest's
-// are in the data set. This check is needed because any user may have written the lock file, which contains the paths.
+// isValid reports whether each temporary file is in the folder of the file that it becomes, and whether all paths
+// except the manifest's are in the data set. This check is needed because the paths come from the lock file, which any
+// user may have written.
 func (p *Placing) isValid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)

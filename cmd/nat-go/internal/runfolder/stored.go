@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// Stored is the object storage prefix under which a folder's files are stored, with the same names.
+// Stored is a prefix in object storage. A run folder's files are stored under it with the same names as in the folder.
 type Stored string
 
 // maxTransfers is the maximum number of a run's files that are sent or fetched concurrently.
@@ -35,8 +35,8 @@ func (s Stored) Free(ctx context.Context) error {
 	return s.Lacks(ctx, manifestName, exit.Usagef("%s already has a run: choose another --run-id", s))
 }
 
-// Lacks returns the error exists if the storage has a file with the given name. It returns a different error if the
-// storage can't prevent two processes from both creating the file.
+// Lacks returns nil if the storage doesn't have a file with the given name, and the error exists if it does. It returns
+// a different error if a request fails, or if the storage can't prevent two processes from both creating the file.
 func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))
 	switch {
@@ -65,7 +65,7 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 	}
 	err = Transfer(ctx, maxTransfers, len(names), func(ctx context.Context, i int) error {
 		err := s.Send(ctx, f.path(filepath.FromSlash(names[i])), names[i])
-		if i < 2 && errors.Is(err, fs.ErrNotExist) { // not every run has the first two files
+		if i < 2 && errors.Is(err, fs.ErrNotExist) { // the first two files don't exist in every run
 			return nil
 		}
 		return err
@@ -76,14 +76,14 @@ func (s Stored) Publish(ctx context.Context, f Folder) error {
 	return objects.OfProcess().Create(ctx, s.Object(manifestName), text)
 }
 
-// Transfer calls do for every number below n, with at most limit calls at a time.
+// Transfer calls do for every i below n, with at most limit calls running at a time.
 func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(limit)
 	for i := range n {
 		g.Go(func() error { return do(ctx, i) })
 	}
-	return g.Wait() // doesn't hang, because a request ends if it stalls or ctx is done
+	return g.Wait() // doesn't hang, because a request that stalls ends, as does every request once ctx is done
 }
 
 // Send uploads the file at path under a name.
@@ -119,7 +119,7 @@ func (s Stored) Fetch(ctx context.Context, f Folder) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Object(manifestName), err)
 	}
-	job := f.Rel(f.Job()) // not listed in the manifest; not every run has one
+	job := f.Rel(f.Job()) // the manifest doesn't list job.json, and not every run has it
 	err = s.Get(ctx, job, f.Job(), maxBytes, nil)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -147,7 +147,7 @@ func (s Stored) Get(ctx context.Context, name, path string, maxBytes int64, chec
 	}
 	defer in.Close()
 	if in.Size > maxBytes {
-		return exit.Failedf("%s has %d bytes; at most %d are fetched", s.Object(name), in.Size, maxBytes)
+		return exit.Failedf("%s has %d bytes; the maximum is %d", s.Object(name), in.Size, maxBytes)
 	}
 	out, err := durable.Create(path)
 	if err != nil {

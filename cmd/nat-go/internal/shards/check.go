@@ -12,15 +12,15 @@ import (
 // MaxConfig is the maximum size of a plan's configuration.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and a shard's manifest. Others may be able to write to the folder that contains them, and anyone can
-// compute the hashes in them.
+// Limits on a plan and on a shard's manifest. Both are untrusted: other users may be able to write to the folder, and
+// the hashes in the files aren't secret.
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // limit on Plan.Request
 	maxDoneBytes    = 32 << 20 // limit on a shard's manifest, which lists each batch that the shard wrote
 	maxNamedBytes   = 64 << 20 // limit on a shard's file of ids; see NamedFile
 	maxObjects      = 2 << 20  // maximum number of objects and lists in a plan or a manifest
-	maxGroups       = 1 << 40  // more groups or records than any log has
+	maxGroups       = 1 << 40  // larger than the number of groups or records in any log
 )
 
 // decode decodes JSON. If text exceeds the limits on a plan, it returns an error before it allocates memory for the
@@ -32,8 +32,8 @@ func decode(text []byte, into any) error {
 	return stdjson.Unmarshal(text, into)
 }
 
-// check returns an error for a plan that nat-go can't have made, since such a plan's shards might read or write files
-// outside the plan's folder, or have invalid parts.
+// check returns an error for a plan that nat-go can't have made. The shards of such a plan might have invalid parts, or
+// read or write files outside the plan's folder.
 func (p *Plan) check() error {
 	if !runfolder.ValidID(p.RunID) {
 		return fmt.Errorf("invalid run id %q", p.RunID)
@@ -52,7 +52,7 @@ func (p *Plan) check() error {
 			}
 		}
 		if s.Named != nil && (s.Named.Path != namedPath(i) || s.Named.Bytes < 0 || s.Named.Bytes > maxNamedBytes) {
-			return fmt.Errorf("invalid ids of shard %d: %d bytes of %q", i, s.Named.Bytes, s.Named.Path)
+			return fmt.Errorf("invalid ids of shard %d: %d bytes in the file %q", i, s.Named.Bytes, s.Named.Path)
 		}
 	}
 	return nil
@@ -60,15 +60,15 @@ func (p *Plan) check() error {
 
 func (p *Part) check(inputs int) error {
 	if p.Input < 0 || p.Input >= inputs {
-		return fmt.Errorf("invalid part: input %d of %d", p.Input, inputs)
+		return fmt.Errorf("invalid part: unknown input %d: the plan has %d inputs", p.Input, inputs)
 	}
 	for _, c := range []*int64{&p.From.Row, &p.From.Offset, &p.From.Lines, &p.To.Row, &p.To.Offset, &p.To.Lines} {
 		if *c < 0 {
-			return fmt.Errorf("its part of input %d begins or ends before the input", p.Input)
+			return fmt.Errorf("invalid part: it begins or ends before the start of input %d", p.Input)
 		}
 	}
 	if p.To.Row > 0 && (p.To.Row < p.From.Row || p.To.Offset < p.From.Offset) {
-		return fmt.Errorf("its part of input %d ends before it begins", p.Input)
+		return fmt.Errorf("invalid part: the part of input %d ends before it begins", p.Input)
 	}
 	return nil
 }

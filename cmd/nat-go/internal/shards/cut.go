@@ -13,15 +13,15 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Cut describes how the writing of a plan's data set is divided among the shards. A merge creates it once every record
-// has a decision.
+// Cut describes how the work of writing a plan's data set is divided among the shards. A merge creates the cut once
+// every record has a decision.
 type Cut struct {
 	Version   int               `json:"cut_version"`
 	Plan      string            `json:"plan"` // the plan's sum
 	Log       string            `json:"log"`  // hash of the merged log
 	Decisions string            `json:"decisions"`
-	Warning   string            `json:"warning,omitempty"`  // warning about the decisions
-	Ranges    []recordlog.Range `json:"ranges"`             // ranges of the merged log, by shard
+	Warning   string            `json:"warning,omitempty"`  // warning that curation gave with its decisions
+	Ranges    []recordlog.Range `json:"ranges"`             // range of the merged log that each shard writes
 	Collated  json.RawMessage   `json:"collated,omitempty"` // the collator's result, without counts
 	Files     []runfolder.File  `json:"files,omitempty"`    // files in the cut's folder
 }
@@ -31,17 +31,17 @@ func (f Folder) CutPath() string { return f.path(filepath.FromSlash(cutName)) }
 
 const cutName = "cut/cut.json"
 
-// CutBatches returns the path of the list of the batches that a shard is to write.
+// CutBatches returns the path of the file that lists the batches a shard must write.
 func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard)+".batches") }
 
-// CutScores returns the path of the rollout rows' scores.
+// CutScores returns the path of the file with the scores of rollout rows.
 func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 
-// CutDrops returns the path of the drops made while cutting batches.
+// CutDrops returns the path of the file with the drops made while batches were divided among shards.
 func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
 
-// Cut returns the cut's folder. For a plan in object storage, it also contains the merged log and the decisions, under
-// the names that they have in a run folder.
+// Cut returns the cut's folder. For a plan in object storage, the folder also contains the merged log and the
+// decisions, under the same names as in a run folder.
 func (f Folder) Cut() runfolder.Folder { return runfolder.Folder(f.path("cut")) }
 
 // NewCut creates the cut's folder, and removes any earlier cut.
@@ -52,7 +52,7 @@ func (f Folder) NewCut() error {
 	return os.MkdirAll(filepath.Dir(f.CutPath()), 0o755)
 }
 
-// WriteCut completes the cut: it lists the files in the cut's folder in c.Files, and writes c.
+// WriteCut completes the cut. It lists the files in the cut's folder in c.Files, and then writes c to the folder.
 func (f Folder) WriteCut(c *Cut) error {
 	c.Version = Version
 	entries, err := os.ReadDir(string(f.Cut()))

@@ -23,7 +23,7 @@ type frames struct {
 	out  *bufio.Writer
 }
 
-// frameHead is the width of a frame's length and hash; maxFrame is the maximum size of a frame.
+// frameHead is the number of bytes that a frame's length and hash take. maxFrame is the maximum size of a frame.
 const (
 	frameHead = 4 + 8
 	maxFrame  = 256 << 20
@@ -36,8 +36,8 @@ func HeadsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "h
 // RowsPath returns the path of the file with a shard's token rows.
 func RowsPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "prepared.bin") }
 
-// continueFrames continues a file of frames, or starts it. It truncates the file at the first frame that is damaged or
-// for which keep returns false.
+// continueFrames opens a file of frames for appending, and creates the file if it doesn't exist. It truncates the file
+// at the first frame that is damaged or for which keep returns false.
 func continueFrames(path string, keep func(frame []byte) bool) (_ *frames, err error) {
 	file, err := durable.Continue(path)
 	if err != nil {
@@ -97,12 +97,12 @@ type prepared struct {
 	head  []byte
 }
 
-// preparedHead is the width of the fields before a group's head, which are the size of its token rows in bytes and its
-// number of records.
+// preparedHead is the number of bytes before a group's head. They contain the size of the group's token rows in bytes
+// and the group's number of records.
 const preparedHead = 8 + 4
 
-// OpenPrepared continues a shard's token rows, or starts them. It returns the number of groups whose rows already
-// exist.
+// OpenPrepared opens the files of a shard's token rows for appending, and creates the files if they don't exist. It
+// returns the number of groups whose rows already exist.
 func OpenPrepared(f runfolder.Folder) (_ *prepared, groups uint64, err error) {
 	p := &prepared{}
 	if p.rows, err = durable.Continue(RowsPath(f)); err != nil {
@@ -186,7 +186,7 @@ type FrameReader struct {
 // frameBlock is the size of the blocks of memory that small frames share.
 const frameBlock = 256 << 10
 
-// ReadFrames opens a file of frames in a shard's folder. Its size must match the shard's manifest.
+// ReadFrames opens a file of frames in a shard's folder. The file's size must match the shard's manifest.
 func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
 	file, err := OpenBuilt(f, d, path)
 	if err != nil {
@@ -200,7 +200,7 @@ func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) 
 	return &FrameReader{file: file, in: bufio.NewReaderSize(file, 64<<10), left: info.Size()}, nil
 }
 
-// OpenBuilt opens a file in a shard's folder. Its size must match the shard's manifest.
+// OpenBuilt opens a file in a shard's folder. The file's size must match the shard's manifest.
 func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -210,7 +210,7 @@ func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 	if err == nil && !slices.ContainsFunc(d.Files, func(x runfolder.File) bool {
 		return x.Path == f.Rel(path) && x.Bytes == info.Size()
 	}) {
-		err = Damaged(path, "its size does not match the manifest")
+		err = Damaged(path, "the file's size does not match the manifest")
 	}
 	if err != nil {
 		file.Close()
@@ -242,7 +242,7 @@ func (r *FrameReader) Next() ([]byte, error) {
 	return frame, nil
 }
 
-// room returns memory for a frame of n bytes.
+// room returns a slice of n bytes for a frame.
 func (r *FrameReader) room(n int) []byte {
 	if n > frameBlock/8 {
 		return make([]byte, n)

@@ -6,14 +6,15 @@ import (
 	"strings"
 )
 
-// indexVariables lists the environment variables that may hold the number of a process's shard. nat-go's own comes
-// first, followed by those that job arrays set.
+// indexVariables lists the environment variables that may specify the number of a process's shard. nat-go's own
+// variable comes first, followed by the variables that job arrays set.
 var indexVariables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
-// Index returns the shard number given in the environment, and the variable that holds it. NATGO_SHARD may also include
-// the total, as in 3/7. Index returns an error if a variable is invalid, if two disagree or if none is set.
+// Index returns the shard number given in the environment, and the name of the variable that specifies it. NATGO_SHARD
+// may also include the number of shards, as in 3/7. Index returns an error if a variable is invalid, if two variables
+// disagree or if no variable is set.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
 	for _, name := range indexVariables {
 		text, ok := getenv(name)

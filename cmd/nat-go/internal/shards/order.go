@@ -21,9 +21,9 @@ type Place struct{ Run, Row int64 }
 // placeWidth is the size of an encoded place.
 const placeWidth = 16
 
-// Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses these files
-// to put the groups of all shards into the order that a single run would give them. The file is next to the log. It is
-// synced before each of the log's commits, and truncated with the log.
+// Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses the shards'
+// Order files to put all groups into the order that a single run would give them. The file is next to the log. It is
+// synced before each of the log's commits, and truncated when the log is.
 type Order struct {
 	file *os.File
 	buf  []byte
@@ -31,7 +31,7 @@ type Order struct {
 
 func orderPath(f runfolder.Folder) string { return filepath.Join(f.Records(), "order.bin") }
 
-// OpenOrder continues the file after the given number of groups, or starts it.
+// OpenOrder opens the file for appending after the given number of groups, and creates the file if it doesn't exist.
 func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
 	file, err := durable.Continue(orderPath(f))
 	if err != nil {
@@ -70,17 +70,17 @@ func (o *Order) Sync() error {
 	return o.file.Sync()
 }
 
-// Close closes the file. o may be nil.
+// Close closes the file. It does nothing if o is nil.
 func (o *Order) Close() {
 	if o != nil {
 		o.file.Close()
 	}
 }
 
-// orderWidth is the size of an entry that SortGroups sorts, which is a place and a shard number.
+// orderWidth is the size of an entry that SortGroups sorts. An entry consists of a place and a shard number.
 const orderWidth = placeWidth + 4
 
-// orderMemory is the number of bytes that SortGroups sorts in memory before it uses the disk.
+// orderMemory is the maximum number of bytes that SortGroups sorts in memory. For more bytes, it uses the disk.
 const orderMemory = 4 << 20
 
 // SortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that a single run

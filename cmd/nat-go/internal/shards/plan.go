@@ -35,9 +35,9 @@ type Plan struct {
 	Request json.RawMessage    `json:"request"` // the command-line arguments
 	Inputs  []source.Input     `json:"inputs"`  // the run's inputs, with the hashes of their entries
 	Decided *runfolder.Decided `json:"decided"`
-	Tasks   bool               `json:"tasks,omitempty"` // groups are tasks, whose examples may be in several shards
+	Tasks   bool               `json:"tasks,omitempty"` // whether groups are tasks, which may span several shards
 	Shards  []Shard            `json:"shards"`
-	Sum     string             `json:"sum"` // hash of everything above
+	Sum     string             `json:"sum"` // hash of all fields above
 }
 
 // Shard lists the parts of inputs that one shard builds, in order. A shard without parts doesn't build anything.
@@ -73,14 +73,15 @@ func (f Folder) Named(shard int) string { return f.path(filepath.FromSlash(named
 
 func namedPath(shard int) string { return "named/" + number(shard) + ".jsonl" }
 
-// Stage is a part of the work that all shards complete before the next one begins.
+// Stage is a part of the work. All shards complete a stage before the next stage begins.
 type Stage string
 
 // The stages.
 const (
-	// read the shard's part of the inputs, and build it, or store it for stage Group if the plan has that stage
+	// read the shard's part of the inputs, and build records from it or, if the plan has stage Group, store it for that
+	// stage
 	Build Stage = "build"
-	Group Stage = "group" // build the shard's share of the tasks; only if Plan.Tasks is set
+	Group Stage = "group" // build records from the shard's share of the tasks; only if Plan.Tasks is set
 	Write Stage = "write" // write the shard's share of the data set, after a merge has divided it
 )
 
@@ -92,11 +93,11 @@ func (p *Plan) Stages() []Stage {
 	return []Stage{Build}
 }
 
-// CheckStage returns an error for a stage that isn't one of the plan's. Every plan has Write.
+// CheckStage returns an error for a stage that the plan doesn't have. Every plan has stage Write.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
-		return fmt.Errorf("--stage %s: the stages of this plan are %v, followed by %s once a merge has divided the "+
-			"writing",
+		return fmt.Errorf("unknown --stage %s: the stages of this plan are %v and, once a merge has divided the data "+
+			"set among the shards, %s",
 			stage, stages, Write)
 	}
 	return nil
@@ -107,7 +108,7 @@ func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
 	return runfolder.Folder(f.path(string(stage), number(shard)))
 }
 
-// Spill returns the file in which a shard stores its examples for all shards' Group stage.
+// Spill returns the file in which a shard stores the examples that it has read, for stage Group of all shards.
 func (f Folder) Spill(shard int) string {
 	return filepath.Join(f.Shard(Build, shard).Records(), "examples.spill")
 }
@@ -156,7 +157,7 @@ func (f Folder) Read() (*Plan, error) {
 		return nil, exit.Environmentf("no plan in %s: `nat-go shard plan` makes one", f)
 	}
 	if err != nil {
-		return nil, exit.Environmentf("can't read the plan: %w", err)
+		return nil, exit.Environmentf("cannot read the plan: %w", err)
 	}
 	p, err := decodePlan(text)
 	if errors.Is(err, errChanged) {
@@ -168,7 +169,7 @@ func (f Folder) Read() (*Plan, error) {
 	return p, nil
 }
 
-var errChanged = errors.New("was changed since it was written: its shards would not be parts of one run. Restore it, " +
+var errChanged = errors.New("was changed since it was written, so the shards would not be parts of one run: restore the plan, " +
 	"or make a plan in another folder")
 
 func decodePlan(text []byte) (*Plan, error) {
@@ -185,7 +186,7 @@ func decodePlan(text []byte) (*Plan, error) {
 			maxRequestBytes)
 	}
 	var b bytes.Buffer
-	if err := json.Compact(&b, p.Request); err != nil { // Write indents it, but sumOf hashes the compact form
+	if err := json.Compact(&b, p.Request); err != nil { // Write indents the request, but sumOf hashes the compact form
 		return nil, err
 	}
 	p.Request = b.Bytes()
@@ -202,8 +203,8 @@ func decodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// Part returns the shard with the given number. It reads the ids that can't be derived from the shard's parts into the
-// parts' Named fields.
+// Part returns the shard with the given number. It sets the Named fields of the shard's parts to the ids that can't be
+// derived from the parts.
 func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	s := p.Shards[shard]
 	for i := range s.Parts {
@@ -246,7 +247,7 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 			return exit.Failedf("%s: %w", f.Named(shard), err)
 		}
 		if of[n.Input] == nil {
-			return exit.Failedf("%s names input %d, which is not one of the shard's", f.Named(shard), n.Input)
+			return exit.Failedf("%s names input %d, which is not an input of the shard", f.Named(shard), n.Input)
 		}
 		of[n.Input][n.Row] = n.ID
 	}
@@ -284,7 +285,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	}
 	line = append(line, '\n')
 	if n.bytes+int64(len(line)) > maxNamedBytes {
-		return fmt.Errorf("too many entries of shard %d with ids used before: make a plan with more shards", n.shard)
+		return fmt.Errorf("shard %d has too many entries with ids that were used before: make a plan with more shards", n.shard)
 	}
 	n.sum.Write(line)
 	n.bytes += int64(len(line))

@@ -18,8 +18,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/group"
 )
 
-// Remote is a plan's folder in object storage, where files have the same names as on disk. Processes work on a copy on
-// their machine. They download the files that they need, and upload the files that they built, with the manifest last.
+// Remote is a plan's folder in object storage, where files have the same names as on disk. A process works on a local
+// copy of the folder. It downloads the files that it needs, and uploads the files that it built, with the manifest
+// last.
 type Remote struct{ runfolder.Stored }
 
 // Remote returns the folder as a Remote if it is in object storage, or nil if it is on disk.
@@ -30,11 +31,11 @@ func (f Folder) Remote() *Remote {
 	return &Remote{runfolder.Stored(f)}
 }
 
-// maxTransfers is the maximum number of concurrent downloads. The maximum for uploads is half that, because each upload
-// holds part of its content in memory.
+// maxTransfers is the maximum number of concurrent downloads. At most half as many uploads are concurrent, because each
+// upload keeps part of its content in memory.
 const maxTransfers = 8
 
-// stored returns the object storage name of a file in a copy.
+// stored returns the name in object storage of a file in a local copy.
 func (f Folder) stored(path string) string { return runfolder.Folder(f).Rel(path) }
 
 // Free returns an error if a plan already exists, or if the storage can't prevent two plans from being written
@@ -55,8 +56,8 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
 }
 
-// sendAll uploads the files at paths, followed by the manifest that lists them. File i is stored under the name derived
-// from as[i], a path in the copy.
+// sendAll uploads the files at paths, followed by the manifest that lists them. The file at paths[i] is stored under
+// the name that belongs to as[i], a path in the local copy.
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
 	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
 		return r.Send(ctx, paths[i], dir.stored(as[i]))
@@ -74,8 +75,8 @@ func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, ma
 	return exit.Default(exit.Environment, err)
 }
 
-// Copy makes a copy in a folder below work, with the plan and the configuration. An existing copy of the same plan
-// keeps its files.
+// Copy makes a local copy of the plan and the configuration in a folder below work. If a copy of the same plan already
+// exists, its other files are kept.
 func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	text, err := objects.OfProcess().ReadAll(ctx, r.Object(planName), maxPlanBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -94,7 +95,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 		err = r.fetchFile(ctx, dir, dir.Config(), MaxConfig)
 	}
 	if err != nil {
-		return "", nil, exit.Default(exit.Environment, fmt.Errorf("can't copy the plan: %w", err))
+		return "", nil, exit.Default(exit.Environment, fmt.Errorf("cannot copy the plan: %w", err))
 	}
 	p, err := dir.Read()
 	return dir, p, err
@@ -158,7 +159,7 @@ func (r *Remote) IsDone(ctx context.Context, p *Plan, stage Stage, shard int) (b
 // FetchFor downloads the files that a shard reads in a stage, except the run's inputs.
 func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage, shard int) error {
 	if shard >= len(p.Shards) {
-		return nil // running the shard reports the invalid number
+		return nil // the invalid number is reported when the shard is run
 	}
 	if is := p.Shards[shard].Named; is != nil {
 		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
@@ -176,7 +177,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	}
 	all, missing, err := dir.ReadStage(p, Build)
 	if err != nil || len(missing) > 0 {
-		return err // running the shard reports missing manifests
+		return err // missing manifests are reported when the shard is run
 	}
 	for _, d := range all {
 		if err := r.fetchSpilled(ctx, dir, d, shard); err != nil {
@@ -186,8 +187,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads the part of a shard's spill that contains the examples stored for the shard numbered part. d
-// is the manifest of the shard that stored them. The downloaded file has holes in place of the other parts.
+// fetchSpilled downloads examples that one shard stored in its spill for the shard numbered part. d is the manifest of
+// the shard that stored the examples. The downloaded file has holes in place of the other shards' examples.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -222,9 +223,9 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
 }
 
-// FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
-// the shards wrote. If a stage isn't done for all shards, it downloads the shards' manifests up to that stage, but none
-// of their other files.
+// FetchBuilt downloads the shards' files that a merge needs. If the data set was divided among the shards, the files
+// include the rows that the shards wrote. If some shards aren't done with a stage, FetchBuilt downloads only the
+// shards' manifests up to that stage.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {
@@ -245,7 +246,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 		}
 		all, missing, err := dir.ReadStage(p, stage)
 		if err != nil || len(missing) > 0 {
-			return err // the merge reports missing ones
+			return err // missing manifests are reported by the merge
 		}
 		for i, d := range all {
 			folder := dir.Shard(stage, i)

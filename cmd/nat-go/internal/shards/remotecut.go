@@ -21,8 +21,8 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
-// SendCut uploads the cut, if there is one, after the files that the shards need for writing. They are the run's merged
-// log and decisions, and the cut's other files.
+// SendCut uploads the cut, if there is one. It first uploads the files that the shards need for writing, which are the
+// run's merged log and decisions, and the other files in the cut's folder.
 func (r *Remote) SendCut(ctx context.Context, dir Folder, p *Plan, run runfolder.Folder) error {
 	c, err := dir.ReadCut(p)
 	if err != nil || c == nil {
@@ -68,12 +68,12 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 	return nil
 }
 
-// fetchForWriting downloads the files that a shard needs for writing, if there is a cut. They are its range of the
-// merged log, the decisions, its list of batches, the scores, and the token rows in these batches.
+// fetchForWriting downloads the files that a shard needs for writing, if there is a cut. These files are the shard's
+// range of the merged log, the decisions, the shard's list of batches, the scores, and the token rows in these batches.
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
-		return err // without a cut, writing the shard fails
+		return err // without a cut, an error is reported when the shard is written
 	}
 	merged := mergedFiles(dir.Cut())
 	for _, at := range merged[1:] {
@@ -110,7 +110,7 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 // list of overlaps with benchmarks.
 const maxDecisions = 64 << 30
 
-// fetchRows downloads the token rows of a shard's batches, each row from the shard that made it.
+// fetchRows downloads the token rows in a shard's batches, which may have been made by any of the shards.
 func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	in, err := durable.Open(dir.CutBatches(shard))
 	if err != nil {
@@ -155,14 +155,15 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the value of fetchRanges' parameter short for files whose ranges a merge recorded for the shards.
+// divideAgain returns the argument short of fetchRanges for files whose ranges were recorded by a merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("the merge recorded: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 
-// fetchRanges downloads parts of a file into a file with holes in place of the rest. If the object ends too early, the
-// error is "<object> is shorter than <short>", where short includes the remedy.
+// fetchRanges downloads parts of a file into a local file with holes in place of the other parts. If the object ends
+// too early, the error is "<object> is shorter than <short>", where short names the expected length and includes a
+// remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)

@@ -6,28 +6,28 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a piece of text. Differs is set if the other text lacks it.
+// Piece is a piece of one of two compared texts. Differs is set if the other text lacks the piece.
 type Piece struct {
 	Text    string
 	Differs bool
 }
 
-// maxEdits bounds the work of a comparison. If the two strings have more differing words, everything between their
-// common beginning and common end counts as different.
+// maxEdits bounds the work of a comparison. If the comparison needs more edits, everything between the common beginning
+// and the common end of the two texts counts as different.
 const maxEdits = 1000
 
-// If two long strings share less than littleShared of the longer one, marking the differences would mark nearly
-// everything.
+// Limits for marking differences. If two long strings share less than littleShared of the longer string, nearly
+// everything would be marked, so nothing is.
 const (
 	littleShared = 0.15
-	longText     = 200 // bytes; strings are long if the longer one exceeds this
+	longText     = 200 // in bytes; two strings are long if the longer one has more bytes
 )
 
-// Compare splits two strings into shared and differing pieces. If they are long and have little in common, it returns
-// them whole and unmarked, with alike set to false.
+// Compare splits two strings into shared and differing pieces. If the strings are long and have little in common,
+// Compare returns each as a single unmarked piece, with alike set to false.
 func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
-	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // whether each word differs
+	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // whether each word of x or y differs from the other text
 	Diff(x, y, inX, inY)
 	shared := 0
 	for i, s := range x {
@@ -69,8 +69,8 @@ func words(s string) []string {
 	return out
 }
 
-// Diff marks the items that are not part of a longest common subsequence. inX and inY have one entry per item in x and
-// y. Beyond a thousand edits, everything between the common beginning and the common end counts as different.
+// Diff sets inX[i] if x[i], and inY[i] if y[i], is not part of a longest common subsequence of x and y. If more than
+// maxEdits edits are needed, it sets the entries of all items between the common beginning and the common end.
 func Diff[T comparable](x, y []T, inX, inY []bool) {
 	lo := 0
 	for lo < len(x) && lo < len(y) && x[lo] == y[lo] {
@@ -94,7 +94,7 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	i, j := len(x), len(y)
 	for d := len(trace) - 1; d > 0; d-- {
 		v, k := trace[d-1], i-j
-		// v[k+d] is how far diagonal k reaches after d-1 edits.
+		// v[k+d] is the position in x that diagonal k reaches after d-1 edits.
 		down := k == -d || k != d && v[k-1+d] < v[k+1+d]
 		var pi int
 		if down {
@@ -113,8 +113,8 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	}
 }
 
-// edits is the forward pass of Myers' algorithm. trace[d] holds, for each diagonal k, how far d edits reach in x. It is
-// indexed with an offset of d+1 so that both neighbours of the outermost diagonals exist.
+// edits is the forward pass of Myers' algorithm. trace[d] contains, for each diagonal k, the position in x that d edits
+// reach. The index is k+d+1, so that both neighbours of the outermost diagonals exist.
 func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	prev := []int{0, 0, 0}
 	for d := 0; d <= min(len(x)+len(y), maxEdits); d++ {
@@ -142,7 +142,7 @@ func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	return nil, false
 }
 
-// join joins words into pieces. A space between two differing words is marked with them.
+// join joins words into pieces. A space between two differing words is marked, too.
 func join(w []string, differs []bool) []Piece {
 	var out []Piece
 	for i, s := range w {

@@ -19,19 +19,19 @@ type Options struct {
 	Full  bool // print text in full, not only its beginning and end
 }
 
-// View is a record, row or drop as it is printed.
+// View is the printable form of a record, row or drop.
 type View struct {
 	Title string
 	Facts []string // one line each
 
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // the sides of a preference
-	Messages         builders.Passage // for other kinds of record, whose Prompt isn't printed
+	Messages         builders.Passage // conversation of other kinds of record, printed without Prompt
 	Pair             bool             // print Prompt, Chosen and Rejected instead of Messages
 }
 
 const (
-	sideBySide = 100 // the smallest width for two columns
+	sideBySide = 100 // minimum width in cells for printing two columns
 	headLines  = 24  // number of lines printed from the beginning of a text that is shortened
 	tailLines  = 8
 )
@@ -127,7 +127,7 @@ func (p *printer) printBlock(spans []Piece, indent int) {
 	}, indent)
 }
 
-// shortened prints lines, but omits the middle if there are many, unless p.Full is set.
+// shortened prints lines. If there are many lines, it omits the middle, unless p.Full is set.
 func (p *printer) shortened(lines []line, print func(line), indent int) {
 	cut := len(lines) - headLines - tailLines
 	for i, l := range lines {
@@ -158,14 +158,14 @@ func (p *printer) printLine(l line, st, mark style, open, end string) {
 	}
 }
 
-// printPair prints two answers, side by side if there is room.
+// printPair prints two answers, side by side if the terminal is wide enough.
 func (p *printer) printPair(chosen, rejected builders.Passage) {
 	a, b := answerText(chosen), answerText(rejected)
 	left, right, alike := Compare(a, b)
 	nameA, nameB := "chosen", "rejected"
 	if !alike {
 		p.WriteString("\n")
-		p.styled("the two answers have little in common: nothing is marked\n", dim)
+		p.styled("the two answers have little in common, so differences are not marked\n", dim)
 	}
 	sizeA, sizeB := fmt.Sprintf("  %d characters", runes(a)), fmt.Sprintf("  %d characters", runes(b))
 	if p.Width < sideBySide {
@@ -178,7 +178,7 @@ func (p *printer) printPair(chosen, rejected builders.Passage) {
 	column := (p.Width - 3) / 2
 	room := column
 	if !p.Color {
-		room -= 8 // room for the marks of two differing pieces
+		room -= 8 // space for the marks of two differing pieces
 	}
 	p.WriteString("\n")
 	p.styled(nameA, bold)

@@ -6,7 +6,7 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// line is a line on the screen. Together, its pieces fit within the width.
+// line is a line on the screen. The widths of its pieces add up to width.
 type line struct {
 	spans []Piece
 	width int // cells
@@ -62,7 +62,7 @@ func placeWord(lines []line, word string, differs bool, width int) []line {
 		return lines
 	case strings.TrimSpace(word) == "":
 		last.trim()
-		return append(lines, line{}) // a space at a line break is not shown
+		return append(lines, line{}) // a space at a line break is omitted
 	case w <= width:
 		last.trim()
 		lines = append(lines, line{})

@@ -353,7 +353,7 @@ func TestFullDisk(t *testing.T) {
 	disk("remount,ro")
 	b.Refused(t,
 		b.Command(nil, "finetune", "run", "--config-file", "finetune.yml", "--run-id", "other", "--output-dir", "disk"),
-		3, "can't make the run folder", "read-only file system")
+		3, "cannot create the run folder", "read-only file system")
 }
 
 // TestFinalMetricsOfAResumedRun: a run whose data set was complete reports the same collection runs as one made in a
