@@ -12,8 +12,8 @@ import (
 // Adapter hands data sets to a trainer. Its methods may repeat a request a few times, but leave longer retries to
 // package jobs. Errors are of type *Error if the adapter knows whether a retry would help.
 type Adapter interface {
-	// Check verifies, as far as the adapter can, that the trainer is reachable, accepts the credentials, and has
-	// everything that the job needs. If configured to, Check creates missing prerequisites. It doesn't submit anything.
+	// Check verifies, as far as possible without submitting a job, that the trainer is reachable, accepts the
+	// credentials, and has everything that the job needs. If configured to do so, Check creates missing prerequisites.
 	Check(ctx context.Context) error
 	// Submit hands over the data set and starts the job. The key is unique to this submission and the same on each
 	// retry. Objects that Submit creates along the way (data sets, uploads) are named after the key or by the config,
@@ -40,7 +40,7 @@ type Starter interface {
 	NeverBegan(JobRef) bool
 }
 
-// Addressed is an adapter whose jobs are kept by a service at a configurable address.
+// Addressed is an adapter that submits jobs to a service at a configurable address.
 type Addressed interface {
 	// Address identifies the service. It doesn't contain secrets.
 	Address() string
@@ -58,9 +58,9 @@ type Deployer interface {
 
 // Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
-	// Tail returns a part of the output, starting at a byte offset, and the offset after that part. While the job runs,
-	// the part ends at the end of a line unless its size is the adapter's maximum. The text is empty if there isn't any
-	// output yet.
+	// Tail returns a part of the output that starts at the byte offset from, and the offset at which the next part
+	// starts. While the job runs, a part that is smaller than the adapter's maximum ends with a whole line. The text is
+	// empty if there isn't any new output.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
@@ -78,9 +78,9 @@ type Factory struct {
 	Limits func(config any) Limits
 }
 
-// Env holds the arguments of an adapter other than its config.
+// Env holds everything that an adapter needs in addition to its config.
 type Env struct {
-	RunDir   string // the run folder; adapters store files in runfolder.Folder.Trainer
+	RunDir   string // the run folder; adapters store their files in its subfolder runfolder.Folder.Trainer
 	Log      zerolog.Logger
 	Progress func(Progress) // called while Submit runs, from any goroutine; may be nil
 }
@@ -94,7 +94,7 @@ func (e Env) Report(p Progress) {
 
 // Progress describes the progress of one part of Submit.
 type Progress struct {
-	What  string // "upload training/training_file.jsonl"
+	What  string // description, such as "upload training/training_file.jsonl"
 	Done  int64
 	Total int64  // 0 means unknown
 	Unit  string // singular: "byte", "group"
@@ -163,7 +163,7 @@ func (d DataSet) Path(rel string) string { return filepath.Join(d.RunDir, filepa
 // JobRef contains everything needed to find a job again. It doesn't contain secrets, because it is written to job.json.
 type JobRef struct {
 	RunID string `json:"run_id"`
-	// name of the service, or NAT's name for it if it has one: "nemo-customizer"
+	// name of the service, which is NAT's name if NAT has one: "nemo-customizer"
 	Backend  string            `json:"backend"`
 	ID       string            `json:"job_id"`             // the service's id for the job
 	Metadata map[string]string `json:"metadata,omitempty"` // other data that the adapter needs: output_model, dataset_name, ...
@@ -196,7 +196,7 @@ func (s State) Terminal() bool { return s == Completed || s == Failed || s == Ca
 // JobStatus is a trainer's report on a job. Unreported fields are nil or zero.
 type JobStatus struct {
 	State    State    `json:"status"`
-	Progress *float64 `json:"progress"` // 0..100; independent of the state
+	Progress *float64 `json:"progress"` // percentage from 0 to 100; doesn't determine the state
 	Message  string   `json:"message,omitempty"`
 	Detail   string   `json:"detail,omitempty"` // reason given by the trainer, if any
 

@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
-// Ask returns an idempotent request, which is sent up to three times while the service is unavailable. ok lists non-2xx
-// statuses that are not errors.
+// Ask returns an idempotent request, which is sent up to three times while the service is unavailable. ok lists
+// statuses other than 2xx that are not errors.
 func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "application/json", Body: body, OK: ok, Tries: 3, Harmless: true,
@@ -25,7 +25,7 @@ type Fault = httpclient.Fault
 
 // The faults.
 const (
-	// the service understood and refused: exit 1; a retry would get the same response
+	// the service refused the request: exit 1; a retry would get the same response
 	Refused = httpclient.Refused
 	Denied  = httpclient.Denied // credentials: exit 3
 	// the service is unreachable or overloaded, or its response is invalid: exit 3; a retry can help
@@ -34,7 +34,7 @@ const (
 	Gone        = httpclient.Gone  // the service doesn't have the job: exit 1
 )
 
-// Errorf returns the error of operation op. fix is a remedy, and may be empty.
+// Errorf returns an error of operation op. fix describes a remedy, and may be empty.
 func Errorf(fault Fault, op, fix, why string, args ...any) error {
 	return &Error{Op: op, Why: fmt.Sprintf(why, args...), Fix: fix, Fault: fault}
 }
@@ -44,7 +44,7 @@ func LocalError(op string, err error) error {
 	return &Error{Op: op, Why: err.Error(), Fault: Local, Err: err}
 }
 
-// AsError finds an error from an adapter, or from a request that it made.
+// AsError finds an *Error in err's chain. Such an error is from an adapter or from one of an adapter's requests.
 func AsError(err error) (e *Error, ok bool) {
 	ok = errors.As(err, &e)
 	return e, ok
@@ -56,7 +56,7 @@ func Transient(err error) bool {
 	return ok && e.Fault == Unavailable
 }
 
-// Unsettled reports whether a request may have been carried out although it ended in this error. An error that is not
+// Unsettled reports whether the request that ended in err may have been carried out nevertheless. An error that is not
 // an *Error counts as unsettled.
 func Unsettled(err error) bool {
 	if e, ok := AsError(err); ok {

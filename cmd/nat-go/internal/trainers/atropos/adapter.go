@@ -78,12 +78,12 @@ func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) err
 
 func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
 	var i info
-	err := a.get(ctx, "ask the run-api for its trainer's requirements", "/info", nil, &i)
+	err := a.get(ctx, "ask the run-api for the trainer's requirements", "/info", nil, &i)
 	return i, err
 }
 
-// Submit waits for the trainer, registers, and pushes the groups. If called again with the same key, it continues where
-// it left off.
+// Submit waits for the trainer, registers as an environment, and pushes the groups. If Submit is called again with the
+// same key, it continues an interrupted delivery.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
 		if _, ok := trainers.AsError(err); ok {
@@ -96,8 +96,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		return fail(err)
 	}
 	if !l.Complete {
-		// Register even if a delivery continues, because after a server restart an environment's number may belong to a
-		// different environment.
+		// Register even when continuing a delivery, because after a restart of the server, the recorded environment
+		// number may belong to a different environment.
 		if err := a.register(ctx, data, l); err != nil {
 			return fail(err)
 		}
@@ -188,8 +188,8 @@ func (a *Adapter) waitForRoom(ctx context.Context) error {
 	return nil
 }
 
-// Status returns how much of the pushed data the trainer has fetched. The job is complete once the groups still queued
-// don't fill a batch.
+// Status returns how much of the pushed data the trainer has fetched. The job is complete once the groups that are
+// still queued don't fill a batch.
 func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	op := "ask Atropos for " + job.ID
 	ids, err := environments(op, job)

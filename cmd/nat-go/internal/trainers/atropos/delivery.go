@@ -30,7 +30,7 @@ type delivery struct {
 	MaxLen    int                   `json:"max_token_len"`
 	BatchSize int                   `json:"batch_size"`
 	Read      int                   `json:"read"`      // number of groups in the data set that have been processed
-	Sending   bool                  `json:"sending"`   // the next group may be in transit
+	Sending   bool                  `json:"sending"`   // whether the next group is or may be in transit
 	Sent      int                   `json:"sent"`      // groups received by the server
 	Uncertain int                   `json:"uncertain"` // groups that the server may have received
 	Skipped   map[ledger.Reason]int `json:"skipped"`
@@ -106,7 +106,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return trainers.Errorf(trainers.Local, "push the groups", "resume the run to push the rest",
+			return trainers.Errorf(trainers.Local, "push the groups", "resume the run to push the remaining groups",
 				"interrupted after %s", ledger.Quantity(int64(l.Sent), "group"))
 		}
 		g.EnvID = &l.EnvID
@@ -147,7 +147,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 		l.Uncertain++
 		a.env.Log.Warn().Err(err).Int("group", l.Read).Msg("the response was lost; the group may be queued and is not sent again")
 	default:
-		l.NoTeacher = without // the group is sent again when the run is resumed
+		l.NoTeacher = without // not counted, because the group will be sent again when the run is resumed
 		return errors.Join(err, a.save(data, l))
 	}
 	l.Read++
@@ -158,7 +158,8 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.saveUnsynced(data, l)
 }
 
-// maxUncertain is the number of lost responses above which the delivery ends, because the server may be gone.
+// maxUncertain is the maximum number of lost responses. If more are lost, the delivery ends, because the server may be
+// gone.
 const maxUncertain = 10
 
 // request returns the request that pushes a group, compressed if that is configured and saves space.

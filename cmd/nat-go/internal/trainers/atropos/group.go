@@ -28,13 +28,14 @@ type Group struct {
 	RefLogProbs       [][]float64    `json:"ref_logprobs,omitempty"`
 	InferenceLogProbs [][]float64    `json:"inference_logprobs,omitempty"` // 1.0 where masked
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
-	// by sequence, token and rank; omitted if any sequence lacks them
+	// Distillation columns, indexed by sequence, token and rank; omitted if any sequence lacks them.
 	DistillTokenIDs [][][]int64    `json:"distill_token_ids,omitempty"`
 	DistillLogProbs [][][]float64  `json:"distill_logprobs,omitempty"`
 	GroupOverrides  map[string]any `json:"group_overrides,omitempty"` // settings for this group: teacher_top_k
 	EnvID           *int64         `json:"env_id,omitempty"`
 
-	// NoTeacher is the reason why the group is sent without distillation columns, if it had or should have had them.
+	// NoTeacher is the reason why the group's distillation columns are missing or were removed. It is empty if the
+	// group has the columns or doesn't need them.
 	NoTeacher string `json:"-"`
 }
 
@@ -83,12 +84,12 @@ func (g *Group) check(size, maxLen int, skipSame bool) *fault {
 			}
 		}
 	}
-	if f := g.checkDistill(); f != nil { // for all sequences or for none, as in Atropos's own environment
+	if f := g.checkDistill(); f != nil { // as in Atropos's own environment, all sequences have the columns or none does
 		g.DistillTokenIDs, g.DistillLogProbs, g.NoTeacher = nil, nil, f.detail
 	}
 	switch {
 	case n != size:
-		return faultf(groupWrongSize, "group has %d sequences, not %d", n, size)
+		return faultf(groupWrongSize, "expected %d sequences in the group, got %d", size, n)
 	case skipSame && g.DistillTokenIDs == nil && allEqual(g.Scores):
 		return faultf(groupSame, "all scores are %v", g.Scores[0])
 	}
@@ -118,7 +119,7 @@ func (g *Group) checkTokens(maxLen int) *fault {
 	return nil
 }
 
-// checkColumn checks that a column has one finite number per token, and replaces -inf by min if min is below 0.
+// checkColumn checks that a column has one finite number per token. If min is below 0, it first replaces -inf by min.
 func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 	if list == nil {
 		return nil
@@ -156,7 +157,7 @@ func (g *Group) checkDistill() *fault {
 		return nil
 	}
 	if len(ids) != len(g.Tokens) || len(logs) != len(g.Tokens) {
-		return faultf(groupBadShape, "distillation: ids for %d and log-probs for %d of %d sequences",
+		return faultf(groupBadShape, "distillation: got ids for %d and log-probs for %d of %d sequences",
 			len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {

@@ -78,8 +78,8 @@ func eachRow(path string, do func(*Group, *fault) error) error {
 	return nil
 }
 
-// trainBatch is a batch on the training side. topK is the number of tokens that each row's group requests from its
-// teacher; nil means the default.
+// trainBatch is a batch on the training side. topK contains, for each row, the number of log-probs that the row's group
+// requests from the teacher; nil means the default number.
 type trainBatch struct {
 	file string
 	topK []*int
@@ -157,7 +157,7 @@ func read[T any](b *batch, name string, want int, items func(tensors.Tensor) ([]
 	return out
 }
 
-// dims returns the rows and columns of a tensor.
+// dims returns the numbers of rows and columns of a tensor.
 func (b *batch) dims(name string) (rows, cols int) {
 	info, ok := b.Lookup(name)
 	if !ok || len(info.Shape) != 2 {
@@ -174,13 +174,13 @@ type row struct {
 	Score         float64
 	Null          bool
 
-	// The teacher's prediction of the token at each position except the first; nil if the teacher was not asked.
+	// The teacher's predictions of the tokens at all positions except the first; nil if the teacher was not asked.
 	TopK            *int // number of log-probs requested from the group's teacher
 	TeacherIDs      [][]int64
 	TeacherLogProbs [][]float64
 }
 
-// spooled locates a row in the spool.
+// spooled is the location of a row in the spool file, with the row's group.
 type spooled struct{ group, offset, size int64 }
 
 // eachTask makes a group from all rows of one task. Batches are shuffled, so a task's rows may be anywhere. They are
@@ -199,10 +199,10 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 					r.TopK = l.topK[i]
 				}
 				if r.TopK != nil && *r.TopK < 0 {
-					r.TeacherIDs, r.TeacherLogProbs = nil, nil // not requested, so nothing is missing
+					r.TeacherIDs, r.TeacherLogProbs = nil, nil // nil, because the group didn't request predictions
 				}
 				text, err := json.Marshal(r)
-				if err != nil { // r contains a number that is not finite
+				if err != nil { // r contains a number that is not finite; empty text marks the row as invalid
 					text = nil
 				}
 				at, err := file.Append(text)
@@ -253,7 +253,7 @@ func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 		if r.Null {
 			f = faultf(groupNotScored, "sequence %d has no reward", i)
 		}
-		if r.TopK != nil { // the same for all rows of the group
+		if r.TopK != nil { // all rows of the group have the same TopK
 			g.GroupOverrides = map[string]any{"teacher_top_k": *r.TopK}
 		}
 		g.Tokens, g.Masks, g.Scores = append(g.Tokens, r.Tokens), append(g.Masks, r.Masks), append(g.Scores, r.Score)
@@ -306,8 +306,8 @@ func (b *batch) eachRL(do func(i int, group int64, r row) error) error {
 	return nil
 }
 
-// teacher reads the columns written for collator.teacher.rollouts, with k entries at each of n positions. k is 0 if
-// they are missing.
+// teacher reads the columns written for collator.teacher.rollouts, with k entries at each of n positions. If the
+// columns are missing, k is 0.
 func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	info, ok := b.Lookup(layout.TeacherIDs)
 	if !ok || len(info.Shape) != 3 {
@@ -317,7 +317,7 @@ func (b *batch) teacher(n int) (ids []int64, logs []float64, k int) {
 	return b.ints(layout.TeacherIDs, n*k), b.floats(layout.TeacherLogProbs, n*k), k
 }
 
-// present returns the entries that have an id.
+// present returns the entries whose id isn't negative. A negative id marks a missing entry.
 func present(ids []int64, logs []float64) (tokens []int64, logProbs []float64) {
 	tokens, logProbs = []int64{}, []float64{}
 	for j, id := range ids {
@@ -364,7 +364,7 @@ func (b *batch) eachSDPO(do func(*Group, *fault) error) error {
 		if row[p] < 0 || row[p] >= int64(rows) || pos[p] < 0 || pos[p]+1 >= int64(cols) {
 			return fmt.Errorf("pair %d is outside the tensors", p)
 		}
-		if _, taken := at[t]; !taken { // if several sites have a pair for the token, keep the first
+		if _, taken := at[t]; !taken { // if several sites have a pair for the token, keep the first pair
 			at[t], trained[t] = p, 1
 		}
 	}

@@ -29,16 +29,16 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, a.conf.MaxTokenLength
 	l.MaxLen = cmp.Or(l.MaxLen, i.MaxTokenLen)
 	if i.BatchSize%size != 0 {
-		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple, "+
-			"or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
+		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple of "+
+			"group_size, or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
 	}
 	answer, err := a.registration(ctx, l)
 	if err != nil {
 		return err
 	}
-	// While a server is running, environment ids only increase.
+	// While the server is running, environment ids only increase, so a lower id shows that the server was restarted.
 	if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
-		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted since groups were pushed to it; they may be lost and are not pushed again")
+		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted after groups had been pushed; these groups may be lost and are not pushed again")
 		l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
 	} else if l.EnvID >= 0 {
 		l.Earlier = append(l.Earlier, l.EnvID)
@@ -85,14 +85,14 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	}
 }
 
-// life identifies one run of the server by the trainer's registration, which is lost on a restart.
+// life identifies the time between two restarts of the server by the trainer's registration, which a restart deletes.
 type life struct {
 	Group   string `json:"wandb_group"`
 	Project string `json:"wandb_project"`
-	Step    int64  `json:"step"` // only grows
+	Step    int64  `json:"step"` // never decreases during a life
 }
 
-// continues reports whether l and before, which was fetched earlier, can come from the same run of the server.
+// continues reports whether l and before can be from the same life of the server. before was fetched earlier than l.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
@@ -100,10 +100,10 @@ func (l life) continues(before life) bool {
 // fetchLife gets the trainer's registration and step from the server. Fields that the server doesn't return are empty.
 func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	var s serverStatus
-	if err := a.get(ctx, "ask the run-api for its trainer's progress", "/status", nil, &s); err != nil {
+	if err := a.get(ctx, "ask the run-api for the trainer's progress", "/status", nil, &s); err != nil {
 		return life{}, err
 	}
-	reply, err := a.api.Do(ctx, trainers.Ask("ask the run-api for its trainer's identity",
+	reply, err := a.api.Do(ctx, trainers.Ask("ask the run-api for the trainer's identity",
 		http.MethodGet, "/wandb_info", nil, http.StatusNotFound))
 	if err != nil {
 		return life{}, err
@@ -127,7 +127,7 @@ func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	return l, nil
 }
 
-// name returns a name given by the server, made safe to show and store.
+// name returns a name that the server sent, without secrets and limited in length.
 func (a *Adapter) name(s string) string {
 	const maxTextLen = 200
 	if s = a.api.Scrub(s); len(s) > maxTextLen {
@@ -137,7 +137,7 @@ func (a *Adapter) name(s string) string {
 }
 
 // restarted returns the reason why a job's environments no longer exist on the server, or "" if they may still exist.
-// If they don't, their numbers may now belong to other environments.
+// The numbers of environments that don't exist may belong to other environments.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {
@@ -148,14 +148,14 @@ func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, e
 		now.continues(life{Group: job.Metadata["wandb_group"], Project: job.Metadata["wandb_project"], Step: step}) {
 		return "", err
 	}
-	return "the run-api was restarted after the groups were pushed; its queue is lost", nil
+	return "the run-api was restarted after the groups were pushed; the queue is lost", nil
 }
 
 // environments returns the numbers under which a job's groups were pushed.
 func environments(op string, job trainers.JobRef) (ids []int64, err error) {
 	for field := range strings.FieldsSeq(job.Metadata["env_id"]) {
 		id, err := strconv.ParseInt(field, 10, 64)
-		if err != nil || id < 0 { // a negative number would refer to another environment
+		if err != nil || id < 0 { // the server would take a negative number for another environment
 			return nil, trainers.Errorf(trainers.Local, op, "", "invalid env_id in the job reference")
 		}
 		ids = append(ids, id)

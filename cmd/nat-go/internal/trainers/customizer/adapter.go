@@ -20,9 +20,9 @@ import (
 type Adapter struct {
 	conf   *Config
 	env    trainers.Env
-	entity *httpclient.Client // entity store, customizer, deployment
-	store  *httpclient.Client // the data store's own API
-	hub    *httpclient.Client // the data store's Hugging Face interface
+	entity *httpclient.Client // for the entity store, customizer and deployment API
+	store  *httpclient.Client // for the data store's own API
+	hub    *httpclient.Client // for the data store's Hugging Face interface
 }
 
 // Factory returns the factory for the adapter.
@@ -92,12 +92,12 @@ func (a *Adapter) Check(ctx context.Context) error {
 		Path:   "/v1/datastore/namespaces",
 		Accept: "*/*",
 		Body:   httpclient.Form(url.Values{"namespace": {ns}}),
-		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both mean that the namespace exists
+		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // statuses if the namespace exists
 	})
 	return a.tolerate(err)
 }
 
-// tolerate logs an error that leaves open whether the namespace exists, and returns nil. It returns other errors.
+// tolerate logs an error after which the namespace may still exist, and returns nil. It returns any other error.
 func (a *Adapter) tolerate(err error) error {
 	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
@@ -107,8 +107,8 @@ func (a *Adapter) tolerate(err error) error {
 	return nil
 }
 
-// ensure creates an object unless it already exists. If the service refuses to create it, ensure returns the service's
-// error, unless a request for the path place shows that the object exists.
+// ensure creates an object unless it already exists. If the service refuses to create the object, ensure requests the
+// path place to find out whether the object exists. If that request fails, ensure returns the service's first error.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -118,7 +118,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 		e.Status == http.StatusUnauthorized {
 		return err
 	}
-	if _, lookErr := c.Do(ctx, trainers.Ask("check whether it exists", http.MethodGet, place, nil)); lookErr != nil {
+	if _, lookErr := c.Do(ctx, trainers.Ask("check whether the object exists", http.MethodGet, place, nil)); lookErr != nil {
 		return err
 	}
 	return nil
@@ -150,7 +150,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	}
 	if err := ctx.Err(); err != nil {
 		return trainers.JobRef{}, &trainers.Error{
-			Op: "submit the job", Why: "interrupted before it was created", Fault: trainers.Local, Err: err,
+			Op: "submit the job", Why: "interrupted before the job was created", Fault: trainers.Local, Err: err,
 		}
 	}
 	return a.createJob(context.WithoutCancel(ctx), data.RunID, dataset, key)
@@ -184,8 +184,8 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
-// job is the part of the service's job description that is used. Responses may contain nulls, lack fields that the
-// service's own types call "required", and contain config and dataset either as strings or as objects.
+// job contains the fields of the service's job description that are used. Responses may contain nulls, lack fields that
+// the service's own types call "required", and contain config and dataset either as strings or as objects.
 type job struct {
 	ID           string                  `json:"id"`
 	Dataset      any                     `json:"dataset"`
@@ -344,7 +344,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 		}
 	}
 	return trainers.JobRef{}, false, trainers.Errorf(trainers.Unavailable, "look for the job of this run", "",
-		"it is not among the newest %d jobs", listPages*100)
+		"the job is not among the newest %d jobs", listPages*100)
 }
 
 func (a *Adapter) isOurs(j job, dataset, key string) bool {
@@ -355,7 +355,7 @@ func (a *Adapter) isOurs(j job, dataset, key string) bool {
 	return q == a.conf.Namespace+"/"+dataset || q == dataset
 }
 
-// status is the part of the service's progress report that is used.
+// status contains the fields of the service's progress report that are used.
 type status struct {
 	Status     string            `json:"status"`
 	Percentage lenient[*float64] `json:"percentage_done"`
@@ -373,7 +373,7 @@ type status struct {
 	}] `json:"status_logs"`
 }
 
-// point is a point in a series.
+// point is a point in a time series of a metric.
 type point struct {
 	Value *float64 `json:"value"`
 }
@@ -420,7 +420,7 @@ func number(f *float64) float64 {
 	return *f
 }
 
-// last returns have or, if have is nil, the last value in points.
+// last returns the value have or, if have is nil, the value of the last point.
 func last(have *float64, points []point) *float64 {
 	if have == nil && len(points) > 0 {
 		return points[len(points)-1].Value

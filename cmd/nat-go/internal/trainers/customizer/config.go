@@ -34,9 +34,9 @@ type Config struct {
 	Hyperparameters       Hyperparameters `yaml:"hyperparameters" doc:"training settings sent with the job"`
 	UseFullMessageHistory bool            `yaml:"use_full_message_history" default:"false" doc:"write prompts as message lists rather than the last message's text"`
 	DeployOnCompletion    bool            `yaml:"deploy_on_completion" default:"false" doc:"deploy the trained model once the job is complete"`
-	Deployment            Deployment      `yaml:"deployment_config" doc:"how the model is deployed"`
+	Deployment            Deployment      `yaml:"deployment_config" doc:"settings for deploying the model"`
 	PollIntervalSeconds   float64         `yaml:"poll_interval_seconds" default:"30" validate:"gt=0" doc:"seconds between status requests"`
-	DeploymentTimeout     float64         `yaml:"deployment_timeout_seconds" default:"1800" validate:"gt=0" doc:"seconds a deployment may take"`
+	DeploymentTimeout     float64         `yaml:"deployment_timeout_seconds" default:"1800" validate:"gt=0" doc:"time limit for the deployment, in seconds"`
 	MaxStatusFailures     int             `yaml:"max_consecutive_status_failures" default:"3" validate:"min=1,max=10" doc:"consecutive failed status requests before waiting ends in an error"`
 
 	EntityToken    schema.Secret `yaml:"entity_token" doc:"bearer token for entity_host; empty sends none"`
@@ -44,10 +44,10 @@ type Config struct {
 	WandbAPIKey    schema.Secret `yaml:"wandb_api_key" doc:"Weights & Biases key, sent in a header with the job"`
 
 	DatasetVersion  string         `yaml:"dataset_version" default:"run" validate:"oneof=run reuse" doc:"run: a separate data set for each run; reuse: all runs write to dataset_name, as NAT does"`
-	TrainingTimeout float64        `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"seconds a job may take; 0: no limit"`
+	TrainingTimeout float64        `yaml:"training_timeout_seconds" default:"0" validate:"gte=0" doc:"time limit for the job, in seconds; 0: no limit"`
 	CancelOnTimeout bool           `yaml:"cancel_on_timeout" default:"false" doc:"cancel the job once training_timeout_seconds has passed, rather than leave it running"`
 	ConnectTimeout  time.Duration  `yaml:"connect_timeout" default:"5s" validate:"gt=0" doc:"time limit for connecting to either host"`
-	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit for an answer, counted from the last request byte that was accepted; a long upload is not cut off"`
+	RequestTimeout  time.Duration  `yaml:"request_timeout" default:"60s" validate:"gt=0" doc:"time limit for a response, counted from the last request byte that was accepted, so that a long upload doesn't time out"`
 	TLS             httpclient.TLS `yaml:"tls" doc:"certificates for both hosts"`
 
 	OutputModel    string            `yaml:"output_model" doc:"namespace/name of the model to create; unset: the service chooses, or creates none"`
@@ -55,7 +55,7 @@ type Config struct {
 	JobDescription string            `yaml:"job_description" doc:"description of the job"`
 	Project        string            `yaml:"project" doc:"project of the data set and the job"`
 	CustomFields   map[string]string `yaml:"custom_fields" doc:"custom fields, stored with the job"`
-	Integrations   integrations      `yaml:"integrations" doc:"where training reports to"`
+	Integrations   integrations      `yaml:"integrations" doc:"services that training reports to"`
 
 	backoff time.Duration // pause before a retry, which tests shorten
 }
@@ -63,7 +63,7 @@ type Config struct {
 // Hyperparameters are sent with the job. The service chooses values for any that are missing.
 type Hyperparameters struct {
 	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
-	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"what is trained"`
+	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"whether to train all weights or an adapter"`
 	Epochs         int     `yaml:"epochs" json:"epochs" default:"3" validate:"min=1" doc:"passes over the data set"`
 	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows per step"`
 	LearningRate   float64 `yaml:"learning_rate" json:"learning_rate" default:"5e-5" validate:"gt=0" doc:"learning rate"`
@@ -88,18 +88,18 @@ type Hyperparameters struct {
 type dpo struct {
 	RefPolicyKLPenalty        float64 `yaml:"ref_policy_kl_penalty" json:"ref_policy_kl_penalty" default:"0.1" validate:"gte=0" doc:"DPO's beta"`
 	PreferenceLossWeight      float64 `yaml:"preference_loss_weight" json:"preference_loss_weight" default:"1" validate:"gte=0" doc:"weight of the preference loss"`
-	PreferenceAverageLogProbs bool    `yaml:"preference_average_log_probs" json:"preference_average_log_probs" default:"false" doc:"mean rather than sum of the log-probs"`
+	PreferenceAverageLogProbs bool    `yaml:"preference_average_log_probs" json:"preference_average_log_probs" default:"false" doc:"use the mean rather than the sum of the log-probs"`
 	SFTLossWeight             float64 `yaml:"sft_loss_weight" json:"sft_loss_weight" default:"0" validate:"gte=0" doc:"weight of an SFT loss on the chosen side"`
 
-	SFTAverageLogProbs *bool    `yaml:"sft_average_log_probs" json:"sft_average_log_probs,omitempty" doc:"mean rather than sum in the SFT loss"`
-	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"gradient clipping; services since 1.5"`
+	SFTAverageLogProbs *bool    `yaml:"sft_average_log_probs" json:"sft_average_log_probs,omitempty" doc:"use the mean rather than the sum of the log-probs in the SFT loss"`
+	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"maximum gradient norm; supported by services since 1.5"`
 }
 
 // lora holds the settings for training with low-rank adapters.
 type lora struct {
-	AdapterDim     *int     `yaml:"adapter_dim" json:"adapter_dim,omitempty" validate:"omitempty,min=1" doc:"rank"`
-	Alpha          *int     `yaml:"alpha" json:"alpha,omitempty" validate:"omitempty,min=1" doc:"alpha"`
-	AdapterDropout *float64 `yaml:"adapter_dropout" json:"adapter_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout"`
+	AdapterDim     *int     `yaml:"adapter_dim" json:"adapter_dim,omitempty" validate:"omitempty,min=1" doc:"rank of the adapters"`
+	Alpha          *int     `yaml:"alpha" json:"alpha,omitempty" validate:"omitempty,min=1" doc:"LoRA's alpha"`
+	AdapterDropout *float64 `yaml:"adapter_dropout" json:"adapter_dropout,omitempty" validate:"omitempty,gte=0,lt=1" doc:"dropout of the adapters"`
 	TargetModules  []string `yaml:"target_modules" json:"target_modules,omitempty" doc:"modules that get an adapter"`
 }
 
@@ -111,7 +111,7 @@ type sft struct {
 
 // integrations lists the services that training reports to.
 type integrations struct {
-	Wandb *wandb `yaml:"wandb" doc:"Weights & Biases; the key is wandb_api_key"`
+	Wandb *wandb `yaml:"wandb" doc:"settings for Weights & Biases; wandb_api_key sets the key"`
 }
 
 // wandb locates the run in Weights & Biases.
@@ -125,10 +125,10 @@ type wandb struct {
 // Deployment configures how the model is deployed.
 type Deployment struct {
 	ImageName   string  `yaml:"image_name" default:"nvcr.io/nim/nvidia/nemotron-3.5-lightning-30b-a3b" doc:"NIM image"`
-	ImageTag    string  `yaml:"image_tag" default:"latest" doc:"its tag"`
-	GPU         int     `yaml:"gpu" default:"1" validate:"min=1" doc:"GPUs"`
+	ImageTag    string  `yaml:"image_tag" default:"latest" doc:"tag of the NIM image"`
+	GPU         int     `yaml:"gpu" default:"1" validate:"min=1" doc:"number of GPUs"`
 	Name        *string `yaml:"deployment_name" doc:"name of the deployment; unset: nat-deployment-<run>"`
-	Description string  `yaml:"description" default:"Fine-tuned model deployment" doc:"description"`
+	Description string  `yaml:"description" default:"Fine-tuned model deployment" doc:"description of the deployment"`
 }
 
 // Limits returns the timeouts and retry counts.

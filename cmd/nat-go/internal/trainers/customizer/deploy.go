@@ -47,7 +47,8 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	return ref.With("deployment", depName), true, nil
 }
 
-// withModel adds the job's output model, which some services name only once the job is complete.
+// withModel adds the name of the job's output model to the reference. Some services name the model only once the job is
+// complete.
 func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, error) {
 	if ref.Metadata["output_model"] != "" {
 		return ref, nil
@@ -68,8 +69,8 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	return ref.With("output_model", m), nil
 }
 
-// createDeployment creates the deployment. An existing deployment with the same name and config is ours, from an
-// attempt whose response was lost. If that deployment failed, createDeployment replaces it.
+// createDeployment creates the deployment. If a deployment with the same name and config exists, an earlier attempt
+// whose response was lost created it. If that deployment failed, createDeployment replaces it.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	// Repeating the request is safe, because creating a second deployment of the same name is a conflict.
@@ -86,16 +87,16 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 	case getErr != nil:
 		return getErr
 	case found && serves != "" && serves != config:
-		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
+		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete the deployment",
 			"deployment %s exists and serves %s", depName, a.entity.Scrub(serves))
 	case !found || !deploymentState(d.Status.Status).Terminal() ||
 		deploymentState(d.Status.Status) == trainers.Completed:
 		return nil
 	case serves == "":
-		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete it",
+		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete the deployment",
 			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
-	// The deployment is ours, and it failed.
+	// An earlier attempt created the deployment, and the deployment failed.
 	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,
 		a.deploymentPath(depName), nil, http.StatusNotFound))
 	if err != nil {
@@ -122,7 +123,7 @@ func conflict(err error) bool {
 	return errors.As(err, &e) && e.Status == http.StatusConflict
 }
 
-// deployment is the part of the service's deployment description that is used.
+// deployment contains the fields of the service's deployment description that are used.
 type deployment struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`

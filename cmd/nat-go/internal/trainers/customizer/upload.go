@@ -40,9 +40,8 @@ type file struct {
 	size   int64
 }
 
-// files lists a data set's files for the training type, which are preferences for dpo and demonstrations for sft. The
-// service expects both kinds of files under NAT's names. NAT sends preferences even for sft, which needs
-// demonstrations.
+// files lists a data set's files for the training type, with the names that NAT gives them and the service expects. The
+// files contain preferences for dpo and demonstrations for sft. (NAT uploads preferences even for sft.)
 func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	train, validation, err := a.rowFiles(data)
 	if err != nil {
@@ -63,7 +62,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 		info, err := os.Stat(list[i].local)
 		if err != nil {
 			return nil, &trainers.Error{
-				Op: submitting(data), Why: err.Error(), Fix: "the run folder is not complete: rerun it",
+				Op: submitting(data), Why: err.Error(), Fix: "the run folder is not complete: start a new run",
 				Fault: trainers.Local, Err: err,
 			}
 		}
@@ -72,7 +71,7 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	return list, nil
 }
 
-// submitting returns the operation's name for use in errors.
+// submitting returns the name of the operation Submit for use in errors.
 func submitting(data trainers.DataSet) string { return "submit run " + data.RunID }
 
 // rowFiles finds the files with the kind of record that the training type uses. A run may lack a validation file.
@@ -236,7 +235,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 
 const lfsType = "application/vnd.git-lfs+json"
 
-// transfer sends the bytes and, if the store requires it, has them verified.
+// transfer uploads the file's content and, if the store requires verification, asks the store to verify it.
 func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, verify *action) error {
 	var err error
 	if _, multipart := up.Header["chunk_size"]; multipart {
@@ -264,8 +263,8 @@ func (a *Adapter) foreign(href string) bool {
 	return err != nil || base == nil || u.Scheme != base.Scheme || u.Host != base.Host
 }
 
-// headers returns the headers that the store requires. git-lfs sends them; the hub's client doesn't, so it works only
-// with stores that don't need them.
+// headers returns the headers that the store requires. Like git-lfs, the adapter sends these headers. The hub's client
+// doesn't, so it works only with stores that don't need them.
 func headers(h map[string]string) http.Header {
 	out := http.Header{}
 	for k, v := range h {
@@ -277,8 +276,8 @@ func headers(h map[string]string) http.Header {
 // maxParts bounds the number of requests that a store can make us send.
 const maxParts = 10000
 
-// putParts uploads a file in the parts that the store requests: "chunk_size" bytes each to the URLs "00001", "00002",
-// ...
+// putParts uploads a file in parts of "chunk_size" bytes. The store's headers "00001", "00002" and so on contain the
+// parts' URLs.
 func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) error {
 	op := "upload " + f.remote
 	chunk, err := strconv.ParseInt(up.Header["chunk_size"], 10, 64)
@@ -321,7 +320,7 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 	return err
 }
 
-// part is a part that the store has received.
+// part identifies a part of a file that the store has received.
 type part struct {
 	Number int64  `json:"partNumber"`
 	ETag   string `json:"etag"`
@@ -347,7 +346,7 @@ func commitHeader(f file) []byte {
 	})).Data, '\n')
 }
 
-// inline is a commit that contains its file, base64-encoded. The file is streamed.
+// inline is the body of a commit that contains a base64-encoded file. The file is streamed.
 type inline struct {
 	file     file
 	head     []byte

@@ -58,12 +58,12 @@ func (a *Adapter) dir() string { return runfolder.Folder(a.env.RunDir).Trainer()
 // Check looks for the program and the shell.
 func (a *Adapter) Check(context.Context) error {
 	for _, name := range []string{"/bin/sh", a.conf.Command[0]} {
-		if strings.Contains(name, "{") { // contains a variable, whose value is known only in Submit
+		if strings.Contains(name, "{") { // the name contains a variable, whose value is known only in Submit
 			continue
 		}
 		if _, err := osexec.LookPath(name); err != nil {
 			return &trainers.Error{
-				Op: "start the trainer", Why: err.Error(), Fix: "install it, or specify its path in command",
+				Op: "start the trainer", Why: err.Error(), Fix: "install the program, or specify its path in command",
 				Fault: trainers.Local, Err: err,
 			}
 		}
@@ -73,8 +73,8 @@ func (a *Adapter) Check(context.Context) error {
 
 // script runs the program in the folder $0 and records its exit status. The shell itself starts and remains in the
 // job's folder, so that it can write there even if the run folder is moved. It ignores signals that end the group, so
-// that it can record the status of a program that is slow to end. It records the program's start in advance, so if
-// everything was killed before that, the job never existed.
+// that it can record the status of a program that is slow to end. It records the program's start before it starts the
+// program. So if all processes were killed before the start was recorded, the job never existed.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
@@ -82,9 +82,9 @@ const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit
 type submissionRecord struct {
 	Key  string `json:"key"`
 	Host string `json:"host"`
-	Boot string `json:"boot,omitempty"` // identifies the system's boot during which the submission was made, if known
-	Mark string `json:"mark"`           // identifies its processes
-	// the lock's inode; a copy of the folder has a different one, which is not locked
+	Boot string `json:"boot,omitempty"` // id of the machine's boot at the time of submission, if known
+	Mark string `json:"mark"`           // identifies the job's processes
+	// inode of the lock file; in a copy of the folder, the lock file has a different inode and isn't locked
 	Lock uint64 `json:"lock"`
 }
 
@@ -110,7 +110,7 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	if alive(dir) {
 		return fail(fmt.Errorf("trainer of this run is still running; its files are in %s", dir))
 	}
-	if err := os.RemoveAll(dir); err != nil { // remains of a failed submission
+	if err := os.RemoveAll(dir); err != nil { // files of a failed submission
 		return fail(err)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -124,8 +124,8 @@ func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (
 	return b.ref(data, pid), nil
 }
 
-// start starts the program, and returns its process group at once. The shell also records the group in the folder, for
-// a process that continues after a crash, but on a busy machine that may take a while.
+// start starts the program, and returns its process group without waiting. The shell also records the group in the
+// folder, for a nat-go process that continues after a crash, but on a busy machine that may take a while.
 func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string) (pid int, err error) {
 	work := cmp.Or(a.conf.WorkDir, ".")
 	if work, err = filepath.Abs(work); err != nil {
@@ -141,9 +141,10 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		return 0, err
 	}
 	defer held.Close()
-	// Only processes that test whether the lock is free can hold it now, and they release it at once.
+	// At this point, only a process that tests whether the lock is free can hold the lock, and it releases the lock at
+	// once.
 	if err := durable.Lock(held, unix.LOCK_EX); err != nil {
-		return 0, fmt.Errorf("lock %s: %w", held.Name(), err)
+		return 0, fmt.Errorf("cannot lock %s: %w", held.Name(), err)
 	}
 	b.Lock, b.Mark = inode(held.Name()), process.NewMark()
 	text, err := json.Marshal(b)
@@ -165,7 +166,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 	if err != nil {
 		return 0, err
 	}
-	return p.PID(), nil // the exit status is recorded in the folder
+	return p.PID(), nil // without waiting, because the shell records the exit status in the folder
 }
 
 // ref returns the reference for a submission's job.
@@ -260,7 +261,7 @@ func inode(path string) uint64 {
 // yet.
 func recordedGroup(ctx context.Context, dir string) (int, error) {
 	for {
-		living := alive(dir) // must be checked before the file is read
+		living := alive(dir) // must be checked before the file is read, because the shell may write it in between
 		pid, err := readInt(filepath.Join(dir, pidFile))
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || !living {
 			return pid, err
@@ -332,7 +333,8 @@ func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	st.State = trainers.Failed
 }
 
-// NeverBegan reports whether everything was killed after the job was submitted and before its program began.
+// NeverBegan reports whether all processes of the job were killed after the job was submitted and before its program
+// began.
 func (a *Adapter) NeverBegan(trainers.JobRef) bool {
 	dir := a.dir()
 	return !alive(dir) && missing(filepath.Join(dir, beganFile)) && missing(filepath.Join(dir, exitFile)) &&
@@ -390,7 +392,8 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	if b, err := readBorn(dir); err == nil {
 		mark = b.Mark
 	}
-	// End everything it started, in any process group or session: launchers put their workers into separate groups.
+	// End all processes that the program started, in any process group or session, because launchers put their workers
+	// into separate groups.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
 		return fail(fmt.Errorf("cannot kill the trainer's processes %v", left))
@@ -411,7 +414,7 @@ func unseen(dir string) error {
 	return b.elsewhere(dir)
 }
 
-// lockTimeout is how long the lock may be held after all detected processes have ended.
+// lockTimeout is how long the lock may remain locked after all detected processes have ended.
 const lockTimeout = 2 * time.Second
 
 // waitReleased waits for the processes to release the lock, and reports whether they did within the limit.

@@ -30,7 +30,7 @@ type Config struct {
 	WorkDir         string            `yaml:"workdir" doc:"working directory of the program; unset: nat-go's own"`
 	Env             []string          `yaml:"env" doc:"variables of nat-go's environment that the program gets in addition to PATH, HOME and the like"`
 	Set             map[string]string `yaml:"set" doc:"variables to set; with the same replacements as in command"`
-	PollInterval    time.Duration     `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"how often to check the program"`
+	PollInterval    time.Duration     `yaml:"poll_interval" default:"1s" validate:"gt=0" doc:"interval between checks of the program"`
 	StopTimeout     time.Duration     `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"how long a cancelled program may take to exit before it is killed"`
 	TrainingTimeout time.Duration     `yaml:"training_timeout" default:"0s" doc:"how long the program may run; 0: no limit"`
 	CancelOnTimeout bool              `yaml:"cancel_on_timeout" default:"true" doc:"cancel the program once training_timeout has passed, rather than leave it running"`
@@ -52,7 +52,7 @@ var inherited = []string{
 
 var variable = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// variables returns the values, by name, that replace {names} in the command.
+// variables returns the values of the variables that are written as {name} in the command, by name.
 func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 	dir, err := filepath.Abs(data.RunDir)
 	if err != nil {
@@ -163,7 +163,7 @@ func (c *Config) environ(vars map[string]string, lookup func(string) (string, bo
 		env[name] = v
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("env: %s not set in nat-go's environment", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("env: %s is not set in nat-go's environment", strings.Join(missing, ", "))
 	}
 	for name, v := range c.Set {
 		x, err := c.expand(v, vars)

@@ -22,7 +22,7 @@ import (
 // tailBytes is the number of bytes at the end of the output that are searched for progress.
 const tailBytes = 64 << 10
 
-// names maps the progress keys that programs print to their meaning.
+// names maps the keys under which programs print their progress to the names used here.
 var names = map[string]string{
 	"step": "step", "global_step": "step", "current_step": "step",
 	"total_steps": "steps", "max_steps": "steps", "steps": "steps",
@@ -70,11 +70,11 @@ var (
 	keyValue = regexp.MustCompile(`(?:^|[\s,;])([A-Za-z_/]+)\s?[=:]\s?([-+]?[0-9][-+0-9.eE]*)%?`) // step=12 loss: 0.69
 )
 
-// parseLine adds the values in a line to those found earlier. Later values replace earlier ones.
+// parseLine adds the values in a line to found, replacing values from earlier lines.
 func parseLine(line string, found map[string]float64) {
 	line = strings.TrimSpace(line)
 	if at := strings.Index(line, "{"); at > 0 && strings.HasSuffix(line, "}") && bar.MatchString(line[:at]) {
-		parseLine(line[:at], found) // a progress bar, followed by an object on the same line
+		parseLine(line[:at], found) // the progress bar, which is followed by an object on the same line
 		line = line[at:]
 	}
 	switch {
@@ -152,8 +152,8 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 // maxTail is the maximum number of bytes that Tail returns at once.
 const maxTail = 256 << 10
 
-// Tail returns at most maxTail bytes of the program's output, starting at an offset. While the program is alive, a
-// shorter part ends at the end of a line.
+// Tail returns at most maxTail bytes of the program's output, starting at the offset from. While the program is alive,
+// a part of fewer than maxTail bytes ends with a whole line.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	f, err := durable.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ const Type = "files_trainer_adapter"
 // Backend is the service's name in the adapter's job references.
 const Backend = "files"
 
-// config is the adapter's config. The adapter doesn't use any of it.
+// config is the adapter's config. The adapter ignores its values.
 type config struct {
 	Reward *trainers.Reward `yaml:"reward" doc:"NAT's reward function; not read"`
 }
@@ -30,7 +30,7 @@ func Factory() trainers.Factory {
 	}
 }
 
-// Adapter does nothing with the data set.
+// Adapter leaves the data set in the run folder, without training anything.
 type Adapter struct{}
 
 // Check does nothing.
@@ -42,7 +42,7 @@ func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (tra
 		if _, err := os.Stat(data.Path(path)); err != nil {
 			return trainers.JobRef{}, &trainers.Error{
 				Op: "use the data set of run " + data.RunID, Why: err.Error(),
-				Fix:   "the run folder is not complete: rerun it",
+				Fix:   "the run folder is not complete: start a new run",
 				Fault: trainers.Local, Err: err,
 			}
 		}

@@ -19,11 +19,11 @@ import (
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
-// Client handles the job of one run. It must not be used by more than one goroutine at a time.
+// Client submits and follows the job of one run. It must not be used by more than one goroutine at a time.
 type Client struct {
 	Dir     runfolder.Folder
 	Type    string // `_type` of the adapter
-	Name    string // the adapter's name in the config
+	Name    string // name of the adapter's entry in the config
 	Adapter trainers.Adapter
 	Limits  trainers.Limits
 	Log     zerolog.Logger
@@ -32,8 +32,8 @@ type Client struct {
 	// Called with the trainer's output while waiting, if the adapter supports that; may be nil.
 	Output func([]byte)
 
-	locked  bool // Submit holds the run folder's lock
-	unsaved bool // the journal lacks the latest change
+	locked  bool // whether Submit holds the run folder's lock
+	unsaved bool // whether the latest change is missing from the journal
 }
 
 // Update describes the progress of a job.
@@ -108,8 +108,8 @@ func (c *Client) Submit(ctx context.Context, data trainers.DataSet) (*Job, error
 	return j, c.settle(ctx, j, data, err)
 }
 
-// intent returns the job as the last submission left it. It returns a new job if there wasn't a submission, or if the
-// last one used a different adapter and certainly didn't create a job.
+// intent returns the job as recorded by the last submission. It returns a new job if there wasn't a submission, or if
+// the last submission used a different adapter and certainly didn't create a job.
 func (c *Client) intent(runID string) (*Job, error) {
 	j, err := Load(c.Dir)
 	switch {
@@ -120,7 +120,7 @@ func (c *Client) intent(runID string) (*Job, error) {
 		return j, nil
 	case j.Phase == Submitting:
 		return nil, exit.Environmentf("submission of this run to %s may have created a job: resume with that adapter "+
-			"first to look for it", j.Adapter)
+			"first to look for the job", j.Adapter)
 	}
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -130,7 +130,7 @@ func (c *Client) intent(runID string) (*Job, error) {
 	}, nil
 }
 
-// neverBegan reports whether a recorded job turned out never to have started. If so, it marks j as not submitted.
+// neverBegan reports whether the program of the recorded job j never started. If so, it marks j as not submitted.
 func (c *Client) neverBegan(j *Job) bool {
 	s, ok := c.Adapter.(trainers.Starter)
 	if !ok || j.Adapter != c.Type || j.CancelRequested || !s.NeverBegan(*j.Ref) {
@@ -140,9 +140,9 @@ func (c *Client) neverBegan(j *Job) bool {
 	return true
 }
 
-// sameService returns an error if an unsettled submission was sent to a different service. Its job wouldn't be found in
-// the current service, and would be submitted a second time. Otherwise sameService records the current service's
-// address.
+// sameService returns an error if an unsettled submission was sent to a different service. The submission's job
+// wouldn't be found in the current service, and the run would be submitted a second time. Otherwise, sameService
+// records the address of the current service.
 func (c *Client) sameService(j *Job) error {
 	a, ok := c.Adapter.(trainers.Addressed)
 	if !ok {
@@ -151,8 +151,8 @@ func (c *Client) sameService(j *Job) error {
 	now := a.Address()
 	if j.Phase == Submitting && j.Address != "" && j.Address != now {
 		return exit.Environmentf("submission of this run to %s may have created a job, but the config now names %s: "+
-			"change it back, and `nat-go finetune resume %s` looks for the job; "+
-			"if you know that it was not created, remove %s", j.Address, now, c.Dir, c.Dir.Job())
+			"restore the earlier address, and `nat-go finetune resume %s` looks for the job; "+
+			"if you know that the job was not created, remove %s", j.Address, now, c.Dir, c.Dir.Job())
 	}
 	j.Address = now
 	return nil
@@ -221,7 +221,7 @@ func (c *Client) status(ctx context.Context, j *Job) (trainers.JobStatus, error)
 	return c.Adapter.Status(ctx, *j.Ref)
 }
 
-// recordStatus records a status that differs from the previous one.
+// recordStatus records a status if it differs from the previous status.
 func (c *Client) recordStatus(j *Job, st trainers.JobStatus) error {
 	_, deploys := c.Adapter.(trainers.Deployer)
 	if st.State.Terminal() && (j.Phase == Deploying || st.State != trainers.Completed || !deploys) {
@@ -281,7 +281,7 @@ func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
 	}
 	if j.Phase == Done && !j.DeployingAt.IsZero() && j.Status.State != trainers.Completed {
-		// The model is trained, but not deployed: repeat the failed step.
+		// The model is trained, but its deployment failed: deploy it again.
 		j.Phase, j.Error, j.DeployingAt = Training, "", time.Time{}
 		j.Status = trainers.JobStatus{State: trainers.Completed}
 		if err := c.save(j); err != nil {
@@ -398,7 +398,7 @@ func (c *Client) verdict(j *Job) error {
 	}
 }
 
-// Cancel requests that the job be ended. The journal records this before the request is sent.
+// Cancel requests that the job be ended. It records the cancellation in the journal before it sends the request.
 func (c *Client) Cancel(ctx context.Context, j *Job) error {
 	if j.Phase == Done {
 		return exit.Failedf("job %s has already ended: %s", j.Ref.ID, j.Status.State)
@@ -425,14 +425,15 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes the trainer's output, starting at an offset, to Output, and returns the offset after it.
+// tail passes new output of the trainer to c.Output. The new output starts at the offset from. It returns the offset at
+// which the next output starts.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than its output is read here. A call reads only about tailBytes, so that signals and
-	// time limits aren't delayed.
+	// A trainer may print faster than this loop reads. So a call reads only about tailBytes, to avoid delaying signals
+	// and time limits.
 	for end := from + tailBytes; from < end && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {

@@ -29,7 +29,7 @@ const (
 	Submitting  Phase = "submitting"  // a submission is in progress, or its outcome is unknown
 	Training    Phase = "training"    // the job exists
 	Deploying   Phase = "deploying"   // training is complete; the model is being deployed
-	Done        Phase = "done"        // the job is over
+	Done        Phase = "done"        // the job, including its deployment, has ended
 )
 
 // Job is the state of a run's job. It is stored in job.json, and doesn't contain secrets.
@@ -104,12 +104,12 @@ func (c *Client) redact(s string) string {
 	return secret.Shape(s)
 }
 
-// Entry is a run in a list.
+// Entry describes a run in the result of List.
 type Entry struct {
 	Dir    string `json:"run_dir"`
 	RunID  string `json:"run_id"`
-	Status string `json:"status"`        // state of its data set, as returned by runfolder.Folder.State
-	Job    *Job   `json:"job,omitempty"` // nil means that it doesn't exist or can't be read
+	Status string `json:"status"`        // state of the run's data set, as returned by runfolder.Folder.State
+	Job    *Job   `json:"job,omitempty"` // nil means that the run has no job or the job can't be read
 	Error  string `json:"error,omitempty"`
 }
 

@@ -10,13 +10,13 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// Grace is how long a wait continues after the first interrupt, in case a second one cancels the job.
+// Grace is how long a wait continues after the first interrupt. A second interrupt during this time cancels the job.
 const Grace = 3 * time.Second
 
 // Leave is a user's request, by signal, to leave a wait. The first signal detaches, a second interrupt within Grace
 // cancels the job, and a third signal ends all waiting. A nil Leave never ends a wait.
 type Leave struct {
-	// Told is called at the first interrupt to explain the effect of a second one. It may be nil.
+	// Told is called at the first interrupt, to explain that a second interrupt cancels the job. It may be nil.
 	Told func()
 	// Forced is called at the third signal, while the job is still being cancelled. It may be nil.
 	Forced func()
@@ -26,7 +26,7 @@ type Leave struct {
 	code        int
 }
 
-// NewLeave turns signals into requests until ctx is done.
+// NewLeave returns a Leave that interprets signals as requests until ctx is done.
 func NewLeave(ctx context.Context, signals <-chan os.Signal) *Leave {
 	l := &Leave{once: make(chan struct{}), twice: make(chan struct{})}
 	go l.listen(ctx, signals)
@@ -59,7 +59,7 @@ func (l *Leave) listen(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// Code returns the exit code for the signal that came first.
+// Code returns the exit code for the first signal that was received.
 func (l *Leave) Code() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

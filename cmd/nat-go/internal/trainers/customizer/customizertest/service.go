@@ -30,11 +30,11 @@ func (r Request) Line() string { return r.Method + " " + r.Path }
 type Service struct {
 	URL string
 
-	Token        string   // required by the hub's interface; empty means none
-	LFSOver      int      // files larger than this use LFS; 0 means that no files do
-	ChunkSize    int      // size of parts in LFS; 0 means a single part
-	NoVerify     bool     // omit the verify action from LFS responses
-	Stored       bool     // the LFS objects already exist
+	Token        string   // token that the Hugging Face interface requires; empty means none
+	LFSOver      int      // size in bytes above which files use LFS; 0 means that no file uses LFS
+	ChunkSize    int      // size in bytes of LFS parts; 0 means a single part
+	NoVerify     bool     // whether LFS responses omit the verify action
+	Stored       bool     // whether the LFS objects already exist
 	OutputModel  string   // jobs' output model, with "@<id>" appended; empty means that jobs don't name one
 	LateModel    string   // output model in later responses about a job, but not when it is created
 	States       []string // the job's status, one per request; the last one is repeated
@@ -43,7 +43,7 @@ type Service struct {
 	PageSize     int      // page size for the list of jobs; 0 means 100
 	DeployConfig string   // config served by an existing deployment of the same name
 
-	// Fault may answer a request instead of the service; it returns true if it did.
+	// Fault may answer a request instead of the service. It returns true if it has answered the request.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
 	mu          *sync.Mutex
@@ -240,7 +240,7 @@ func (s *Service) lfs(r *http.Request, p string, body []byte, h http.Header) (in
 		s.parts[oid][n] = body
 		h.Set("ETag", fmt.Sprintf(`"etag-%d"`, n+1))
 		return 200, nil
-	case r.Method == http.MethodPost: // the parts must be joined
+	case r.Method == http.MethodPost: // a request to join the parts
 		body = bytes.Join(s.parts[oid], nil)
 	case r.Header.Get("Authorization") != "Bearer lfs-action-token":
 		return 401, object{"message": "the action's header is missing"}
