@@ -9,7 +9,7 @@ type NemoCustomizerTrainer struct {
 	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"number of times the source is collected; outside compat mode, determined by the number of inputs"`
 	ContinueOnCollectionError bool `yaml:"continue_on_collection_error" default:"false" doc:"continue with the other collection runs when one fails"`
 	DeduplicatePairs          bool `yaml:"deduplicate_pairs" default:"true" doc:"keep only one of several records with the same prompt, chosen and rejected text"`
-	MaxPairs                  *int `yaml:"max_pairs" validate:"omitempty,min=1" doc:"maximum number of records, drawn at random with the seed; unset: no limit"`
+	MaxPairs                  *int `yaml:"max_pairs" validate:"omitempty,min=1" doc:"maximum number of records, drawn with dataset.split.seed; unset: no limit"`
 	WaitForCompletion         bool `yaml:"wait_for_completion" default:"true" doc:"wait until the job has ended; otherwise leave its reference in job.json (see finetune wait)"`
 }
 
