@@ -27,9 +27,9 @@ func (s *Scale) merge(o Scale) {
 	}
 }
 
-// Worst returns the worst score. If every score is 0 or 1, it returns 0, or 1 if lower is set. Otherwise, it returns
-// the lowest score, or the highest if lower is set. ok is false if no score is known, or if all scores have the same
-// value and that value is neither 0 nor 1.
+// Worst returns the score that means failure: 0 if every score is 0 or 1, otherwise the lowest score. If lower is set,
+// lower scores are better, and failure is 1 or the highest score. ok is false if no score is known, or if all scores
+// have the same value, other than 0 or 1.
 func (s Scale) Worst(lower bool) (score float64, ok bool) {
 	low, high := s.Low, s.High
 	if !s.Graded {

@@ -12,7 +12,7 @@ type Factory = source.Factory
 // Collection is the input of a source that produces agent runs.
 type Collection = source.Collection
 
-// Progress is the progress of a collection.
+// Progress reports how far a collection has got.
 type Progress = source.Progress
 
 // Input identifies an input file.

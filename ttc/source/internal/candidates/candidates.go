@@ -17,7 +17,7 @@ import (
 
 // Source reads candidates from JSON lines.
 type Source struct {
-	source.Walk // each line counts as a step: Steps == Candidates + dropped steps
+	source.Walk // each answer or unusable line is a step: Steps == Candidates + dropped steps
 	cfg         Config
 	lines       int64 // of the file
 	reader      *Reader

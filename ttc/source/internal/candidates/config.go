@@ -34,7 +34,7 @@ type Keys struct {
 	AnswerKey   string `yaml:"answer_key" doc:"key of the text in an answer that is an object: output_key is then a list of objects, each with its own score_key"`
 	ContextKey  string `yaml:"context_key" doc:"key of a text to append to a text prompt, such as the passage that a question is about"`
 	SystemKey   string `yaml:"system_key" doc:"key of a system message given separately from the prompt"`
-	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"how to read a prompt such as Human: ... Assistant: ...: keep it as text, or split it into messages"`
+	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"whether to keep a prompt such as Human: ... Assistant: ... as text, or split it into messages"`
 	ScoreKey    string `yaml:"score_key" default:"score" doc:"key of the score: a number"`
 	MetadataKey string `yaml:"metadata_key" default:"metadata" doc:"key of an object to keep as the candidate's metadata"`
 	ModelKey    string `yaml:"model_key" default:"model" doc:"key of the model that wrote the output"`

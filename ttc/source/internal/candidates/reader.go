@@ -72,8 +72,7 @@ func (r *Reader) Policy() string {
 	return r.models.name
 }
 
-// Candidate sets cand from an object, except for Step and Offset. If the object isn't a valid candidate, Candidate
-// returns the reason and a description.
+// Candidate fills in cand from an object, except for Step and Offset. If it can't, it returns the reason and a detail.
 func (r *Reader) Candidate(raw json.Raw, cand *ttc.Candidate) (ledger.Reason, string) {
 	f := r.fields(raw)
 	return r.fill(&f, raw, &otherFields{}, cand)

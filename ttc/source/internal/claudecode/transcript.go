@@ -36,7 +36,7 @@ type transcript struct {
 
 	histories map[historyKey]*history // the latest history of each chain
 	roots     map[*record]*record
-	snapshots map[place][]chat.Tool // first tools in the snapshots; nil before the search
+	snapshots map[place][]chat.Tool // the first tools, by place; nil if not searched for yet
 
 	prompt    string            // system prompt of the latest snapshot; empty without one
 	prefixes  map[string]string // text before a system prompt, by prompt; some snapshots lack this text
@@ -51,7 +51,7 @@ type block struct {
 	index int64 // -1 if unknown
 	raw   json.Raw
 	kind  string
-	text  string // distinguishes the block from others of its kind: a call's id, or another block's text
+	text  string // distinguishes the block from others of its kind: its text or, for a call, its id
 }
 
 func newBlock(index int64, raw json.Raw) block {
@@ -223,7 +223,7 @@ func (t *transcript) user(l *line) {
 		}
 	}
 	if len(rec.results) < len(rec.given) {
-		delete(t.open, rec.agent) // not the model's line: a later line begins a new answer, even with the same id
+		delete(t.open, rec.agent) // not only tool results: a new answer follows, even with the same id
 	}
 	if l.summary {
 		t.callOutside(session.UnstoredCall, l, "the call that wrote the summary of a compaction")

@@ -80,8 +80,7 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 	return a
 }
 
-// given returns the part of the history that the model had read. If the model had read all of it, given returns the
-// history without copying it.
+// given returns the part of the history that the model had read. If it had read everything, nothing is copied.
 func (t *thread) given(through int64) []*entry {
 	t.out.Give(len(t.history))
 	all := func(e *entry) bool { return through < 0 || e.sequence <= through }

@@ -39,7 +39,7 @@ type thread struct {
 type entry struct {
 	sequence int64 // 0 if unknown
 	message  calls.Message
-	turn     *turn // the answer in message; nil if message is not an answer
+	turn     *turn // the answer, used instead of message; nil if the entry is not an answer
 	known    bool  // ref has been set to the message in the session
 	ref      calls.Ref
 }

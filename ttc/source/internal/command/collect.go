@@ -64,7 +64,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	if err := c.endOrphans(); err != nil {
 		return "", err
 	}
-	if err := os.RemoveAll(c.dir); err != nil { // the folder remains if a run was interrupted
+	if err := os.RemoveAll(c.dir); err != nil { // left by an interrupted run
 		return "", err
 	}
 	if err := os.MkdirAll(out, 0o755); err != nil {
@@ -76,7 +76,7 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 	}
 	defer cleanup()
 	err = c.start(ctx, argv)
-	if err := errors.Join(err, removeSecrets(out)); err != nil { // secrets are removed even if the program failed
+	if err := errors.Join(err, removeSecrets(out)); err != nil { // even if the program failed
 		return "", err
 	}
 	path, err := c.found(out)
@@ -203,7 +203,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 func (c *collector) endOrphans() error {
 	mark, err := durable.ReadFile(filepath.Join(c.dir, markFile), int64(len(process.NewMark())))
 	if err != nil || len(mark) != len(process.NewMark()) {
-		return nil // no mark, so no earlier run was interrupted
+		return nil // no earlier run left a mark
 	}
 	if left := (&process.Tree{Mark: string(mark)}).Stop(context.Background(), c.cfg.StopTimeout); len(left) > 0 {
 		return fmt.Errorf("cannot stop the interrupted run's program, which is still running: "+

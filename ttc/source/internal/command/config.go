@@ -36,6 +36,6 @@ type Config struct {
 	NATConfig   string        `yaml:"nat_config" doc:"path of NAT's configuration; unset: the configuration of this run"`
 	Runs        int           `yaml:"runs" default:"1" validate:"gte=1,lte=1000" doc:"number of times to run the program"`
 	Timeout     time.Duration `yaml:"timeout" default:"0s" doc:"time limit per run; 0: none"`
-	StopTimeout time.Duration `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"time limit for the program to exit after the collection is interrupted"`
+	StopTimeout time.Duration `yaml:"stop_timeout" default:"10s" validate:"gt=0" doc:"time limit for the program to exit once it is told to stop"`
 	StepTypes   []string      `yaml:"step_types" default:"[TTC_END]" doc:"event types that nat must keep in its output; the config is checked for them before nat is started"`
 }

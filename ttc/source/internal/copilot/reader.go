@@ -156,7 +156,7 @@ func (r *reader) results(t *conversation) {
 	t.made = nil
 }
 
-// context returns the messages that are the input of an agent's next call.
+// context returns the input of an agent's next call.
 func (r *reader) context(t *conversation) calls.Walk {
 	if t.walked < 0 {
 		t.walk, t.walked = 0, 0

@@ -217,7 +217,8 @@ func (c *collector) post(ctx context.Context, body []byte) (*httpclient.Reply, e
 		}
 		return reply, nil
 	}
-	return nil, &finalError{fmt.Errorf("workflow at %s accepts neither %s: is this the address of a nat serve?", c.http.Place(), strings.Join(list, " nor "))}
+	return nil, &finalError{fmt.Errorf("workflow at %s accepts neither %s: is this the address of a nat serve?",
+		c.http.Place(), strings.Join(list, " nor "))}
 }
 
 // complete returns an error if an answer is incomplete or invalid.

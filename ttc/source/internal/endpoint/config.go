@@ -71,8 +71,7 @@ type Config struct {
 	MaxObjects    int64         `yaml:"max_example_objects" default:"100000" validate:"gte=100" doc:"max number of objects and lists in an entry; entries with more are dropped"`
 	Token         string        `yaml:"token" secret:"true" doc:"bearer token; empty: send none"`
 
-	// Backoff is the pause before a question is first retried. It doubles with each retry, up to 30 seconds. 0 means
-	// one second.
+	// Backoff is the pause before the first retry of a question. It doubles each time, up to 30 seconds. 0 means 1s.
 	Backoff time.Duration `yaml:"-"`
 }
 

@@ -204,8 +204,7 @@ func count(m map[string]int64, name string) {
 	m[name]++
 }
 
-// candidate sets cand from a TTC_END step. If the step isn't a valid candidate, it returns the reason and a
-// description.
+// candidate fills in cand from a TTC_END step. If it can't, it returns the reason and a detail.
 func (p *parser) candidate(step natmodel.Step, cand *ttc.Candidate, ex *ttc.Example) (ledger.Reason, string) {
 	if step.Data == nil {
 		return source.NoData, "payload.data is null or missing"

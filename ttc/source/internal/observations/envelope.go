@@ -48,7 +48,7 @@ func appendWithin(out []json.Raw, entry json.Raw, depth int, tooDeep *int64) []j
 			}
 		}
 	}
-	if of.self && len(out) > before { // an observation or a run is an entry, in addition to those inside it
+	if of.self && len(out) > before { // an observation or a run is also an entry itself
 		out = append(out, withoutKeys(entry, envelopes))
 	}
 	return out

@@ -37,8 +37,7 @@ const details = "gen_ai.client.inference.operation.details"
 
 // genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
-	// Only the AI SDK sets this attribute, and it records tools.
-	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil
+	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // set by the AI SDK, which records tools
 	from := s.attributes
 	if from["gen_ai.output.messages"] == nil {
 		for _, ev := range s.events {
@@ -316,7 +315,7 @@ func mergeAnswers(in []chat.Message) []chat.Message {
 }
 
 // continues reports whether a model's message belongs to the same answer as the previous message. It does if the
-// message has calls but no text, or if it lacks reasoning and the previous message has only reasoning.
+// message has calls but no content, or if it lacks reasoning and the previous message has only reasoning.
 func continues(before, m *chat.Message) bool {
 	thought := before.Reasoning != "" && !says(before) && before.ToolCalls == nil
 	return thought && m.Reasoning == "" || m.ToolCalls != nil && !says(m)

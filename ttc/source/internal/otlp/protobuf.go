@@ -50,7 +50,7 @@ func (r *reader) protobuf(ctx context.Context, in *bufio.Reader) error {
 		case errors.As(err, &tooLong):
 			r.tally.DropLine(r.path, offset, err.Error())
 		case err != nil && !errors.Is(err, errRecord):
-			r.tally.DropLine(r.path, offset, fmt.Sprintf("cannot read the remainder of the file: %v", err))
+			r.tally.DropLine(r.path, offset, fmt.Sprintf("cannot read the rest of the file: %v", err))
 			return ctx.Err()
 		case err != nil || !r.resources(record, offset):
 			r.tally.DropLine(r.path, offset, "the record is not an export request")

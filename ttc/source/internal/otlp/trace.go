@@ -28,8 +28,8 @@ type traces struct {
 	wrote    map[string]*chat.Message // answers with calls, by the id of the first call
 }
 
-// repeated multiplies the limit on a session's objects to give the limit on the objects in the JSON strings of its
-// spans. That limit is higher because each call repeats its history in these strings.
+// repeated is the factor by which limits on objects are raised for the JSON that spans hold as strings, because each
+// call repeats its history there.
 const repeated = 5
 
 // session builds the session from stored items.

@@ -23,11 +23,11 @@ var agents = []Conversations{
 		}, opencode,
 	},
 	{
-		"inspect_ai", "the entries are samples of inspect-ai: the reward is the first score, with C as 1, P as 0.5, I and N as 0",
+		"inspect_ai", "the entries are samples of inspect-ai: the reward is the first score (C 1, P 0.5, I and N 0)",
 		func(h *source.Head) bool { return hasAll(h, "epoch", "messages", "scores") }, inspectAI,
 	},
 	{
-		"r2e", "the entries are trajectories of R2E-Gym: the model's messages are thoughts and actions, the user's are observations",
+		"r2e", "the entries are trajectories of R2E-Gym: thoughts and actions are the model's, observations the user's",
 		func(h *source.Head) bool {
 			return hasAll(h, "trajectory_steps", "problem_statement") &&
 				h.Objects("trajectory_steps").Has("thought", "action")
@@ -239,7 +239,7 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 		letters := map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 		switch text, isText := v.Text(); {
 		case isText && letters[text] == "":
-			c.unread = []string{fmt.Sprintf("scores: expected C, I, P or N, got %.40q", text)}
+			c.unread = []string{fmt.Sprintf("scores: %.40q, which is none of C, I, P and N", text)}
 			v = nil
 		case isText:
 			v = json.Raw(letters[text])

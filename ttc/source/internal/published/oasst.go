@@ -105,7 +105,7 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	case role == "user":
 		return nil, nil
 	case parent == "" || o.roles[parent] != "user":
-		return nil, errors.New("the message does not answer a prompter's message")
+		return nil, errors.New("not an answer to a prompter's message")
 	}
 	if deleted, _ := value(m, "deleted").Bool(); deleted {
 		return nil, errors.New("deleted")

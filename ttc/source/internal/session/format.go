@@ -26,7 +26,7 @@ type Format struct {
 type Config struct {
 	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`
 	Limits `yaml:",inline"`
-	Redact redact.Config `yaml:"redact" doc:"removal of secrets and personal data from the sessions"`
+	Redact redact.Config `yaml:"redact" doc:"what to remove from the sessions before anything is written"`
 }
 
 // Limits bound the input.

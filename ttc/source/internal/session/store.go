@@ -25,8 +25,8 @@ type Store struct {
 	row    [rowWidth]byte
 }
 
-// Widths in bytes. A row begins with the beginning and a hash of the session's id, which order the sessions. A hash of
-// the content, which makes the order of files irrelevant, and the location of the content follow.
+// Widths in bytes. A row holds the start and a hash of the session's id, which order the sessions; a hash of the
+// content, which makes the order of files irrelevant; and the content's location.
 const (
 	idWidth   = 40
 	keyWidth  = idWidth + 16
@@ -45,7 +45,7 @@ type Kept struct {
 func newStore() (*Store, error) {
 	s, err := spool.New("")
 	if err != nil {
-		return nil, fmt.Errorf("cannot create a temporary file for sessions: %w", err)
+		return nil, fmt.Errorf("cannot order sessions: %w", err)
 	}
 	return &Store{spool: s, order: extsort.New(rowWidth, 0, "")}, nil
 }
@@ -58,10 +58,7 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 	s.packed = s2.Encode(s.packed[:cap(s.packed)], raw)
 	at, err := s.spool.Append(s.packed)
 	if err != nil {
-		return fmt.Errorf(
-			"cannot store sessions in a temporary file: %w",
-			err,
-		)
+		return fmt.Errorf("cannot store sessions in a temporary file: %w", err)
 	}
 	row := appendKey(s.row[:0], id)
 	content := xxh3.Hash128(raw).Bytes()
@@ -182,11 +179,14 @@ func (s *Store) load(g *Group, place []byte, limits Limits) error {
 func (l Limits) Excess(size, objects int64) string {
 	switch {
 	case size > l.MaxSession:
-		return fmt.Sprintf("the session has at least %d bytes, and the limit is %d: raise sources.*.max_session_bytes", size, l.MaxSession)
+		return fmt.Sprintf("the session has at least %d bytes, and the limit is %d: raise "+
+			"sources.*.max_session_bytes", size, l.MaxSession)
 	case objects > l.MaxObjects:
-		return fmt.Sprintf("the session has more than %d objects and lists: raise sources.*.max_session_objects", l.MaxObjects)
+		return fmt.Sprintf("the session has more than %d objects and lists: raise "+
+			"sources.*.max_session_objects", l.MaxObjects)
 	}
-	return fmt.Sprintf("the session's calls were given more than %d messages in total: raise sources.*.max_session_context", l.MaxContext)
+	return fmt.Sprintf("the session's calls were given more than %d messages in total: raise "+
+		"sources.*.max_session_context", l.MaxContext)
 }
 
 // Close releases memory and disk space.

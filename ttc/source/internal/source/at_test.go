@@ -70,7 +70,7 @@ func TestNoScore(t *testing.T) {
 			`nothing has a score; there are numbers in "metadata.rating": to use them, add --map score=metadata.rating`,
 		}},
 		"a text": {`{"judge": "good", "metadata": {"size": 3}}`, []string{
-			`"judge" is not read as the score, because not all of its values are numbers: nothing has a score`,
+			`not all values of "judge" are numbers, so it is not read: nothing has a score`,
 		}},
 		"none": {`{"metadata": {"size": 3, "when": {"id": 3}}}`, nil},
 	} {

@@ -427,7 +427,7 @@ func (r *Reading) NoScore(cs Columns) {
 		name := CommonName(c.Key)
 		if c.Present > 0 && !c.Number() && !within[c.Key] && soundsLikeScore(name) {
 			r.Guessed = append(r.Guessed,
-				fmt.Sprintf("%q is not read as the score, because not all of its values are numbers: nothing has a score", c.Key))
+				fmt.Sprintf("not all values of %q are numbers, so it is not read: nothing has a score", c.Key))
 		}
 	}
 }

@@ -60,7 +60,7 @@ type Collection struct {
 	Warn      func(text string)
 }
 
-// Progress is the progress of a collection.
+// Progress reports how far a collection has got.
 type Progress struct {
 	Step        string // "collect run 1 of 3"
 	Text        string // shown instead of the numbers if not empty

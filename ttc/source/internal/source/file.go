@@ -434,7 +434,7 @@ func (file *File) read(in *bufio.Reader, head []byte) {
 func (file *File) parquet(in io.ReaderAt) error {
 	if in == nil {
 		return &Error{
-			Path: file.ID.Path, Offset: -1, What: "cannot read Parquet from a pipe or from a compressed file",
+			Path: file.ID.Path, Offset: -1, What: "cannot read Parquet from a pipe or from inside another compression",
 			Help: "Name the file itself",
 		}
 	}

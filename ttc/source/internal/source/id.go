@@ -46,9 +46,8 @@ func Trial(id string) (task, rep string) {
 	return id[:i], id[i+1:]
 }
 
-// ScoreError returns the text by which NAT's evaluators mark a failed scorer. The text is under reasoning.error or,
-// with a score of 0, under error, in the candidate itself or in its metadata. ScoreError returns "" if neither is
-// present.
+// ScoreError returns the text by which NAT's evaluators mark a failed scorer, or "" if there is none. The text is
+// under reasoning.error or, with a score of 0, under error, in the candidate itself or in its metadata.
 func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 	elsewhere, why := ScorerMarks(metadata)
 	if len(reasoning) == 0 {
@@ -79,8 +78,8 @@ func ScorerMarks(metadata json.Raw) (failure, reasoning json.Raw) {
 	return failure, reasoning
 }
 
-// mayExplain reports whether a candidate's metadata may contain an error. Few candidates have errors, so this check is
-// quick: it searches for the key without its first letter, since r is rarer than e, and for escapes of letters.
+// mayExplain quickly checks whether a candidate's metadata may contain an error, which few do. It searches for the key
+// without its first letter, since r is rarer than e, and for escapes, since the key may be written with them.
 func mayExplain(metadata json.Raw) bool {
 	return bytes.Contains(metadata, []byte(`rror"`)) || bytes.Contains(metadata, []byte(`\u`))
 }

@@ -78,7 +78,7 @@ type Stats struct {
 	Candidates int64 `json:"candidates"`
 	Calls      int64 `json:"calls,omitempty"`       // model calls, for sources that report them
 	Sessions   int64 `json:"sessions,omitempty"`    // sessions in which the calls were made
-	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs in which the input names the better side
+	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores higher
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
 	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, renamed to "id#2"
@@ -216,8 +216,7 @@ func (s *Stats) lacking() string {
 // maxCures is the maximum number of improvements to the capture that a message lists.
 const maxCures = 4
 
-// Cures describes how recording more data would raise the fidelity of calls. The change that helps the most calls comes
-// first.
+// Cures describes how recording more would raise the fidelity of calls, the change that helps the most calls first.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })

@@ -33,7 +33,7 @@ type Config struct {
 	RoleKey     string   `yaml:"role_key" doc:"key, in a message, of its role; empty: role, from, speaker, sender or who"`
 	ContentKey  string   `yaml:"content_key" doc:"key, in a message, of its content; empty: content, value, text, message or said"`
 	ToolsKey    string   `yaml:"tools_key" default:"tools" doc:"key of the list of tool definitions (functions is tried as well)"`
-	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools for rollouts that don't list any"`
+	ToolsFile   string   `yaml:"tools_file" doc:"JSON file with the tools for rollouts without a list of tools"`
 	RewardKey   string   `yaml:"reward_key" default:"reward" doc:"key of the rollout's score: a number; null means no score (final_reward is tried as well)"`
 	TaskKey     string   `yaml:"task_key" default:"task_id" doc:"key of the value that a problem's trials share"`
 	TruthKey    string   `yaml:"ground_truth_key" default:"ground_truth" doc:"key of the value that a checker compares with"`
@@ -52,10 +52,10 @@ type Config struct {
 
 	PromptKey   string `yaml:"prompt_key" default:"prompt" doc:"key of the prompt in a pair, or in an entry that consists of a prompt and an answer"`
 	ResponseKey string `yaml:"response_key" default:"response" doc:"key of the answer in an entry without messages; with its prompt it forms a conversation"`
-	ContextKey  string `yaml:"context_key" doc:"key of a text to append to the prompt of an entry without messages, like an instruction's input"`
+	ContextKey  string `yaml:"context_key" doc:"key of a text to append to a text prompt, like an instruction's input"`
 	SystemKey   string `yaml:"system_key" default:"system" doc:"key of a system message given separately from the conversation or the prompt"`
 	HistoryKey  string `yaml:"history_key" default:"history" doc:"key of the turns before a text prompt: a list of [prompt, answer], or messages"`
-	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"how to read a text such as Human: ... Assistant: ...: keep it as text, or split it into messages"`
+	Transcripts string `yaml:"transcripts" default:"keep" validate:"oneof=keep split" doc:"whether to keep a text such as Human: ... Assistant: ... as it is, or split it into messages"`
 	ChosenKey   string `yaml:"chosen_key" default:"chosen" doc:"key of the better side of a pair"`
 	RejectedKey string `yaml:"rejected_key" default:"rejected" doc:"key of the worse side of a pair"`
 

@@ -146,8 +146,7 @@ func (s *Source) pairPrompt(raw json.Raw) json.Raw {
 	return list
 }
 
-// scores sets the pair's scores to those in raw if both are present, otherwise to 1 and 0. It returns an error unless
-// the chosen answer has the higher score.
+// scores sets the pair's scores: its own if it has both, else 1 and 0. The chosen answer must score more.
 func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 	p.scores = [2]float64{1, 0}
 	chosen := first(raw, s.cfg.ChosenScoreKey, "score_chosen")
