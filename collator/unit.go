@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// madeSide is a side, with the renderer used and the messages that were cut from its conversation to make it fit.
+// madeSide is a side, and the messages that were cut from its conversation to make it fit.
 type madeSide struct {
 	*side
 	by     *turns.Renderer // the renderer used
@@ -132,8 +132,8 @@ func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 }
 
 // trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
-// lists the turns that the first renderer doesn't show so. With Auto no row is then made; otherwise only the other
-// turns are trained on. If none of these remains, refusal gives the reason.
+// lists the turns that the first renderer doesn't show that way. With Auto no row is then made; otherwise only the
+// other turns are trained on. If there are none, refusal gives the reason.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
 	var views []*view
 	var bad [][]int
@@ -446,8 +446,7 @@ func (w *worker) describeSide(meta *batch.Meta, s *madeSide, of *builders.Resolv
 	meta.Flags = w.flags(s)
 }
 
-// sampling describes how a row's ids were sampled. It returns nil if the ids weren't sampled or the settings are
-// unknown.
+// sampling describes how a row's ids were sampled. It returns nil if they weren't or the settings are unknown.
 func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 	if s == nil || !sampled || !(s.Temperature >= 0 && s.TopP >= 0) || math.IsInf(s.Temperature+s.TopP, 1) {
 		return nil

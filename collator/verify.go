@@ -15,7 +15,7 @@ import (
 type Report struct {
 	Batches, Rows int64
 	Problems      []Problem
-	More          int64             // number of problems that are not in Problems
+	More          int64             // number of problems not in Problems
 	Turns         map[string]*Turns // trained turns by channel
 }
 
@@ -159,7 +159,7 @@ func (v *verifier) countTurns(l *batch.Line, r *batch.Row) {
 		v.report.Turns[l.Channel] = t
 	}
 	n := int64(len(r.Meta.Messages))
-	if l.Channel == batch.DPO.Name { // the messages of a pair's row are the messages of its chosen side
+	if l.Channel == batch.DPO.Name { // a pair's row lists only the messages of the chosen side
 		n = 0
 		for _, p := range r.Meta.Proof {
 			last := -1

@@ -48,7 +48,7 @@ type Kernel struct {
 type divergences struct {
 	jsd   *kernels.JSD
 	count Kernel
-	// results of a kernel call; the memory is reused
+	// results of a kernel call; their memory is reused
 	loss, student, teacher []float64
 }
 
@@ -192,9 +192,8 @@ func (d *Divergence) column() tensors.Tensor {
 	return tensors.Of(batch.PairJSD, out, len(out))
 }
 
-// Weights spreads each site's weight over its pairs in proportion to their divergence, so that tokens that the hint
-// changes count more. A site's total weight remains the same; a site whose divergence is 0 or unknown keeps its
-// weights.
+// Weights spreads each site's weight over its pairs in proportion to their divergence, so that tokens which the hint
+// changes count more. A site's total weight stays the same; if its divergence is 0 or unknown, so do all its weights.
 func (d *Divergence) Weights(p *Pairs) []float32 {
 	sums := map[int64][2]float64{} // sums of weights, and of weights times divergence
 	for i, site := range p.Site {

@@ -23,7 +23,7 @@ const (
 // optionally the same row with a neutral hint. Rows end at the last target.
 type Probed struct {
 	Student, Teacher []int32
-	Control          []int32 // the row with the neutral hint; nil if there is none
+	Control          []int32 // the row with the neutral hint; may be nil
 	Targets          []int   // positions of the target tokens in Student, ascending, none of them 0
 	Direction        Direction
 }
@@ -40,14 +40,13 @@ type Measured struct {
 	// sites that were also measured with a neutral hint, for which the template must have room
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
-	// Lower and Upper are means, over the measured sites, of the bounds on the divergence derived from the best k
-	// tokens.
+	// means over the measured sites of the bounds on the divergence, which follow from the best k tokens
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
 	Below int     `json:"below,omitempty"` // sites known to have a divergence below LeastJSD, even if already dropped
-	Open  int     `json:"open,omitempty"`  // sites not decided, because LeastJSD is within their bracket
+	Open  int     `json:"open,omitempty"`  // undecided sites, whose bracket contains LeastJSD
 
-	sum [3]float64 // sums from which Mean, Lower and Upper are computed
+	sum [3]float64 // sums for Mean, Lower, Upper
 	n   int
 }
 
@@ -92,7 +91,7 @@ func (c *Client) Effects(ctx context.Context, sites []Probed, minNet float64) ([
 	for i, s := range sites {
 		if len(s.Targets) == 0 || s.Targets[0] < 1 || s.Targets[len(s.Targets)-1] >= len(s.Student) ||
 			!slices.IsSorted(s.Targets) {
-			return nil, fmt.Errorf("site %d: invalid targets: expected one or more sorted row positions above 0", i)
+			return nil, fmt.Errorf("site %d: invalid targets: expected ascending row positions above 0", i)
 		}
 		for kind, ids := range [][]int32{s.Student, s.Teacher, s.Control} {
 			if kind == 2 && ids == nil {

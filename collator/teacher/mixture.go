@@ -36,7 +36,7 @@ type Member struct {
 // different distribution.
 type Mixture struct {
 	members []Member
-	weights []float64 // logarithms of the members' weights, scaled so that the weights add up to 1
+	weights []float64 // logarithms of the normalised weights, which add up to 1
 }
 
 // NewMixture checks the members.

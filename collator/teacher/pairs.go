@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Names of the columns that package teacher adds to an sdpo batch.
+// Names of the columns that this package adds to an sdpo batch.
 const (
 	topIDs      = "pair_teacher_topk_ids"
 	topLogProbs = "pair_teacher_topk_logprobs"
@@ -155,7 +155,7 @@ func (p *Pairs) check() error {
 					side.pos)
 			}
 			if got := side.rows[side.row][side.pos+1]; int64(got) != p.Target[i] {
-				return fmt.Errorf("pair %d: %s row %d has id %d after position %d, the target is %d", i, side.name,
+				return fmt.Errorf("pair %d: %s row %d has id %d after position %d; the target is %d", i, side.name,
 					side.row, got, side.pos, p.Target[i])
 			}
 		}
@@ -166,8 +166,7 @@ func (p *Pairs) check() error {
 	return nil
 }
 
-// Sequences returns the teacher rows, each from the first position a pair refers to. If a row has no pairs, IDs is nil
-// in its Sequence.
+// Sequences returns the teacher rows, each from the first position a pair refers to. Without pairs, IDs is nil.
 func (p *Pairs) Sequences() []Sequence {
 	out := make([]Sequence, len(p.Teacher))
 	for i, r := range p.TeacherRow {

@@ -33,8 +33,7 @@ var protocols = map[string]*protocol{
 		missingHint: "; newer versions of TRL use a plain vLLM server: protocol vllm",
 	},
 	"sglang": {path: "/generate", ask: askSGLang, answer: answerSGLang, tokenize: "/tokenize"},
-	// atropos is the format of get_logprobs in an Atropos server manager, and of the distill_ columns of Atropos's
-	// scored groups.
+	// the format of an Atropos server manager's get_logprobs, and of the distill_ columns of Atropos's scored groups
 	"atropos": {path: "/get_logprobs", ask: askAtropos, answer: answerAtropos},
 }
 
@@ -70,7 +69,7 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	}
 	list, ok := choice.Get("prompt_logprobs")
 	if !ok || list.Kind() != wire.Array {
-		return nil, bad("the response has no prompt_logprobs: the server is too old, or not vLLM")
+		return nil, bad("missing prompt_logprobs: the server is too old, or not vLLM")
 	}
 	out, err := tokenAligned(s, list, func(at wire.Raw) (entries []Entry, err error) {
 		if at.Kind() != wire.Object {
@@ -207,7 +206,7 @@ func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 		}
 		clipped := id == 0 && int(s.IDs[i]) >= o.Vocabulary.Size-1
 		if id != int64(s.IDs[i]) && !clipped {
-			return nil, bad("the server scored token %d at position %d, the sequence has %d", id, i, s.IDs[i])
+			return nil, bad("the server scored token %d at position %d; the sequence has %d", id, i, s.IDs[i])
 		}
 		if p := i - 1 - s.From; p >= 0 {
 			out[p].actual = lp
@@ -286,7 +285,7 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 func element(body wire.Raw, key string) (wire.Raw, error) {
 	list, ok := body.Get(key)
 	if !ok || list.Kind() != wire.Array {
-		return nil, bad("there are no %s", key)
+		return nil, bad("missing %s", key)
 	}
 	for v := range list.Elements() {
 		return v, nil
@@ -326,7 +325,7 @@ func collect(array wire.Raw, maxLen int, what string) ([]wire.Raw, error) {
 	var out []wire.Raw
 	for e := range array.Elements() {
 		if len(out) == maxLen {
-			return nil, bad("too many %[2]s: expected at most %[1]d", maxLen, what)
+			return nil, bad("more than %d %s", maxLen, what)
 		}
 		out = append(out, e)
 	}

@@ -21,7 +21,7 @@ import (
 // twice. A site that the program fails on is retried by itself; failures are not stored.
 type Scoring struct {
 	Program     *scorer.Scorer
-	Command     []string // the program and its arguments; Command is part of the key of stored answers
+	Command     []string // the program and its arguments; part of the key of stored answers
 	Fingerprint string   // of the tokenizer
 	Store       string   // folder for the answers; if empty, they are not stored
 	Settled     func()   // called for each site that is scored or given up on; may be nil
@@ -38,7 +38,7 @@ type Scored struct {
 	Sites    int     `json:"sites"`              // sites in requests
 	Replayed int     `json:"replayed,omitempty"` // sites whose answers were already stored
 	Failed   int     `json:"failed,omitempty"`   // sites that the program failed on
-	Seconds  float64 `json:"seconds"`            // time that the program took
+	Seconds  float64 `json:"seconds"`            // time taken by the program
 }
 
 // saveEvery is the minimum time between two saves.

@@ -18,8 +18,7 @@ type store struct {
 	answer int64 // maximum size of an answer in bytes
 }
 
-// minStoredLimit is the lowest limit on the size of a stored answer. It applies if the limit on received answers is
-// low.
+// minStoredLimit is the lowest limit on a stored answer's size in bytes, even if received answers are limited to less.
 const minStoredLimit = 256 << 20
 
 // storeVersion is part of every key. Change it whenever the layout changes.

@@ -48,9 +48,8 @@ type weigher struct {
 	sum struct{ jsd, change float64 }
 }
 
-// batch drops the sites whose divergence is too small and, if configured, the sites whose hint moves the target the
-// wrong way. If configured, it also spreads each site's weight over the site's tokens. It records the effect of every
-// site's hint.
+// batch drops, as configured, the sites whose divergence is too small or whose hint moves the target the wrong way, and
+// spreads each site's weight over its pairs. It records the effect of every site's hint.
 func (w *weigher) batch(ctx context.Context, b *batchWork) error {
 	d, route, err := w.logits(ctx, b)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // Work lists the steps to run on the batches in a folder. A site that a step drops has weight 0 from then on, and is
 // reported once, with the first reason.
 type Work struct {
-	Client   *Client   // supplies the top-k columns if Mixture is nil; may be nil
-	Mixture  *Mixture  // supplies the top-k columns instead of Client if it isn't nil
+	Client   *Client   // supplies the top-k columns, unless Mixture does; may be nil
+	Mixture  *Mixture  // if not nil, supplies the top-k columns instead of Client
 	Effect   *Measure  // measures the hints with the client's model; if nil, nothing is measured
 	Weighing *Weighing // sets weights from full logits; if nil, weights are unchanged
 	Rollouts bool      // also ask about the rows of rl batches, at every position
@@ -53,8 +53,8 @@ func (r *Report) Kept() int {
 
 // Run processes every sdpo batch in a batches folder, and with Rollouts every rl batch, and rewrites the index. It can
 // be rerun: stored answers are not requested twice, and weights are computed from the original ones, which the batches
-// store too. If it is interrupted, the index is unchanged and doesn't match the batches rewritten so far; running Run
-// again repairs the index.
+// store too. If it is interrupted, the index is unchanged and doesn't match the batches rewritten so far; another
+// Run repairs it.
 func (w *Work) Run(ctx context.Context, dir string) (*Report, error) {
 	rep := &Report{Dropped: map[ledger.Reason]int{}}
 	p := &pass{Work: w, teacher: w.asked(), rep: rep}
@@ -102,7 +102,7 @@ type pass struct {
 	rep     *Report
 }
 
-// sites processes one sdpo batch and returns the batch's new tensors.
+// sites processes one sdpo batch and returns its new tensors.
 func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) ([]tensors.Tensor, error) {
 	for i := range l.Sites {
 		l.Sites[i].Effect = nil // remove the effect measured by an earlier run
@@ -188,7 +188,7 @@ func (b *batchWork) lose(site int64, reason ledger.Reason, detail string) {
 	}
 }
 
-// in reports whether a site is still in the batch, that is, has not been dropped.
+// in reports whether a site has not been dropped.
 func (b *batchWork) in(site int64) bool { _, out := b.out[site]; return !out }
 
 func (b *batchWork) lost() []int64 { return slices.SortedFunc(maps.Keys(b.out), cmp.Compare[int64]) }

@@ -17,8 +17,7 @@ type segment struct {
 }
 
 // cache keeps encoded segments in two generations of half the limit each: a full young generation becomes the old one,
-// and segments that are used again move back. For segments, this works as well as an LRU list and needs no bookkeeping
-// per hit.
+// and segments that are used again move back. Here this works as well as an LRU list and needs no bookkeeping per hit.
 type cache struct {
 	mu         sync.Mutex
 	young, old map[segment]Encoding
@@ -59,9 +58,8 @@ func (c *cache) put(key segment, enc Encoding) {
 	c.store(key, enc)
 }
 
-// again reports whether it was called with the same text before. The answer is approximate: again forgets texts, and
-// occasionally takes two texts for the same. Most segments occur once, and caching a segment that is cheap to encode
-// costs more than it saves.
+// again reports whether it was called with the same text before. It is approximate: it forgets texts, and very rarely
+// takes one for another. Most segments occur once, and caching those that are cheap to encode costs more than it saves.
 func (c *cache) again(text string) bool {
 	hash := maphash.String(c.seed, text)
 	c.mu.Lock()

@@ -108,8 +108,8 @@ func ReadConfig(dir string) (*Config, error) {
 }
 
 // addedTokens lists the tokens that transformers adds to the tokenizer when it opens a folder: every entry of
-// added_tokens_decoder, by index. An entry's flags take precedence over the flags in tokenizer.json, but a token with
-// one of the special names is always special. See transformers' PreTrainedTokenizerFast.__init__.
+// added_tokens_decoder, by index. An entry's flags take precedence over those in tokenizer.json, but a token that the
+// configuration names as special always is. See transformers' PreTrainedTokenizerFast.__init__.
 func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
 	var decoder map[string]addedToken
 	if raw != nil {
@@ -200,7 +200,7 @@ type templates struct {
 
 func (t *templates) add(name, text, source string) error {
 	if len(text) > MaxTemplateBytes {
-		return refuse(CodeBadTokenizer, "%s: chat template %q has %d bytes, the limit is %d",
+		return refuse(CodeBadTokenizer, "%s: chat template %q has %d bytes; the limit is %d",
 			filepath.Join(t.dir, source), name, len(text), MaxTemplateBytes)
 	}
 	if len(t.byName) >= MaxTemplates {
@@ -341,7 +341,8 @@ func locate(path string) (file, dir string, err error) {
 		hint := ""
 		for _, other := range []string{"tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tiktoken.model"} {
 			if _, err := os.Stat(filepath.Join(path, other)); err == nil {
-				hint = fmt.Sprintf("; it has %s, which is in another format: save the tokenizer with transformers (use_fast=True) to create tokenizer.json", other)
+				hint = fmt.Sprintf("; it has %s, in another format: save the tokenizer with transformers "+
+					"(use_fast=True) to create tokenizer.json", other)
 				break
 			}
 		}

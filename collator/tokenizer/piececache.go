@@ -15,7 +15,7 @@ type pieceCache struct {
 	mu         sync.Mutex
 	seed       maphash.Seed
 	young, old table
-	limit      int // maximum number of bytes in both generations
+	limit      int // maximum bytes of both generations
 }
 
 // table is a hash table with linear probing. An entry consists of the length of the text, the number of tokens, the

@@ -36,9 +36,8 @@ type shape struct {
 	added []addedToken     // in file order, with the ids that the library assigns
 }
 
-// addedToken is an entry of added_tokens. Its ID is the one that the library assigns, which may differ from the file's:
-// a token in the model's vocabulary keeps its id there, and other tokens get ids counting up from the vocabulary's
-// size.
+// addedToken is an entry of added_tokens. Its ID is the library's, which may differ from the file's: a token in the
+// model's vocabulary keeps its id there, and others get ids counting up from the vocabulary's size.
 type addedToken struct {
 	ID         int32  `json:"-"`
 	Content    string `json:"content"`

@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// finder finds added tokens in a text as tokenizers' AddedVocabulary::find_matches does: it takes the leftmost-longest
-// match, and then applies single_word, lstrip and rstrip.
+// finder finds added tokens in a text as tokenizers' AddedVocabulary::find_matches does: it takes leftmost-longest
+// matches, and then applies single_word, lstrip and rstrip.
 type finder struct {
 	tokens []addedToken // by content
 	first  [256]bool    // bytes with which an added token can start
@@ -109,7 +109,7 @@ type specials struct {
 	early, late *finder              // tokens matched before and after normalising; late is nil if none is special
 	byID        map[int32]addedToken // the special ones
 	list        []addedToken         // the special ones, in file order
-	why         string               // the reason why rows can't be encoded segment by segment; "" if they can
+	why         string               // why rows can't be encoded segment by segment; "" if they can
 }
 
 func newSpecials(s *shape) *specials {

@@ -157,8 +157,8 @@ func (t *Tokenizer) Close() {
 // Fingerprint identifies everything in the file that determines ids and offsets: "sha256:" and 64 hex digits.
 func (t *Tokenizer) Fingerprint() string { return t.fingerprint }
 
-// VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). An id may
-// exceed this number; see MaxID.
+// VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). An id need
+// not be below it; see MaxID.
 func (t *Tokenizer) VocabSize() int { return t.vocab }
 
 // MaxID returns the largest id of any token; a model's embedding has at least MaxID+1 rows.
@@ -313,7 +313,7 @@ func (t *Tokenizer) engine(v variant) (engine, error) {
 // checkText refuses text that no tokenizer accepts.
 func checkText(text string) error {
 	if len(text) > MaxTextBytes {
-		return refuse(CodeTextTooLong, "the text has %d bytes, the limit is %d", len(text), MaxTextBytes)
+		return refuse(CodeTextTooLong, "the text has %d bytes; the limit is %d", len(text), MaxTextBytes)
 	}
 	if utf8.ValidString(text) {
 		return nil

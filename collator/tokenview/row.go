@@ -21,7 +21,7 @@ type Row struct {
 	Row     int        `json:"row"` // from 1
 	Channel string     `json:"channel"`
 	Meta    batch.Meta `json:"info"`
-	Weight  float32    `json:"weight"` // weight in the loss of each trained token or pair of the row
+	Weight  float32    `json:"weight"` // weight in the loss of each of its trained tokens, or pairs
 	Sides   []Side     `json:"sides"`
 }
 

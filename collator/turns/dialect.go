@@ -33,9 +33,8 @@ type dialect struct {
 	rawArguments bool // see Renderer.RawArguments
 }
 
-// stops holds the strings that end a turn that the template leaves open at the end of a conversation: final ends an
-// answer, and call ends a turn with a call. They are the strings that appear there once the conversation continues (GLM
-// ends a turn with the next role's header). An unknown string is empty.
+// stops end an answer or a call that the template leaves open at the end of a conversation; empty if unknown. They are
+// the strings that appear there once the conversation continues (GLM ends a turn with the next role's header).
 type stops struct{ final, call string }
 
 // switched returns the dialect with thinking switched off.

@@ -61,7 +61,7 @@ func (t *Turn) Shows(c *Conversation, res *template.Result) bool {
 type NotFound struct {
 	Message int
 	Why     string
-	Split   bool // the turn was found, but a part of the message is outside the turn
+	Split   bool // the turn was found, but a part of the message is outside it
 }
 
 func (e *NotFound) Error() string {
@@ -260,7 +260,7 @@ func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 			}
 		}
 		if out {
-			lost = append(lost, &NotFound{t.Message, "a part of the message is outside the turn", true})
+			lost = append(lost, &NotFound{t.Message, "a part of the message is outside its turn", true})
 		} else {
 			whole = append(whole, *t)
 		}

@@ -30,7 +30,7 @@ type Report struct {
 	GenerationPrompt string `json:"generation_prompt"`
 	// a conversation that ends in the prompt is a prefix of the same conversation with the turn added
 	PromptIsPrefix         bool `json:"generation_prompt_is_prefix"`
-	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // for a turn with reasoning
+	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 
 	Roles map[string]Fate `json:"roles"` // fates by kind of message: system, system_mid, developer, tool, ...
 	Trims map[string]Trim `json:"trims"` // role -> white space stripped from around the content of its messages
@@ -177,7 +177,7 @@ func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *templat
 	return c, &res, err
 }
 
-// arguments determines the form in which the template wants arguments, and uses that form from then on.
+// arguments determines the form in which the template wants arguments, and uses it from then on.
 func (p *probing) arguments() string {
 	p.raw = p.r.RawArguments()
 	switch {

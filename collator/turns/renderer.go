@@ -26,7 +26,7 @@ type Renderer struct {
 	tooled      *dialect      // for conversations with tools
 	steady      [2]steadiness // for conversations without and with tools
 	shortIDs    bool
-	silent      *Renderer // a renderer with thinking switched off; nil if the template lacks a switch
+	silent      *Renderer // see Silent
 	cut         *Renderer // see Cut
 	cuts        bool      // see Cuts
 }

@@ -13,8 +13,8 @@ import (
 // Config is the builder's block in a YAML file.
 type Config struct {
 	Step      string  `yaml:"ttc_step_name" doc:"name of the steps to pair; if empty, all steps"`
-	MaxRatio  float64 `yaml:"max_length_ratio" default:"1.25" validate:"gte=1,lte=10" doc:"max ratio of the longer answer's length to the shorter answer's"`
-	MinMargin float64 `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"min score difference of a pair"`
+	MaxRatio  float64 `yaml:"max_length_ratio" default:"1.25" validate:"gte=1,lte=10" doc:"largest ratio of the answers' lengths"`
+	MinMargin float64 `yaml:"min_score_diff" default:"0" validate:"gte=0" doc:"smallest score difference"`
 }
 
 type builder struct{ Config }

@@ -75,8 +75,7 @@ func score(all []sequence, memory io.WriterAt, size int64, vocab int) (rows int,
 		for _, p := range s.Positions {
 			if p < 0 || p >= len(s.IDs) || int64(rows+1)*int64(len(row)) > size {
 				return rows, fmt.Errorf("invalid position %d of %d tokens, or row %d exceeds the memory of %d bytes",
-					p, len(s.IDs),
-					rows, size)
+					p, len(s.IDs), rows, size)
 			}
 			predict(s.IDs[:p+1], logits)
 			for i, x := range logits {

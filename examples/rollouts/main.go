@@ -51,7 +51,7 @@ type conduct int
 const (
 	looks   conduct = iota // finds the book, and reserves it
 	asks                   // finds the book, asks the user, and reserves it
-	guesses                // reserves a book id from memory, and finds the book when that fails
+	guesses                // reserves without looking for the book, and finds it when that fails
 	exceeds                // reserves for too long, and then for as long as allowed
 	wrong                  // reserves another book
 	refuses                // says that it can't

@@ -77,7 +77,7 @@ func (s *Sorter) Add(entry []byte) error {
 	return nil
 }
 
-// Expect reserves memory for n more entries, within the budget. The number of entries added later may differ.
+// Expect reserves memory for n more entries, within the budget. It is only a hint.
 func (s *Sorter) Expect(n uint64) {
 	if want := min(n, uint64(s.limit/s.width))*uint64(s.width) + uint64(len(s.rows)); want > uint64(cap(s.rows)) {
 		s.grow(int(want))
@@ -219,7 +219,8 @@ func (s *Sorter) write(b []byte) error {
 		err = s.file.Flush()
 	}
 	if err != nil {
-		return fmt.Errorf("cannot sort %d entries: writing the temporary file failed after %d bytes: %w", s.count, s.file.Size(), err)
+		return fmt.Errorf("cannot sort %d entries: writing the temporary file failed after %d bytes: %w",
+			s.count, s.file.Size(), err)
 	}
 	return nil
 }

@@ -59,8 +59,7 @@ func sortParts(rows, scratch []byte, bounds []int, width, depth int) {
 	}
 }
 
-// scan returns the number of leading bytes that all rows share, which is at least depth, and whether the rows are
-// already in order.
+// scan returns how many leading bytes all rows share, at least depth, and whether the rows are already in order.
 func scan(rows []byte, width, depth int) (common int, sorted bool) {
 	if len(rows) <= width {
 		return width, true

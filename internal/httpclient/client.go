@@ -139,8 +139,7 @@ func (c *Client) Do(ctx context.Context, req Request) (*Reply, error) {
 			return reply, err
 		}
 		if e.RetryAfter > patience*c.o.MaxPause {
-			e.Fix = fmt.Sprintf("the service asks for a pause of %s: try again after that",
-				e.RetryAfter.Round(time.Second))
+			e.Fix = fmt.Sprintf("the service asks for a pause of %s: try again later", e.RetryAfter.Round(time.Second))
 			return reply, err
 		}
 		pause := wait/2 + rand.N(wait/2+1) // random, so that clients don't all retry at the same time
@@ -275,11 +274,12 @@ func checkRedirect(req *http.Request, via []*http.Request) error {
 	case len(via) > maxRedirects:
 		return refuseRedirect("more than %d redirects", maxRedirects)
 	case req.Method != first.Method:
-		return refuseRedirect("redirected to %s with the method %s, which would lose the request body: use that address in the config", to, req.Method)
+		return refuseRedirect("redirected to %s as a %s, which would lose the request body: use that address in "+
+			"the config", to, req.Method)
 	case origin(req.URL) == origin(first.URL):
 		return nil
 	case first.Context().Value(anonymous{}) == nil:
-		return refuseRedirect("redirected to %s, but redirects to another server are not followed: if the service is there, use that address in the config", to)
+		return refuseRedirect("redirected to %s, which is not followed: if the service is there, use that address", to)
 	case first.URL.Scheme == "https" && req.URL.Scheme != "https":
 		return refuseRedirect("redirected from https to %s", to)
 	}

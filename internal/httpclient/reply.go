@@ -21,7 +21,7 @@ type Reply struct {
 	Body   []byte
 
 	x    *exchange
-	cut  bool // Body is only the beginning of a refusal's body
+	cut  bool // Body is only the beginning of a long refusal
 	held bool // the reply occupies a slot for a large response
 }
 

@@ -10,10 +10,10 @@ import (
 
 // TLS configures how a service proves its identity, and how we prove ours. It is part of adapters' configs.
 type TLS struct {
-	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities that may sign the service's certificate; if unset, the system's authorities"`
+	CAFile             string `yaml:"ca_file" doc:"PEM file of the authorities that may sign the service's certificate; if unset, the system's"`
 	CertFile           string `yaml:"cert_file" validate:"required_with=KeyFile" doc:"PEM file of the client certificate, for services that require one"`
 	KeyFile            string `yaml:"key_file" validate:"required_with=CertFile" doc:"PEM file of the client certificate's key"`
-	ServerName         string `yaml:"server_name" doc:"name to check the service's certificate against; if unset, the name of the host"`
+	ServerName         string `yaml:"server_name" doc:"name to check the service's certificate against; if unset, the host's"`
 	InsecureSkipVerify bool   `yaml:"insecure_skip_verify" default:"false" doc:"don't verify the service's certificate at all; for tests only, and refused with a token"`
 }
 

@@ -46,7 +46,7 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 	}
 	if len(states) == 0 {
 		return "", &Error{
-			Path: prefix, What: "it has none of " + strings.Join(names, ", "), Err: fs.ErrNotExist, final: true,
+			Path: prefix, What: "the folder has none of " + strings.Join(names, ", "), Err: fs.ErrNotExist, final: true,
 			Help: "Check the bucket and the key",
 		}
 	}

@@ -68,7 +68,7 @@ func explain(ctx context.Context, p, doing string, err error, hidden *secret.Val
 		return known
 	}
 	if ctx.Err() != nil {
-		return &Error{Path: p, What: "cannot " + doing + ": it was interrupted", Err: context.Cause(ctx), final: true}
+		return &Error{Path: p, What: "cannot " + doing + ": interrupted", Err: context.Cause(ctx), final: true}
 	}
 	e := &Error{Path: p}
 	status := answered(err)

@@ -139,8 +139,7 @@ func (f *File) explain(err error) *Error {
 	case errors.Is(err, errNoRanges):
 		e.final = true
 	case errors.Is(e.Err, errChanged):
-		e.What = fmt.Sprintf("the object changed while it was read: it had %d bytes when it was opened",
-			f.Size)
+		e.What = fmt.Sprintf("the object changed while it was read: it had %d bytes when it was opened", f.Size)
 		e.Help = "Start again, and don't overwrite the object while it is being read"
 	}
 	return e

@@ -53,7 +53,7 @@ func parse(p string) (place, error) {
 	web := at.scheme == schemeHTTPS || at.scheme == schemeHTTP
 	if strings.Contains(authority, "@") || !web && strings.Contains(authority, ":") {
 		return at, refuse(scheme+"://...", "the path contains credentials, which would be stored with it",
-			"Remove the credentials: they are taken from the environment")
+			"Remove them: credentials are taken from the environment")
 	}
 	if bare, _, ok := strings.Cut(p, "?"); ok && web {
 		return at, refuse(bare, "the query (?...) may be a signature, which would be stored with the path",
@@ -95,7 +95,7 @@ func (at *place) check(p string) error {
 	if at.scheme == schemeHTTP || at.scheme == schemeHTTPS {
 		if u, err := url.Parse(p); err != nil || u.Fragment != "" {
 			return refuse(fmt.Sprintf("%s://%s/...", at.scheme, at.bucket),
-				"invalid URL: malformed, or with a fragment (#...)", "Check the URL")
+				"invalid URL: it is malformed or has a fragment (#...)", "Check the URL")
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ type watch struct {
 	once   sync.Once
 
 	mu    sync.Mutex    // a service may answer before it has received the whole request
-	left  time.Duration // time in which the next minProgress bytes must be transferred
+	left  time.Duration // time left for the next minProgress bytes
 	bytes int           // bytes transferred since left was last set to most
 }
 

@@ -134,7 +134,7 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 	if err != nil {
 		return info, err
 	}
-	err = s.try(ctx, path, "get the state of the object", func(ctx context.Context) error {
+	err = s.try(ctx, path, "look up the object", func(ctx context.Context) error {
 		info, err = to.stat(ctx, at)
 		return err
 	})

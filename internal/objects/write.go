@@ -21,7 +21,7 @@ func (s *Storage) ReadAll(ctx context.Context, path string, maxBytes int64) ([]b
 	if f.Size > maxBytes {
 		return nil, &Error{
 			Path: path, What: fmt.Sprintf("the object is larger than %d bytes", maxBytes), final: true,
-			Help: "Check that this is the right object",
+			Help: "Check that it is the right object",
 		}
 	}
 	return io.ReadAll(f)
@@ -144,7 +144,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	probe := at
 	probe.key += ".nat-go-probe-" + hex.EncodeToString(random[:])
 	put := func(onlyNew bool) error {
-		return s.try(ctx, path, "write a temporary object next to the object", func(ctx context.Context) error {
+		return s.try(ctx, path, "write a temporary object next to this one", func(ctx context.Context) error {
 			return to.put(ctx, probe, []byte("nat-go\n"), onlyNew)
 		})
 	}
@@ -152,7 +152,7 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 		return err
 	}
 	err = put(true)
-	rerr := s.try(ctx, path, "remove the temporary object next to the object", func(ctx context.Context) error {
+	rerr := s.try(ctx, path, "remove the temporary object next to this one", func(ctx context.Context) error {
 		return to.remove(ctx, probe)
 	})
 	var e *Error

@@ -37,8 +37,7 @@ type Config struct {
 	Input    bool       // the program reads its input from a pipe, Process.Stdin; otherwise its input is empty
 	Files    []*os.File // additional open files: descriptors 3, 4, ...
 	Confined bool       // the program cannot read our memory and environment; see the package comment
-	// Survives lets the program outlive this one. If the program ends without being killed, the other processes that it
-	// started may keep running, too.
+	// Survives lets the program outlive this one, and its children outlive the program unless Kill or Stop ends it.
 	Survives bool
 }
 

@@ -40,7 +40,7 @@ func Respond(c Config, limit int) (*Responder, error) {
 	return r, nil
 }
 
-// listen passes on lines until the output ends or a line is too long. It waits until each line is consumed, so a
+// listen passes on lines until the output ends or a line is too long. It waits for each to be consumed, so a
 // program that writes lines faster than Ask consumes them is blocked.
 func (r *Responder) listen(out io.Reader) {
 	defer close(r.answers)

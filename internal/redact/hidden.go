@@ -67,7 +67,7 @@ func unescapedAddress(s string) (plain string, at []int) {
 
 const (
 	minEncoded = 24      // minimum length in bytes of base64 to decode; less can't contain a recognisable secret
-	maxEncoded = 1 << 20 // maximum length in bytes of base64 to decode; longer base64 is a file
+	maxEncoded = 1 << 20 // maximum length in bytes of base64 to decode; more is a file
 	minWrapped = 60      // minimum length in bytes of a line of base64 that continues on the next one
 )
 

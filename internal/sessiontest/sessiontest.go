@@ -137,7 +137,7 @@ func Recorded(t testing.TB, elem ...string) string {
 	return oracletest.Path(t, append([]string{"readers"}, elem...)...)
 }
 
-// Balanced checks that the input of each stage of the reading equals the stage's output plus its drops.
+// Balanced checks that the input of each stage of the reading equals its output plus its drops.
 func Balanced(t testing.TB, r Reading) {
 	t.Helper()
 	for _, a := range r.Stats.Accounts() {

@@ -186,7 +186,7 @@ func Open(r io.ReaderAt, size int64) (*File, error) {
 	}
 	raw := make([]byte, length)
 	if _, err := r.ReadAt(raw, 8); err != nil {
-		return nil, fmt.Errorf("reading the header: %w", err)
+		return nil, fmt.Errorf("cannot read the header: %w", err)
 	}
 	header, err := parseHeader(raw, size-8-int64(length))
 	if err != nil {
@@ -263,7 +263,7 @@ func parseHeader(raw []byte, data int64) (*Header, error) {
 		return nil, err
 	}
 	if rest := bytes.TrimRight(raw[dec.InputOffset():], " "); len(rest) > 0 {
-		return nil, fmt.Errorf("unexpected %d bytes after the header's object", len(rest))
+		return nil, fmt.Errorf("unexpected %d bytes after the object", len(rest))
 	}
 	return h, h.checkCover(data)
 }

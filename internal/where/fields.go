@@ -18,7 +18,7 @@ type Subject struct {
 	Builder string // name of the record's builder, as the user gave it
 	Turn    Turn
 
-	task rewards // rewards of Group
+	task rewards // of Group
 }
 
 // Turn is a model turn on a branch of an example.
@@ -28,7 +28,7 @@ type Turn struct {
 	Position int    // position of the turn in Walk
 }
 
-// InGroup sets the group of the subject.
+// InGroup sets the subject's group.
 func (s *Subject) InGroup(g *ttc.Group) { s.Group, s.task = g, rewardsOf(g) }
 
 // rewards summarises the rewards of a group; both values are NaN if it has none.
@@ -62,13 +62,11 @@ var ExampleFields = []Field[*Subject]{
 	text("id", "id of the example", func(s *Subject) string { return s.Example.ID }),
 	text("task", "the task that the example is a rollout of; if the source names no task, the example's id",
 		func(s *Subject) string { return cmp.Or(s.Example.Task, s.Example.ID) }),
-	text("file", "path of the example's input file, as the user gave it",
-		func(s *Subject) string { return s.Example.File }),
+	text("file", "path of the input file, as the user gave it", func(s *Subject) string { return s.Example.File }),
 	text("policy", "the model that sampled the example, if the source says",
 		func(s *Subject) string { return s.Example.Policy }),
 	text("fidelity", "how completely the rollout is recorded",
-		func(s *Subject) string { return s.Example.Fidelity.String() },
-		Fidelities...),
+		func(s *Subject) string { return s.Example.Fidelity.String() }, Fidelities...),
 	number("reward", "score of the whole rollout", func(s *Subject) float64 { return reward(s.Example) }),
 	condition("scored", "whether the example has a reward", func(s *Subject) bool { return s.Example.Reward != nil }),
 	condition("interrupted", "whether the example's workflow ended with an exception",
@@ -156,7 +154,7 @@ var TurnFields = []Field[*Subject]{
 	list("action", "each text of the turn and its calls", func(s *Subject, meets func(string) bool) bool {
 		return textsOf(s.said(s.Turn.Position), meets)
 	}),
-	list("outcome", "each text between the turn and the next turn", func(s *Subject, meets func(string) bool) bool {
+	list("outcome", "each text between the turn and the next", func(s *Subject, meets func(string) bool) bool {
 		for i := s.Turn.Position + 1; i < len(s.Turn.Walk) && s.said(i).Role != "assistant"; i++ {
 			if textsOf(s.said(i), meets) {
 				return true

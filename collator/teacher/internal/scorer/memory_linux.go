@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory is a memory-mapped, sealed file without a name. No process can shrink it while it is read.
+// memory is a sealed, mapped file in memory, which no process can shrink while it is being read.
 type memory struct {
 	file *os.File
 	data []byte

@@ -10,8 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/spool"
 )
 
-// memory is an unnamed file that is read instead of mapped, because the program could shrink a mapped file while it is
-// read.
+// memory is an unnamed file. It is read, not mapped, because the program could shrink it while it is mapped.
 type memory struct {
 	file *os.File
 	data []byte

@@ -34,7 +34,7 @@ type Options struct {
 	Command      []string      // the program and its arguments
 	Memory       int64         // size in bytes of the memory shared with the program [64 MiB]
 	Timeout      time.Duration // per response [5m]
-	StartTimeout time.Duration // limit on the time that the program takes to load its model [10m]
+	StartTimeout time.Duration // limit on the time to load the model [10m]
 	Probes       []Probe       // texts whose ids the program must report
 	Assume       bool          // trust a program that reports no ids for the probes
 }

@@ -501,7 +501,7 @@ func TestTokenizerInObjectStorage(t *testing.T) {
 		t.Error("the damaged copy was used")
 	}
 	b.Refused(t, b.Command(nil, "run", "--config-file", "tasks.yml", "-o",
-		"collator.tokenizer=s3://"+objectstest.Bucket+"/none"), 3, "it has none of tokenizer.json")
+		"collator.tokenizer=s3://"+objectstest.Bucket+"/none"), 3, "the folder has none of tokenizer.json")
 }
 
 // TestManifestsComeLast: when a manifest is written, everything it names is there, and as long as it can't be written,
