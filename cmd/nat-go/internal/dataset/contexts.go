@@ -82,8 +82,7 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	return contexts[1:], of
 }
 
-// without returns the contexts of the first n turns that aren't silent, and the changes of these contexts. It renumbers
-// the turns in the changes.
+// without returns the contexts of the first n turns that aren't silent, and their changes, with the turns renumbered.
 func without(
 	silent []int, contexts []ttc.History, changes []builders.Change, n int,
 ) (of []ttc.History, its []builders.Change) {
@@ -102,8 +101,7 @@ func without(
 	return of, its
 }
 
-// partly returns the changes for a record whose rows contain only part of each context. A context without an entry in
-// changes gets the change PartOnly.
+// partly returns the changes for a record whose rows hold only part of each context, PartOnly where changes has none.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {

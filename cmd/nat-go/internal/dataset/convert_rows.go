@@ -90,7 +90,7 @@ func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.R
 func recordOf(row *rows.Row) (builders.Record, error) {
 	switch {
 	case row.Label != nil:
-		return nil, fmt.Errorf("row has a labelled answer without the answer that it was paired with: specify the run's folder")
+		return nil, fmt.Errorf("row has a labelled answer without its counterpart: specify the run's folder")
 	case row.Kind == builders.KindPreference:
 		return &builders.Preference{
 			Prompt: inline(row.Prompt), Chosen: inline(row.Chosen), Rejected: inline(row.Rejected), Reward: 1,

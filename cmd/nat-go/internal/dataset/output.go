@@ -10,8 +10,7 @@ import (
 )
 
 // Blocks are small enough to stay in the CPU cache until they are hashed and copied. The queue is long enough that
-// neither the sender nor the receiver of blocks waits; with a queue of one, blocks would have to be eight times as
-// large.
+// neither its sender nor its receiver waits; with a queue of one, blocks would have to be eight times as large.
 const (
 	blockBytes = 128 << 10
 	blocksHeld = 8
@@ -83,7 +82,7 @@ func (o *output) rotate() {
 
 func (o *output) flush() {
 	o.bytes += int64(len(o.buf))
-	o.sum.Write(o.buf) // the bytes are still in the CPU cache
+	o.sum.Write(o.buf) // hash here, while the bytes are in the CPU cache
 	o.blocks <- o.buf  // wait: run receives blocks until the channel is closed
 	o.buf = (<-o.free)[:0]
 	if o.buf == nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Share describes the output of WritePart, which is the rows for one part of a log, written as lines. Join combines the
-// parts.
+// Share describes the output of WritePart: the rows for one part of a log, as lines that Join combines.
 type Share struct {
 	Formats []partFormat `json:"formats"`
 }
@@ -52,9 +51,9 @@ type partFile struct {
 	Rows  int64         `json:"rows"`
 }
 
-// WritePart writes the kept records of one part of the log, which consists of groups, to the spec's folder. For each
-// format, it writes files with rows as lines, and a file with the origins of the rows. Join then turns all parts into
-// the output that Write would produce from the whole log.
+// WritePart writes the kept records of the given groups, which form one part of the log, to the spec's folder: for each
+// format, files with the rows as lines, and their origins. Join then turns all the parts into the output that Write
+// would produce from the whole log.
 func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, error]) (*Share, error) {
 	s.part = true
 	p := &Share{}
@@ -132,7 +131,7 @@ const joinChunk = 1 << 20
 func eachChunk(ctx context.Context, path string, f func(lines []byte) error) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // the caller detects an unexpectedly missing file by its row count
+		return nil // formatWriter.join notices missing rows by their number
 	}
 	if err != nil {
 		return err
@@ -231,7 +230,7 @@ type partRefusals struct {
 	Tries  []triedFormats `json:"tries,omitempty"` // results of trying other formats for the first refused records
 }
 
-// triedFormats counts how many of some refused records each of the other formats can represent.
+// triedFormats counts, for some of the records that a format refuses, how many each other format can represent.
 type triedFormats struct {
 	Records int64   `json:"records"`
 	Took    []int64 `json:"took"` // number of records that each format can represent, in the order of refusals.carry

@@ -154,7 +154,7 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
 	if err != nil && len(f.Files) > 0 && f.Origins == "" {
-		f.Files, err = nil, nil // the files contain other JSON lines, such as a run's dropped.jsonl
+		f.Files, err = nil, nil // other files of JSON lines, such as a run's dropped.jsonl
 	}
 	return f, err
 }

@@ -21,7 +21,7 @@ type sharing struct {
 
 const sharingWidth = 16 + 1 + 1 + 4 + 8
 
-// occurrence records the row and the side (0 or 1) in which a hash occurs.
+// occurrence records in which row and on which side (0 or 1) a hash occurs.
 type occurrence struct {
 	split rows.Split
 	side  byte // for example, the direction of a pair
@@ -110,8 +110,7 @@ func (h *hasher) row(r *rows.Row) [16]byte {
 	return xxh3.Hash128(h.buf).Bytes()
 }
 
-// judged hashes the prompt and the answer of a labelled row. It returns the label as the direction: 1 for true, 0 for
-// false.
+// judged hashes the prompt and the answer of a labelled row, and returns the label as the direction.
 func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	if *r.Label {
 		direction = 1
@@ -120,8 +119,7 @@ func (h *hasher) judged(r *rows.Row) (key [16]byte, direction byte) {
 	return xxh3.Hash128(h.buf).Bytes(), direction
 }
 
-// pair hashes a preference regardless of which answer is preferred. The direction that it returns shows which answer is
-// preferred.
+// pair hashes a preference regardless of which answer is preferred. The direction tells the two cases apart.
 func (h *hasher) pair(r *rows.Row) (key [16]byte, direction byte) {
 	a, b := h.passage(r.Chosen), h.passage(r.Rejected)
 	if bytes.Compare(a[:], b[:]) > 0 {

@@ -40,7 +40,7 @@ type Stats struct {
 	Leakage    leakage  `json:"leakage"`
 	// Contexts counts the trained turns by how their contexts changed; nil means that none are known.
 	Contexts *runfolder.Contexts `json:"contexts,omitempty"`
-	Batches  *runfolder.Batches  `json:"batches,omitempty"` // counts of the run's token batches and their rows
+	Batches  *runfolder.Batches  `json:"batches,omitempty"` // the run's token batches
 	Dropped  []dropCount         `json:"dropped,omitempty"`
 	Template *templated          `json:"template,omitempty"` // content that the template omits; nil without a template
 }
@@ -227,7 +227,7 @@ type meter struct {
 	examples  *sharing
 	hash      hasher
 	sampleRow [10]byte
-	against   *templateTrial // compares rows with a template; nil means that no template was given
+	against   *templateTrial // renders the rows with a template; nil means that none was given
 	contexts  runfolder.Contexts
 	scratch   []ttc.History
 }
@@ -345,7 +345,7 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 	if prompt.IsText() && prompt.Text == "" {
 		prompt = opening(row.Completion)
 	}
-	at.side = 1 // side 1 means that the prompt isn't the prompt of a pair
+	at.side = 1 // not the prompt of a pair
 	if err := m.prompts.add(m.hash.passage(prompt), at); err != nil {
 		return err
 	}
@@ -402,7 +402,7 @@ func (m *meter) sample(name string, x float64) error {
 		m.odd[i]++
 		return nil
 	}
-	bits := math.Float64bits(x) // the bits are changed below so that they sort like the numbers
+	bits := math.Float64bits(x) // changed below so that the bits sort like the numbers
 	if bits>>63 == 1 {
 		bits = ^bits
 	} else {

@@ -42,7 +42,7 @@ type Finding struct {
 	Code    string `json:"code"` // explained by `nat-go explain`
 	Warning bool   `json:"warning,omitempty"`
 	File    string `json:"file"` // <format>/<file>, or a path in the run's folder
-	Row     int64  `json:"row"`  // counted from 1, as in editors; 0 means that the finding is about the whole file
+	Row     int64  `json:"row"`  // from 1, as in editors; 0 means the whole file
 	Message string `json:"message"`
 	Count   int64  `json:"count,omitempty"` // additional findings with this code in this file that are not listed
 }
@@ -373,7 +373,7 @@ type Origin struct {
 
 	// the trace's fidelity; older versions of nat-go wrote it only for incomplete traces
 	Fidelity string   `json:"fidelity"`
-	Gaps     []string `json:"gaps"`   // reasons that the fidelity is not higher
+	Gaps     []string `json:"gaps"`   // why the fidelity is not higher
 	Proven   []string `json:"proven"` // parts that were compared with the model's tokenizer and template, and matched
 
 	// Contexts are the hashes of the contexts of the record's trained turns, and Changed lists the hashes that differ

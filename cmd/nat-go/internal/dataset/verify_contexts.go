@@ -168,8 +168,8 @@ func (c *formatCheck) contexts(file int, o *Origin) error {
 	turn, err := c.context.origin(file, o)
 	if turn > 0 {
 		c.find(Finding{Code: foreignContext, File: c.names[file], Row: o.Row + 1},
-			"turn %d is trained in a context that the record doesn't have: messages, results or tools before the turn, "+
-				"or the turn itself, are missing or different", turn)
+			"turn %d is trained in a context that the record doesn't have: messages, results or tools before the "+
+				"turn, or the turn itself, are missing or different", turn)
 	}
 	return err
 }
@@ -269,7 +269,7 @@ func (v *verifier) sameRows(name string, file, second RowFile) error {
 	return file.each(func(n int64, line []byte) error {
 		if n >= int64(len(due)) || xxh3.Hash(line) != due[n] {
 			v.find(Finding{Code: foreignContext, File: name, Row: n + 1},
-				"the row differs from its record's re-encoding")
+				"row differs from a second encoding of its record")
 		}
 		return nil
 	})

@@ -215,8 +215,8 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the line at which the group method stopped, if lines remain. That line doesn't match a kept record at or
-// after that point in the log.
+// rest reports the line at which the group method stopped, if lines remain. No kept record at or after that point in
+// the log matches that line.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

@@ -42,8 +42,7 @@ type Spec struct {
 	// final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
 	Ready func([]runfolder.Written, []runfolder.File) error
 
-	// NoEmpty omits formats that can't represent any of the records. If it is false, such a format gets a folder
-	// without rows.
+	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
 	NoEmpty bool
 
 	part bool // whether only a part is being written, as lines and the data that Join needs
@@ -554,7 +553,7 @@ type rowFile struct {
 	rows    int64
 	out     *output
 	table   *rows.Table // nil for a JSON lines file
-	reading *reading    // how Hugging Face datasets reads the file; only for JSON lines
+	reading *reading    // how Hugging Face datasets reads the JSON lines; nil if not checked
 }
 
 // readerChanges returns the changes that Hugging Face datasets would make to the rows.

@@ -104,13 +104,13 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		Stderr: func(r io.Reader) { _, _ = io.Copy(last, r) },
 	})
 	if err != nil {
-		return nil, exit.Environmentf("can't start Python: %w; use --python or NATGO_TRAINER_PYTHON to specify a Python in "+
-			"which the trainer is installed", err)
+		return nil, exit.Environmentf("can't start Python: %w; use --python or NATGO_TRAINER_PYTHON to specify "+
+			"one in which the trainer is installed", err)
 	}
 	stop := context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })
 	defer stop()
 	go func() {
-		_, _ = p.Stdin.Write(append(question, '\n')) // if this fails, the script doesn't answer, which is handled below
+		_, _ = p.Stdin.Write(append(question, '\n')) // a script that doesn't read its input won't answer
 		p.Stdin.Close()
 	}()
 	x := <-answers // wait: when ctx is done, the script is killed and its output ends
@@ -181,8 +181,8 @@ func (t *Trainer) listen(out io.Reader, in *Input) (*asked, error) {
 
 func (t *Trainer) refusal(x *answer, version string) error {
 	if x.Code == "missing" {
-		return exit.Environmentf("%s lacks a package: %.500s; install it there (%s -m pip install trl), or use --python or "+
-			"NATGO_TRAINER_PYTHON to specify another Python", t.Python, x.Text, t.Python)
+		return exit.Environmentf("%s lacks a package: %.500s; install it there (%s -m pip install trl), or specify "+
+			"another Python with --python or NATGO_TRAINER_PYTHON", t.Python, x.Text, t.Python)
 	}
 	return exit.Failedf("TRL %s refuses these rows or settings: %s", version, x.Text)
 }
@@ -195,7 +195,8 @@ func (a *asked) row(x *answer, in *Input) error {
 	for _, name := range sideNames[in.Method] {
 		s, ok := x.Sides[name]
 		if !ok || len(s.IDs) != len(s.Trained) {
-			return fmt.Errorf("row %d has %d ids and %d mask values for %s", x.Row, len(s.IDs), len(s.Trained), name)
+			return fmt.Errorf("row %d has %d ids and %d mask values on the %s side", x.Row, len(s.IDs),
+				len(s.Trained), name)
 		}
 		side := Side{Name: name, IDs: s.IDs, Trained: make([]bool, len(s.IDs))}
 		for i, t := range s.Trained {

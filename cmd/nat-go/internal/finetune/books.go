@@ -82,8 +82,7 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// addAccounts adds the fields In and Out of accounts to the books, but not the drops, which the drop method adds one at
-// a time.
+// addAccounts adds the In and Out of accounts. The drop method adds their drops, one at a time.
 func (b *books) addAccounts(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
@@ -97,7 +96,7 @@ func (b *books) count(builder, name string, n int64) {
 		counters = map[string]int64{}
 		b.counters[builder] = counters
 	}
-	if _, known := counters[name]; !known { // hide is rarely called, because groups have the same few names
+	if _, known := counters[name]; !known { // all groups use the same few names, so hide is rarely called
 		name = b.hide(name) // a name from a plugin may contain a secret
 	}
 	counters[name] += n

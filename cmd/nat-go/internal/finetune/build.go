@@ -20,8 +20,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// After a commit, the groups built so far survive a crash. A commit needs a sync, so the run commits only after
-// commitEvery or commitBytes.
+// A commit makes the groups built so far survive a crash. It costs a sync, so commits are spaced by time and bytes.
 const (
 	commitEvery = 2 * time.Second
 	commitBytes = 64 << 20
@@ -139,8 +138,7 @@ func unitOf(p *plan, all []*builder) builders.Unit {
 	return unit
 }
 
-// built adds the inputs to the manifest, and the counts from reading them to the manifest and the books, once all
-// groups are in the log.
+// built adds the inputs to the manifest, and their counts to the manifest and the books, once the log is complete.
 func (b *recording) built() *built {
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {

@@ -50,10 +50,9 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 	return &res, nil
 }
 
-// log puts a builder's results into the group's frame. It records one drop, with a reason, for each candidate that the
-// records don't use. If the group doesn't have candidates, or the builder works on whole examples, it records a drop
-// for each unused example instead. index is the builder's index. first is the index, in the frame's group, of the first
-// example in res.Group.
+// log puts a builder's results into the group's frame. Each candidate that no record uses is dropped once, with a
+// reason. If the group has no candidates, or the builder works on whole examples, unused examples are dropped instead.
+// index is the builder's index. first is the index, in the frame's group, of the first example in res.Group.
 func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep *keeping) {
 	for _, d := range res.Drops {
 		if d.N() < 0 || d.N() > maxDropCount {

@@ -267,7 +267,7 @@ func (r *collation) collate(ctx context.Context) error {
 	}
 	if res.Apart > 0 {
 		r.out.warn("collator.composer.rows example: the hints of %s in channel sdpo aren't in any step file, because "+
-			"channel rl lacks the rollout's row or truncates the row differently; these hints are only in "+
+			"channel rl lacks the rollout's row or truncates it at a different place; these hints are only in "+
 			"the batches of channel sdpo", ledger.Quantity(int64(res.Apart), "row"))
 	}
 	if t.template == collator.PlainTemplate {

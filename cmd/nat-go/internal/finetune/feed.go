@@ -108,8 +108,7 @@ func (f *feeder) feedAll(ctx context.Context, from cursor) error {
 	return f.sendGroups(ctx, tasks)
 }
 
-// newIndex returns an index that groups examples by task or, if the run's unit is the collection run, by collection
-// run.
+// newIndex returns an index that groups examples by task, or by collection run if that is the run's unit.
 func (f *feeder) newIndex() (*group.Index, error) {
 	b := f.of
 	opt := group.Options{Dir: string(b.plan.folder), Limits: group.Limits{Bytes: int64(b.plan.config.Limits.Group)}}

@@ -25,7 +25,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 		}
 	}()
 	var broken error        // error of a builder that failed on a whole collection run, whose end is the next item
-	for it := range items { // wait: feed watches ctx and closes the channel
+	for it := range items { // wait: feed watches ctx, and items is closed when it ends
 		if it.end && broken != nil {
 			it.fail, it.seen, it.drops, broken = broken, source.Stats{}, nil, nil
 		}
@@ -206,8 +206,7 @@ func (b *building) reportBuilt() {
 	})
 }
 
-// rebase changes a record's references to examples from indexes in a part of a group to indexes in the whole group. The
-// part begins at example first.
+// rebase makes a record's references to a part of a group refer to the whole group. The part begins at example first.
 func rebase(r builders.Record, first int) {
 	r.Header().Example += first
 	for _, c := range builders.Contents(r) {

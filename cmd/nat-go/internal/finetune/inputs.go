@@ -150,7 +150,7 @@ func (in *inputs) checkUnchanged(began []source.Input) error {
 		if k < len(began) && now.Same(began[k]) {
 			continue
 		}
-		what := "was not an input when the run began"
+		what := "was not among the run's inputs when it began"
 		if k < len(began) {
 			what = fmt.Sprintf("changed since the run began: %s then, %s now",
 				describeInput(began[k]), describeInput(now))

@@ -262,7 +262,7 @@ func (ps *processes) close() {
 			}
 			ps.cancel() // cancel the processes that are still starting
 			for _, p := range ps.started {
-				if <-p.ready; p.plugin != nil { // wait: ps.cancel ends the start of a plugin
+				if <-p.ready; p.plugin != nil { // wait: ps.cancel ends a start in progress
 					p.plugin.Close()
 				}
 			}

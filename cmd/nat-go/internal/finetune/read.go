@@ -162,8 +162,7 @@ func (h *heldDrops) take() []ledger.Drop {
 	return drops
 }
 
-// send puts an example into the queue once the limit on bytes read ahead allows it. It returns false if the reader is
-// stopped.
+// send puts an example into the queue once there is room for it. It returns false if the reader is stopped.
 func (rd *reader) send(ctx context.Context, next reading) bool {
 	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
 		select {

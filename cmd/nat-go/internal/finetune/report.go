@@ -14,14 +14,13 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// report collects the results of a run's stages in the summary, the manifest and the books, and reports progress to the
-// caller.
+// report collects the results of a run's stages in the summary, the manifest and the books, and passes on progress.
 type report struct {
 	env     Env
 	books   *books
 	where   runFilter
 	history *compat.History     // NAT's report of the run
-	made    *runfolder.Manifest // manifest of the run so far
+	made    *runfolder.Manifest // the manifest so far
 	sum     *Summary
 	known   []runfolder.File // files whose hashes were computed while they were written
 }

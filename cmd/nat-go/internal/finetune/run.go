@@ -218,7 +218,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	if err != nil {
 		err = (&verdict{r.plan, r.out}).explain(err, r.lock != nil)
 		r.out.sum.Error = r.env.hide(err.Error())
-		if r.out.sum.Job == nil { // with a job, the status is the status of the job
+		if r.out.sum.Job == nil { // with a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed
 		}
 	}

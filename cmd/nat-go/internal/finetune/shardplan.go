@@ -141,7 +141,7 @@ type cutter struct {
 	part   shards.Part       // last part of the current shard
 	named  *shards.NamedFile // file with the current shard's example ids
 	bytes  int64             // offset, counted over all inputs, at which the current shard begins
-	unkept error             // error that occurred when an id was stored
+	unkept error             // why an id couldn't be stored
 	notes  []string
 }
 
@@ -283,8 +283,7 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	return nil
 }
 
-// identityOf returns the identity of the input that the source opened last. It returns began if the source hasn't
-// opened any input.
+// identityOf returns the identity of the input that the source opened last, or began if it hasn't opened any.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]
