@@ -18,8 +18,8 @@ type tileArgs struct {
 	odds  unsafe.Pointer // scratch space for 128 float32
 	n     int
 	tab   unsafe.Pointer
-	pfs   unsafe.Pointer // the first address of s to prefetch during the pass
-	pft   unsafe.Pointer // the first address of t to prefetch during the pass
+	pfs   unsafe.Pointer // first address to prefetch during the pass, in the next row of s
+	pft   unsafe.Pointer // first address to prefetch during the pass, in the next row of t
 	step  int            // bytes between prefetches; 0 prefetches the same line again
 
 	k        float32 // log2(e)/T

@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// bucketJob compares a student with a teacher on a support of k entries and, as one more term, on all other entries.
-// One pass over a row sums the other entries, the k+1 terms are computed in float64, and another pass scales the kept
-// exponentials into the gradient.
+// bucketJob compares a student with a teacher on a support of k ids and, as one more term, outside it. A pass over a
+// row sums the rest, the k+1 terms are computed in float64, and another scales the kept exponentials to the gradient.
 type bucketJob struct {
 	opt      *Options
 	student  *Matrix
@@ -27,7 +26,7 @@ type bucketRow struct {
 	ids    []int32
 	terms  bucketTerms
 	g      []float64
-	maxima []float32 // of blocks
+	maxima []float32 // the largest entry of each block
 	least  []float32 // heap of the k largest maxima
 	widens [tile]float32
 }
@@ -126,8 +125,7 @@ func (q *bucketJob) split(w *worker, row int, next nextRow, res *rowResult, s *s
 	return ok && q.complete(t, s.rest, restT)
 }
 
-// complete adds the bucket for the entries outside the support, or renormalises both sides, which fails if all of a
-// side's probabilities on the support are 0.
+// complete adds the bucket for the rest, or renormalises both sides, which fails if one has no mass on the support.
 func (q *bucketJob) complete(t *bucketTerms, restZ, restT float64) bool {
 	t.restZ = math.Inf(-1)
 	if q.rest == RestRenormalise {

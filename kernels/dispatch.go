@@ -21,7 +21,7 @@ type tileSet struct {
 	// like sum, but stores the exponentials in kept, for the passes of a gradient, whose sums are relative to the
 	// teacher's normaliser
 	keep     [3]tileFunc
-	keepsMax bool        // keep, klForward and klReverse set max to the largest value kept
+	keepsMax bool        // keep, klForward and klReverse set max to the largest value in kept
 	grad     [3]tileFunc // like jsd; also g = raw gradient, sumG = its sum, clipped = number of clipped entries
 	evenGrad [3]tileFunc // like grad, but without clipping and for beta 1/2; may be nil
 	// for the gradient with a beta inside (0,1), without clipping of entries; may be nil. g = raw gradient, sumG = its
@@ -39,15 +39,14 @@ type tileSet struct {
 	// like keep, but accurate to within float64 rounding; may be nil
 	exact [3]tileFunc
 
-	// one pass over both sides, with references -nls and -nlt; may be nil. sum = klLift sum 2^yt, sumG = sum 2^ys, kl
-	// and klAbs as in tileArgs
+	// one pass over both sides, with references -nls, -nlt: sum = klLift sum 2^yt, sumG = sum 2^ys, kl, klAbs; or nil
 	kl [3]tileFunc
 	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets t's exponentials if the student is
 	// s (klForward), and 2^yt (yt-ys) if the student is t (klReverse); all values of t are lifted
 	klForward, klReverse [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
-	tabH    float64                     // unit of D for tab, in log2 of odds; 0 means the unit of the table itself
+	tabH    float64                     // unit of D in tab, in log2 of odds; 0 means the table's own
 	evenTab func(*table) unsafe.Pointer // the table that even, evenGrad or keptEven reads
 	evenH   float64                     // unit of |D| in the even table, in log2 of odds
 

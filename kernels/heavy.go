@@ -27,8 +27,7 @@ const heavyShare = 1.0 / 16
 // and the sum of the teacher's.
 type remainder struct{ sum, largest, teacher float64 }
 
-// setApart moves the entries that hold at least the given share of the student's total from the kept exponentials to
-// w.heavy, and summarises the remaining ones.
+// setApart moves entries that hold at least this share of the student's total from the kept exponentials to w.heavy.
 func (r *row) setApart(share float64) (rest remainder) {
 	w, threshold := r.w, float32(share*r.zs.total)
 	for i, at := 0, 0; i < r.n; at++ {
@@ -111,7 +110,7 @@ func (r *row) exactly(at int) heavy {
 
 // light holds a second pass's sums over the entries that aren't heavy, in nats.
 type light struct {
-	loss, grad float64 // loss sums the losses, and grad sums G minus pivot*q
+	loss, grad float64 // sums of the losses and of G minus pivot*q
 	clipped    int
 	unit       float64 // factor that converts raw gradients to nats
 	pivot      float64 // the multiple of q that the raw gradients don't include
@@ -148,8 +147,7 @@ func (r *row) rated(sums secondSums, student, teacher float64) light {
 	return l
 }
 
-// setPivot sets a ratePass's pivot to u, in units of the table, so that raw gradients are small where the student's
-// rate is about u.
+// setPivot sets the pivot to u, in units of the table: raw gradients are small where the student's rate is about u.
 func (r *row) setPivot(u float64) {
 	r.p.pivot = u
 	r.w.path.rates.plus(r.p.natural()-u-sharedRate(math.Abs(r.p.bend)), r.w.rates[:])

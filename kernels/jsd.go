@@ -72,7 +72,7 @@ type Batch struct {
 
 // Output receives per-row results; leave unwanted slices nil. Ignored rows get 0.
 type Output struct {
-	RowLoss    []float64 // [rows] loss before the weight and the denominator are applied
+	RowLoss    []float64 // [rows] loss before weight and denominator
 	StudentLSE []float64 // [rows] log sum exp(x/T)
 	TeacherLSE []float64 // [rows]
 	Clipped    []int32   // [rows] number of clipped entries, or 1 if the row's loss is clipped
@@ -94,8 +94,8 @@ type Stats struct {
 	MassClamped int
 }
 
-// Slow reports how many of the active rows were computed on the float64 path. It returns "" for at most one row in a
-// hundred.
+// Slow reports how many of the active rows were computed on the float64 path. It returns "" if that was at most one in
+// a hundred.
 func (s Stats) Slow() string {
 	if s.Exact*100 <= s.Active {
 		return ""

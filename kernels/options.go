@@ -32,7 +32,7 @@ func ParseClip(s string) (Clip, error) {
 	case "element_bregman":
 		return ClipBregman, nil
 	}
-	return 0, fail(CodeClip, "unknown clip mode %q: want none, token, element or element_bregman", s)
+	return 0, fail(CodeClip, "unknown clip mode %q: expected none, token, element or element_bregman", s)
 }
 
 // Reduction turns the weighted sum S of row losses into one number.
@@ -51,11 +51,10 @@ type Rest uint8
 
 // Treatments of the rest.
 const (
-	// RestBucket treats the rest of the vocabulary as one additional entry on both sides. The loss is a lower bound of
-	// the full divergence.
+	// RestBucket treats the rest as one more entry on both sides. The loss is a lower bound of the full divergence.
 	RestBucket Rest = iota
-	// RestRenormalise ignores the rest of the vocabulary and scales each side's probabilities on the support to sum to
-	// 1. The loss isn't a bound, and is 0 for a support of a single entry.
+	// RestRenormalise ignores the rest and scales each side's probabilities on the support to sum to 1. The loss isn't
+	// a bound, and is 0 for a support of a single entry.
 	RestRenormalise
 )
 
@@ -67,7 +66,7 @@ func ParseRest(s string) (Rest, error) {
 	case "renormalise":
 		return RestRenormalise, nil
 	}
-	return 0, fail(CodeKind, "unknown rest %q: want bucket or renormalise", s)
+	return 0, fail(CodeKind, "unknown rest %q: expected bucket or renormalise", s)
 }
 
 // Options configures a divergence.
@@ -79,8 +78,7 @@ type Options struct {
 	Normalize   bool    // divide loss and gradient by beta(1-beta), which makes the ends continuous
 	Reduction   Reduction
 	Denominator float64 // > 0 with ReduceDenom, 0 otherwise
-	// Workers is the number of goroutines that share the rows; 0 or 1 means only the caller's. It doesn't affect
-	// results.
+	// Workers is the number of goroutines that share the rows, which doesn't affect results; 0 or 1 means the caller's.
 	Workers int
 	Strict  bool   // a row without a finite softmax is an error
 	Path    string // one of Paths(); "" means the path that NATGO_KERNELS names or, if it is unset, the best one

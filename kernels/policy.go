@@ -22,7 +22,7 @@ func ParsePolicyReduction(s string) (PolicyReduction, error) {
 	case "constant":
 		return PerConstant, nil
 	}
-	return 0, fail(CodeDenominator, "unknown policy reduction %q: want token, sequence or constant", s)
+	return 0, fail(CodeDenominator, "unknown policy reduction %q: expected token, sequence or constant", s)
 }
 
 // PolicyOptions are the options of PolicyLoss.

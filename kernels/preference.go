@@ -22,7 +22,7 @@ func ParsePreference(s string) (PreferenceKind, error) {
 	case "hinge":
 		return Hinge, nil
 	}
-	return 0, fail(CodeKind, "unknown preference loss %q: want sigmoid, ipo or hinge", s)
+	return 0, fail(CodeKind, "unknown preference loss %q: expected sigmoid, ipo or hinge", s)
 }
 
 // PreferenceOptions are the options of DPO.
@@ -73,7 +73,7 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 		}
 	}
 	if len(out) < n || (p.Weights != nil && len(p.Weights) != n) {
-		return 0, fail(CodeShape, "mismatched lengths: %d pairs, %d results, %d weights", n, len(out), len(p.Weights))
+		return 0, fail(CodeShape, "mismatch: %d pairs, room for %d results, %d weights", n, len(out), len(p.Weights))
 	}
 	for i := range n {
 		for _, c := range columns {

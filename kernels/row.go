@@ -45,7 +45,7 @@ func (w *worker) scratch(n int) []float32 {
 	return w.raw[:n]
 }
 
-// keep allocates memory for the exponentials of n entries and a padded tail on each side, unless there is enough.
+// keep provides memory for both sides' exponentials of n entries, with padded tails.
 func (w *worker) keep(n int) {
 	if len(w.kept[0]) < n+block {
 		for i := range w.kept {
@@ -457,14 +457,14 @@ func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 type plan struct {
 	kind passKind
 	f    tileFunc
-	h    float64 // unit in which the table measures D, in log2 units of the odds
+	h    float64 // the table's unit of D, in log2 of odds
 	fix  float64 // factor by which the pass's sums are multiplied
 	kept bool    // the pass uses the exponentials of the first pass
 	// end is set if beta is 0 or 1. At 0 the teacher's probabilities are the weights of the log-odds (teacherWeighs),
 	// at 1 the student's are.
 	end, teacherWeighs bool
-	pivot              float64 // the number that a ratePass subtracts from the student's rates, in units of h
-	bend               float64 // the difference between D and a ratePass's x, in units of h
+	pivot              float64 // the amount that a ratePass subtracts from the student's rates, in units of h
+	bend               float64 // the amount by which a ratePass's x is less than D, in units of h
 }
 
 // natural returns the natural pivot of a ratePass. With it, the rate that the pass looks up is 0 where the sides are

@@ -52,7 +52,7 @@ type SparseBatch struct {
 	Teacher  SparseTeacher
 	Labels   []int32   // [rows] or nil; IgnoreIndex excludes a row
 	Weights  []float32 // [rows] or nil; finite and >= 0
-	Upstream *float64  // derivative of a total loss with respect to the reduced loss; nil means 1
+	Upstream *float64  // as in Batch: multiplies the gradient; nil means 1
 }
 
 // massTolerance is the largest amount by which a row's log mass may exceed 0 due to rounding of float32 or bfloat16
@@ -71,10 +71,10 @@ func (b *SparseBatch) check(rest Rest) error {
 		return fail(CodeShape, "%d ids but %d log-probabilities (logp)", len(t.IDs), len(t.LogProbs))
 	}
 	if len(t.Offsets) != b.Student.Rows+1 {
-		return fail(CodeOffsets, "%d offsets for %d rows: want one more than rows", len(t.Offsets), b.Student.Rows)
+		return fail(CodeOffsets, "%d offsets for %d rows: expected one more than rows", len(t.Offsets), b.Student.Rows)
 	}
 	if t.Offsets[0] != 0 {
-		return fail(CodeOffsets, "the first offset is %d, want 0", t.Offsets[0])
+		return fail(CodeOffsets, "invalid first offset %d: expected 0", t.Offsets[0])
 	}
 	for r := range b.Student.Rows {
 		if t.Offsets[r+1] < t.Offsets[r] {

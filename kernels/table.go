@@ -199,8 +199,8 @@ type table struct {
 	even   *evenTable
 }
 
-// sharedRate is U(x) = 1 - log2(1 + 2^-x), in units of geometricH. Let x be the log-odds minus bend(beta). Up to a
-// constant, the student's rate is U(|x|) - max(x, 0), and the teacher's is U(|x|) + min(x, 0).
+// sharedRate is U(x) = 1 - log2(1 + 2^-x), in units of geometricH. Let x be the log-odds minus bend(beta). The
+// student's rate is U(|x|) - max(x, 0) and the teacher's U(|x|) + min(x, 0), each up to a constant.
 func sharedRate(x float64) float64 {
 	return -math.Log1p(math.Expm1(-x*geometricH*math.Ln2)/2) / math.Ln2 / geometricH
 }

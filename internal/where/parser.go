@@ -13,7 +13,7 @@ import (
 type parser[S any] struct {
 	lexer
 	fields []Field[S]
-	named  []string // names of fields, in the order in which the filter names them
+	named  []string // field names, in the order in which the filter uses them
 }
 
 // node is a parsed part of a filter. Its Field is the one that the part names or, for any other part, an unnamed one

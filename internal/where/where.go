@@ -103,8 +103,7 @@ func (s Step) String() string {
 	return ledger.Quantity(s.Left, s.Unit) + " left by " + clause
 }
 
-// Funnel returns the number of items that remain after each clause, given the numbers of items that each clause dropped
-// and the number kept in the end.
+// Funnel returns the number of items left after each clause, given the number that each dropped and the number kept.
 func (f *Filter[S]) Funnel(unit string, kept int64, dropped map[string]int64) []Step {
 	steps := make([]Step, len(f.Clauses))
 	for i, c := range slices.Backward(f.Clauses) {

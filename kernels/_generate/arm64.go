@@ -151,7 +151,7 @@ func (n *neon) load(d dtype, v int, r string) {
 	}
 }
 
-// scale computes y = y*k + c. It uses scratch as the destination, because fmla adds to its destination.
+// scale computes y = y*k + c. It goes through scratch, because fmla adds to its destination.
 func (n *neon) scale(y, k, c, scratch int) {
 	n.mov(scratch, c)
 	n.op("fmla", scratch, y, k)
@@ -283,7 +283,7 @@ func (n *neon) jsd(d dtype, grad bool) {
 		n.jsdCoefficients()
 		p := n.jsdPolynomial(1, n.degree)
 		if grad {
-			n.mov(9, p) // 9 held the coefficient of degree 8, which is no longer needed
+			n.mov(9, p) // v9 held degree 8, which is no longer needed
 			n.jsdRates()
 			n.jsdGradient(9, n.jsdPolynomial(0, 7))
 			return

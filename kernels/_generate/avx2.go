@@ -14,7 +14,7 @@ func (g *generator) narrowConstants() {
 	for i, v := range expNear {
 		c.add(fmt.Sprint("e", i), bits(v))
 	}
-	c.add("biased", bits(1.5*(1<<23)+127)) // added to round to an integer, which a shift moves into the exponent
+	c.add("biased", bits(1.5*(1<<23)+127)) // adding it rounds to an integer that a shift moves into the exponent
 	c.add("low", bits(-127))
 	c.add("high", bits(127))
 	c.add("abs", U32(1<<31-1))
@@ -263,8 +263,8 @@ type second256 struct {
 	even bool
 	d    dtype
 	p    pointers
-	// Each slice holds two vectors. student becomes the larger side's log2 probability, teacher becomes the index of
-	// the segment, and odds becomes the argument within the segment. larger is 2^hi, then scratch.
+	// Each slice holds two vectors. student becomes the larger side's log2 probability, teacher the index of the
+	// segment, and odds the argument within it. larger is scratch, then the larger side's probability.
 	student, teacher, odds, larger, psi []VecPhysical
 	sign                                []VecPhysical // the original D, for its sign
 	early, late                         VecPhysical   // scratch for lookups before and after exp2
@@ -411,8 +411,8 @@ func (g *second256) lookup(r, j int, dst, tmp VecPhysical) {
 	g.lookup256(g.even, g.p.tab, r, g.teacher[j], g.sign[j], dst, tmp)
 }
 
-// lookup256 looks up a vector's segments in row r of a table. This takes one permute for the even table, but for the
-// general table one permute for each sign of D, and a blend.
+// lookup256 looks up a vector's segments in row r of a table: with one permute or, in the general table, with one for
+// each sign of D and a blend.
 func (g *generator) lookup256(even bool, tab Register, r int, segment, sign, dst, tmp VecPhysical) {
 	if even {
 		g.VPERMPS(Mem{Base: tab, Disp: 32 * r}, segment, dst)

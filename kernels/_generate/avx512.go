@@ -140,9 +140,8 @@ type second512 struct {
 	*generator
 	d dtype
 	p pointers
-	// Each slice holds four vectors. student becomes the larger side's log2 probability, teacher becomes the index of
-	// the segment, and odds becomes the argument within the segment. fraction is the argument of exp2, and larger is
-	// 2^hi.
+	// Each slice holds four vectors. student becomes the larger side's log2 probability, teacher the index of the
+	// segment, and odds the argument within it. fraction is scratch of exp2, and larger the larger side's probability.
 	student, teacher, odds, fraction, larger, psi []VecPhysical
 	lo, hi                                        VecPhysical   // scratch: constants, or the halves of a table row
 	tmp                                           []VecPhysical // two vectors of scratch

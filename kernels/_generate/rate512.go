@@ -6,7 +6,7 @@ import (
 )
 
 // rate512 is the second pass, over kept exponentials, for a gradient that doesn't clip entries and a beta inside (0,1).
-// x is D less its value where both sides have the same share of the mixture. A table gives U for |x|: the student's
+// x is D minus its value where both sides have the same share of the mixture. A table gives U for |x|: the student's
 // rate is U - max(x, 0) and the teacher's U + min(x, 0), less a constant. Its 32 segments are chosen by the exponent
 // and three fraction bits of 1+|x|. Two groups of four vectors are half a step apart. x is spilled to memory, because
 // there are too few registers.

@@ -37,8 +37,8 @@ func interleave(a, b stream) {
 
 func (s stream) write() { interleave(s, nil) }
 
-// nextStep sets next to the index of the step after i or, after the last step, to 0. Entries loaded at next are unused
-// in the latter case, and nothing beyond the tile is read.
+// nextStep sets next to the index of the step after i or, after the last step, to 0: what is loaded there goes unused,
+// but nothing beyond the tile is read.
 func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)
 	g.CMPQ(next, n)
@@ -149,8 +149,7 @@ type geometric512 struct {
 	centre, coefficient, widens VecPhysical // scratch
 }
 
-// oddsGroup is a group of four vectors of D. odds is D, then the argument within D's segment. segment is the segment,
-// then the larger side's probability.
+// oddsGroup is a group of four vectors: |D|, then the argument in its segment; the segment, then the larger side; psi.
 type oddsGroup struct{ odds, segment, psi []VecPhysical }
 
 func (g *generator) jsdGeometric512(d dtype) {

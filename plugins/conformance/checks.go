@@ -27,7 +27,7 @@ var checks = []check{
 	{"unicode", "accepts lone surrogates, NUL and other unusual text, and returns it unchanged", survives(unicodeGroup, keepsTexts)},
 	{"many-groups", "answers two thousand groups in order", checkManyGroups},
 	{"slow-consumer", "sends no more frames than it has credit for", checkSlowConsumer},
-	{"malformed", "refuses a malformed stream without ending", checkMalformed},
+	{"malformed", "refuses a malformed stream, and survives it", checkMalformed},
 	{"cancellation", "survives a cancelled stream", checkCancellation},
 	{"version-skew", "works with a host one minor version ahead", checkVersionSkew},
 	{"drain", "drains when asked and opens no session after that", checkDrain},

@@ -12,8 +12,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// survives returns a check that sends one group to each builder. The builder may fail on the group, but the process
-// must not end. accept checks the result.
+// survives returns a check that sends one group to each builder. The builder may fail on it, but the process must
+// not. accept checks the result.
 func survives(group func() *ttc.Group, accept func(host.Result) error) func(context.Context, *kit) error {
 	return func(ctx context.Context, k *kit) error {
 		one := func(builders.Unit) []*ttc.Group { return []*ttc.Group{group()} }

@@ -158,8 +158,8 @@ func checkParentDeath(_ context.Context, k *kit) error {
 	_ = syscall.Kill(p.PID(), syscall.SIGKILL) // the shell alone
 	for end := time.Now().Add(5 * time.Second); len(p.tree().Members()) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			return errors.New("plugin still running 5 s after its parent ended: it must watch its parent's process " +
-				"id, and exit when it changes")
+			return errors.New("still running 5 s after its parent ended: a plugin must watch its parent's process " +
+				"id, and exit when that changes")
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ type Layout uint8
 
 // The layouts.
 const (
-	Auto    Layout = iota // the same as ArrayOf if the first value is an array, otherwise the same as Values
+	Auto    Layout = iota // ArrayOf if the first value is an array, else Values
 	ArrayOf               // one top-level array, whose elements are the values
 	Values                // JSON lines, or values separated by white space
 )

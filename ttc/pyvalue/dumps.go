@@ -13,7 +13,7 @@ import (
 // Dump holds the options of json.dumps.
 type Dump struct {
 	ASCII    bool   // ensure_ascii
-	Indented bool   // json.dumps's indent is given, so each element has its own line
+	Indented bool   // indent is given: one element per line
 	Indent   string // indentation per level, if Indented
 	// Separators are written between items and after keys; nil means Python's defaults.
 	Separators *[2]string

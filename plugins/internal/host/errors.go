@@ -51,7 +51,7 @@ func (e *circuitError) Error() string {
 
 func (e *circuitError) Unwrap() error { return e.Err }
 
-// BuilderError reports that a builder failed on a group but its process did not.
+// BuilderError reports that a builder failed on a group, but its process is fine.
 type BuilderError struct {
 	Builder, Group, Message string
 	Stack                   string // stack of the panic, if any

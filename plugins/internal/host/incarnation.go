@@ -345,7 +345,7 @@ func (inc *incarnation) watch(every time.Duration) {
 			missed = 0
 		}
 		if missed == 2 {
-			inc.fail(fmt.Errorf("no answer to two health checks in %s: the plugin's process is stuck or stopped", 2*every))
+			inc.fail(fmt.Errorf("no answer to two health checks in %s: the process is stuck or stopped", 2*every))
 			return
 		}
 		timer.Reset(every)

@@ -41,8 +41,8 @@ type logPump struct {
 	tailSize   int
 	inError    bool // inside a stack trace
 	window     time.Time
-	inWindow   int // lines
-	bytes      int // of them
+	inWindow   int // lines in this window
+	bytes      int // bytes of these lines
 	read       int // bytes of output read in this window, logged or not
 	suppressed int
 	ended      chan struct{} // closed when the process has ended, so that pauses end

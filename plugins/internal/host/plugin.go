@@ -170,15 +170,15 @@ type instance struct {
 	mu   sync.Mutex
 	sup  supervisor
 	inc  *incarnation
-	last error // error of the last start; nil if the start succeeded
+	last error // error of the last start; nil if that succeeded and the process failed later
 }
 
 // incarnation returns the running incarnation, starting one if necessary.
 func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	select {
 	case in.startMu <- struct{}{}:
-		defer func() { <-in.startMu }() // wait: receives the token that was just sent
-	case <-ctx.Done(): // the caller that is starting an incarnation may take long
+		defer func() { <-in.startMu }() // wait: takes its own token back
+	case <-ctx.Done(): // another caller's start may take time
 		return nil, ctx.Err()
 	}
 	spec := &in.plugin.spec

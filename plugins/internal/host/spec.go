@@ -15,8 +15,7 @@ type Spec struct {
 	Args []string // command-line arguments
 
 	// Module is a Python module that declares builders; the interpreter at Path serves it through the package natgo. If
-	// Module is set, SHA256 is the checksum of the module's package, and Beside holds the checksums of the package's
-	// files.
+	// it is set, SHA256 is the checksum of the module's package, and Beside holds those of the package's files.
 	Module string
 
 	Dir string // working directory; the host's by default
@@ -41,7 +40,7 @@ type Spec struct {
 	OutputLimit  int           // max bytes of memory for one group's results; default 96 MiB
 	Window       int           // max bytes of groups in progress across all processes; default 8 MiB per instance
 	Backoff      time.Duration // pause after the second failure in a row, doubling up to 30 s; default 250 ms
-	Failures     int           // number of failures without a finished group in between that ends the run; default 10
+	Failures     int           // failures in a row, without a finished group in between, that end the run; default 10
 
 	// OutputSetting is the name of the setting for OutputLimit, used in messages; default plugins.NAME.output.
 	OutputSetting string

@@ -81,7 +81,7 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until Recv has taken enough results for more to be added. It locks nothing while waiting, and returns
+// room waits until Recv has taken enough results for more to be added. It holds no lock meanwhile, and returns
 // false if the context ends first.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
@@ -519,7 +519,7 @@ func (a *attempt) read() error {
 // receive processes the frames until the stream ends.
 func (a *attempt) receive() error {
 	reader := wire.RecordReader{Limit: a.session.plugin.spec.OutputLimit}
-	for f := range a.results { // wait: read closes the channel when the attempt's context ends
+	for f := range a.results { // wait: read closes it, at the latest when the attempt's context ends
 		a.ahead.Release(f.bytes)
 		for _, part := range f.GetParts() {
 			if err := a.part(&reader, part); err != nil {
@@ -675,12 +675,14 @@ func (a *attempt) overdue(limit time.Duration) (next time.Duration, err error) {
 		a.clock.skip(quiet)
 		return limit, nil
 	case quiet >= limit && answered && a.starved.Load():
-		return 0, fmt.Errorf("%w for %s, although all groups sent have been answered: a plugin must grant credit for each frame it has consumed", errNoCredit, limit)
+		return 0, fmt.Errorf("%w for %s, although all groups sent have been answered: a plugin must grant "+
+			"credit for each frame it has consumed", errNoCredit, limit)
 	case quiet >= limit:
-		return 0, &deadlineError{fmt.Sprintf("plugin was unresponsive for %s while it had groups to work on (plugins.%s.timeout)", limit, name)}
+		return 0, &deadlineError{fmt.Sprintf("plugin was unresponsive for %s while it had groups to work on "+
+			"(plugins.%s.timeout)", limit, name)}
 	case fruitless >= patience*limit:
-		return 0, &deadlineError{fmt.Sprintf("plugin gave signs of life for %s but did not finish a group in that time "+
-			"(the limit is ten times plugins.%s.timeout)", patience*limit, name)}
+		return 0, &deadlineError{fmt.Sprintf("plugin gave signs of life for %s but did not finish a group in that "+
+			"time (the limit is ten times plugins.%s.timeout)", patience*limit, name)}
 	}
 	return max(min(limit-quiet, patience*limit-fruitless), time.Millisecond), nil
 }

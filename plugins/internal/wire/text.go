@@ -142,7 +142,7 @@ func (t *textReader) reset() {
 	t.texts, t.partial, t.start, t.size = t.texts[:0], nil, 0, 0
 }
 
-// part adds the strings in one part. The strings share blob's memory.
+// part adds the strings in one part. The strings may share blob's memory.
 func (t *textReader) part(blob []byte, ends []uint32) error {
 	base := t.size
 	t.size += uint64(len(blob))

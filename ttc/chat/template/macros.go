@@ -22,7 +22,7 @@ func (m *macro) Repr() string {
 type macroCode struct {
 	name     string
 	params   []string
-	places   []variable // slots of params
+	places   []variable // where the params are stored
 	defaults []expr     // defaults of the last parameters
 	caller   *variable  // the variable caller, if the body uses it
 	fn       *funcScope
