@@ -102,8 +102,7 @@ func Has(path string) bool {
 // IsRun reports whether the folder is a run's: it contains job.json, manifest.json or records/begun.json.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
-// List lists the runs directly below each root, sorted by name. A root that doesn't exist is skipped. It returns an
-// error for a root in object storage.
+// List lists the runs directly in each root, sorted by name. A root need not exist. It must not be in object storage.
 func List(roots ...string) ([]Folder, error) {
 	var list []Folder
 	for _, root := range roots {
@@ -115,7 +114,7 @@ func List(roots ...string) ([]Folder, error) {
 			continue
 		}
 		if err != nil {
-			return nil, exit.Environmentf("can't list runs: %w", err)
+			return nil, exit.Environmentf("cannot list the runs: %w", err)
 		}
 		for _, d := range dirs {
 			if f := Folder(filepath.Join(root, d.Name())); d.IsDir() && f.IsRun() {
@@ -148,8 +147,7 @@ func Find(run string, roots ...string) (Folder, error) {
 
 func unlisted(root string) error {
 	return exit.Usagef("%s: cannot look up runs in object storage, where listings may be incomplete: specify the run's full "+
-		"path",
-		root)
+		"path", root)
 }
 
 // maxBytes is the maximum size of a file that is decoded as a whole. A large run's manifest takes a few hundred

@@ -33,7 +33,7 @@ func (h *Holder) String() string {
 
 // attempts returns how many times to retry taking a lock whose recorded holder is h, at intervals of a millisecond.
 func (h *Holder) attempts() int {
-	if h == nil { // the holder has just taken the lock, or is just releasing it
+	if h == nil { // the holder has just taken the lock, or is releasing it
 		return 20
 	}
 	// The holder was killed. A process that the holder was just starting inherits the lock, and releases it on exec.
@@ -51,7 +51,7 @@ type Lock struct {
 	Left *Holder
 
 	file     *os.File
-	writeErr error // error from writing the holder; ignored, so that a user can free space on a full disk
+	writeErr error // why writing the holder failed; not fatal, so that a user can free space on a full disk
 	keep     bool  // whether Close must keep the holder in the lock file, because renames are unfinished
 	holder   Holder
 }
@@ -209,7 +209,7 @@ func (l *Lock) Check() error {
 	return exit.Environmentf("run folder %s was removed or replaced while nat-go was working in it: start a new run", l.Folder)
 }
 
-// Finished records that the renames announced by Place are done, as is any work that an earlier holder left unfinished.
+// Finished records that the work announced by Place is done, as is any that an earlier holder left unfinished.
 func (l *Lock) Finished() { l.keep, l.Left = false, nil }
 
 // Close releases the lock. It may be called twice.
@@ -224,8 +224,7 @@ func (l *Lock) Close() {
 		}
 		_ = l.write(left) // if writing fails, this command will seem interrupted to the next holder
 	}
-	// Unlock the file explicitly: a process that is just being started has a copy of the descriptor, so closing the
-	// file wouldn't release the lock.
+	// A process that is just being started has a copy of the lock, which closing the file would not release.
 	_ = unix.Flock(int(l.file.Fd()), unix.LOCK_UN)
 	l.file.Close()
 	l.file = nil

@@ -92,7 +92,7 @@ func (o *Overlap) String() string {
 	return fmt.Sprintf("%s:%d shares words with the %s's message: %q", o.File, o.Line, o.Role, o.Words)
 }
 
-// States of a run for which NAT has terms.
+// NAT's terms for the state of a run.
 const (
 	Completed = "completed"
 	Failed    = "failed"
@@ -148,9 +148,8 @@ type Written struct {
 	Rows     *rows.Options `json:"rows,omitempty"`     // the format's own options, if they differ from the manifest's
 }
 
-// Contexts counts the trained turns. Changed counts the turns whose context differs from the recorded one, by change.
-// The changes are redaction, remove, call_ids, unknown, format and worded and, in token batches, also truncated and
-// hint.
+// Contexts counts the trained turns. Changed counts those whose context differs from the recorded one, by change:
+// redaction, remove, call_ids, unknown, format, worded; in token batches also truncated, hint.
 type Contexts struct {
 	Turns int64 `json:"turns"`
 	Lost  int64 `json:"lost,omitempty"` // number of turns that aren't in any row although the record has a row
@@ -159,7 +158,7 @@ type Contexts struct {
 	Changed  map[string]int64 `json:"changed,omitempty"`
 }
 
-// Add adds the counts in more, which may be nil, to c.
+// Add adds the counts of more, which may be nil.
 func (c *Contexts) Add(more *Contexts) {
 	if more == nil {
 		return

@@ -10,9 +10,8 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 )
 
-// Placing lists the renames that add formats to a complete run. It is recorded after all files are durable and before
-// any file is renamed. If the command is killed, the renames can then be completed, so that the run isn't left
-// half-changed.
+// Placing lists the changes that add formats to a complete run. It is recorded once all files are durable, before any
+// of them is renamed, so that the changes can be completed if the command is killed.
 type Placing struct {
 	Files []pendingFile `json:"files"`
 	// paths of the formats' obsolete files to remove, relative to the run folder
@@ -27,8 +26,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records that the given files that have a temporary path, and the manifest that lists these files, are about to
-// be renamed into place.
+// Place records what is about to change: the given files that have a temporary path and the update's manifest are
+// renamed into place, and the update's obsolete files are removed.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -59,8 +58,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle completes the renames that left, the lock's last holder, had begun. It returns nil if nothing remains to be
-// done. It returns left if the renames can't be completed, or if left's command isn't a conversion.
+// settle completes the changes that left, the lock's last holder, had recorded. It returns nil if nothing remains to be
+// done. It returns left if the changes can't be completed, or if left's command isn't a conversion.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():
@@ -72,7 +71,7 @@ func (f Folder) settle(left *Holder) *Holder {
 	if sum, _, err := content(f.Manifest()); err == nil && sum == p.XXH3 {
 		return nil // all files were renamed, but the lock file wasn't updated
 	}
-	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // or the command failed and cleaned up
+	if !p.isValid() || !Has(f.path(filepath.FromSlash(p.Manifest.Temporary))) { // the command failed and cleaned up
 		return left
 	}
 	for _, file := range p.Files {
@@ -91,9 +90,8 @@ func (f Folder) settle(left *Holder) *Holder {
 	return nil
 }
 
-// isValid reports whether each temporary file is in the folder of the file that it becomes, and whether all paths
-// except the manifest's are in the data set. This check is needed because the paths come from the lock file, which any
-// user may have written.
+// isValid reports whether each temporary file is next to the file that it becomes, and all paths except the manifest's
+// are in the data set. This check is needed because any user may have written the lock file, which contains the paths.
 func (p *Placing) isValid() bool {
 	in := func(path string) bool {
 		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)

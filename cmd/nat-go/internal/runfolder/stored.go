@@ -83,7 +83,7 @@ func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i 
 	for i := range n {
 		g.Go(func() error { return do(ctx, i) })
 	}
-	return g.Wait() // doesn't hang, because a request that stalls ends, as does every request once ctx is done
+	return g.Wait() // doesn't hang, because a request ends if it stalls or ctx is done
 }
 
 // Send uploads the file at path under a name.
@@ -147,7 +147,7 @@ func (s Stored) Get(ctx context.Context, name, path string, maxBytes int64, chec
 	}
 	defer in.Close()
 	if in.Size > maxBytes {
-		return exit.Failedf("%s has %d bytes; the maximum is %d", s.Object(name), in.Size, maxBytes)
+		return exit.Failedf("%s has %d bytes; at most %d are downloaded", s.Object(name), in.Size, maxBytes)
 	}
 	out, err := durable.Create(path)
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 // MaxConfig is the maximum size of a plan's configuration.
 const MaxConfig = 16 << 20
 
-// Limits on a plan and on a shard's manifest. Both are untrusted: other users may be able to write to the folder, and
-// the hashes in the files aren't secret.
+// Limits on a plan and a shard's manifest. Others may be able to write to the folder that contains them, and anyone can
+// compute the hashes in them.
 const (
 	maxPlanBytes    = 96 << 20
 	maxRequestBytes = 1 << 20  // limit on Plan.Request
 	maxDoneBytes    = 32 << 20 // limit on a shard's manifest, which lists each batch that the shard wrote
 	maxNamedBytes   = 64 << 20 // limit on a shard's file of ids; see NamedFile
 	maxObjects      = 2 << 20  // maximum number of objects and lists in a plan or a manifest
-	maxGroups       = 1 << 40  // larger than the number of groups or records in any log
+	maxGroups       = 1 << 40  // more groups or records than any log has
 )
 
 // decode decodes JSON. If text exceeds the limits on a plan, it returns an error before it allocates memory for the
@@ -60,15 +60,15 @@ func (p *Plan) check() error {
 
 func (p *Part) check(inputs int) error {
 	if p.Input < 0 || p.Input >= inputs {
-		return fmt.Errorf("invalid part: unknown input %d: the plan has %d inputs", p.Input, inputs)
+		return fmt.Errorf("unknown input %d: the plan has %d inputs", p.Input, inputs)
 	}
 	for _, c := range []*int64{&p.From.Row, &p.From.Offset, &p.From.Lines, &p.To.Row, &p.To.Offset, &p.To.Lines} {
 		if *c < 0 {
-			return fmt.Errorf("invalid part: it begins or ends before the start of input %d", p.Input)
+			return fmt.Errorf("part begins or ends before the start of input %d", p.Input)
 		}
 	}
 	if p.To.Row > 0 && (p.To.Row < p.From.Row || p.To.Offset < p.From.Offset) {
-		return fmt.Errorf("invalid part: the part of input %d ends before it begins", p.Input)
+		return fmt.Errorf("part of input %d ends before it begins", p.Input)
 	}
 	return nil
 }

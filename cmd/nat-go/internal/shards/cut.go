@@ -20,7 +20,7 @@ type Cut struct {
 	Plan      string            `json:"plan"` // the plan's sum
 	Log       string            `json:"log"`  // hash of the merged log
 	Decisions string            `json:"decisions"`
-	Warning   string            `json:"warning,omitempty"`  // warning that curation gave with its decisions
+	Warning   string            `json:"warning,omitempty"`  // curation's warning about the split
 	Ranges    []recordlog.Range `json:"ranges"`             // range of the merged log that each shard writes
 	Collated  json.RawMessage   `json:"collated,omitempty"` // the collator's result, without counts
 	Files     []runfolder.File  `json:"files,omitempty"`    // files in the cut's folder
@@ -37,7 +37,7 @@ func (f Folder) CutBatches(shard int) string { return f.path("cut", number(shard
 // CutScores returns the path of the file with the scores of rollout rows.
 func (f Folder) CutScores() string { return f.path("cut", "scores.bin") }
 
-// CutDrops returns the path of the file with the drops made while batches were divided among shards.
+// CutDrops returns the path of the file with the drops made while cutting batches.
 func (f Folder) CutDrops() string { return f.path("cut", "drops.jsonl") }
 
 // Cut returns the cut's folder. For a plan in object storage, the folder also contains the merged log and the
@@ -52,7 +52,7 @@ func (f Folder) NewCut() error {
 	return os.MkdirAll(filepath.Dir(f.CutPath()), 0o755)
 }
 
-// WriteCut completes the cut. It lists the files in the cut's folder in c.Files, and then writes c to the folder.
+// WriteCut completes the cut: it lists the files in the cut's folder in c.Files, and writes c.
 func (f Folder) WriteCut(c *Cut) error {
 	c.Version = Version
 	entries, err := os.ReadDir(string(f.Cut()))

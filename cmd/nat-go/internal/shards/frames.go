@@ -23,7 +23,7 @@ type frames struct {
 	out  *bufio.Writer
 }
 
-// frameHead is the number of bytes that a frame's length and hash take. maxFrame is the maximum size of a frame.
+// frameHead is the size of a frame's length and hash. maxFrame is the maximum size of a frame.
 const (
 	frameHead = 4 + 8
 	maxFrame  = 256 << 20

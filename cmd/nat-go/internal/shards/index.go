@@ -12,9 +12,8 @@ var indexVariables = []string{
 	"NATGO_SHARD", "SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "CLOUD_RUN_TASK_INDEX", "AWS_BATCH_JOB_ARRAY_INDEX",
 }
 
-// Index returns the shard number given in the environment, and the name of the variable that specifies it. NATGO_SHARD
-// may also include the number of shards, as in 3/7. Index returns an error if a variable is invalid, if two variables
-// disagree or if no variable is set.
+// Index returns the shard number given in the environment, and the variable's name. NATGO_SHARD may also include the
+// number of shards, as in 3/7. Index returns an error if a variable is invalid, if two disagree or if none is set.
 func Index(getenv func(string) (string, bool), shards int) (index int, variable string, err error) {
 	for _, name := range indexVariables {
 		text, ok := getenv(name)

@@ -80,7 +80,7 @@ func (o *Order) Close() {
 // orderWidth is the size of an entry that SortGroups sorts. An entry consists of a place and a shard number.
 const orderWidth = placeWidth + 4
 
-// orderMemory is the maximum number of bytes that SortGroups sorts in memory. For more bytes, it uses the disk.
+// orderMemory is the number of bytes that SortGroups sorts in memory before it uses the disk.
 const orderMemory = 4 << 20
 
 // SortGroups yields the shard number of each group in the shards' logs for stage Group, in the order that a single run

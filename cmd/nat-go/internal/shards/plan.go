@@ -78,8 +78,7 @@ type Stage string
 
 // The stages.
 const (
-	// read the shard's part of the inputs, and build records from it or, if the plan has stage Group, store it for that
-	// stage
+	// read the shard's part of the inputs, and build records from it, or store it if the plan has stage Group
 	Build Stage = "build"
 	Group Stage = "group" // build records from the shard's share of the tasks; only if Plan.Tasks is set
 	Write Stage = "write" // write the shard's share of the data set, after a merge has divided it
@@ -96,9 +95,8 @@ func (p *Plan) Stages() []Stage {
 // CheckStage returns an error for a stage that the plan doesn't have. Every plan has stage Write.
 func (p *Plan) CheckStage(stage Stage) error {
 	if stages := p.Stages(); stage != Write && !slices.Contains(stages, stage) {
-		return fmt.Errorf("unknown --stage %s: the stages of this plan are %v and, once a merge has divided the data "+
-			"set among the shards, %s",
-			stage, stages, Write)
+		return fmt.Errorf("unknown --stage %s: the stages of this plan are %v and, once a merge has divided the "+
+			"data set, %s", stage, stages, Write)
 	}
 	return nil
 }
@@ -169,8 +167,8 @@ func (f Folder) Read() (*Plan, error) {
 	return p, nil
 }
 
-var errChanged = errors.New("was changed since it was written, so the shards would not be parts of one run: restore the plan, " +
-	"or make a plan in another folder")
+var errChanged = errors.New("was changed since it was written, so its shards would not be parts of one run: " +
+	"restore it, or make a plan in another folder")
 
 func decodePlan(text []byte) (*Plan, error) {
 	p := new(Plan)
@@ -215,7 +213,7 @@ func (f Folder) Part(p *Plan, shard int) (*Shard, error) {
 	}
 	file, err := runfolder.Folder(f).Sum(s.Named.Path)
 	if err != nil {
-		return nil, exit.Environmentf("can't read the plan: %w", err)
+		return nil, exit.Environmentf("cannot read the plan: %w", err)
 	}
 	if file != *s.Named {
 		return nil, exit.Failedf("%s was changed since it was written: make a plan in another folder",
@@ -238,7 +236,7 @@ func (f Folder) readNamed(s *Shard, shard int) error {
 	}
 	in, err := durable.Open(f.Named(shard))
 	if err != nil {
-		return exit.Environmentf("can't read the plan: %w", err)
+		return exit.Environmentf("cannot read the plan: %w", err)
 	}
 	defer in.Close()
 	for dec := json.NewDecoder(bufio.NewReader(in)); dec.More(); {
@@ -285,7 +283,7 @@ func (n *NamedFile) Add(input int, row int64, id string) (err error) {
 	}
 	line = append(line, '\n')
 	if n.bytes+int64(len(line)) > maxNamedBytes {
-		return fmt.Errorf("shard %d has too many entries with ids that were used before: make a plan with more shards", n.shard)
+		return fmt.Errorf("shard %d has too many entries with ids used before: make a plan with more shards", n.shard)
 	}
 	n.sum.Write(line)
 	n.bytes += int64(len(line))

@@ -19,8 +19,7 @@ import (
 )
 
 // Remote is a plan's folder in object storage, where files have the same names as on disk. A process works on a local
-// copy of the folder. It downloads the files that it needs, and uploads the files that it built, with the manifest
-// last.
+// copy: it downloads the files that it needs, and uploads the files that it built, with the manifest last.
 type Remote struct{ runfolder.Stored }
 
 // Remote returns the folder as a Remote if it is in object storage, or nil if it is on disk.
@@ -187,8 +186,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads examples that one shard stored in its spill for the shard numbered part. d is the manifest of
-// the shard that stored the examples. The downloaded file has holes in place of the other shards' examples.
+// fetchSpilled downloads the examples that one shard, whose manifest is d, stored in its spill for the shard numbered
+// part. The downloaded file has holes in place of the other shards' examples.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -223,9 +222,9 @@ func (r *Remote) SendShard(ctx context.Context, dir Folder, p *Plan, stage Stage
 	return r.sendAll(ctx, dir, paths, paths, donePath(folder))
 }
 
-// FetchBuilt downloads the shards' files that a merge needs. If the data set was divided among the shards, the files
-// include the rows that the shards wrote. If some shards aren't done with a stage, FetchBuilt downloads only the
-// shards' manifests up to that stage.
+// FetchBuilt downloads the shards' files that a merge needs. If the data set was divided, they include the rows that
+// the shards wrote. If a stage isn't done for all shards, it downloads the shards' manifests up to that stage, but none
+// of their other files.
 func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	cut, err := r.FetchCut(ctx, dir, p)
 	if err != nil {
@@ -246,7 +245,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 		}
 		all, missing, err := dir.ReadStage(p, stage)
 		if err != nil || len(missing) > 0 {
-			return err // missing manifests are reported by the merge
+			return err // the merge reports missing manifests
 		}
 		for i, d := range all {
 			folder := dir.Shard(stage, i)

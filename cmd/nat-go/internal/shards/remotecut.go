@@ -73,7 +73,7 @@ func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string
 func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	c, err := r.FetchCut(ctx, dir, p)
 	if err != nil || c == nil {
-		return err // without a cut, an error is reported when the shard is written
+		return err // without a cut, writing the shard fails
 	}
 	merged := mergedFiles(dir.Cut())
 	for _, at := range merged[1:] {
@@ -110,7 +110,7 @@ func (r *Remote) fetchForWriting(ctx context.Context, dir Folder, p *Plan, shard
 // list of overlaps with benchmarks.
 const maxDecisions = 64 << 30
 
-// fetchRows downloads the token rows in a shard's batches, which may have been made by any of the shards.
+// fetchRows downloads the token rows in a shard's batches, each row from the shard that made it.
 func (r *Remote) fetchRows(ctx context.Context, dir Folder, p *Plan, shard int) error {
 	in, err := durable.Open(dir.CutBatches(shard))
 	if err != nil {
@@ -155,15 +155,14 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the argument short of fetchRanges for files whose ranges were recorded by a merge.
+// divideAgain returns the argument short of fetchRanges for files whose ranges a merge recorded.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("the merge recorded: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))
 }
 
 // fetchRanges downloads parts of a file into a local file with holes in place of the other parts. If the object ends
-// too early, the error is "<object> is shorter than <short>", where short names the expected length and includes a
-// remedy.
+// too early, the error is "<object> is shorter than <short>", where short includes the remedy.
 func (r *Remote) fetchRanges(ctx context.Context, dir Folder, at string, all []span, short string) error {
 	from := r.Object(dir.stored(at))
 	in, err := objects.OfProcess().Open(ctx, from)

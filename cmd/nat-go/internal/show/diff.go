@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a piece of one of two compared texts. Differs is set if the other text lacks the piece.
+// Piece is a piece of text. Differs is set if the text that it is compared with lacks the piece.
 type Piece struct {
 	Text    string
 	Differs bool
@@ -20,14 +20,14 @@ const maxEdits = 1000
 // everything would be marked, so nothing is.
 const (
 	littleShared = 0.15
-	longText     = 200 // in bytes; two strings are long if the longer one has more bytes
+	longText     = 200 // bytes; two strings are long if the longer one exceeds this
 )
 
 // Compare splits two strings into shared and differing pieces. If the strings are long and have little in common,
 // Compare returns each as a single unmarked piece, with alike set to false.
 func Compare(a, b string) (left, right []Piece, alike bool) {
 	x, y := words(a), words(b)
-	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // whether each word of x or y differs from the other text
+	inX, inY := make([]bool, len(x)), make([]bool, len(y)) // whether each word differs
 	Diff(x, y, inX, inY)
 	shared := 0
 	for i, s := range x {
@@ -142,7 +142,7 @@ func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	return nil, false
 }
 
-// join joins words into pieces. A space between two differing words is marked, too.
+// join joins words into pieces. A space between two differing words is marked with them.
 func join(w []string, differs []bool) []Piece {
 	var out []Piece
 	for i, s := range w {

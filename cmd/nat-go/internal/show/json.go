@@ -80,8 +80,7 @@ func appendMessage(b []byte, m *chat.Message) []byte {
 	return append(b, '}')
 }
 
-// Cut returns the view with each text truncated to at most maxBytes. A truncated text ends with the number of missing
-// bytes.
+// Cut returns the view with each text truncated to at most maxBytes, followed by the number of missing bytes.
 func (v View) Cut(maxBytes int) View {
 	for _, p := range []*builders.Passage{&v.Prompt, &v.Chosen, &v.Rejected, &v.Messages} {
 		p.Text = cut(p.Text, maxBytes)

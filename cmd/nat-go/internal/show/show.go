@@ -158,7 +158,7 @@ func (p *printer) printLine(l line, st, mark style, open, end string) {
 	}
 }
 
-// printPair prints two answers, side by side if the terminal is wide enough.
+// printPair prints two answers, side by side if there is room.
 func (p *printer) printPair(chosen, rejected builders.Passage) {
 	a, b := answerText(chosen), answerText(rejected)
 	left, right, alike := Compare(a, b)

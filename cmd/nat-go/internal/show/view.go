@@ -61,7 +61,7 @@ func fidelity(o *builders.Origin) string {
 	return s + ", as stated by the source"
 }
 
-// scoredBy describes the rules that produced a record's scores, and the tool results from which they did.
+// scoredBy describes which rules produced a record's scores, and from which tool results.
 func scoredBy(metadata []byte) (facts []string) {
 	type evidence struct {
 		Rule, Tool, Quote string
@@ -81,8 +81,8 @@ func scoredBy(metadata []byte) (facts []string) {
 		*evidence
 	}{{"", m.Record}, {"chosen: ", m.Chosen}, {"rejected: ", m.Rejected}} {
 		if e := side.evidence; e != nil {
-			facts = append(facts, fmt.Sprintf("%sscored %v by the rule %s: message %d of the rollout, a result from %s, contains %q",
-				side.name, e.Score, e.Rule, e.Message, toolOrUnnamed(e.Tool), e.Quote))
+			facts = append(facts, fmt.Sprintf("%sscored %v by the rule %s: message %d of its rollout, a result from "+
+				"%s, contains %q", side.name, e.Score, e.Rule, e.Message, toolOrUnnamed(e.Tool), e.Quote))
 		}
 	}
 	return facts
@@ -95,8 +95,7 @@ func toolOrUnnamed(tool string) string {
 	return tool
 }
 
-// Fate describes the decision on a record, which is either the sides of the split that contain the record or the reason
-// why it was dropped.
+// Fate describes the decision on a record: the sides of the split that it is on, or the reason why it was dropped.
 func Fate(p dataset.Picked) string {
 	if reason, dropped := p.Decision.Reason(); dropped {
 		return "dropped: " + string(reason)
@@ -174,7 +173,7 @@ func site(i int, s builders.Site) string {
 		i+1, s.Error, s.Tool, s.Call, seen, target, s.HintSource, kind, s.Hint)
 }
 
-// Row returns the view of row n of a file. The origin o may be nil.
+// Row returns the view of row n, from 0, of a file. The origin may be nil.
 func Row(file string, n int64, r *rows.Row, o *dataset.Origin) View {
 	v := View{
 		Title: fmt.Sprintf("%s:%d, %s", file, n+1, r.Kind), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected,
@@ -200,7 +199,7 @@ func Whole(prompt, completion builders.Passage) builders.Passage {
 	return builders.Passage{Nodes: append(prompt.Nodes[:len(prompt.Nodes):len(prompt.Nodes)], completion.Nodes...)}
 }
 
-// Drop returns the view of a dropped unit.
+// Drop returns the view of a drop.
 func Drop(d ledger.Drop) View {
 	title := d.Unit + " left out: " + string(d.Reason)
 	if n := d.N(); n > 1 {
@@ -234,8 +233,8 @@ func Drop(d ledger.Drop) View {
 	return v
 }
 
-// Dropped returns the dropped candidate with its prompt or, if the drop isn't of a candidate, the example's
-// conversation. It returns an empty passage if the example doesn't have the candidate or any messages.
+// Dropped returns the dropped candidate with its prompt or, for other units, the example's conversation. It returns an
+// empty passage if the example doesn't contain it.
 func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 	for i := range e.Candidates {
 		c := &e.Candidates[i]

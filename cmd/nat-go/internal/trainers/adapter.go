@@ -59,8 +59,8 @@ type Deployer interface {
 // Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
 	// Tail returns a part of the output that starts at the byte offset from, and the offset at which the next part
-	// starts. While the job runs, a part that is smaller than the adapter's maximum ends with a whole line. The text is
-	// empty if there isn't any new output.
+	// starts. While the job runs, a part that is smaller than the adapter's maximum ends at the end of a line. The text
+	// is empty if there isn't any new output.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
 }
 
@@ -80,7 +80,7 @@ type Factory struct {
 
 // Env holds everything that an adapter needs in addition to its config.
 type Env struct {
-	RunDir   string // the run folder; adapters store their files in its subfolder runfolder.Folder.Trainer
+	RunDir   string // the run folder; adapters store files in runfolder.Folder.Trainer
 	Log      zerolog.Logger
 	Progress func(Progress) // called while Submit runs, from any goroutine; may be nil
 }
@@ -94,7 +94,7 @@ func (e Env) Report(p Progress) {
 
 // Progress describes the progress of one part of Submit.
 type Progress struct {
-	What  string // description, such as "upload training/training_file.jsonl"
+	What  string // "upload training/training_file.jsonl"
 	Done  int64
 	Total int64  // 0 means unknown
 	Unit  string // singular: "byte", "group"

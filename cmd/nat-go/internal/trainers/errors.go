@@ -34,7 +34,7 @@ const (
 	Gone        = httpclient.Gone  // the service doesn't have the job: exit 1
 )
 
-// Errorf returns an error of operation op. fix describes a remedy, and may be empty.
+// Errorf returns the error of operation op. fix describes a remedy, and may be empty.
 func Errorf(fault Fault, op, fix, why string, args ...any) error {
 	return &Error{Op: op, Why: fmt.Sprintf(why, args...), Fix: fix, Fault: fault}
 }

@@ -6,7 +6,7 @@ package trainers
 type NemoCustomizerTrainer struct {
 	Reward *Reward `yaml:"reward" doc:"NAT's reward function; not read for a preference data set"`
 
-	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"number of times the source is collected; outside compat mode, determined by the number of inputs"`
+	NumRuns                   int  `yaml:"num_runs" default:"1" validate:"min=1" doc:"number of times the source is collected; outside compat mode, existing inputs are each read once"`
 	ContinueOnCollectionError bool `yaml:"continue_on_collection_error" default:"false" doc:"continue with the other collection runs when one fails"`
 	DeduplicatePairs          bool `yaml:"deduplicate_pairs" default:"true" doc:"keep only one of several records with the same prompt, chosen and rejected text"`
 	MaxPairs                  *int `yaml:"max_pairs" validate:"omitempty,min=1" doc:"maximum number of records, drawn with dataset.split.seed; unset: no limit"`

@@ -24,7 +24,7 @@ const (
 	maxRows    = 200
 	maxTokens  = 512
 	maxSnippet = 160       // bytes
-	maxText    = 256 << 10 // max bytes of a text; the response notes that the remainder is omitted
+	maxText    = 256 << 10 // bytes; the response notes that the rest is omitted
 	maxWindow  = 200       // messages
 	maxTools   = 64
 
@@ -263,7 +263,7 @@ type recordAnswer struct {
 	Line     int64           `json:"line,omitempty"` // line that contains that byte, starting at 1; 0 means unknown
 	Key      string          `json:"key"`            // identifies the record in marks
 	Mark     *marks.Mark     `json:"mark,omitempty"`
-	View     json.RawMessage `json:"view"`               // the record in the form that `dataset show --json` prints
+	View     json.RawMessage `json:"view"`               // as in `dataset show --json`
 	Diff     *sides          `json:"diff,omitempty"`     // differences between a preference's answers
 	Sampled  []string        `json:"sampled,omitempty"`  // for each message shown, whether the model generated it
 	Turns    []turn          `json:"turns,omitempty"`    // turns shown for a demonstration

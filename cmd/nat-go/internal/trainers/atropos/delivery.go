@@ -30,7 +30,7 @@ type delivery struct {
 	MaxLen    int                   `json:"max_token_len"`
 	BatchSize int                   `json:"batch_size"`
 	Read      int                   `json:"read"`      // number of groups in the data set that have been processed
-	Sending   bool                  `json:"sending"`   // whether the next group is or may be in transit
+	Sending   bool                  `json:"sending"`   // whether the next group may be in transit
 	Sent      int                   `json:"sent"`      // groups received by the server
 	Uncertain int                   `json:"uncertain"` // groups that the server may have received
 	Skipped   map[ledger.Reason]int `json:"skipped"`
@@ -158,8 +158,7 @@ func (a *Adapter) send(ctx context.Context, data trainers.DataSet, l *delivery, 
 	return a.saveUnsynced(data, l)
 }
 
-// maxUncertain is the maximum number of lost responses. If more are lost, the delivery ends, because the server may be
-// gone.
+// maxUncertain is the number of lost responses above which the delivery ends, because the server may be gone.
 const maxUncertain = 10
 
 // request returns the request that pushes a group, compressed if that is configured and saves space.

@@ -28,14 +28,13 @@ type Group struct {
 	RefLogProbs       [][]float64    `json:"ref_logprobs,omitempty"`
 	InferenceLogProbs [][]float64    `json:"inference_logprobs,omitempty"` // 1.0 where masked
 	GenerationParams  map[string]any `json:"generation_params,omitempty"`
-	// Distillation columns, indexed by sequence, token and rank; omitted if any sequence lacks them.
+	// by sequence, token and rank; omitted if any sequence lacks them
 	DistillTokenIDs [][][]int64    `json:"distill_token_ids,omitempty"`
 	DistillLogProbs [][][]float64  `json:"distill_logprobs,omitempty"`
 	GroupOverrides  map[string]any `json:"group_overrides,omitempty"` // settings for this group: teacher_top_k
 	EnvID           *int64         `json:"env_id,omitempty"`
 
-	// NoTeacher is the reason why the group's distillation columns are missing or were removed. It is empty if the
-	// group has the columns or doesn't need them.
+	// NoTeacher is the reason why check removed the group's distillation columns, if it did.
 	NoTeacher string `json:"-"`
 }
 

@@ -199,10 +199,10 @@ func eachTask(dir string, batches []trainBatch, do func(*Group, *fault) error) e
 					r.TopK = l.topK[i]
 				}
 				if r.TopK != nil && *r.TopK < 0 {
-					r.TeacherIDs, r.TeacherLogProbs = nil, nil // nil, because the group didn't request predictions
+					r.TeacherIDs, r.TeacherLogProbs = nil, nil // the group requested none, so none are missing
 				}
 				text, err := json.Marshal(r)
-				if err != nil { // r contains a number that is not finite; empty text marks the row as invalid
+				if err != nil { // r contains a number that is not finite; an empty text marks the row as invalid
 					text = nil
 				}
 				at, err := file.Append(text)

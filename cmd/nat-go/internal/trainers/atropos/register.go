@@ -29,16 +29,17 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, a.conf.MaxTokenLength
 	l.MaxLen = cmp.Or(l.MaxLen, i.MaxTokenLen)
 	if i.BatchSize%size != 0 {
-		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple of "+
-			"group_size, or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
+		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple, "+
+			"or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
 	}
 	answer, err := a.registration(ctx, l)
 	if err != nil {
 		return err
 	}
-	// While the server is running, environment ids only increase, so a lower id shows that the server was restarted.
+	// While a server is running, environment ids only increase.
 	if l.EnvID >= 0 && (*answer.EnvID <= l.EnvID || !now.continues(l.Life)) {
-		a.env.Log.Warn().Int("groups", l.Sent).Msg("the run-api was restarted after groups had been pushed; these groups may be lost and are not pushed again")
+		a.env.Log.Warn().Int("groups", l.Sent).
+			Msg("the run-api was restarted; groups pushed before that may be lost and are not pushed again")
 		l.Sent, l.Uncertain, l.Earlier = 0, l.Uncertain+l.Sent, nil
 	} else if l.EnvID >= 0 {
 		l.Earlier = append(l.Earlier, l.EnvID)
@@ -85,14 +86,14 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	}
 }
 
-// life identifies the time between two restarts of the server by the trainer's registration, which a restart deletes.
+// life identifies a server process by the trainer's registration, which is lost when the server restarts.
 type life struct {
 	Group   string `json:"wandb_group"`
 	Project string `json:"wandb_project"`
-	Step    int64  `json:"step"` // never decreases during a life
+	Step    int64  `json:"step"` // only grows
 }
 
-// continues reports whether l and before can be from the same life of the server. before was fetched earlier than l.
+// continues reports whether l and before, which was fetched earlier, can come from the same server process.
 func (l life) continues(before life) bool {
 	return l.Group == before.Group && l.Project == before.Project && l.Step >= before.Step
 }
@@ -127,7 +128,7 @@ func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	return l, nil
 }
 
-// name returns a name that the server sent, without secrets and limited in length.
+// name returns a name given by the server, made safe to show and store.
 func (a *Adapter) name(s string) string {
 	const maxTextLen = 200
 	if s = a.api.Scrub(s); len(s) > maxTextLen {
@@ -137,7 +138,7 @@ func (a *Adapter) name(s string) string {
 }
 
 // restarted returns the reason why a job's environments no longer exist on the server, or "" if they may still exist.
-// The numbers of environments that don't exist may belong to other environments.
+// If they don't, their numbers may now belong to other environments.
 func (a *Adapter) restarted(ctx context.Context, job trainers.JobRef) (string, error) {
 	step, err := strconv.ParseInt(job.Metadata["step"], 10, 64)
 	if err != nil {

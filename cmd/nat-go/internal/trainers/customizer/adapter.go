@@ -92,12 +92,12 @@ func (a *Adapter) Check(ctx context.Context) error {
 		Path:   "/v1/datastore/namespaces",
 		Accept: "*/*",
 		Body:   httpclient.Form(url.Values{"namespace": {ns}}),
-		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // statuses if the namespace exists
+		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both mean that the namespace exists
 	})
 	return a.tolerate(err)
 }
 
-// tolerate logs an error after which the namespace may still exist, and returns nil. It returns any other error.
+// tolerate logs an error that leaves open whether the namespace exists, and returns nil. It returns other errors.
 func (a *Adapter) tolerate(err error) error {
 	var e *httpclient.Error
 	if err == nil || !errors.As(err, &e) || e.Status == 0 || e.Status == http.StatusUnauthorized {
@@ -108,7 +108,7 @@ func (a *Adapter) tolerate(err error) error {
 }
 
 // ensure creates an object unless it already exists. If the service refuses to create the object, ensure requests the
-// path place to find out whether the object exists. If that request fails, ensure returns the service's first error.
+// path place to find out whether the object exists. If that request fails, ensure returns the first error.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -118,7 +118,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 		e.Status == http.StatusUnauthorized {
 		return err
 	}
-	if _, lookErr := c.Do(ctx, trainers.Ask("check whether the object exists", http.MethodGet, place, nil)); lookErr != nil {
+	if _, lookErr := c.Do(ctx, trainers.Ask("check whether it exists", http.MethodGet, place, nil)); lookErr != nil {
 		return err
 	}
 	return nil

@@ -63,7 +63,7 @@ type Config struct {
 // Hyperparameters are sent with the job. The service chooses values for any that are missing.
 type Hyperparameters struct {
 	TrainingType   string  `yaml:"training_type" json:"training_type" default:"dpo" validate:"oneof=sft dpo" doc:"dpo trains on preference rows, sft on demonstration rows"`
-	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"whether to train all weights or an adapter"`
+	FinetuningType string  `yaml:"finetuning_type" json:"finetuning_type" default:"all_weights" validate:"oneof=lora all_weights lora_merged" doc:"whether to train all weights or a LoRA adapter"`
 	Epochs         int     `yaml:"epochs" json:"epochs" default:"3" validate:"min=1" doc:"passes over the data set"`
 	BatchSize      int     `yaml:"batch_size" json:"batch_size" default:"4" validate:"min=1" doc:"rows per step"`
 	LearningRate   float64 `yaml:"learning_rate" json:"learning_rate" default:"5e-5" validate:"gt=0" doc:"learning rate"`
@@ -92,7 +92,7 @@ type dpo struct {
 	SFTLossWeight             float64 `yaml:"sft_loss_weight" json:"sft_loss_weight" default:"0" validate:"gte=0" doc:"weight of an SFT loss on the chosen side"`
 
 	SFTAverageLogProbs *bool    `yaml:"sft_average_log_probs" json:"sft_average_log_probs,omitempty" doc:"use the mean rather than the sum of the log-probs in the SFT loss"`
-	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"maximum gradient norm; supported by services since 1.5"`
+	MaxGradNorm        *float64 `yaml:"max_grad_norm" json:"max_grad_norm,omitempty" validate:"omitempty,gt=0" doc:"maximum gradient norm; needs service version 1.5 or later"`
 }
 
 // lora holds the settings for training with low-rank adapters.

@@ -47,8 +47,7 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	return ref.With("deployment", depName), true, nil
 }
 
-// withModel adds the name of the job's output model to the reference. Some services name the model only once the job is
-// complete.
+// withModel adds the job's output model, which some services name only once the job is complete, to the reference.
 func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, error) {
 	if ref.Metadata["output_model"] != "" {
 		return ref, nil
@@ -69,8 +68,8 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 	return ref.With("output_model", m), nil
 }
 
-// createDeployment creates the deployment. If a deployment with the same name and config exists, an earlier attempt
-// whose response was lost created it. If that deployment failed, createDeployment replaces it.
+// createDeployment creates the deployment. An existing deployment with the same name and config is ours, from an
+// attempt whose response was lost. If that deployment failed, createDeployment replaces it.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	// Repeating the request is safe, because creating a second deployment of the same name is a conflict.
@@ -96,7 +95,7 @@ func (a *Adapter) createDeployment(ctx context.Context, depName, config string) 
 		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete the deployment",
 			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
-	// An earlier attempt created the deployment, and the deployment failed.
+	// The deployment is ours, and it failed.
 	_, err = a.entity.Do(ctx, trainers.Ask("delete the deployment that failed", http.MethodDelete,
 		a.deploymentPath(depName), nil, http.StatusNotFound))
 	if err != nil {

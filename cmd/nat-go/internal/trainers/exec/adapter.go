@@ -73,8 +73,8 @@ func (a *Adapter) Check(context.Context) error {
 
 // script runs the program in the folder $0 and records its exit status. The shell itself starts and remains in the
 // job's folder, so that it can write there even if the run folder is moved. It ignores signals that end the group, so
-// that it can record the status of a program that is slow to end. It records the program's start before it starts the
-// program. So if all processes were killed before the start was recorded, the job never existed.
+// that it can record the status of a program that is slow to end. It records the program's start in advance, so if
+// everything was killed before that, the job never existed.
 const script = `trap : TERM INT HUP; echo $$ > pid.new && mv pid.new pid || exit 125
 (d=$PWD; cd "$0" && : > "$d/began" || exit 125; exec "$@"); s=$?; echo $s > exit.new && mv exit.new exit`
 
@@ -141,8 +141,7 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		return 0, err
 	}
 	defer held.Close()
-	// At this point, only a process that tests whether the lock is free can hold the lock, and it releases the lock at
-	// once.
+	// Only processes that test whether the lock is free can hold it now, and they release it at once.
 	if err := durable.Lock(held, unix.LOCK_EX); err != nil {
 		return 0, fmt.Errorf("cannot lock %s: %w", held.Name(), err)
 	}
@@ -333,8 +332,7 @@ func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	st.State = trainers.Failed
 }
 
-// NeverBegan reports whether all processes of the job were killed after the job was submitted and before its program
-// began.
+// NeverBegan reports whether all of the job's processes were killed before its program began.
 func (a *Adapter) NeverBegan(trainers.JobRef) bool {
 	dir := a.dir()
 	return !alive(dir) && missing(filepath.Join(dir, beganFile)) && missing(filepath.Join(dir, exitFile)) &&
@@ -392,8 +390,7 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	if b, err := readBorn(dir); err == nil {
 		mark = b.Mark
 	}
-	// End all processes that the program started, in any process group or session, because launchers put their workers
-	// into separate groups.
+	// End everything the program started, in any group or session: launchers put their workers into separate groups.
 	tree := process.Tree{Session: pid, Mark: mark}
 	if left := tree.Stop(ctx, a.conf.StopTimeout); len(left) > 0 {
 		return fail(fmt.Errorf("cannot kill the trainer's processes %v", left))
@@ -414,7 +411,7 @@ func unseen(dir string) error {
 	return b.elsewhere(dir)
 }
 
-// lockTimeout is how long the lock may remain locked after all detected processes have ended.
+// lockTimeout is how long the lock may be held after all detected processes have ended.
 const lockTimeout = 2 * time.Second
 
 // waitReleased waits for the processes to release the lock, and reports whether they did within the limit.

@@ -163,7 +163,7 @@ func (c *Config) environ(vars map[string]string, lookup func(string) (string, bo
 		env[name] = v
 	}
 	if missing != nil {
-		return nil, fmt.Errorf("env: %s is not set in nat-go's environment", strings.Join(missing, ", "))
+		return nil, fmt.Errorf("env: %s not set in nat-go's environment", strings.Join(missing, ", "))
 	}
 	for name, v := range c.Set {
 		x, err := c.expand(v, vars)

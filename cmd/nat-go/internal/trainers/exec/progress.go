@@ -153,7 +153,7 @@ func lastLines(path string, n int, secrets *secret.Values) string {
 const maxTail = 256 << 10
 
 // Tail returns at most maxTail bytes of the program's output, starting at the offset from. While the program is alive,
-// a part of fewer than maxTail bytes ends with a whole line.
+// a part of fewer than maxTail bytes ends at the end of a line.
 func (a *Adapter) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
 	f, err := durable.Open(filepath.Join(a.dir(), outputFile))
 	if errors.Is(err, fs.ErrNotExist) {

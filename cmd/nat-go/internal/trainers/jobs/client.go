@@ -130,7 +130,7 @@ func (c *Client) intent(runID string) (*Job, error) {
 	}, nil
 }
 
-// neverBegan reports whether the program of the recorded job j never started. If so, it marks j as not submitted.
+// neverBegan reports whether the recorded job j is known never to have begun. If so, it marks j as not submitted.
 func (c *Client) neverBegan(j *Job) bool {
 	s, ok := c.Adapter.(trainers.Starter)
 	if !ok || j.Adapter != c.Type || j.CancelRequested || !s.NeverBegan(*j.Ref) {
@@ -425,8 +425,7 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes new output of the trainer to c.Output. The new output starts at the offset from. It returns the offset at
-// which the next output starts.
+// tail passes the trainer's output, starting at the offset from, to c.Output. It returns the offset of the rest.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {

@@ -92,7 +92,7 @@ func (j *Job) save(dir runfolder.Folder) error {
 		return err
 	}
 	if err := durable.WriteFile(dir.Job(), b.Bytes()); err != nil {
-		return exit.Environmentf("can't write the job journal: %w", err)
+		return exit.Environmentf("cannot write the job journal: %w", err)
 	}
 	return nil
 }

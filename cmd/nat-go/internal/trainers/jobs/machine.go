@@ -16,7 +16,7 @@ const maxPause = 10 * time.Minute
 type machine struct {
 	limits   trainers.Limits
 	phase    Phase     // Training or Deploying
-	since    time.Time // time at which the phase began
+	since    time.Time // when the phase began
 	failures int       // consecutive failed requests
 }
 

@@ -43,7 +43,7 @@ type Service struct {
 	PageSize     int      // page size for the list of jobs; 0 means 100
 	DeployConfig string   // config served by an existing deployment of the same name
 
-	// Fault may answer a request instead of the service. It returns true if it has answered the request.
+	// Fault may answer a request instead of the service. It returns true if it did.
 	Fault func(w http.ResponseWriter, r *http.Request, body []byte) bool
 
 	mu          *sync.Mutex
