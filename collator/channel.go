@@ -26,7 +26,7 @@ type Item struct {
 	// Dropped reports whether curation dropped the record. A rollout's reward and teacher_top_k still count for its
 	// task; the rest of the rollout is unused.
 	Dropped bool
-	Index   int // index of the item in its group, chosen by the caller and later passed to KeptGroup.Decide
+	Index   int // the caller's number for the item in its group, later passed to KeptGroup.Decide
 }
 
 // outcome is the result of collating a record.
@@ -35,8 +35,8 @@ type outcome struct {
 	Rows []batch.Row
 }
 
-// counts holds the numbers and reasons that an outcome adds to the accounts. Turns is the number of turns to be
-// trained, and TurnDrops lists those that no row trains on.
+// counts holds the parts of an outcome that are counted. Turns is the number of turns to be trained, and TurnDrops
+// lists those that no row trains on.
 type counts struct {
 	Refused   *cause  `json:",omitempty"` // why rows are missing
 	Turns     int     `json:",omitempty"`
@@ -44,7 +44,7 @@ type counts struct {
 	// number of a distillation's sites; SiteDrops lists those that aren't in any row
 	Sites     int         `json:",omitempty"`
 	SiteDrops []cause     `json:",omitempty"`
-	Sizes     []int       `json:",omitempty"` // each row's length in tokens (longest side) before cuts
+	Sizes     []int       `json:",omitempty"` // number of tokens on each row's longest side, uncut
 	Reasoning int         `json:",omitempty"` // see leftOut
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows

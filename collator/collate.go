@@ -150,7 +150,7 @@ type summary struct {
 	records ledger.Account
 	turns   ledger.Account
 	sites   ledger.Account
-	keys    ledger.Account // accounts for teacher_top_k values that differ from the first one for the same task
+	keys    ledger.Account // account of the teacher_top_k values that differ from the first one for the same task
 	group   []sharedRow    // rows of the current group
 }
 
@@ -207,16 +207,15 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	return d
 }
 
-// book adds an item's outcome to the accounts. It returns the number of a rollout's task, or -1, and the rows that go
-// into batches.
+// book counts an item's outcome. It returns the number of a rollout's task, or -1, and the rows that go into batches.
 func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows []rowCounts) {
 	group = -1
 	if it.Task != nil {
 		group = s.tasks.add(*it.Task, it.Reward)
 		if asked := it.TopK; s.tasks.ask(group, asked) {
 			s.keys.In++
-			s.dropped(it.drop(s.keys.Unit, refuse(KeyDiffers, "different group_overrides.teacher_top_k: got %d, an "+
-				"earlier rollout of the task has %d", *asked, *s.tasks.list[group].topK)))
+			s.dropped(it.drop(s.keys.Unit, refuse(KeyDiffers, "group_overrides.teacher_top_k is %d; an earlier "+
+				"rollout of the task has %d", *asked, *s.tasks.list[group].topK)))
 		}
 	}
 	s.group = s.stats.Forward.count(o, !dropped && o.Refused == nil, s.group)

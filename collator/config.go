@@ -20,8 +20,8 @@ type RowUnit uint8
 
 // The row units.
 const (
-	// Auto makes one trajectory if the template shows all trained turns as they were sampled and the trajectory can be
-	// cut to MaxLength. Otherwise, it makes one row per turn.
+	// Auto makes one trajectory if the template shows all its trained turns as they were sampled and it fits, whole or
+	// cut, into MaxLength. Otherwise, it makes one row per turn.
 	Auto       RowUnit = iota
 	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained on
 	PerTurn            // one trained turn, with the model input that precedes it
@@ -57,7 +57,7 @@ type Config struct {
 	Weight        Weight
 	Layout        batch.Layout
 	Form          batch.Form
-	Steps         bool // also write step files, which contain all channels; needs the composer layout and equal width
+	Steps         bool // also write step files, with all channels of a step; needs the composer layout and equal width
 	ByExample     bool // each row in a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
 	// fills the space after the end of a row; nil means the tokenizer's pad token, or its eos token
 	PadID   *int64
@@ -88,7 +88,7 @@ type Collator struct {
 	render      *turns.Renderer
 	channels    map[builders.Kind]channel
 	terminators map[int32]bool
-	ends        []int32 // the ids in terminators, sorted
+	ends        []int32 // the ids in terminators, in the order of the template's terminators
 	pad         int64
 	vocab       int64
 	restores    bool // the tokenizer restores ASCII text exactly, even when tokens are decoded piece by piece
@@ -132,8 +132,8 @@ func New(cfg Config) (*Collator, error) {
 	if cfg.Layout == batch.Composer && cfg.Cumulative {
 		switch {
 		case !cfg.Form.EqualWidth:
-			return nil, errors.New("collator: missing equal width: with cumulative hints in the composer format, " +
-				"one mask must fit both sides")
+			return nil, errors.New("collator: cannot use cumulative hints in the composer format without equal " +
+				"width: one mask serves both sides")
 		case cfg.Weight == BySite:
 			return nil, errors.New("collator: cannot weight cumulative hints by site: a composer row has " +
 				"a single weight")

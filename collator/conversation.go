@@ -37,8 +37,7 @@ type material struct {
 	trained []bool // whether each message is trained on; only assistant messages can be
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks all trained messages of the record if each of them has its own row. It is nil if one row trains
-	// on all of them.
+	// elsewhere marks all trained messages of the record if each has its own row; nil if one row trains on all of them.
 	elsewhere []bool
 	// each node's index in the record's messages, if some were cut out; nil means that the indices are unchanged
 	index []int
@@ -58,7 +57,7 @@ func (w *worker) prepare(m *material) *cause {
 	for i := range m.nodes {
 		messages[i] = m.nodes[i].Message
 		msg := &messages[i]
-		if msg.Role == "" { // a message without a role isn't given a default one (DEFECTS.md, D27)
+		if msg.Role == "" { // there is no default role (DEFECTS.md, D27)
 			return refuse(ledger.BadRoles, "message %d has no role", i)
 		}
 		for _, p := range msg.Parts {

@@ -142,7 +142,7 @@ func (w *worker) cutFewest(
 		case r != nil && r.Reason == ledger.NothingTrained:
 			hi = n - 1
 		case r != nil:
-			return nil, refuse(TooLong, "%s, and cutting the conversation fails: %s", tooLong.Detail, r.Detail)
+			return nil, refuse(TooLong, "%s, and the conversation cannot be cut: %s", tooLong.Detail, r.Detail)
 		case size <= w.cfg.MaxLength:
 			one.short = true
 			best, hi = one, n-1

@@ -168,7 +168,7 @@ func (w *worker) common(p *promptOf, r *turns.Renderer, pair [2]*madeSide) (leng
 	switch {
 	case length < len(ids):
 		return 0, refuse(GenerationPromptMismatch,
-			"both sides begin with only the first %d of the prompt's %d tokens", length, len(ids))
+			"only the first %d of the prompt's %d tokens are at the start of both sides", length, len(ids))
 	case !samePrompt(pair):
 		return 0, refuse(GenerationPromptMismatch, "the template begins the chosen and rejected answers differently")
 	case slices.Equal(pair[0].IDs, pair[1].IDs):
@@ -220,7 +220,7 @@ func (w *worker) fitPair(
 		}
 		switch {
 		case r1 != nil:
-			return pair, 0, refuse(TooLong, "%s, and cutting the prompt fails: %s", refusal.Detail, r1.Detail)
+			return pair, 0, refuse(TooLong, "%s, and the prompt cannot be cut: %s", refusal.Detail, r1.Detail)
 		case fits(next):
 			best, length, hi = next, nextLength, n-1
 		default:

@@ -25,7 +25,7 @@ const (
 // hintParts maps the values of Config.HintSpan to parts.
 var hintParts = map[string]part{"": wholeTurn, "turn": wholeTurn, "reasoning": reasoning, "text": text, "call": calls}
 
-// partOf is a span of a trained turn that renders one part of the turn's message.
+// partOf is a piece of a turn that renders one part of its message.
 type partOf struct {
 	chat.Span
 	part part

@@ -68,7 +68,7 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 		Chosen, Rejected *float64
 	}
 	if err = json.Unmarshal(line, &in); err != nil {
-		return row, ref, fmt.Errorf("invalid line: expected an object with row, chosen and rejected: %w", err)
+		return row, ref, fmt.Errorf("expected an object with row, chosen and rejected: %w", err)
 	}
 	if len(in.Row) != hex.EncodedLen(len(row)) {
 		return row, ref, fmt.Errorf("invalid row %.80q: expected a SHA-256 in hex", in.Row)

@@ -53,7 +53,7 @@ func (w *worker) onlyOwn(it *Item, m *material) *cause {
 	}
 	p := w.onPolicy(m.nodes, m.trained, it.Record.Origin.Policy)
 	if p != "same" && !(w.cfg.RenderedRollouts && p == "unknown") {
-		return refuse(OffPolicy, "on_policy is %s: %q sampled the rollout, but the model to be trained is %q",
+		return refuse(OffPolicy, "on_policy is %s: the rollout was sampled by %q, the model to be trained is %q",
 			p, it.Record.Origin.Policy, w.cfg.Policy)
 	}
 	return nil

@@ -189,8 +189,7 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 	return nil
 }
 
-// beginnings caches the text of a row's prefixes. If ASCII can be decoded piece by piece, only the part after the
-// previous prefix is decoded.
+// beginnings caches the text of a row's prefixes. If ASCII can be decoded piece by piece, only the new part is decoded.
 type beginnings struct {
 	w    *worker
 	ids  []int32
@@ -249,11 +248,10 @@ type spliced struct {
 	proofs   []batch.Proof
 	sites    []batch.RowSite
 	students []meaning // for each teacher in the composer layout, the student's row up to the teacher's target
-	size     int       // token count of the longest teacher, including a longer contrast or an omitted hint
+	size     int       // token count of the longest teacher, with room for an omitted hint or a longer contrast
 }
 
-// meaning holds the text of a row's tokens and the hash of the trained text. Both are empty if the tokens would have to
-// be decoded.
+// meaning holds the tokens' text and the hash of the trained text, both empty if finding them requires decoding.
 type meaning struct{ text, target string }
 
 // fit is the fitter for distillations. It cuts from the front: first the whole rounds before the first target's round,

@@ -49,7 +49,7 @@ func (w *worker) rowWeight(rows []madeSide, weight float64) float32 {
 func (w *worker) outcome(it *Item, m *material, rows []madeSide, lost []cause, whole *cause, weight float32) outcome {
 	out := outcome{counts: counts{Refused: whole, Turns: count(m.trained), TurnDrops: lost}}
 	if whole != nil {
-		// a turn without its own reason gets the record's reason
+		// A turn without its own reason gets the record's.
 		for len(out.TurnDrops) < out.Turns {
 			out.TurnDrops = append(out.TurnDrops, *whole)
 		}

@@ -44,9 +44,9 @@ func (s *sharing) Words(counts map[string]batch.Count) string {
 	once := func(f forwarded) string {
 		return fmt.Sprintf("%d (%.1f times fewer, %d pairs)", f.Tokens, float64(s.Alone.Tokens)/float64(f.Tokens), f.Pairs)
 	}
-	text := fmt.Sprintf("forwarding every row in full takes %d tokens and %d attended pairs; forwarding each shared prefix once per record takes "+
-		"%s, once per task %s, once per batch %d (%.1f times fewer)", s.Alone.Tokens, s.Alone.Pairs, once(s.Record),
-		once(s.Group), inBatch, float64(s.Alone.Tokens)/float64(inBatch))
+	text := fmt.Sprintf("forwarding every row in full takes %d tokens and %d attended pairs; forwarding each shared "+
+		"prefix once per record takes %s, once per task %s, once per batch %d (%.1f times fewer)", s.Alone.Tokens,
+		s.Alone.Pairs, once(s.Record), once(s.Group), inBatch, float64(s.Alone.Tokens)/float64(inBatch))
 	if s.Alone.Tokens > 2*s.Record.Tokens {
 		text += `; natgo's trainers forward a prefix once with pack="tree" (plugins/python/README.md), and ` +
 			"collator.batch_by task keeps the rows of a task together"

@@ -151,8 +151,7 @@ func (v *view) leftOut(m *material) (out leftOut) {
 	return out
 }
 
-// cut returns the position in the text where token i begins. It returns false if the position is unknown or inside a
-// character.
+// cut returns the position in the text where token i begins. It returns false if that is unknown or inside a character.
 func (s *side) cut(i int) (int, bool) {
 	if s.text == "" || i < 1 || i > len(s.IDs) {
 		return 0, false
@@ -492,7 +491,7 @@ func (w *worker) restored(ids []int32, offsets []chat.Span, text string) bool {
 	}
 	var others []int32
 	var want []byte
-	at := 0 // end of the text that the tokens up to i cover
+	at := 0 // end of the text that the tokens before i cover
 	for i := 0; i < len(ids); {
 		start, end := offsets[i].Start, offsets[i].End
 		if start < at || !ascii(text[at:start]) {

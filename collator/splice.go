@@ -43,8 +43,7 @@ type splice struct {
 	ids     []int32 // of the hint
 	room    int     // extra tokens that the teacher's row must have space for: a longer contrast, an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of the neutral hint and of another site's hint at the same position; nil if there is none or it doesn't
-	// fit
+	// tokens of the neutral hint and of another site's hint in its place; nil if missing or if it doesn't fit
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string

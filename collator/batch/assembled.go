@@ -8,12 +8,11 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Assembled holds batches in memory, at most one per channel. The batches' lines don't contain a file name or a file
-// hash.
+// Assembled holds batches in memory, at most one per channel. Their lines contain no file name and no file hash.
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each batch
-	rows    map[string][]*Row  // each channel's rows if a row of the file is to be an example, else nil
+	rows    map[string][]*Row  // rows by channel, if each row of the file is to be an example; else nil
 	form    Form
 }
 

@@ -24,8 +24,7 @@ var (
 	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
 	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
 	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns, variant: rlVariant}
-	// SDPO has one teacher per site, or one for all sites in a row, so there may be more teacher rows than student
-	// rows.
+	// SDPO has one teacher per site, or one for all sites in a row, so there may be more teachers than students.
 	SDPO = &Channel{Name: "sdpo", Sides: []string{"student_", "teacher_"}, columns: sitePairs, variant: oneVariant}
 )
 

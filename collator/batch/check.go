@@ -340,8 +340,8 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row returns the position of a row's first token in the tensor and the row's number of tokens. after is the end of the
-// previous row, where a packed row begins.
+// row returns where a row begins in the tensor and how many tokens it has. after is the end of the previous row, where
+// a packed row begins.
 func (p *plane) row(i, after, rows int) (start, n int, err error) {
 	start = after
 	if p.lengths != nil {

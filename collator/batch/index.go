@@ -15,7 +15,7 @@ import (
 const (
 	IndexName = "index.jsonl"
 	StepsName = "steps.jsonl"
-	// MaxFileBytes is the maximum size of a batch file that is read.
+	// MaxFileBytes exceeds the size of any batch file. A larger file isn't read.
 	MaxFileBytes = 1 << 30
 )
 
@@ -62,7 +62,7 @@ type Site struct {
 // The divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]. The two are
 // equal if the divergence was computed from all logits.
 type Effect struct {
-	Route  string  `json:"route"` // source: logits and dumps (computed from all logits) or top_k (a bracket)
+	Route  string  `json:"route"` // logits, dumps: computed from all logits; top_k: a bracket
 	Lower  float64 `json:"jsd_lower"`
 	Upper  float64 `json:"jsd_upper"`
 	Max    float64 `json:"jsd_max,omitempty"` // maximum divergence over the tokens; absent if Route is top_k

@@ -8,8 +8,7 @@ import (
 	"iter"
 )
 
-// place locates the encoding of a row that is stored elsewhere. A spool, or a part of a spool, stores the place instead
-// of the encoding.
+// place locates the encoding of a row that is stored elsewhere. Spools and their parts hold it instead of the encoding.
 type place struct {
 	File           uint32
 	Offset         int64

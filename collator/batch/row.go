@@ -52,8 +52,7 @@ type Row struct {
 	Meta   Meta
 }
 
-// Meta holds the data about a row other than its tokens. The batch's line in the index contains it as an item of
-// row_info.
+// Meta holds the data about a row other than its tokens. It is an item of row_info in the batch's line of the index.
 type Meta struct {
 	Record   string `json:"record"`         // hash of the record
 	Ordinal  int64  `json:"ordinal"`        // position of the record among those collated, starting at 0
@@ -146,8 +145,8 @@ const (
 	Markup     = "template"    // the template's own text
 	Tools      = "tools"       // tool definitions
 	Filler     = "filler"      // inserted into a turn by the template; not written by a model
-	Reasoning  = "reasoning"   // a turn's reasoning, if only the remainder of the turn is trained on
-	OtherPart  = "other_part"  // the remainder of a turn, if only one part is trained on
+	Reasoning  = "reasoning"   // a turn's reasoning, if only the rest of the turn is trained on
+	OtherPart  = "other_part"  // the rest of a turn, if only one part is trained on
 	Hint       = "hint"        // the teacher's hint
 	NotSampled = "not_sampled" // an assistant message that the model did not produce in this rollout
 	OtherRow   = "other_row"   // a turn that is trained on in another row of the record
@@ -172,8 +171,7 @@ func (o Owners) MarshalJSON() ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// UnmarshalJSON parses the form that MarshalJSON writes a few times faster than encoding/json would. It leaves any
-// other form to encoding/json.
+// UnmarshalJSON reads MarshalJSON's form a few times faster than encoding/json, which reads any other form.
 func (o *Owners) UnmarshalJSON(b []byte) error {
 	text := strings.TrimSuffix(strings.TrimPrefix(string(b), "[["), "]]")
 	list := make(Owners, 0, strings.Count(text, "],[")+1)

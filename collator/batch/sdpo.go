@@ -35,7 +35,7 @@ type RowSite struct {
 	Weight float32 `json:"weight,omitempty"`
 }
 
-// Tokens returns the number of tokens in Pairs. Each of these tokens is one pair.
+// Tokens returns the number of tokens in Pairs, which is the number of pairs.
 func (s *RowSite) Tokens() (n int) {
 	for _, r := range s.Pairs {
 		n += r.End - r.Start
@@ -199,14 +199,14 @@ func (r *Row) Splices() error {
 			n := int(s.At - from)
 			if s.At < from || s.At < 1 || !s.sound() || at+n+int(s.Hint) > len(ids) || int(s.At) > len(student) ||
 				!slices.Equal(ids[at:at+n], student[from:s.At]) {
-				return fmt.Errorf("mismatched teacher %d: it does not equal the student without "+
-					"the hint of site %d", k, s.Site)
+				return fmt.Errorf("mismatched teacher %d: without the hint of site %d, it does not "+
+					"equal the student", k, s.Site)
 			}
 			at, from = at+n+int(s.Hint), s.At
 		}
 		if rest := ids[at:]; len(sites) == 0 || int(from)+len(rest) > len(student) ||
 			!slices.Equal(rest, student[from:int(from)+len(rest)]) {
-			return fmt.Errorf("mismatched teacher %d: it does not equal the student without the hints", k)
+			return fmt.Errorf("mismatched teacher %d: without its hints, it does not equal the student", k)
 		}
 		for _, s := range sites {
 			for _, p := range s.Pairs {

@@ -41,7 +41,7 @@ type Spool struct {
 type Order struct {
 	Seed  uint64
 	Epoch uint64
-	Added bool // batches contain rows in the order in which the rows were added
+	Added bool // rows are kept in the order in which they were added
 	Task  bool // rows of the same group stay together; the groups are shuffled
 }
 

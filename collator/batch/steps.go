@@ -171,7 +171,7 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 type stepMaker struct {
 	dir   string
 	plan  [][]*Line // the batches of each step
-	hints hints     // if steps are by example, the sdpo rows that aren't in any step yet, else nil
+	hints hints     // for steps by example, the sdpo rows that aren't in any step yet; otherwise nil
 	form  Form      // form of the sdpo batches
 }
 

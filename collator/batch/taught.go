@@ -20,7 +20,7 @@ const (
 const maxSumExcess = 0.05
 
 // checkTaught checks a teacher's columns against each row's row_info. If the teacher responded for a row, every token
-// but the first must have the number of entries that row_info states. Otherwise, there must be none.
+// but the first must have at least the stated number of entries. Otherwise, there must be none.
 func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	top, err := tensors.Items[int64](ids)
 	if err != nil {
@@ -32,7 +32,7 @@ func checkTaught(ids, logProbs tensors.Tensor, rows []*Row, l *Line) error {
 	}
 	shape := ids.Shape
 	if len(shape) != 3 || shape[0] != len(rows) || len(lps) != len(top) {
-		return fmt.Errorf("invalid tensor %s: got shape %v, and %s %v, for %d rows", TeacherIDs, shape, TeacherLogProbs,
+		return fmt.Errorf("invalid tensor %s: got shape %v and %s %v for %d rows", TeacherIDs, shape, TeacherLogProbs,
 			logProbs.Shape, len(rows))
 	}
 	width, k := shape[1], shape[2]
@@ -81,7 +81,7 @@ func checkEntries(ids []int64, logProbs []float32, want int, vocab int64) error 
 	}
 	for i := n; i < len(ids); i++ {
 		if ids[i] != -1 || !math.IsInf(float64(logProbs[i]), -1) {
-			return fmt.Errorf("invalid entry %d: got %d, %g, expected -1, -Inf", i, ids[i], logProbs[i])
+			return fmt.Errorf("invalid entry %d after the last: got %d, %g, expected -1, -Inf", i, ids[i], logProbs[i])
 		}
 	}
 	switch {

@@ -53,8 +53,8 @@ func TestTaughtIsChecked(t *testing.T) {
 		"token 3 is more probable": func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.25 },
 		"duplicate token 7":        func(_ []*Row, ids []int64, _ []float32) { ids[3] = 7 },
 		"sum to 1.2":               func(_ []*Row, _ []int64, lps []float32) { lps[3] = -0.5 },
-		"invalid entry 0: got -1, -0.5, expected -1, -Inf": func(_ []*Row, ids []int64, _ []float32) { ids[2], ids[3] = -1, 5 },
-		"invalid entry 1: got -1, -1, expected -1, -Inf":   func(_ []*Row, ids []int64, _ []float32) { ids[3] = -1 },
+		"invalid entry 0 after the last: got -1, -0.5,": func(_ []*Row, ids []int64, _ []float32) { ids[2], ids[3] = -1, 5 },
+		"invalid entry 1 after the last: got -1, -1,":   func(_ []*Row, ids []int64, _ []float32) { ids[3] = -1 },
 		"row 0, position 1: invalid entries: got 1": func(_ []*Row, ids []int64, lps []float32) {
 			ids[3], lps[3] = -1, lps[0]
 		},

@@ -44,7 +44,7 @@ func (d *Dump) readComposer(c *columns) error {
 		}},
 		{"dpo_chosen_input_ids", "chosen_logits", func() {
 			c.made = labelsOf(c)
-			if c.has("dpo_row_weight") { // a file with all channels has this name for the pairs' weights
+			if c.has("dpo_row_weight") { // the name of row_weight in a file with all channels
 				weights := c.floats("dpo_row_weight", 1)
 				c.made["row_weight"] = tensors.Of("row_weight", weights, len(weights))
 			}
@@ -99,7 +99,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 	weights := c.floats(weight, 1)
 	if c.err != nil || len(ids) != len(mask) || len(teacher) != len(mask) || own[0] != shape[0] ||
 		weights != nil && len(weights) != shape[0] {
-		c.fail("invalid sdpo_loss_mask: its size must match the teacher's ids and mask, the student's rows and the row weights")
+		c.fail("invalid sdpo_loss_mask: expected the teacher's size, and a row for each student and row weight")
 		return nil
 	}
 	table := map[string][]int64{}
@@ -109,7 +109,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 		shorter := total(teacher[r*shape[1]:(r+1)*shape[1]]) - total(seen)
 		gap := slices.Contains(seen[:total(seen)], 0)
 		if gap && own[1] != shape[1] || slices.ContainsFunc(seen, func(m int64) bool { return m != 0 && m != 1 }) {
-			c.fail("invalid attention_mask: row %d has a number other than 0 and 1, or a gap in a student that is not as wide as its teacher", r)
+			c.fail("invalid attention_mask: expected 0 or 1 in row %d, and its teacher's width if it has a gap", r)
 			return nil
 		}
 		for p := range shape[1] - 1 {
@@ -119,7 +119,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 			}
 			q := p - shorter
 			if gap {
-				for q = p; q > 0 && seen[q] == 0; q-- { // skip the gap, which ends right before the target
+				for q = p; q > 0 && seen[q] == 0; q-- { // go back over the gap, which ends right before the target
 				}
 			}
 			for name, v := range map[string]int{

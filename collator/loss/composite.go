@@ -51,10 +51,9 @@ type DPO struct {
 // SDPO is the sdpo channel. It holds both sides' logits at the pair positions, [P, V].
 type SDPO struct {
 	Student, Teacher kernels.Matrix
-	// TopK holds the teacher's most probable tokens, used instead of Teacher. The other tokens of the vocabulary count
-	// as one bucket.
+	// TopK holds the teacher's top log-probs, used instead of Teacher; the rest of the vocabulary is one bucket.
 	TopK *kernels.SparseTeacher
-	// temperature at which TopK was computed; the student's logits must have the same temperature; servers use 1
+	// temperature at which TopK was computed; the SDPO temperature must be the same; servers use 1
 	TopKTemperature float64
 	PairWeight      []float32 // [P] or nil
 }
@@ -70,7 +69,7 @@ type Batch struct {
 // the whole. Add up the Steps of all micro-batches and pass the sum to each call. A zero Step means that the batch is
 // the whole step.
 type Step struct {
-	GRPO float64 // sum of row weights, each times (by Reduction) the row's tokens, MaxTokens, or 1 if non-empty
+	GRPO float64 // sum of row weights, each times its token count, 1 if non-empty, or MaxTokens, by Reduction
 	DPO  float64 // sum of the pairs' weights
 	SDPO float64 // sum of pair weights
 }

@@ -179,7 +179,7 @@ func (q *RowsRequest) divergence(o kernels.Options) (interface {
 	case q.TopK != 0:
 		return kernels.NewTopKJSD(o, q.TopK, rest)
 	case rest != kernels.RestBucket:
-		return nil, fmt.Errorf("cannot use rest %s without a top-k: no entries remain in whole rows", q.Rest)
+		return nil, fmt.Errorf("cannot use rest %s without a top-k: whole rows have no remaining entries", q.Rest)
 	}
 	return kernels.NewJSD(o)
 }
@@ -191,7 +191,8 @@ func spoiled(st kernels.Stats, loss []float64) (out []string) {
 		out = append(out, fmt.Sprintf("%d rows have no softmax (a NaN, +Inf, or -Inf throughout): their loss and gradient are NaN; the first is row %d", st.NonFinite, first(math.IsNaN)))
 	}
 	if st.Infinite > 0 {
-		out = append(out, fmt.Sprintf("%d rows have an infinite loss: the student (at beta 0) or the teacher (at beta 1) gives probability 0 to a token to which the other side gives more; the first is row %d", st.Infinite,
+		out = append(out, fmt.Sprintf("%d rows have an infinite loss: the student (at beta 0) or the teacher (at "+
+			"beta 1) gives probability 0 to a token to which the other gives more; the first is row %d", st.Infinite,
 			first(func(x float64) bool { return math.IsInf(x, 1) })))
 	}
 	return out

@@ -100,7 +100,7 @@ func (r *rowReader) axolotl() *Row {
 	row := r.flagged("train", func(m *chat.Message) (wrong string) {
 		m.Extra = slices.DeleteFunc(m.Extra, func(x chat.Member) bool {
 			if x.Key != "train_detail" || x.Value.Kind() == json.Null {
-				return x.Key == "train_detail" // loaders write null for a missing key
+				return x.Key == "train_detail" // loaders fill in null for a missing key
 			}
 			masked = true
 			for part := range x.Value.Elements() {

@@ -41,15 +41,14 @@ type Options struct {
 	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
 	NAT bool `json:"nat,omitempty"`
 	// LastTurn writes one messages row per turn, for trainers that are configured to train on only the last turn.
-	// Without LastTurn, trainers must train on all turns.
+	// Otherwise the rows are for trainers that train on all turns.
 	LastTurn bool `json:"last_turn,omitempty"`
 	// Stretch puts all turns up to the next context-only turn, and the messages between them, into the completion of a
-	// single trl row, for trainers that mask everything but the assistant's text. Without Stretch, each turn gets its
-	// own row.
+	// single trl row, for trainers that mask everything but the assistant's text. Otherwise each turn gets its own row.
 	Stretch bool `json:"stretch,omitempty"`
 	// JSONColumns selects how tables hold values whose shape differs between rows.
 	JSONColumns JSONColumns `json:"json_columns,omitzero"`
-	// Template is the folder of the model whose chat template renders trl_prompts rows; Render renders that template.
+	// Template is the folder of the model whose chat template renders trl_prompts rows; Render renders with it.
 	Template string          `json:"template,omitempty"`
 	Render   *turns.Renderer `json:"-"`
 }
@@ -129,7 +128,7 @@ type Format struct {
 	read      func(*rowReader) *Row
 	columns   func(builders.Kind, columns) parquet.Group // of tables
 	together  func(*builders.Resolved) (key string)      // key for Together; if nil, records never share rows
-	partly    func(Options, *builders.Resolved) bool     // implements Partly; nil means that rows hold the whole input
+	partly    func(Options, *builders.Resolved) bool     // see Partly; nil means false
 	parts     []builders.Kind                            // see Whole
 	lost      ledger.Reason                              // see LostTurns
 }
@@ -310,8 +309,8 @@ func (e *Encoder) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// Omitted returns how many messages after the last turn of the last record its rows omit, and the distinct names of the
-// message members that rows can't hold, such as refusal or tool_calls.index.
+// Omitted returns how many of the last record's messages its rows omit because they follow the last turn, and the
+// distinct names of message members that rows can't hold, such as refusal or tool_calls.index.
 func (e *Encoder) Omitted() (trimmed int, members []string) { return e.trimmed, e.omitted }
 
 // FinalNewline reports whether the last row of a file ends in a newline.

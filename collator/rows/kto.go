@@ -91,8 +91,8 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 	case len(prompt) == 0:
 		return dst, e.refuse("missing prompt: no message comes before the first sampled turn")
 	case !labelled:
-		return dst, e.refuse("cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task have the same reward " +
-			"(the builder's good_from sets which rewards are good)")
+		return dst, e.refuse("cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task " +
+			"have the same reward (the builder's good_from sets which rewards are good)")
 	}
 	dst, err := e.fullMessages(append(dst, `{"prompt": `...), prompt)
 	if err != nil {

@@ -78,8 +78,7 @@ func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	return asText(m)
 }
 
-// maxOmitted limits the number of recorded names, because the names are untrusted input. Members with other names count
-// as "other".
+// maxOmitted limits the number of recorded names, which are untrusted. Members with further names count as "other".
 const maxOmitted = 100
 
 // omit records the names of members whose value isn't null or an empty string, list or object.

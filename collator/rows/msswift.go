@@ -176,7 +176,7 @@ func (r *rowReader) msSwift() *Row {
 		case swiftCall:
 			call, err := chat.ParseMessages(json.Raw(`[{"role":"assistant","tool_calls":[{"function":` + m.Text + `}]}]`))
 			if err != nil || len(call) != 1 || len(call[0].ToolCalls) != 1 {
-				r.fail("messages", "has the invalid tool_call message %d", i)
+				r.fail("messages", "has a tool_call message %d that is not a call", i)
 				return row
 			}
 			if open && row.Trained[n-1] == flags[i] {

@@ -61,7 +61,7 @@ func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, er
 		e.carry(1)
 	}
 	if e.turns.Carried == 0 {
-		return dst, e.refuse("no hint of the record is about a turn that answers a user: TRL puts the hint into the user's message")
+		return dst, e.refuse("no hint is about a turn that answers a user: TRL puts the hint into the user's message")
 	}
 	return dst, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Row is a row as the trainer or service that it is written for reads it.
+// Row is a row as its consumer reads it.
 type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage

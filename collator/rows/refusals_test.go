@@ -17,7 +17,7 @@ var refused = map[string]string{
 	"the format cannot hold the tools that the model could call":                      "NeMo RL 0.6.0 (7ea279ab) nemo_rl/data/processors.py:267-272: get_formatted_message_log gets no tools",
 	"a file with prompt_as: text holds only plain text, but this record has messages": "TRL 1.16 trainer/dpo_trainer.py:1080, kto_trainer.py:1092: is_conversational decides by row, and datasets gives a column one type",
 	"a file with prompt_as: text holds only plain text, but this record has tools":    "TRL 1.16 trainer/dpo_trainer.py:1076-1080, kto_trainer.py:1089-1092: tools go to the template, which texts don't get",
-	"cannot mask only the reasoning of message %d, as train_reasoning: false requires: %s": "TRL 1.16 trainer/sft_trainer.py:1372 (completion_mask), verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:235 (all of a turn), " +
+	"cannot mask only the reasoning of message %d (train_reasoning: false): %s": "TRL 1.16 trainer/sft_trainer.py:1372 (completion_mask), verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:235 (all of a turn), " +
 		"Axolotl 0.19.0 prompt_strategies/chat_template.py:560-596 (a turn's text, but then not its calls), 872-892 (find_turn puts a text in place of the turn's own)",
 	"the trainer trains on every assistant turn, but the first one, message %d, is context only": "verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:234-237",
 	"message %d is not the result of the next call, and the format cannot hold ids":              "ms-swift 4.6.0 agent_template/hermes.py:25-29: results are positional",
@@ -37,7 +37,7 @@ var refused = map[string]string{
 		"NAT 1.9.0 nat/plugins/customizer/dpo/trainer_adapter.py:177-181; OpenAI's guide to direct preference optimization (conversations of one turn)",
 	"rollout %d of the task has no reward":                                                      "atroposlib 0.4 api/server.py:138: ScoredData.scores is required",
 	"message %d of rollout %d has no token ids: use token batches (collator.tokenizer) instead": "atroposlib 0.4 api/server.py:136-137: ScoredData.tokens and masks are required",
-	"no hint of the record is about a turn that answers a user: TRL puts the hint into the user's message": "TRL 1.16 experimental/sdft/sdft_trainer.py:161-170: " +
+	"no hint is about a turn that answers a user: TRL puts the hint into the user's message": "TRL 1.16 experimental/sdft/sdft_trainer.py:161-170: " +
 		"_compose_teacher_prompt replaces the last message by a user's",
 	"the %s message lacks its call's id":       "NeMo Gym 0.7.0 nemo_gym/openai_utils.py:308-323: call_id of NeMoGymFunctionCallOutput and NeMoGymResponseFunctionToolCall",
 	"the tool %q is not defined as a function": "NeMo Gym 0.7.0 nemo_gym/openai_utils.py:829 (tools: List[ToolParam]), openai 3.57.0 types/responses/function_tool_param.py (name is required)",
@@ -50,23 +50,23 @@ var refused = map[string]string{
 	"the format holds only states: prompts made of messages, without an answer":                                    "ours",
 	"the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)": "ours",
 
-	"the model's template refuses the prompt: %v":                                                                "ours",
-	"the format holds only hints":                                                                                "ours",
-	"no token of rollout %d was sampled":                                                                         "ours",
-	"the format holds only rollouts":                                                                             "ours",
-	"the format holds only preferences":                                                                          "ours",
-	"the format holds only demonstrations":                                                                       "ours",
-	"the format holds only preferences and demonstrations":                                                       "ours",
-	"the format holds only preferences and rollouts":                                                             "ours",
-	"the format holds only demonstrations, and the prompts of rollouts and states":                               "ours",
-	"no turn of the record is trained on":                                                                        "ours",
-	"the %s side doesn't begin and end with an assistant turn":                                                   "ours",
-	"missing prompt: no message comes before the first sampled turn":                                             "ours",
-	"cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task have the same reward ": "ours",
-	"the prompt has no messages, and trainers look at its last one":                                              "ours",
-	"a text contains half a surrogate pair, which makes most JSON readers reject the whole file":                 "ours",
-	"the text %.40q is not UTF-8":                                                                                "ours",
-	"a message of role %s has a part of type %q":                                                                 "ours: nat-go has no images",
+	"the model's template refuses the prompt: %v":                                                "ours",
+	"the format holds only hints":                                                                "ours",
+	"no token of rollout %d was sampled":                                                         "ours",
+	"the format holds only rollouts":                                                             "ours",
+	"the format holds only preferences":                                                          "ours",
+	"the format holds only demonstrations":                                                       "ours",
+	"the format holds only preferences and demonstrations":                                       "ours",
+	"the format holds only preferences and rollouts":                                             "ours",
+	"the format holds only demonstrations, and the prompts of rollouts and states":               "ours",
+	"no turn of the record is trained on":                                                        "ours",
+	"the %s side doesn't begin and end with an assistant turn":                                   "ours",
+	"missing prompt: no message comes before the first sampled turn":                             "ours",
+	"cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task ":      "ours",
+	"the prompt has no messages, and trainers look at its last one":                              "ours",
+	"a text contains half a surrogate pair, which makes most JSON readers reject the whole file": "ours",
+	"the text %.40q is not UTF-8":                                                                "ours",
+	"a message of role %s has a part of type %q":                                                 "ours: nat-go has no images",
 }
 
 // TestRefusalsFollowTheirConsumers: each refusal in this package is on the list, which says whose code it follows, and

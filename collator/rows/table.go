@@ -110,7 +110,7 @@ type Table struct {
 	bytes  int
 }
 
-// NewTable starts a file for rows from one kind of record; has lists the records' fields.
+// NewTable starts a file for rows from one kind of record; has describes their content.
 func (f Format) NewTable(w io.Writer, k builders.Kind, o Options, has Contents) *Table {
 	s := parquet.NewSchema(f.Name, f.columns(k, columns{o, has}))
 	compressed, by := parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0")

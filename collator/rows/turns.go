@@ -8,8 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Turns counts the trained turns of demonstrations, or the sites of distillations, that rows of a format contain or
-// lack.
+// Turns counts the trained turns of demonstrations, or the sites of distillations, that a format carries or loses.
 type Turns struct {
 	Carried  int64 `json:"carried,omitempty"`
 	Lost     int64 `json:"lost,omitempty"`     // number of the record's trained turns that are in no row
@@ -51,7 +50,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 			}
 			e.masked = true
 			if why := e.cannotMask(asText(&nodes[i].Message)); why != "" && err == nil {
-				err = e.refuse("cannot mask only the reasoning of message %d, as train_reasoning: false requires: %s", i, why)
+				err = e.refuse("cannot mask only the reasoning of message %d (train_reasoning: false): %s", i, why)
 			}
 		}
 		last = i
@@ -70,7 +69,7 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 // wholeTurns is the cannotMask function of trainers that train on all of a turn or on none of it.
 func wholeTurns(*chat.Message) string { return "the trainer can only train on whole turns" }
 
-// carry counts n turns as carried that were counted as lost.
+// carry moves n of the record's turns from lost to carried.
 func (e *Encoder) carry(n int) {
 	e.turns.Carried += int64(n)
 	e.turns.Lost -= int64(n)

@@ -289,7 +289,7 @@ func TestHintsBeforeAUsersTurn(t *testing.T) {
 	}
 	r.Record = &builders.Distillation{Sites: all[1:3]}
 	if _, _, err = e.Append(nil, Train, r); err == nil || e.Turns() != (Turns{Lost: 2}) ||
-		!strings.Contains(err.Error(), "no hint of the record is about a turn that answers a user") {
+		!strings.Contains(err.Error(), "no hint is about a turn that answers a user") {
 		t.Errorf("%v, %+v", err, e.Turns())
 	}
 	_, err = privileged.Read([]byte(`{"prompt": [{"role": "assistant", "content": "a"}], "privileged_context": "h"}`))

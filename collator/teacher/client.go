@@ -48,8 +48,7 @@ type Vocabulary struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers limits the total size in bytes of the answers near the size limit that are in memory at once,
-	// regardless of concurrency.
+	// largeAnswers limits the total size in bytes of near-limit answers held at once, regardless of concurrency.
 	largeAnswers = 128 << 20
 )
 
@@ -276,7 +275,7 @@ func (c *Client) post(ctx context.Context, op, path string, body []byte, use fun
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case errors.Is(err, httpclient.ErrTooLong):
-		return bad("the answer is longer than max_answer_bytes (%d)", c.o.MaxAnswer)
+		return bad("it is longer than max_answer_bytes (%d)", c.o.MaxAnswer)
 	case errors.As(err, &e) && e.Fault == httpclient.Denied:
 		return &Fatal{fmt.Errorf("teacher: %w: check api_key", err)}
 	case errors.As(err, &e) && e.Fault == httpclient.Local:
@@ -290,7 +289,7 @@ func (c *Client) post(ctx context.Context, op, path string, body []byte, use fun
 		return bad("%s", err)
 	}
 	if answer.Kind() != wire.Object && answer.Kind() != wire.Array {
-		return bad("the answer is neither a JSON object nor an array")
+		return bad("it is neither a JSON object nor an array")
 	}
 	return use(answer)
 }

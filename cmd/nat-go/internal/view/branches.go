@@ -11,7 +11,7 @@ type branch struct {
 	Builder  string `json:"builder"`
 	Parts    int    `json:"parts"`    // number of initial messages that both conversations share
 	Messages int    `json:"messages"` // number of messages in the branch
-	Sampled  int    `json:"sampled"`  // number of messages after the first Parts messages that the model generated
+	Sampled  int    `json:"sampled"`  // number of sampled messages after the first Parts
 }
 
 // maxBranches is the maximum number of branches listed for a record.

@@ -263,9 +263,8 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 	return rows, questions, nil
 }
 
-// tokenQuestions returns the requests that the page may send about a token row. There is a request for each window of
-// each side. The row's head is requested once for each side that can be shown next to the first side, or once if the
-// row has only one side.
+// tokenQuestions returns the requests that the page may send about a token row: each window of each side, and the
+// row's head, once for each side that can be shown next to the first, or once if the row has only one side.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}

@@ -49,7 +49,7 @@ func (r *Run) unchanged(path string) bool {
 		if in.Path == path {
 			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
 		}
-		for folder := range strings.SplitSeq(in.Path, ", ") { // for several files, ModTime is the latest time
+		for folder := range strings.SplitSeq(in.Path, ", ") { // if there are several, ModTime is the latest of theirs
 			below, err := filepath.Rel(folder, path)
 			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
 				return true

@@ -40,7 +40,7 @@ type overview struct {
 	Split      []balance        `json:"split,omitempty"`
 	Formats    []format         `json:"formats"`
 	Batches    []batches        `json:"batches,omitempty"`
-	Forward    string           `json:"forward,omitempty"` // cost of the forward passes over the rows of the batches
+	Forward    string           `json:"forward,omitempty"` // cost of forward passes over the batches' rows
 	Warnings   []string         `json:"warnings,omitempty"`
 	// marks that don't match any of the run's records, at most maxIdle
 	Idle      []marks.Mark `json:"idle,omitempty"`

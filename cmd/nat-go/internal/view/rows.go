@@ -129,7 +129,7 @@ func (s *rowFiles) at(ordinal uint64) (dataset.Picked, error) {
 	return f.record(n, row), nil
 }
 
-// read reads a row. It also returns the row's file, and the row's number in that file.
+// read returns a row, the file that contains it and its number in that file.
 func (s *rowFiles) read(ordinal uint64) (f *rowFile, n int64, row *rows.Row, err error) {
 	i := s.holder(ordinal)
 	f = &s.files[i]

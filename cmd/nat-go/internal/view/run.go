@@ -80,7 +80,7 @@ func OpenRun(
 	}
 	r.Manifest = m
 	r.table, err = openTable(folder, cache, progress)
-	if errors.Is(err, fs.ErrNotExist) && m == nil { // the run has only just begun, so there is no log yet
+	if errors.Is(err, fs.ErrNotExist) && m == nil { // the run has only just begun
 		r.table = &table{}
 	} else if err != nil {
 		return nil, err
@@ -261,8 +261,8 @@ func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
 	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
 }
 
-// find returns the ordinals of the records that match a filter, in the requested order. find ignores text conditions,
-// which search checks.
+// find returns the ordinals of the records that match a filter, in the requested order. Text conditions are left to
+// search.
 func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	f, err := r.parseFilter(query)
 	if err != nil {

@@ -89,8 +89,8 @@ func (s *Server) URL() string {
 	return "http://" + host + "/?token=" + s.token
 }
 
-// known reports whether host, from a request, is one of this server's addresses. A public server accepts any IP address
-// but not any name, because a page of another site can make its own name resolve to this server (DNS rebinding).
+// known reports whether host, from a request, is one of this server's. A public server accepts any IP address but not
+// any name, because a page of another site can make its own name resolve to this server (DNS rebinding).
 func (s *Server) known(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {
@@ -112,8 +112,7 @@ func (s *Server) Serve(ctx context.Context, r *Run) error {
 	return err
 }
 
-// httpServer returns a server that closes idle connections, so that a client can't block other clients by opening many
-// connections.
+// httpServer returns a server that closes idle connections, so that clients that open many don't keep others out.
 func httpServer(ctx context.Context, h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, MaxHeaderBytes: 64 << 10,

@@ -162,7 +162,7 @@ func entryOf(r *builders.Resolved) entry {
 	for _, p := range []*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages} {
 		e.Chars += uint32(min(size(p), math.MaxUint32/4))
 		messages += len(p.Nodes)
-		if p == &r.Rejected { // a rejected answer belongs to the same turn as the chosen one; don't count it
+		if p == &r.Rejected { // the rejected answer is in the same turn as the chosen one
 			continue
 		}
 		for i := range p.Nodes {
@@ -227,7 +227,7 @@ const (
 	cachedFrom = 64 << 20
 )
 
-// openTable returns a run's table, from the cache if the cache contains it.
+// openTable returns a run's table, from the cache if it is there.
 func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)) (*table, error) {
 	log := folder.Records()
 	c, err := recordlog.ReadCommit(log)
@@ -255,7 +255,7 @@ func openTable(folder runfolder.Folder, cache string, progress func(bytes int64)
 		return nil, err
 	}
 	if path != "" {
-		_ = t.keep(path) // if the table can't be cached, it is built again next time
+		_ = t.keep(path) // if it can't be cached, it is built again next time
 	}
 	return t, nil
 }

@@ -68,7 +68,7 @@ type headAnswer struct {
 	Info    batch.Meta   `json:"info"`
 	Weight  float32      `json:"weight"`
 	Sides   []sideInfo   `json:"sides"`
-	Shown   []int        `json:"shown"` // indices of the sides that are shown
+	Shown   []int        `json:"shown"` // indices of the sides that Pieces divides
 	Pieces  []tokenPiece `json:"pieces"`
 	Width   int          `json:"width"` // tokens per window
 }
@@ -117,7 +117,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		a.Shown = append(a.Shown, beside)
 	}
 	a.Pieces = cutPieces(aligned(v, a.Shown))
-	a.Info.Proof = nil // the proof lists the owner of every token; owners are sent with the tokens instead
+	a.Info.Proof = nil // it lists every token's owner, and owners are sent with the tokens
 	return a, nil
 }
 

@@ -16,7 +16,7 @@ type turn struct {
 }
 
 // turns returns a demonstration's turns, trained or not. A turn that several branches of an example share is trained on
-// in only one of their records. In the other records, the turn's In field has the number of that record.
+// in only one of their records. In the others, In is the number of that record.
 func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	if r.plain != nil {
 		return nil, nil
