@@ -198,7 +198,7 @@ def tinker(work):
             [t["function"] for t in row["tools"]], system["content"]) + list(map(message, rest))
         ends = [i + 1 for i, m in enumerate(row["messages"]) if m["role"] == "assistant"]
         rows = renderer.build_supervised_examples(messages, TrainOnWhat.ALL_ASSISTANT_MESSAGES)
-        for (ids, weights), end in zip(rows, ends, strict=True):
+        for (ids, weights), end in zip(rows, ends[-len(rows):], strict=True):  # one row, if none shows answers differently
             yield ids.to_ints(), weights.tolist(), end
     return work.each(make)
 
