@@ -19,7 +19,7 @@ type Builder interface {
 // Output receives a builder's records and drops. If a method returns an error, the run is over: Build must return that
 // error.
 type Output interface {
-	Record(Record) error // an Output doesn't retain the record, so a builder may reuse the record's memory
+	Record(Record) error // doesn't retain the record, so a builder may reuse its memory
 	Drop(ledger.Drop) error
 	// Count adds n to one of the builder's own counters, such as "total_turns". Counters are summed over the run and
 	// shown in its statistics.
@@ -42,7 +42,7 @@ type Info struct {
 	Doc       string // one line
 	Unit      Unit
 	Kinds     []Kind // the kinds of record that the builder may emit
-	Config    any    // a pointer to the config struct, used only for its type; package builders/schema describes the tags
+	Config    any    // a pointer to the config struct, used only for its type; builders/schema describes the tags
 	RawSteps  bool   // the builder needs Example.Steps
 }
 
@@ -124,7 +124,7 @@ type Preference struct {
 	// margin of the chosen side: the difference between the scores, or the builder's own measure
 	Reward float64
 
-	ScoreName                    string // name of the quantity that the scores measure
+	ScoreName                    string // what the scores measure
 	ChosenScore, RejectedScore   float64
 	ChosenIndex, RejectedIndex   int64  // candidate_index of each side
 	ChosenPolicy, RejectedPolicy string // model that sampled each side; empty if unknown
@@ -137,7 +137,7 @@ type Demonstration struct {
 	Train    Train
 	Trained  []bool   // one flag per message, for TrainFlagged
 	Weight   float64  // weight of the demonstration in the loss; 1 by default
-	Score    *float64 // the score by which the demonstration was selected; nil if the demonstration has no score
+	Score    *float64 // the score by which it was selected; nil if it has none
 
 	MaskReasoning bool // keep the reasoning in trained turns as context, but don't train on it
 }
@@ -179,7 +179,7 @@ type State struct {
 // Site is a failed tool call. Indices are into the record's messages.
 type Site struct {
 	Call    int    // the assistant message with the call
-	CallSeq int    // position of the call in that message; -1 if the message has no tool calls
+	CallSeq int    // position among that message's tool calls; -1 if it has none
 	Result  int    // the tool or user message that shows the error; -1 if the call itself shows it (FailedTurn only)
 	Target  Target // which turn to distil
 	Tool    string // name of the tool that was called

@@ -15,10 +15,10 @@ type Resolved struct {
 	Record Record  // with empty Content fields; the passages below hold the content instead
 	Origin *Origin // shared by the records of one example
 
-	Prompt, Chosen, Rejected Passage // the passages of a Preference
-	Messages                 Passage // the messages of any other kind of record
+	Prompt, Chosen, Rejected Passage // set for a Preference
+	Messages                 Passage // set for any other kind of record
 
-	Changes []Change // how the contexts of the record's turns differ from the recorded contexts; usually empty
+	Changes []Change // how its turns' contexts differ from the recorded ones; usually empty
 }
 
 // Change records that a turn's context differs from the recorded one.
@@ -101,7 +101,7 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	case CandidatePrompt, CandidateOutput:
 		if c.Ref.Candidate < 0 || c.Ref.Candidate >= len(ex.Candidates) {
 			return Passage{},
-				fmt.Errorf("refers to candidate %d of example %q, which has %d candidates", c.Ref.Candidate, ex.ID,
+				fmt.Errorf("refers to candidate %d of example %q, which has %d", c.Ref.Candidate, ex.ID,
 					len(ex.Candidates))
 		}
 		cand := &ex.Candidates[c.Ref.Candidate]
@@ -116,12 +116,11 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 		walk := ex.Graph.Branch(c.Ref.Last)
 		if walk == nil {
 			return Passage{},
-				fmt.Errorf("refers to message %d of example %q, which has %d messages", c.Ref.Last, ex.ID,
-					len(ex.Graph.Nodes))
+				fmt.Errorf("refers to message %d of example %q, which has %d", c.Ref.Last, ex.ID, len(ex.Graph.Nodes))
 		}
 		if c.Ref.Skip < 0 || c.Ref.Skip > len(walk) {
 			return Passage{},
-				fmt.Errorf("skips %d messages of a branch with %d messages in example %q", c.Ref.Skip, len(walk), ex.ID)
+				fmt.Errorf("skips %d of a branch's %d messages in example %q", c.Ref.Skip, len(walk), ex.ID)
 		}
 		nodes := make([]ttc.Node, 0, len(walk)-c.Ref.Skip)
 		for i, n := range walk[c.Ref.Skip:] {

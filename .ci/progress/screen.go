@@ -17,7 +17,7 @@ type screen struct {
 	began    time.Time
 	total    int
 
-	running        []*pkg // the packages under test, in the order in which they started
+	running        []*pkg // in the order in which they started
 	slowest        []*pkg
 	idle           []string // packages whose tests were all skipped
 	done, cached   int
@@ -103,7 +103,7 @@ func (s *screen) ofTest(p *pkg, e event, now time.Time) {
 	case "fail":
 		p.failed = true
 		text := indented(t.output)
-		if text == "" { // a subtest of the test failed and was already printed
+		if text == "" { // a failed subtest was already printed
 			break
 		}
 		s.clear()

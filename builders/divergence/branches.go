@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// branches pairs the answer that each session continued from with the answers that the session abandoned.
+// branches pairs the answer that each session continued from with the ones that it abandoned.
 func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Output) error {
 	for e, ex := range g.Examples {
 		if err := ctx.Err(); err != nil {

@@ -14,11 +14,11 @@ type Config struct {
 	RequireMultiple bool     `yaml:"require_multiple_candidates" default:"true" doc:"count single-candidate turns as skipped; they don't form a pair either way"`
 	Strategy        string   `yaml:"strategy" validate:"omitempty,oneof=exhaustive best_vs_worst adjacent best_vs_rest threshold random_k" doc:"which of a turn's pairs to keep; if unset, exhaustive_pairs decides"`
 	ScoreDirection  string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
-	ScoreName       string   `yaml:"score_name" doc:"name of the quantity that the scores measure; default: the step's name"`
+	ScoreName       string   `yaml:"score_name" doc:"what the scores measure; default: the step's name"`
 	MinChosenScore  *float64 `yaml:"min_chosen_score" doc:"minimum score of the chosen candidate (maximum, if lower is better)"`
-	Threshold       *float64 `yaml:"threshold" validate:"required_if=Strategy threshold,excluded_unless=Strategy threshold" doc:"strategy threshold: winners score at least this, losers less"`
+	Threshold       *float64 `yaml:"threshold" validate:"required_if=Strategy threshold,excluded_unless=Strategy threshold" doc:"with strategy threshold: winners score at least this (at most, if lower is better), losers don't"`
 	K               *int     `yaml:"k" validate:"required_if=Strategy random_k,excluded_unless=Strategy random_k,omitempty,gte=1" doc:"with strategy random_k: number of pairs to draw per turn"`
-	Seed            uint64   `yaml:"seed" default:"0" doc:"with strategy random_k: seed of the draw; a different seed draws different pairs"`
+	Seed            uint64   `yaml:"seed" default:"0" doc:"with strategy random_k: seed of the draw"`
 	AnswerInPrompt  string   `yaml:"answer_in_prompt" default:"drop" validate:"oneof=drop keep" doc:"how to handle candidates whose prompt gives away their answer (nat-go explain answer_in_prompt)"`
 	Metadata        bool     `yaml:"metadata" default:"false" doc:"add NAT's metadata object to every pair"`
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// answers holds the score statistics of a task's candidates by prompt, and the reason to drop candidates, if there is
-// one. Scored candidates for the same prompt are treated as single-turn rollouts.
+// answers holds the score statistics of a task's candidates by prompt, and any reason to drop them. Scored candidates
+// for the same prompt are treated as single-turn rollouts.
 type answers struct {
 	*Builder
 	tasks map[string]*answered
@@ -23,7 +23,7 @@ type answers struct {
 // answered holds the properties shared by the answers to one prompt.
 type answered struct {
 	scored
-	why    ledger.Reason // why the answers are dropped; empty if they aren't dropped
+	why    ledger.Reason // why the answers are dropped; empty if they aren't
 	detail string
 }
 

@@ -129,8 +129,7 @@ func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
 	w.findings = append(w.findings, w.doc.Report(n, ptr, f))
 }
 
-// value returns the value of a node, and reports whether the node has a usable value. at is where to report missing
-// keys.
+// value returns the value of a node, and whether it is usable. at is where to report missing keys.
 func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s == nil {
 		s = &Spec{Kind: Any, Nullable: true}

@@ -76,8 +76,7 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 	return now, rank
 }
 
-// formerly applies settings of earlier versions that others have replaced. Setting both the old and the new form is an
-// error.
+// formerly applies settings that others have replaced. Setting both the old and the new form is an error.
 func (w *walker) formerly(n *yaml.Node, ptr string, s *Spec, byField map[string]*yaml.Node, out map[string]any) {
 	ranks := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {

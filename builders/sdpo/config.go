@@ -44,7 +44,7 @@ type Match struct {
 
 // Hints configures the teacher's hints.
 type Hints struct {
-	Allow    []string `yaml:"allow" default:"[knowable, hindsight]" validate:"dive,oneof=knowable hindsight" doc:"kinds of hint to allow: knowable hints, which the model could have derived from the schema, the tool list, the format, the policy or the context, and hindsight, which is known only from the environment or another rollout"`
+	Allow    []string `yaml:"allow" default:"[knowable, hindsight]" validate:"dive,oneof=knowable hindsight" doc:"kinds of hint to allow. knowable: the model could have known it from schema, tool list, format, policy or what it had read; hindsight: known only from the environment or another rollout"`
 	Sources  []string `yaml:"sources" default:"[rules, schema, feedback]" validate:"dive,oneof=rules schema feedback success command" doc:"hint sources, asked in this order; the first answer wins. feedback repeats the environment's own message, which is knowable if everything it names is already in the context, otherwise hindsight"`
 	Feedback string   `yaml:"feedback" default:"A{% if tool %} call of {{ tool }}{% else %}n action{% endif %} was tried here before and failed: {{ error | trim }}" validate:"required" doc:"wording of hints from the source feedback: a template with the same variables as a rule's text"`
 	Rules    []Rule   `yaml:"rules" validate:"dive" doc:"hint rules for the source rules, tried in order: the first match counts"`

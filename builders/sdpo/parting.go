@@ -318,7 +318,7 @@ func part(all []*course) {
 	}
 }
 
-// partings finds where each of a group's rollouts diverges from better ones, or the reason a rollout doesn't diverge.
+// partings finds where each of a group's rollouts diverges from better ones, or why it doesn't.
 func (b *Builder) partings(traces [][]*trace) {
 	all := b.courses(traces)
 	part(all)

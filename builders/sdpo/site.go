@@ -135,7 +135,7 @@ func (d *detector) toldTurns(t *trace) {
 	if !d.classes[evidence.Flag] || d.silenced[sourceFlag] {
 		return
 	}
-	linked := map[int]bool{} // results of calls, which were already judged with their calls
+	linked := map[int]bool{} // results of calls, already judged with their calls
 	for _, c := range t.calls {
 		for _, at := range append([]int{c.result}, c.more...) {
 			linked[at] = true

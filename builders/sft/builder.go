@@ -77,7 +77,7 @@ type choice struct {
 	example, candidate int // candidate is -1 for a rollout
 	score              float64
 	scored             bool
-	why                ledger.Reason // why the choice can't be taken or wasn't; empty if it is taken
+	why                ledger.Reason // why it can't be or wasn't taken; empty if it is taken
 }
 
 // trainable returns the reason nothing in a rollout can be imitated, if there is one.

@@ -15,13 +15,13 @@ const (
 // Config is the `trajectory_builders.<name>` section with `_type: sft_traj_builder`.
 type Config struct {
 	Select    string   `yaml:"select" validate:"omitempty,oneof=best threshold all" doc:"which of a task's rollouts, or a turn's candidates, to imitate; default: the best if some are scored, otherwise all. Those with the lowest score in the input are imitated only if select is all or min_score is set"`
-	N         int      `yaml:"n" default:"4" validate:"gte=1" doc:"with select best: maximum number of demonstrations per task or turn; only rollouts or candidates with the best score are taken, without duplicates"`
-	MinScore  *float64 `yaml:"min_score" validate:"required_if=Select threshold" doc:"minimum score to imitate; required with select threshold, an additional condition with select best"`
+	N         int      `yaml:"n" default:"4" validate:"gte=1" doc:"with select best: maximum number of rollouts or candidates per task or turn; only those with the best score are taken, without duplicates"`
+	MinScore  *float64 `yaml:"min_score" validate:"required_if=Select threshold" doc:"minimum score to imitate (maximum, if lower is better); required with select threshold, otherwise an additional condition"`
 	Direction string   `yaml:"score_direction" default:"higher" validate:"oneof=higher lower" doc:"whether a higher or a lower score is better"`
-	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"what to imitate: rollouts, candidates, or auto, an example's candidates if it has any, otherwise its rollout"`
+	From      string   `yaml:"from" default:"auto" validate:"oneof=auto rollouts candidates" doc:"what to imitate; auto: an example's candidates if it has any, otherwise its rollout"`
 	StepName  string   `yaml:"ttc_step_name" doc:"name of the TTC_END steps whose candidates count; default: all"`
 
-	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"how to treat failed tool calls. context: failed calls and their results are kept, but the turns that made the calls are not trained; train: those turns are trained, too; remove: failed calls and their results are cut, so later turns are trained in a context that the model didn't have; such records are graded partial and counted; if token ids were recorded, remove works like context"`
+	FailedCalls FailedCalls `yaml:"failed_calls" default:"context" validate:"oneof=context train remove" was:"mask_failed_calls=true:context,skip_failed_calls=true:remove,skip_failed_calls=false:train" doc:"how to treat failed tool calls. context: failed calls and their results are kept unchanged, but the turns that made the calls are not trained; train: those turns are trained, too; remove: failed calls and their results are cut, so later turns are trained in a context that the model didn't have; such records are graded partial and counted; if token ids were recorded, remove works like context"`
 
 	TrainReasoning bool `yaml:"train_reasoning" default:"true" doc:"train a trained turn's reasoning, too, as the model wrote it before its answer; false: keep it as context only, for reasoning that is a summary or another model's. Row formats that can't mask part of a turn refuse such turns"`
 

@@ -97,7 +97,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 		if len(taken) == 0 {
 			d := builders.NewDrop(ex, "example", noState)
 			if len(unmet) > 0 {
-				d.Detail = "the where expression excludes all of the example's turns"
+				d.Detail = "the where expression excludes all turns at the requested points"
 			}
 			if err := out.Drop(d); err != nil {
 				return err

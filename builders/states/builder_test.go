@@ -152,8 +152,8 @@ func TestWhere(t *testing.T) {
 		calls("pay", `{"id":8}`), answers("paid"), says("assistant", "It is done."))
 	for filter, want := range map[string]string{
 		`"pay" in uses`:                        `good:1 bad:3 drops: good turn 1 "pay" in uses; bad turn 2 "pay" in uses; `,
-		`at == "turns" and position > 4`:       `bad:5 drops: good turn 2 position > 4; good example 0 the where expression excludes all of the example's turns; bad turn 2 position > 4; `,
-		`outcome contains "Error"`:             `bad:1 drops: good turn 2 outcome contains "Error"; good example 0 the where expression excludes all of the example's turns; bad turn 2 outcome contains "Error"; `,
+		`at == "turns" and position > 4`:       `bad:5 drops: good turn 2 position > 4; good example 0 the where expression excludes all turns at the requested points; bad turn 2 position > 4; `,
+		`outcome contains "Error"`:             `bad:1 drops: good turn 2 outcome contains "Error"; good example 0 the where expression excludes all turns at the requested points; bad turn 2 outcome contains "Error"; `,
 		`action contains "done" or reward > 0`: `good:1 good:3 bad:5 drops: bad turn 2 action contains "done" or reward > 0; `,
 		`rollouts == 2 and spread == 1`:        `good:1 good:3 bad:1 bad:3 bad:5 drops: `,
 	} {

@@ -51,7 +51,7 @@ var modified = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 func run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("dist", flag.ContinueOnError)
 	binary := flags.String("binary", "bin/portable/amd64/nat-go",
-		"path of the built program; its folder also holds libnatgo.so (the kernels) and LICENSES (the licences of everything that is not Go)")
+		"built program; next to it, LICENSES (for everything that is not Go) and libnatgo.so (the kernels)")
 	root := flags.String("root", ".", "root of the checkout")
 	out := flags.String("out", "dist", "folder to write to")
 	var from system

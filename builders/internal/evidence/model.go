@@ -50,7 +50,7 @@ func (c Call) weigh(t *text, f Finding) Finding {
 	case f.Rule == "" && n >= sure:
 		return failed("wording", t.head[0])
 	case f.Failed && n < answer:
-		return nearMiss(f.Rule, f.Quote, "the words of the text, weighed together, are those of an answer")
+		return nearMiss(f.Rule, f.Quote, "the text's words, weighed together, are those of an answer")
 	}
 	return f
 }

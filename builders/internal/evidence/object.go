@@ -237,7 +237,7 @@ func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
 		}
 		return failed("result_flag", o.words()), true
 	}
-	return nearMiss("result_flag", "isError", "the object is a record: it has other members"), true
+	return nearMiss("result_flag", "isError", "the object has other members: it is a record"), true
 }
 
 // words returns text to quote: the error message in an object, or else the names of its members.

@@ -39,7 +39,7 @@ var generalRule = pattern("generalRule")
 // camel matches a camel-case exception name, such as BadZipFile, in front of its message.
 var camel = pattern("camel")
 
-// main returns the main clause of a sentence. It omits later clauses, such as one that gives the reason.
+// main returns the main clause of a sentence, without what follows it, such as a reason.
 func main(s string) string {
 	for _, w := range []string{" because ", " since ", " after ", "; "} {
 		if i := strings.Index(s, w); i > 12 {

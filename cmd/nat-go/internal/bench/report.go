@@ -168,7 +168,8 @@ func (r *Report) print(w io.Writer) error {
 	} else {
 		fmt.Fprintf(w, "\n%s\n", terminal.Line(r.NoNAT))
 	}
-	_, err := fmt.Fprintln(w, "All processes, the plugin and the checks are included. Values are medians of interleaved rounds after a warm-up round; the peak is the largest of any round.")
+	_, err := fmt.Fprintln(w, "processes, plugin and checks included; medians of interleaved rounds after a warm-up "+
+		"round; peak: the largest of any round")
 	return err
 }
 

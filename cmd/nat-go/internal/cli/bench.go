@@ -37,7 +37,7 @@ on generated input. If NAT is installed (` + bench.PythonVariable + ` can name i
 	f.IntVar(&o.Shape.Turns, "turns", o.Shape.Turns, "turns per example")
 	f.IntVar(&o.Shape.Candidates, "candidates", o.Shape.Candidates, "candidates per turn")
 	f.IntVar(&o.Rounds, "rounds", 5, "number of rounds after a warm-up round")
-	f.Float64Var(&o.Stream, "stream", 0, "size in GB of an additional run on input from a pipe, to check that memory use doesn't grow with the input")
+	f.Float64Var(&o.Stream, "stream", 0, "also run this many GB through a pipe, to check that memory use doesn't grow with the input")
 	f.StringVar(&o.Dir, "dir", "", "folder to work in; default: an in-memory file system where available")
 	cmd.AddCommand(newBenchKernelsCmd())
 	return cmd
@@ -62,7 +62,7 @@ func newBenchKernelsCmd() *cobra.Command {
 	f.IntSliceVar(&o.Threads, "threads", []int{1, 2}, "thread counts")
 	f.IntVar(&o.MiB, "mib", 256, "size of each side's logits, in MiB")
 	f.IntVar(&o.Rounds, "rounds", 7, "number of rounds, of which the median is reported")
-	f.StringVar(&o.Torch, "torch", "", "Python with torch, to also measure torch.compile, which keeps its memory pool")
+	f.StringVar(&o.Torch, "torch", "", "Python with torch: also measure torch.compile, keeping freed memory")
 	f.DurationVar(&o.Budget, "budget", time.Minute, "start no new round after this much measuring time; compilation isn't counted")
 	return cmd
 }

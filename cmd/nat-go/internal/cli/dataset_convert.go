@@ -25,8 +25,8 @@ func newDatasetConvertCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert PATH --format FORMAT",
 		Short: "Convert a data set to another format",
-		Long: `Convert a data set to another format with the same records and split. Anything a format can't
-represent is omitted and counted, with the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
+		Long: `Convert a data set to another format with the same records and split. Anything a format can't hold is omitted and counted, with
+the reason. PATH is a run's folder, whose record log and decisions are read, or rows as for dataset verify, with --output.
 Rows hold less than the run's records: they lack scores and origins, and kto, verl and atropos rows don't identify their record.
 
 FORMAT.parquet is FORMAT as Parquet, which declares the type of every column: readers don't have to guess it from the first rows.

@@ -49,7 +49,7 @@ omit: reasoning, tool calls, and conversations that it refuses.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder, whose omissions are counted")
+	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder; count what the template omits")
 	limits = rowLimits(cmd)
 	return cmd
 }

@@ -14,7 +14,7 @@ type feed struct {
 	Format   string `json:"format"` // a text format by name, or a channel of token batches
 	Trainer  string `json:"trainer"`
 	Trains   string `json:"trains"`   // the tokens in the trainer's loss
-	Lost     string `json:"lost"`     // parts of the record that the format can't represent
+	Lost     string `json:"lost"`     // parts of the record that the format can't hold
 	Verified string `json:"verified"` // how this was verified
 }
 

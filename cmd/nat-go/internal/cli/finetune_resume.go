@@ -35,6 +35,6 @@ anyway and keeps existing output unchanged; the manifest records that.`,
 	addOutputDirs(cmd, &outputDirs)
 	cmd.Flags().BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
 	cmd.Flags().StringArrayVarP(&how.Overrides, "override", "o", nil, "override a setting of the run: PATH=VALUE or PATH VALUE (repeatable)")
-	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although the item with this name, as printed in the error, has changed (repeatable)")
+	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although this, named as in the error, has changed (repeatable)")
 	return cmd
 }

@@ -77,7 +77,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.StringArrayVar(&r.Builders, "builder", nil,
 		"use only this builder: an entry of trajectory_builders, dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
 	f.StringVar(&r.OutputDir, "output-dir", "", "where run folders are created; default: finetuning.output_dir")
-	f.StringVar(&r.mode, "compat", "", "compatibility mode: nat writes the same bytes as NAT, including its bugs")
+	f.StringVar(&r.mode, "compat", "", "compatibility mode: nat writes what NAT writes, byte for byte, bugs included")
 	f.BoolVar(&r.Plan, "plan", false, "read the inputs and report what the run would produce, without writing anything")
 	f.Int64Var(&r.Limit, "limit", 0, "read at most this many examples from each input; 0: all")
 	f.BoolVar(&r.DryRun, "dry-run", false, "write the data set but submit nothing")

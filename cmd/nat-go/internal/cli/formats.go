@@ -54,8 +54,8 @@ func inputs() (out []input) {
 func newFormatsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "formats",
-		Short: "List the formats: who reads them, which data they hold, and which tokens trainers train on",
-		Long: `List the formats of text rows (who reads them, which data they hold, what a row looks like), then the inputs
+		Short: "List the formats: who reads them, what they hold, and which tokens trainers train on",
+		Long: `List the formats of text rows (who reads them, what they hold, what a row looks like), then the inputs
 and the programs whose files they were tested on, then, for each kind of record and each format it can be written in,
 the tokens that the trainer trains on, the parts of the record that are lost, and how this was verified.
 Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdpo) have exact masks.`,

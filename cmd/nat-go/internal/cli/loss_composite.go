@@ -94,9 +94,8 @@ func composite(cmd *cobra.Command, batches, logits []string, output string, o lo
 		}
 	}
 	if !m.Finite() {
-		return exit.Failedf("loss is %v: %d rows of logits don't have a softmax (they contain NaN or +Inf, or only "+
-			"-Inf); if that number is 0, jsd_beta is 0 or 1, and one side rules out tokens that the other allows",
-			m.Loss, m.NonFinite)
+		return exit.Failedf("loss is %v: %d rows of logits have no softmax (a NaN, a +Inf, or only -Inf); if there "+
+			"are none, jsd_beta is 0 or 1, and one side rules out tokens that the other allows", m.Loss, m.NonFinite)
 	}
 	if unscored > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: %d pairs have no teacher log-probs and get zero weight\n", unscored)
@@ -118,21 +117,21 @@ func (o *compositeFlags) register(cmd *cobra.Command, weight float64) {
 	f := cmd.Flags()
 	f.Float64Var(&o.AlphaSDPO, "alpha-sdpo", weight, "weight of the JSD")
 	f.Float64Var(&o.BetaReplay, "beta-replay", weight, "weight of DPO")
-	f.Float64Var(&o.JSD.Beta, "jsd-beta", 0.5, "beta of the JSD, from 0, KL(teacher||student), to 1, KL(student||teacher)")
+	f.Float64Var(&o.JSD.Beta, "jsd-beta", 0.5, "b of the JSD, from 0, KL(teacher||student), to 1, KL(student||teacher)")
 	f.Float64Var(&o.JSD.Temperature, "temperature", 1, "temperature of the JSD, which divides the logits of both sides")
 	f.StringVar(&o.clip, "clip", "none", "part of the JSD that --clip-value limits: none, token, element or element_bregman")
 	f.Float64Var(&o.JSD.ClipValue, "clip-value", 0, "limit of the JSD")
-	f.StringVar(&o.normalize, "normalize", "none", "normalisation of the JSD: none, or beta, which divides it by b(1-b)")
+	f.StringVar(&o.normalize, "normalize", "none", "none, or beta, which divides the JSD by b(1-b)")
 	f.Float64Var(&o.DPO.Beta, "dpo-beta", 0.1, "beta of DPO")
 	f.StringVar(&o.kind, "dpo-loss", "sigmoid", "DPO loss: sigmoid, ipo or hinge")
 	f.Float64Var(&o.DPO.LabelSmoothing, "label-smoothing", 0, "label smoothing of the sigmoid loss")
 	f.Float64Var(&o.clipEpsilon, "clip-epsilon", 0.2, "e of GRPO, which clips the ratio to [1-e, 1+e]; 0: no clipping")
-	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "e of the upper limit of GRPO's ratio; default: --clip-epsilon")
+	f.Float64Var(&o.GRPO.ClipHigh, "clip-epsilon-high", 0, "e of GRPO's upper limit; default: --clip-epsilon")
 	f.Float64Var(&o.GRPO.KL, "kl", 0, "weight of GRPO's k3 penalty for diverging from ref_logprobs")
-	f.StringVar(&o.reduction, "reduction", "token", "reduction of the GRPO loss: token, sequence, or constant, which divides each row's sum by --max-tokens")
-	f.IntVar(&o.MaxTokens, "max-tokens", 0, "length by which the constant reduction of the GRPO loss divides")
+	f.StringVar(&o.reduction, "reduction", "token", "for GRPO: token, sequence, or constant, which divides each row's sum by --max-tokens")
+	f.IntVar(&o.MaxTokens, "max-tokens", 0, "length by which GRPO's constant reduction divides")
 	f.Float64Var(&o.RolloutTemperature, "rollout-temperature", 1,
-		"temperature at which the old_logprobs of GRPO were computed")
+		"temperature at which GRPO's old_logprobs were computed")
 }
 
 func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {

@@ -54,16 +54,16 @@ the gradient with respect to student_logits of sum(w*loss)/sum(w), or with --red
 	f := cmd.Flags()
 	f.StringVar(&input, "input", "", "safetensors file with the logits")
 	f.StringVar(&output, "output", "", "safetensors file to write; unset: totals only")
-	f.Float64Var(&q.Beta, "jsd-beta", 0.5, "b of the divergence, from 0, KL(teacher||student), to 1, KL(student||teacher)")
+	f.Float64Var(&q.Beta, "jsd-beta", 0.5, "b, from 0, KL(teacher||student), to 1, KL(student||teacher)")
 	f.Float64Var(&q.Temperature, "temperature", 1, "temperature T, which divides the logits of both sides")
 	f.StringVar(&q.Clip, "clip", "none", "part of the loss that --clip-value limits: none, token, element or element_bregman")
 	f.Float64Var(&q.ClipValue, "clip-value", 0, "limit for --clip, in units of the loss before normalisation")
-	f.StringVar(&q.Normalize, "normalize", "none", "normalisation: none, or beta, which divides loss and gradient by b(1-b), so that they are continuous at b = 0 and b = 1")
+	f.StringVar(&q.Normalize, "normalize", "none", "none, or beta, which divides loss and gradient by b(1-b), making the ends continuous")
 	f.IntVar(&q.TopK, "top-k", 0, "compare only the student's k most probable entries in each row; 0: all")
 	f.StringVar(&q.Rest, "top-k-rest", "bucket",
-		"how to treat the entries outside --top-k: bucket combines them into one entry on each side; renormalise omits them and scales both sides to 1")
-	f.IntVar(&q.Vocab, "vocab", 0, "number of leading columns that are vocabulary, if logits are padded or differ in width")
-	f.StringVar(&reduction, "reduction", "mean", "reduction of the loss before grad is computed: mean for sum(w*loss)/sum(w), or sum for sum(w*loss)")
+		"entries outside --top-k: bucket makes them one entry; renormalise omits them and scales both sides to 1")
+	f.IntVar(&q.Vocab, "vocab", 0, "leading columns that are vocabulary, if logits are padded or differ in width")
+	f.StringVar(&reduction, "reduction", "mean", "loss that grad is the gradient of: mean, sum(w*loss)/sum(w), or sum, sum(w*loss)")
 	_ = cmd.MarkFlagRequired("input")
 	return cmd
 }

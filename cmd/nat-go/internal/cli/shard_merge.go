@@ -15,12 +15,12 @@ func newShardMergeCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge [PLAN]",
 		Short: "Merge the built shards into the run",
-		Long: `Merge the output of a plan's shards, decide which records to keep, and write the data set and the token
+		Long: `Merge the output of a plan's shards, decide on all records, and write the data set and the token
 batches: the run folder that one machine would have produced. An interrupted merge continues; a merge with missing
 shards is refused, and the error names them.
 
-With --leave-writing, the merge makes these decisions, assigns rows to token batches, and divides the writing between the
-shards: ` + "`shard run --stage write`" + ` writes one shard's share, and running merge again puts the shares together. The data
+With --leave-writing, it decides, assigns rows to token batches, and divides the writing between the shards:
+` + "`shard run --stage write`" + ` writes one shard's share, and running merge again puts the shares together. The data
 set is the same, byte for byte.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {

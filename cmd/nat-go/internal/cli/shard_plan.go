@@ -65,12 +65,12 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&p.how.Number, "shards", 0, "number of shards")
 	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "approximate number of input bytes per shard, instead of --shards")
-	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and its shards' output; default: the path of the run's folder with .shards appended")
+	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and its shards' output; default: the run folder's, with .shards appended")
 	requestFlags(f, &p.Request, &p.seed)
 	f.StringArrayVar(&p.Builders, "builder", nil,
-		"builder to use without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
+		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
 	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
-	f.StringVar(&p.mode, "compat", "", "compatibility mode; nat is refused, because NAT processes a collection run as a whole")
+	f.StringVar(&p.mode, "compat", "", "nat is refused, because NAT processes a collection run as a whole")
 	f.BoolVar(&p.DryRun, "dry-run", false, "have the merge write the data set but submit nothing")
 }
 

@@ -38,7 +38,7 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 		},
 	}
 	cmd.Flags().StringVar(&stage, "stage", "",
-		"only stage to show: build, group or write; default: all stages up to the first that isn't done")
+		"list only this stage: build, group or write; default: all up to the first that isn't done")
 	cmd.Flags().IntVar(&perTask, "per-task", 1,
 		"print the missing array tasks instead of shards, for tasks that build this many shards each; tasks are numbered from 0")
 	return cmd

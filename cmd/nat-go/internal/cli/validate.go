@@ -72,7 +72,7 @@ The exit code is 2 if there is an error, 0 if there are only warnings and notes.
 	f := cmd.Flags()
 	f.StringVar(&file, "config-file", "", "configuration to check; same as passing it as an argument")
 	f.StringVar(&format, "report", "text", "how to print findings: "+strings.Join(findingFormats, ", "))
-	f.StringVar(&compat, "compat", "", "compatibility mode: with nat, unknown keys of components are warnings and unset variables are empty, as in NAT")
+	f.StringVar(&compat, "compat", "", "nat: unknown keys of components are warnings, unset variables empty, as in NAT")
 	f.BoolVar(&noPlugins, "no-plugins", false, "don't run plugins: the blocks of unlocked plugins are not checked")
 	f.BoolVar(&noFiles, "no-files", false, "don't check inputs, tokenizer or programs")
 	f.StringArrayVarP(&overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
@@ -89,15 +89,14 @@ func isData(file string) bool {
 func oneConfig(args []string, flag string) (string, error) {
 	switch {
 	case len(args) > 0 && flag != "" && args[0] != flag:
-		return "", exit.Usagef("cannot check both %s and %s: `nat-go validate FILE` checks one configuration",
-			args[0], flag)
+		return "", exit.Usagef("cannot check both %s and %s: name only one of them", args[0], flag)
 	case len(args) > 0 && isData(args[0]):
 		return "", exit.Usagef("%s is data, not a configuration: `nat-go inspect %[1]s` says what is in it, and "+
 			"`nat-go init %[1]s --write finetune.yml` writes a configuration for it", args[0])
 	case len(args) > 0:
 		return args[0], nil
 	case flag == "":
-		return "", exit.Usagef("missing configuration: `nat-go validate FILE`")
+		return "", exit.Usagef("missing configuration: use `nat-go validate FILE`")
 	}
 	return flag, nil
 }

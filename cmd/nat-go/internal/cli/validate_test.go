@@ -59,7 +59,7 @@ func TestValidate(t *testing.T) {
 		},
 		{bad + " --report github", 2, []string{"::error title=NG1201,file=", "line=2,col=36,endColumn=52::"}},
 		{"--config-file none.yml", 2, []string{"none.yml: error NG1001: the file does not exist"}},
-		{"", 2, []string{"missing configuration: `nat-go validate FILE`"}},
+		{"", 2, []string{"missing configuration: use `nat-go validate FILE`"}},
 		{good + " --report xml", 2, []string{"--report xml: use one of text, json, github, sarif"}},
 		{good + " --compat art", 2, []string{"--compat art"}},
 	} {

@@ -41,7 +41,7 @@ func (m Mode) Source(asked string) string {
 }
 
 // Expand returns the input files that paths name, as source.Expand does. In NAT, collection run k reads input k. In
-// NAT's mode, Expand therefore returns exactly runs paths, and "" for a run without an input. It keeps a path that it
+// NAT's mode, Expand therefore returns one path per collection run, "" if it has no input. It keeps a path that it
 // can't expand, and returns no error, because the collection run that reads the path fails later.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {

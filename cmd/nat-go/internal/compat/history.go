@@ -29,8 +29,7 @@ type History struct {
 	groups  int64            // number of examples that yielded records or, in NAT's mode, pairs
 }
 
-// Pairs is the pair builder whose metrics a history contains. Pairs.Name is empty if the run doesn't have such a
-// builder.
+// Pairs is the pair builder whose metrics a history contains. Its Name is empty if the run has none.
 type Pairs struct {
 	Name   string // under trajectory_builders
 	Config *dpo.Config

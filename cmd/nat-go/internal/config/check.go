@@ -193,8 +193,7 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 		if at = node; node.Value == "" {
 			at = key
 		}
-		l.report(at, ptr, newError(schema.CodeNull,
-			fmt.Sprintf("add %s to the section, or remove `%s:`", what, key.Value),
+		l.report(at, ptr, newError(schema.CodeNull, fmt.Sprintf("add %s, or remove `%s:`", what, key.Value),
 			"the section %s is empty (null) but must be a mapping from names to %s", key.Value, what))
 		return
 	}

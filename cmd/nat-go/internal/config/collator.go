@@ -53,7 +53,7 @@ func (c *Collator) TokensPerBatch() int {
 	return max(batchTokens, longest)
 }
 
-// Elsewhere maps settings of the reference composite trainer's collator to advice on the equivalent settings of nat-go.
+// Elsewhere maps settings of the reference composite trainer's collator to advice on the equivalent settings here.
 func (Collator) Elsewhere() map[string]string {
 	return map[string]string{
 		"enable_sdpo":       "list a builder of type sdpo_traj_builder in finetuning.trajectory_builder, or omit it: it provides the channel sdpo",
@@ -67,7 +67,7 @@ func (Collator) Elsewhere() map[string]string {
 type Composer struct {
 	Width string `yaml:"width" default:"own" validate:"oneof=own equal" doc:"width of student and teacher rows in sdpo batches. With equal, the student is padded where the teacher has the hint, so that both rows have the same shape and each token has the same position in both; attention_mask and position_ids skip the padding"`
 	Mask  string `yaml:"mask" default:"zero" validate:"oneof=zero ignore_index" doc:"value of sdpo_loss_mask outside the loss; 1 elsewhere"`
-	Rows  string `yaml:"rows" default:"site" validate:"oneof=site example" doc:"whether a row is a site or an example. example implies files: step and sites: cumulative: row i of a step file is the i-th example, with its rollout, reward and response_mask, and with all its hints on the teacher side"`
+	Rows  string `yaml:"rows" default:"site" validate:"oneof=site example" doc:"whether a row is a site or an example. example implies files: step and sites: cumulative, and one row per rollout; row i of a step file is then the i-th example: its rollout with its reward and response_mask and, as its own teacher, with all its hints"`
 	Files string `yaml:"files" default:"channel" validate:"oneof=channel step" doc:"which batch files to write: one per batch of a channel or, with step, also one per step under batches/steps, which contains the batches of all channels; step implies width: equal"`
 }
 
@@ -85,7 +85,7 @@ type RL struct {
 // Reference is `collator.reference`: a reference model's log-probs for pairs that an earlier run wrote.
 type Reference struct {
 	Path        string `yaml:"path" validate:"required" doc:"JSON lines {row, chosen, rejected} (examples/composite-trainer/reference_logps.py)" example:"reference.jsonl"`
-	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"name for the way in which the log-probs were computed: model, tokenizer, template and length limit; written with the columns" example:"my-model@3f2a"`
+	Fingerprint string `yaml:"fingerprint" validate:"required" doc:"identifies how the log-probs were computed: model, tokenizer, template and length limit; written with the columns" example:"my-model@3f2a"`
 }
 
 // Teacher is `collator.teacher`: servers that score given tokens, a program that computes all logits, or dumped logits.
@@ -103,7 +103,7 @@ type Teacher struct {
 	MaxAnswer     int64          `yaml:"max_answer_bytes" default:"67108864" validate:"gte=1024" doc:"an answer larger than this after decompression is an error"`
 	HintEffect    bool           `yaml:"hint_effect" default:"false" validate:"excluded_without=Endpoint,excluded_if=Protocol atropos" doc:"measure every hint with the server's model: mean log p(target | hint) - log p(target), compared with a neutral hint; sites with too small an effect, or one in the wrong direction, get weight 0"`
 	MinEffect     float64        `yaml:"min_effect" default:"0" validate:"gte=0" doc:"nats per token by which a hint must beat the neutral one"`
-	Neutral       string         `yaml:"neutral" default:"Please go on with the task." doc:"text of the neutral hint; if empty, hints aren't compared with a neutral hint"`
+	Neutral       string         `yaml:"neutral" default:"Please go on with the task." doc:"text of the neutral hint; if empty, hints aren't compared with one"`
 	Rollouts      bool           `yaml:"rollouts" default:"false" validate:"excluded_without_all=Endpoint Servers" doc:"also have the server score the rl channel's rows, at every position, for the columns teacher_topk_ids and teacher_topk_logprobs, which the Atropos adapter pushes with the scores"`
 	Logits        *Logits        `yaml:"logits" validate:"excluded_with=Dumps" doc:"a program that computes all logits at the pair positions; the hint effect is then the divergence between the predictions with and without the hint, token by token" example:"{command: [python3, score_logits.py, --model, my-model]}"`
 	Dumps         string         `yaml:"dumps" nullable:"true" doc:"folder with logits dumped at the pair positions, one file per batch (examples/composite-trainer/dump_logits.py)" example:"dumps"`
@@ -146,7 +146,7 @@ type Server struct {
 	APIKey        schema.Secret `yaml:"api_key" doc:"as in collator.teacher" nullable:"true"`
 	TokenizerName string        `yaml:"tokenizer_name" nullable:"true" doc:"as in collator.teacher" example:"Qwen/Qwen2.5-7B-Instruct"`
 	Vocabulary    string        `yaml:"vocabulary" default:"check" validate:"oneof=check assume" doc:"as in collator.teacher"`
-	Weight        float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"weight of this teacher relative to the other teachers"`
+	Weight        float64       `yaml:"weight" default:"1" validate:"gt=0" doc:"weight of this teacher relative to the others"`
 }
 
 // Logits is `collator.teacher.logits`: a program that is started once and scores the sites of all batches.

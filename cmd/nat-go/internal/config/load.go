@@ -39,7 +39,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// After an error, parts of the configuration may be missing, and relate would report these parts as well.
+	// After an error, parts of the configuration may be missing, which relate would report as well.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)

@@ -76,7 +76,7 @@ func (l *loader) override(o Override) {
 	if spec != nil && spec.Secret {
 		defer l.doc.Hide(node)
 	}
-	for i, p := range path { // if the file uses an alias of the key, override the entry with that name
+	for i, p := range path { // if the file uses another of the key's names, override the entry with that name
 		if f := l.fieldAt(path[:i], p); f != nil && yamldoc.Lookup(l.doc.Root, path[:i+1]...) == nil {
 			for _, name := range append([]string{f.Name}, f.Aliases...) {
 				if yamldoc.Lookup(l.doc.Root, append(slices.Clone(path[:i]), name)...) != nil {

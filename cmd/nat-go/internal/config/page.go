@@ -25,19 +25,17 @@ func Page(types Types) []byte {
 	sections := sectionSpecs()
 	r.common(types, sections)
 	r.components("sources",
-		"The source of the examples. The section has only one entry; `--from FILE` specifies an input without an entry.",
-		types.Sources)
+		"Where examples come from: one entry. `--from FILE` specifies an input without it.", types.Sources)
 	r.components("trajectory_builders",
 		"Builders that turn examples into records, under names that you choose. `nat-go builders describe TYPE`\n"+
 			"describes a builder and its settings; for one of a plugin, TYPE is `PLUGIN/BUILDER`.", types.Builders)
 	r.section("dataset", "Output written from the records: formats and split.", sections["dataset"])
 	r.filter()
-	r.section("collator", "How records become token batches. Without `tokenizer`, no token batches are written.",
+	r.section("collator", "How records become token batches. Without `tokenizer`, none are written.",
 		sections["collator"])
 	r.section("finetuning", "Settings of a run. The section and its defaults are NAT's.", sections["finetuning"])
 	r.components("trainers",
-		"How a run collects its input and waits for its job. The section's name is NAT's; without the section, "+
-			"the defaults apply.",
+		"How a run collects its input and waits for its job. The name is NAT's; without the section, defaults apply.",
 		types.Trainers)
 	r.components("trainer_adapters",
 		"Adapters that hand the data set to a trainer. Without one, the data set is written as files and nothing is "+

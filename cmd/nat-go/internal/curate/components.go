@@ -68,7 +68,7 @@ func (d *Index) each(f func(node uint32, row []byte) error) error {
 	return nil
 }
 
-// collect fills in the nodes, but doesn't join them. To edges, it adds each key that may connect nodes, with the node.
+// collect fills in the nodes, but doesn't join them. It fills edges with the keys that may connect nodes.
 func (n *nodes) collect(d *Index, edges *extsort.Sorter) error {
 	var before [spanAt]byte // keys of the previous row
 	var none [16]byte
@@ -186,7 +186,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf is like each, but calls f with the row and with the value in roots for the root of the row's component.
+// eachOf is like each, but calls f with the row and whether its component's root is among roots.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

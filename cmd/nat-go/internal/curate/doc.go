@@ -7,15 +7,14 @@
 // and these decisions.
 //
 // Design choices:
-//   - The package never builds a map of all records. The rules sort projections of the entries (package extsort), so
-//     that equal keys become neighbours: The sorters use memory up to the budget, and temporary files beyond it. Only
-//     one byte per record and about ten bytes per task or example always stay in memory.
+//   - There is no map of all records. The rules sort projections of the entries (package extsort), so that equal keys
+//     become neighbours: in memory up to the budget, and with temporary files beyond it. Only one byte per record and
+//     about ten bytes per task or example always stay in memory.
 //   - Except in a split ByPosition, the order of arrival only decides which of several equal records is kept (the
 //     first). A sample consists of the preferences with the smallest seeded hashes of their contents; a validation set
 //     is filled with connected components in seeded-hash order.
-//   - Contradictions are resolved before duplicates. Records with the same content may have different scores, and each
-//     of these records contradicts only records with the same score as itself. Dropping duplicates first would hide
-//     such contradictions.
+//   - Contradictions are resolved before duplicates. Records with the same content may have differently named scores,
+//     and each contradicts only records with its own; dropping duplicates first would hide that.
 //   - The split assigns whole connected components: records that share an example, a prompt or - if requested, and
 //     always for rollouts - a task are never separated. Otherwise a validation score would mean little.
 //   - NAT's curation is the same code with other rules: contradictions are kept, and the split is ByPosition.

@@ -12,7 +12,7 @@ type Entry struct {
 	Drop    Decision // Train (0), or Dropped(reason) if the gate has already decided
 
 	Content  [16]byte // records with the same content are duplicates: see recordlog.Hashes
-	Prompt   [16]byte // hash of the prompt alone; zero means that the record doesn't have a prompt
+	Prompt   [16]byte // the prompt alone; zero means that there is none
 	Chosen   [16]byte // sides of a Preference
 	Rejected [16]byte
 	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
@@ -23,12 +23,12 @@ type Entry struct {
 // Rules configures the decisions that the gate doesn't make.
 type Rules struct {
 	Dedupe         bool   // keep the first of several records with equal content
-	Contradictions bool   // drop all preferences for A>B and for B>A with the same prompt and score
+	Contradictions bool   // drop A>B and B>A for the same prompt and score name, with their duplicates
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
 	Seed           uint64 // of the sample
 	Split          Split
-	// Hold replaces the split: only the records passed to Index.Hold are used for validation, and any other record in
-	// the same component as one of these is dropped.
+	// Hold replaces the split: only records with the content of one passed to Index.Hold validate, and any other record
+	// in their components is dropped.
 	Hold bool
 
 	Memory int64                       // bytes for sorting; 0 means defaultMemory

@@ -185,7 +185,7 @@ func answerFault(what string, p *builders.Passage) fault {
 			return faultf(ledger.BadRoles, "unknown role %[2]q in the %[1]s at message %[3]d", what, m.Role, i)
 		}
 		if edge := i == 0 || i == len(p.Nodes)-1; edge && m.Role != "assistant" {
-			return faultf(ledger.BadRoles, "expected an assistant message first and last in %s, got role %s in "+
+			return faultf(ledger.BadRoles, "expected an assistant message at both ends of the %s, got role %s in "+
 				"message %d", what, m.Role, i)
 		}
 		content = content || m.Role == "assistant" && hasContent(m)

@@ -46,7 +46,7 @@ func (d *Index) flushUnit() error {
 }
 
 // unitRow fills in a unit's row: the first key, the second key, the prompt as the third key, and the ordinal of the
-// first record. It leaves the number of records zero. An all-zero second or third key connects nothing.
+// first record. It leaves room for the number of records. An all-zero second or third key connects nothing.
 func unitRow(row *[unitWidth]byte, e *Entry, by By) {
 	var none [16]byte
 	first, second := &e.Example, &none
@@ -157,8 +157,8 @@ func (d *Index) hold(n *nodes) error {
 		}
 	})
 	if !validates {
-		d.warning = "none of the records is on the kept validation side: all records are used for training, except the ones " +
-			"dropped because they share a task, example or prompt with the kept validation side"
+		d.warning = "no record is on the kept validation side: all are used for training, except those dropped " +
+			"because they share a task, example or prompt with it"
 	}
 	return err
 }

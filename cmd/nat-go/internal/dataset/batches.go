@@ -22,7 +22,7 @@ import (
 // maxConfig is the maximum size of a run's config.yml.
 const maxConfig = 16 << 20
 
-// batchesOf is the prefix that Report.Contexts adds to the names of channels of token batches.
+// batchesOf is the prefix of token batches' channel names in Report.Contexts.
 var batchesOf = runfolder.Folder("").Batches() + "/"
 
 // HasBatches reports whether a run's folder has token batches.
