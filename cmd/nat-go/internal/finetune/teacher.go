@@ -101,8 +101,7 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size in
 	}
 	defer theirs.Close()
 	if n := max(theirs.VocabSize(), int(theirs.MaxID())+1); n != size {
-		return fmt.Errorf("tokenizer %s has %d ids, but collator.tokenizer has %d: the tokenizers belong to different models",
-			name, n, size)
+		return fmt.Errorf("tokenizer %s has %d ids, but collator.tokenizer has %d: their models differ", name, n, size)
 	}
 	for _, p := range texts {
 		enc, err := theirs.Encode(p.Text, tokenizer.Options{})
@@ -210,8 +209,7 @@ func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
 	return func() {}, nil
 }
 
-// weigh sets up w to compare logits, either dumped or from a program, if collator.teacher configures either. done ends
-// the program.
+// weigh sets up w to compare dumped logits or a program's logits, if configured. done ends the program.
 func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}

@@ -98,7 +98,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {
 		if w.Trimmed > 0 {
-			r.out.warn("%s: omitted %s after the assistant's last turn, which aren't used for training", w.Format,
+			r.out.warn("%s: omitted %s after the assistant's last turn, with no effect on training", w.Format,
 				ledger.Quantity(w.Trimmed, "message"))
 		}
 		r.warnOfOmitted(w)

@@ -38,8 +38,7 @@ func formats(opt rows.Options) (all []*Carried) {
 	return all
 }
 
-// try encodes one of the group's preferences or demonstrations in every format for that kind of record, and counts the
-// result. It does nothing for other kinds of record, or after the builder's first maxTried records.
+// try tries one of the group's preferences or demonstrations with each format for its kind, up to maxTried records.
 func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	if y.Records > maxTried || rec.Kind() != builders.KindPreference && rec.Kind() != builders.KindDemonstration {
 		return nil
@@ -78,8 +77,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 // limit isn't chosen only because it represents more turns, since a trainer must process all of the rows' text.
 const maxTextRatio = 3
 
-// best returns preferred or, if it represents more turns or pairs and doesn't exceed maxTextRatio, another one of
-// preferredFormats. If preferred can't represent anything, best may return any format, regardless of the ratio.
+// best returns preferred, or another one of preferredFormats that represents more turns or pairs and doesn't exceed
+// maxTextRatio. If preferred can't represent anything, best accepts any format, regardless of the ratio.
 func (r *Report) best(builder, preferred string) string {
 	var chosen *Carried
 	for _, c := range r.carried(builder) {
@@ -125,7 +124,7 @@ func (c *Carried) times() float64 {
 	return 1
 }
 
-// preferredFormats lists formats that many trainers can read. They are preferred unless the user names formats.
+// preferredFormats lists formats that many trainers can read. best and Instead prefer them to others.
 var preferredFormats = []string{"trl", "messages"}
 
 func (r *Report) carried(builder string) []*Carried {
@@ -163,22 +162,21 @@ func (r *Report) Losses() (out []string) {
 // String describes how many of the records the format can represent, and why it can't represent the others.
 func (c *Carried) String() string {
 	if c.Records == c.Tried && c.Turns.Lost > 0 {
-		return fmt.Sprintf("%s represents %d of %d turns: its trainers train on every turn, so a row ends before the first "+
-			"context-only turn", c.Format, c.Turns.Carried, c.Turns.Carried+c.Turns.Lost)
+		return fmt.Sprintf("%s carries %d of %d turns: its trainers train on every turn, so a row ends before the "+
+			"first context-only turn", c.Format, c.Turns.Carried, c.Turns.Carried+c.Turns.Lost)
 	}
-	text := fmt.Sprintf("%s represents %d of %d records", c.Format, c.Records, c.Tried)
+	text := fmt.Sprintf("%s carries %d of %d records", c.Format, c.Records, c.Tried)
 	if all := c.Turns.Carried + c.Turns.Lost; all > 0 && c.Records > 0 {
 		text += fmt.Sprintf(", %d of %d turns", c.Turns.Carried, all)
 	}
 	return text + ": " + c.Why
 }
 
-// offer describes how many turns or records the format represents, and how much longer its rows are than the
-// conversations.
+// offer describes how many turns or records the format represents, and how much text its rows repeat.
 func (c *Carried) offer() string {
-	text := fmt.Sprintf("%s represents %d", c.Format, c.carries())
+	text := fmt.Sprintf("%s carries %d", c.Format, c.carries())
 	if times := c.times(); times > 1.05 {
-		text += fmt.Sprintf(", with %.1f times the text of the conversations", times)
+		text += fmt.Sprintf(", in %.1f times the text of the conversations", times)
 	}
 	return text
 }

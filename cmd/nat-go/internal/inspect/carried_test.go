@@ -48,8 +48,8 @@ func TestLosses(t *testing.T) {
 		t.Errorf("the format that was chosen loses: %q", got)
 	}
 	r.Choice.Formats = []string{"messages"}
-	want := []string{"messages represents 2 of 3 turns: its trainers train on every turn, so a row ends before the first " +
-		"context-only turn; trl represents 3, with 1.3 times the text of the conversations (dataset.formats)"}
+	want := []string{"messages carries 2 of 3 turns: its trainers train on every turn, so a row ends before the first " +
+		"context-only turn; trl carries 3, in 1.3 times the text of the conversations (dataset.formats)"}
 	if diff := cmp.Diff(want, r.Losses()); diff != "" {
 		t.Error(diff)
 	}
@@ -151,7 +151,7 @@ func TestDefaultFormat(t *testing.T) {
 			if diff := cmp.Diff([]string{c.want}, r.Choice.Formats); diff != "" {
 				t.Error(diff)
 			}
-			if name == "long" && !strings.Contains(r.Line(), "trl represents 11, with ") {
+			if name == "long" && !strings.Contains(r.Line(), "trl carries 11, in ") {
 				t.Errorf("the line doesn't say what is lost: %s", r.Line())
 			}
 		})

@@ -62,7 +62,7 @@ func (c *Catalog) Names() (names []string) {
 type Named struct {
 	Spec    host.Spec
 	Builder string // empty if no builder was named
-	name    string // the name as the user wrote it
+	name    string // as the user wrote it
 	lock    *plugins.Lock
 }
 

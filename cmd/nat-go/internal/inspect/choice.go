@@ -54,10 +54,10 @@ func (r *Report) yield(typ string) (y Yield) {
 	return y
 }
 
-// choose selects the builder of pairs of scored answers if it makes records. Otherwise it selects the builder of
-// demonstrations. For tasks with scored rollouts, it adds the builder of pairs of rollouts, unless the user's messages
-// differ in wording between rollouts. In that case, the turns in a pair would not keep their recorded contexts, so such
-// pairs are made only on request.
+// choose selects the builder of pairs of scored answers if it makes records, and otherwise the one of demonstrations.
+// To the latter it adds, for tasks with scored rollouts, the builder of pairs of rollouts, unless rollouts word the
+// user's messages differently. The turns in such pairs would not keep their recorded contexts, so they are made only on
+// request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {
@@ -92,7 +92,7 @@ func (r *Report) choose() Choice {
 	return c
 }
 
-// take selects the builders with the given names, which the user specified, for example with --builder.
+// take selects the builders named by the user, for example with --builder.
 func (r *Report) take(names []string) {
 	r.Choice.Builders, r.Choice.Why = nil, asked
 	for _, name := range names {

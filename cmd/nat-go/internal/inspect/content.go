@@ -191,8 +191,7 @@ func (k *check) readAs(ctx context.Context, b *config.Block, file string) string
 	return "write " + strings.Join(parts, ", ")
 }
 
-// keySettings returns a fix that suggests settings for keys whose values the source may need. It returns "" if there
-// are none.
+// keySettings returns a fix with settings for keys that may hold the values that the source needs, or "".
 func keySettings(b *config.Block, like [][2]string) string {
 	if b.Spec == nil {
 		return ""
@@ -270,7 +269,7 @@ func (k *check) warnRefused(y *Yield) {
 		if i < 0 || c.Whole() {
 			continue
 		}
-		fix := "leave it out"
+		fix := "remove the format"
 		if other := y.Instead(c); other != nil {
 			fix = "write another format: " + other.offer()
 		}

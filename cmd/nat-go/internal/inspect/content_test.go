@@ -71,7 +71,7 @@ func TestContent(t *testing.T) {
 		"an unusable score":      {pair + `{"prompt": "p", "output": "z", "score": "good"}`, candidatesOf, []string{"warning /sources/s/path: part of the beginning of the input \"IN\" would be omitted: 1 bad_score"}},
 		"nothing to compare":     {`{"prompt": "p", "output": "x", "score": 1}`, candidatesOf, []string{"error /trajectory_builders/x/_type: dpo_traj_builder makes no record from sources.s (1 example): 1 single_candidate; write _type: sft_traj_builder, which makes 1 record from the same examples"}},
 		"nothing to compare yet": {many(`{"prompt": "p%d", "output": "x", "score": 1} `), candidatesOf, []string{"warning /trajectory_builders/x/_type: dpo_traj_builder makes no record from sources.s (beginning, 100 examples)"}},
-		"a picture":              {picture, tracesOf, []string{"warning /dataset/formats/0: in the part of the input that was read, customizer represents 0 of 1 records: a message of role user has a part of type \"image_url\"; leave it out", "/dataset/formats/1"}},
+		"a picture":              {picture, tracesOf, []string{"warning /dataset/formats/0: in the part of the input that was read, customizer carries 0 of 1 records: a message of role user has a part of type \"image_url\"; remove the format", "/dataset/formats/1"}},
 		"calls":                  {calls, tracesOf, nil},
 		"a secret":               {pair + `{"prompt": "p", "output": "z", "score": "sk-ant-api03-` + strings.Repeat("a1B2", 24) + `"}`, candidatesOf, []string{"1 bad_score"}},
 	} {

@@ -213,7 +213,7 @@ func (c *chooser) kind() (*kind, error) {
 	for _, k := range c.kinds {
 		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
 	}
-	return nil, exit.Usagef("files are read in different ways: %s. Use a separate run for each way", strings.Join(parts, ", "))
+	return nil, exit.Usagef("files are read in different ways: %s. Use one run for each", strings.Join(parts, ", "))
 }
 
 // none returns the error for inputs without any readable files.

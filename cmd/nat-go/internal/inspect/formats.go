@@ -15,7 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
-// fitting maps each kind of record to its row format, which is written unless the user names formats.
+// fitting maps each kind of record to the row format that is written unless the user names formats.
 var fitting = map[builders.Kind]string{
 	builders.KindPreference: "trl", builders.KindDemonstration: "trl", builders.KindRollout: "verl",
 	builders.KindState: "nemo_gym", builders.KindDistillation: "privileged",
@@ -71,7 +71,7 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 		f, ok := dataset.Lookup(name)
 		return ok && carries(f, kinds)
 	}) {
-		message := fmt.Sprintf("%s makes %s, but %s, written by default, can't represent any of these records",
+		message := fmt.Sprintf("%s makes %s, but %s, written by default, can't hold any of them",
 			builder, words(kinds), strings.Join(names, ", "))
 		k.place(finding.Warning, config.CodeCarries, message, instead("", kinds), "dataset", "formats")
 	}
@@ -105,7 +105,7 @@ func (k *check) formats() {
 	k.found = append(k.found, Unfit(c, "the run", all)...)
 	for i, name := range names {
 		if f, ok := dataset.Lookup(name); ok && !carries(f, all) {
-			k.warn(i, fmt.Sprintf("the format %s represents %s, but the builders make %s: the format will not have any rows",
+			k.warn(i, fmt.Sprintf("the format %s holds %s, but the builders make %s: it will not have any rows",
 				name, words(f.Carries), words(all)), instead("remove the format, or ", all))
 		}
 	}
@@ -135,8 +135,8 @@ func (k *check) turns(names []string) {
 				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
 					"write trl")
 			default:
-				k.warn(i, fmt.Sprintf("trainers of %s rows can't train on only the calls, as %s requires", name, b.Name),
-					"set collator.tokenizer: token batches can mark only the calls, and the format sft_parquet provides the same marks to TRL")
+				k.warn(i, fmt.Sprintf("trainers of %s rows can't train only on calls, as %s requires", name, b.Name),
+					"set collator.tokenizer: token batches mark the calls, and the format sft_parquet has them for TRL")
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func instead(or string, kinds []builders.Kind) string {
 		}
 	}
 	if names == nil {
-		return "set collator.tokenizer: token batches can represent these records, but none of the formats can"
+		return "set collator.tokenizer: token batches can hold the records, but none of the formats can"
 	}
 	return or + "write " + strings.Join(names, ", ")
 }

@@ -16,12 +16,12 @@ func TestFormats(t *testing.T) {
 		{"{_type: dpo_traj_builder}", "{formats: [trl, trl.parquet]}", ""},
 		{
 			"{_type: dpo_traj_builder}", "{formats: [trl, verl]}",
-			"the format verl represents demonstrations and rollouts and states, but the builders make preferences: " +
-				"the format will not have any rows; remove the format, or write customizer, trl, kto",
+			"the format verl holds demonstrations and rollouts and states, but the builders make preferences: " +
+				"it will not have any rows; remove the format, or write customizer, trl, kto",
 		},
 		{
 			"{_type: grpo_traj_builder}", "{formats: [openai]}",
-			"make rollouts: the format will not have any rows; remove the format, or write kto, verl, atropos",
+			"make rollouts: it will not have any rows; remove the format, or write kto, verl, atropos",
 		},
 		{"{_type: sft_traj_builder}", "{formats: [trl, messages, customizer]}", ""},
 		{"{_type: sft_traj_builder, train: last}", "{formats: [trl]}", ""},
@@ -36,14 +36,14 @@ func TestFormats(t *testing.T) {
 		},
 		{
 			"{_type: sft_traj_builder, train: calls}", "{formats: [trl]}",
-			"trainers of trl rows can't train on only the calls",
+			"trainers of trl rows can't train only on calls",
 		},
 		{"{_type: other/plugin}", "{formats: [kto]}", ""},
 		{"{_type: other/plugin}", "{}", "rows are written as trl by default; the kinds of record that other/plugin"},
 		{"{_type: grpo_traj_builder}", "{}", ""},
 		{"{_type: states_traj_builder}", "{}", ""},
 		{"{_type: sdpo_traj_builder}", "{}", ""},
-		{"{_type: sdpo_traj_builder}", "{formats: [trl]}", "the builders make distillations: the format will not have any rows; remove the format, or write privileged"},
+		{"{_type: sdpo_traj_builder}", "{formats: [trl]}", "the builders make distillations: it will not have any rows; remove the format, or write privileged"},
 	} {
 		t.Run(c.builder, func(t *testing.T) {
 			text := "trajectory_builders: {x: " + c.builder + "}\ndataset: " + c.dataset +
@@ -90,7 +90,7 @@ func TestDefaultFormats(t *testing.T) {
 		unfit := Unfit(loaded, "x", []builders.Kind{builders.KindRollout})
 		if fits := c.want == "verl"; fits != (len(unfit) == 0) || !fits && (unfit[0].Line == 0 ||
 			!strings.Contains(unfit[0].Message+unfit[0].Fix, "x makes rollouts, but "+c.want+", written by default, "+
-				"can't represent any of these recordswrite kto, verl, atropos")) {
+				"can't hold any of themwrite kto, verl, atropos")) {
 			t.Errorf("%s: %+v", text, unfit)
 		}
 	}

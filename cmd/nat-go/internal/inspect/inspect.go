@@ -19,7 +19,7 @@ type Stored struct {
 	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
 	Written  int64             `json:"written_tokens"` // tokens in the trained calls' answers, as recorded
 	Versions map[string]int64  `json:"versions,omitempty"`
-	Newer    map[string]string `json:"newer,omitempty"` // versions newer than tested, each with the newest tested version
+	Newer    map[string]string `json:"newer,omitempty"` // versions newer than tested, with the newest tested one
 	Fidelity map[string]int64  `json:"fidelity,omitempty"`
 	Gaps     map[string]int64  `json:"gaps,omitempty"`
 	Rising   map[string]int64  `json:"rising,omitempty"`
@@ -28,7 +28,7 @@ type Stored struct {
 	Unread   map[string]int64  `json:"unread,omitempty"` // counts of keys that aren't read, by name
 }
 
-// stored describes the calls that a source read. It returns nil if the source doesn't read stored sessions.
+// stored describes the calls that a source read. It returns nil if the source read neither sessions nor calls.
 func stored(s *source.Stats) *Stored {
 	if s.Sessions == 0 && s.Calls == 0 && len(s.Versions) == 0 {
 		return nil

@@ -46,15 +46,14 @@ type Options struct {
 	All    bool              // read everything, not only the beginning
 
 	// Tokenizers enables the search for tokenizers on this machine. They are only suggested to the user; data never
-	// depends on tokenizers found in this way.
+	// depends on them.
 	Tokenizers bool
 
 	// Builders are the builders named by the user, for example with --builder. If there are any, other builders are
 	// tried only on the beginning of the inputs.
 	Builders []string
 
-	// Overrides are settings for the configuration that is made from the input, as PATH=VALUE. They also apply when
-	// builders are tried.
+	// Overrides are settings for the configuration made from the input, as PATH=VALUE. The inspection uses them, too.
 	Overrides []string
 
 	Prove source.Prove // checks the recorded claims about model calls; nil means that the claims aren't checked
@@ -103,7 +102,7 @@ type Report struct {
 	Later []string     `json:"where_later,omitempty"` // filter clauses that only a run can apply
 
 	filter where.Filter[*where.Subject]
-	unmet  map[string]int64 // number of examples that fail each filter clause
+	unmet  map[string]int64 // number of examples by the first filter clause that they fail
 
 	read  []string // the files that are read, if other files are skipped
 	steps int      // total number of the examples' steps
@@ -216,9 +215,8 @@ func folders(paths []string) (all []string) {
 	return all
 }
 
-// expand returns the files that opt.Paths refer to. A folder refers to the file that the source expects in it or, if
-// there isn't one, to all data files in it. In opt.Paths, expand replaces a program's own folder by the folder with its
-// logs.
+// expand returns the files that opt.Paths refer to. A folder refers to the file that the source expects in it, or else
+// to all data files in it. In opt.Paths, expand replaces a program's own folder by the folder with its logs.
 func expand(opt *Options) ([]string, error) {
 	opt.Paths = slices.Clone(opt.Paths)
 	for i, p := range opt.Paths {

@@ -90,8 +90,8 @@ func (r *Report) command(m remedy, made int64) string {
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
 }
 
-// remediesOf lists the remedies for a builder that makes no records, best first. The last remedy only describes what
-// the input or the settings lack, so it can't be tried.
+// remediesOf lists the remedies for a builder that makes no records, best first. A remedy without a builder only
+// describes what the input or the settings lack, so it can't be tried.
 func (r *Report) remediesOf(y *Yield) (all []remedy) {
 	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for _, m := range allRemedies()[y.Builder] {

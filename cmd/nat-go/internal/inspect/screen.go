@@ -249,7 +249,7 @@ func (r *Report) scores() string {
 		of = fmt.Sprintf("; %d conversations have no score", r.Unscored)
 	}
 	if low := *r.LowScore; low == *r.HighScore && low != 0 && low != 1 {
-		return fmt.Sprintf("every score is %g, which could be good or bad%s", low, of)
+		return fmt.Sprintf("all %g, which could be good or bad%s", low, of)
 	}
 	return fmt.Sprintf("from %g to %g, %s%s", *r.LowScore, *r.HighScore, better, of)
 }

@@ -47,7 +47,7 @@ type floor struct {
 	ReadGBps   float64 `json:"read_gb_per_s"` // rate of reading two streams larger than the caches
 	FMAPerNs   float64 `json:"vector_fma_per_ns"`
 	Path       string  `json:"path"`
-	SecondCore bool    `json:"second_core"` // whether two threads multiply more than 1.8 times as fast as one
+	SecondCore bool    `json:"second_core"` // for two threads, whether they multiply more than 1.8 times as fast as one
 }
 
 // result is the measurement of one kernel on one path.
@@ -163,8 +163,7 @@ func measure(ctx context.Context, o Options) (*Report, error) {
 	return rep, nil
 }
 
-// data holds the student's and the teacher's logits, as float32 and as bfloat16, and a gradient. The logits are larger
-// than the caches.
+// data holds both sides' logits, as float32 and as bfloat16, and a gradient. The logits are larger than the caches.
 type data struct {
 	rows, v int
 	s, t    []float32

@@ -69,8 +69,7 @@ func unrelated(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) { normal(r, s, sd); normal(r, t, sd) }
 }
 
-// moved returns a function that fills s with the student's logits, and t with the same logits plus noise of standard
-// deviation sd.
+// moved fills in a student, and a teacher whose logits differ from the student's by noise with standard deviation sd.
 func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 3)
@@ -81,8 +80,7 @@ func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// peak returns a function that fills in similar logits for student and teacher, and sets one token's logits to the
-// given values.
+// peak fills in a student and a teacher with similar logits, except for one token, which gets the given ones.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 1)
@@ -125,8 +123,7 @@ type Point struct {
 	Forward  float64 `json:"forward_us_per_row"`
 	Gradient float64 `json:"gradient_us_per_row"`
 	Slow     float64 `json:"float64_share"` // share of rows whose gradient is computed on the float64 path
-	// Time of the fastest compiled form of torch on the same arrays, divided by the kernel's time; 0 means not
-	// measured.
+	// Time of torch's fastest compiled form on the same arrays, divided by the kernel's time; 0 means not measured.
 	OfForward  float64 `json:"forward_times_torch_compiled,omitempty"`
 	OfGradient float64 `json:"gradient_times_torch_compiled,omitempty"`
 }
@@ -315,12 +312,14 @@ func (rep *Report) printGrid(w io.Writer) error {
 		return err
 	}
 	if len(forward) > 0 {
-		fmt.Fprintf(w, "compiled torch %s takes %.1f (median) and %.1f (worst) times as long as nat-go for the forward pass, "+
-			"and %.1f and %.1f times with gradients.\n", rep.Torch, middle(forward), slices.Min(forward), middle(gradient), slices.Min(gradient))
+		fmt.Fprintf(w, "compiled torch %s takes %.1f (median) and %.1f (worst) times as long as nat-go forward, "+
+			"%.1f and %.1f with gradients.\n", rep.Torch, middle(forward), slices.Min(forward), middle(gradient),
+			slices.Min(gradient))
 	}
 	if rep.NotCompiled != "" {
 		fmt.Fprintf(w, "Not compiled: %s.\n", rep.NotCompiled)
 	}
-	_, err := fmt.Fprintf(w, "All times are processor times of one thread on %s, for rows as in training; torch gets the same arrays.\n", rep.Paths[0])
+	_, err := fmt.Fprintf(w, "processor times of one thread on %s, for rows as in training; "+
+		"torch has the same arrays.\n", rep.Paths[0])
 	return err
 }

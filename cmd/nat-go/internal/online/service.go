@@ -54,8 +54,8 @@ type Answer struct {
 type Made struct {
 	Channel  string       `json:"channel"`
 	Rows     int          `json:"rows"`
-	Tokens   int64        `json:"tokens"`   // number of tokens in all rows, without padding
-	Active   int64        `json:"n_active"` // number of tokens that count in the loss
+	Tokens   int64        `json:"tokens"`   // number of tokens on all sides, without padding
+	Active   int64        `json:"n_active"` // number of tokens in the loss; for sdpo, of pairs
 	Rollouts []string     `json:"rollouts"` // rollout ids, indexed by row_rollout
 	Examples []string     `json:"examples"` // trace ids, indexed by row_example
 	Sites    []batch.Site `json:"sites,omitempty"`
@@ -205,8 +205,7 @@ func (v *Service) ready() Ready {
 	return r
 }
 
-// answer makes the batches for a request of the form {"id": 1, "traces": [...]}. It returns the body of the answer,
-// which is valid until the next call.
+// answer makes the batches for a request, {"id": 1, "traces": [...]}. The returned body is valid until the next call.
 func (v *Service) answer(ctx context.Context, frame []byte, a *Answer) ([]byte, error) {
 	maxObjects := cmp.Or(max(0, v.settings.RequestObjects), defaultRequestObjects)
 	request, err := json.Parse(frame, json.Limits{Size: v.limit(), Objects: maxObjects})

@@ -103,7 +103,7 @@ func readSettings(in io.Reader) (*Settings, error) {
 	}
 	for c := range s.Builders {
 		if !slices.Contains(s.Channels, c) {
-			return nil, problem(badSettings, "builders", "settings for the channel %q, which channels doesn't list", c)
+			return nil, problem(badSettings, "builders", "%q is not one of the channels", c)
 		}
 	}
 	return s, nil

@@ -85,8 +85,8 @@ func Texts(v json.Raw, f func(text string)) {
 	}
 }
 
-// lines adds each line of a file and, after its last line, each paragraph. A run within a single line is located at
-// that line, and a run that spans several lines is located at the paragraph's first line.
+// lines adds each line of a file, and each paragraph after its last line. A run within a single line is located at that
+// line, and a run that spans several lines is located at the paragraph's first line.
 func (x *Index) lines(in io.Reader, path string) error {
 	var paragraph []byte
 	at, first := Place{File: path}, int64(1)

@@ -64,7 +64,7 @@ type gram struct {
 type scanner struct {
 	text    string
 	at      int
-	words   int // number of words found so far
+	words   int // number of words that have ended
 	letters int
 
 	from    int // position at which the current word begins; -1 between words

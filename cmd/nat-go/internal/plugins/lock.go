@@ -34,7 +34,7 @@ type Lock struct {
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
 	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64, python
-	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of the files of Sums, by name
+	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of the other files, see Sums
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
 	Builders map[string]string `yaml:"builders" json:"builders"` // JSON Schema of each builder's settings
@@ -129,7 +129,8 @@ func (l *Lock) pin(spec *host.Spec) error {
 	case !ok:
 		return fmt.Errorf("%s has no checksum of plugin %s for %s; `nat-go plugins lock` adds it", l.path, spec.Name, platform)
 	case spec.SHA256 != "" && !strings.EqualFold(spec.SHA256, locked):
-		return fmt.Errorf("plugin %s has sha256 %s in the configuration and %s in %s: correct the wrong one, or run `nat-go plugins lock`", spec.Name, spec.SHA256, locked, l.path)
+		return fmt.Errorf("plugin %s has sha256 %s in the configuration and %s in %s: correct the wrong one, "+
+			"or run `nat-go plugins lock`", spec.Name, spec.SHA256, locked, l.path)
 	}
 	spec.SHA256, spec.Beside = locked, l.Plugins[spec.Name].Files
 	return nil
@@ -147,7 +148,8 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 		{"schema digest", e.Schema, now.Schema},
 	} {
 		if c.locked != c.now {
-			return fmt.Errorf("plugin %s has %s %s, but %s records %s: if the change is intended, run `nat-go plugins lock`", name, c.what, c.now, l.path, c.locked)
+			return fmt.Errorf("plugin %s has %s %s, but %s records %s: if the change is intended, "+
+				"run `nat-go plugins lock`", name, c.what, c.now, l.path, c.locked)
 		}
 	}
 	return nil

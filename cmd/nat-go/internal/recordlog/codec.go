@@ -215,8 +215,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is like list, but when reading it reuses the previous list's memory, so the entries may still contain previous
-// values.
+// reused is like list, but reads the entries into the previous list's memory, so they may still contain its values.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]

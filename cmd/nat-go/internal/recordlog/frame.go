@@ -170,8 +170,7 @@ func (c *codec) texts(g *Group) error {
 	return nil
 }
 
-// preferenceRecord has the size that a preference, the most common kind of record, takes in memory. It is the type
-// whose size length uses for records.
+// preferenceRecord has the in-memory size of a preference, the most common kind of record. length uses it for records.
 type preferenceRecord struct {
 	_ builders.Preference
 	_ builders.Resolved
@@ -252,8 +251,7 @@ func (g *Group) newRecord(kind builders.Kind) builders.Record {
 	return nil
 }
 
-// body codes the part of a record that follows the head and depends on the kind. texts is the size of the group's text
-// table.
+// body codes the part of a record after the head, by kind. texts is the size of the group's text table.
 func (c *codec) body(r builders.Record, s *sides, texts int) {
 	switch r := r.(type) {
 	case *builders.Preference:
@@ -379,8 +377,7 @@ func (c *codec) change(x *change) {
 	natural(c, &x.Was)
 }
 
-// changes codes the contexts that differ from the recorded ones. If no context differs, which is usual, it doesn't
-// write anything.
+// changes codes the contexts that differ from the recorded ones. If none do, as is usual, it writes nothing.
 func (c *codec) changes(g *Group) error {
 	var all []change
 	if !c.reading {

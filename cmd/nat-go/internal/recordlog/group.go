@@ -144,8 +144,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account adds to the group's accounts how many items, counted in the given unit, a stage received and how many it
-// passed on.
+// Account adds to the group's accounts how many items, counted in unit, entered a stage, and how many it passed on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }

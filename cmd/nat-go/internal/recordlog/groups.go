@@ -37,9 +37,8 @@ func (r *Reader) each(yield func(*Group, error) bool) {
 	}
 }
 
-// groupsAhead is the maximum number of groups waiting to be yielded. aheadBytes is the maximum memory that the waiting
-// groups and the current group may take together. A group that may take more memory is read when no other group is in
-// memory.
+// groupsAhead is the maximum number of groups waiting to be yielded. aheadBytes is the maximum memory that they and the
+// current group may take together. A group that may take more is read only when no other group is in memory.
 const (
 	groupsAhead = 16
 	aheadBytes  = 32 << 20

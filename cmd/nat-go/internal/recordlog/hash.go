@@ -30,8 +30,7 @@ func (g *Group) Hashes() []Hashes {
 		h, s := &g.hashes[i], g.sides[i]
 		*h = Hashes{Prompt: g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected)}
 		if s.messages >= 0 {
-			// Prompt covers the messages before the first assistant turn, which the training and validation sets must
-			// not share.
+			// The training and validation sets must not share the messages before the first assistant turn.
 			p, n := g.Records[i].Messages, 0
 			for n < len(p.Nodes) && p.Nodes[n].Message.Role != "assistant" {
 				n++

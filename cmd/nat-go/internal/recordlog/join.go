@@ -117,8 +117,7 @@ func (p *Part) Rest(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Close closes the part's log. If all groups of the part were added, Close returns an error unless the bytes match the
-// log's hash.
+// Close closes the part's log. If all of it was added, Close returns an error unless the bytes match the log's hash.
 func (p *Part) Close() error {
 	defer p.file.Close()
 	if _, err := p.in.Peek(1); err == nil {

@@ -60,20 +60,18 @@ type Large struct {
 	Lists int64 `json:"lists"` // bytes in memory
 }
 
-// The maximum sizes of a group, unless the log announces larger ones. The groups of a run with the default limits are
-// smaller.
+// The maximum sizes of a group, unless its log announces larger ones. A run with the default limits stays below them.
 const (
 	usualFrame = 128 << 20
 	usualLists = 192 << 20
 )
 
-// maxRecords is the maximum number of records in a log. It bounds the memory for decisions, which take a byte per
-// record.
+// maxRecords is the maximum number of records in a log. It bounds the memory for decisions, one byte per record.
 const maxRecords = 1 << 28
 
 // ErrFull is wrapped by the errors for exceeding a log's limits. A group that exceeds the limits isn't written, because
 // it couldn't be read back.
-var ErrFull = errors.New("limit of a run exceeded: divide the inputs among several runs")
+var ErrFull = errors.New("a run cannot hold more: divide the inputs among several runs")
 
 // checkRecords returns an error if the number of records exceeds maxRecords.
 func checkRecords(records uint64) error {
@@ -337,8 +335,7 @@ func (r *Reader) damaged(err error) error {
 	return fmt.Errorf("%s is damaged at byte %d: %w", r.file.Name(), r.offset, err)
 }
 
-// ahead returns the maximum memory that the next group can take. It returns 0 if there isn't a next group or if the
-// frame's length is invalid.
+// ahead returns the maximum memory that the next group can take, or 0 if there isn't one or its length is invalid.
 func (r *Reader) ahead() int64 {
 	head, err := r.in.Peek(frameHead)
 	if err != nil {

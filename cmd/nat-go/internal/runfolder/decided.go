@@ -15,7 +15,7 @@ import (
 type Decided struct {
 	Salt   string            `json:"salt"`
 	Hashes map[string]string `json:"hashes"`
-	// Accepted lists the names of values that changed later, where the user accepted the change.
+	// Accepted lists the names of values whose later changes the user accepted.
 	Accepted []string `json:"accepted,omitempty"`
 }
 
