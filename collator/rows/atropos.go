@@ -155,7 +155,7 @@ func (r *rowReader) atropos() *Row {
 	ids, marks := r.numbers("tokens", tokens, n), r.numbers("masks", masks, n)
 	for i := range min(len(ids), len(marks)) {
 		if len(ids[i]) == 0 || len(ids[i]) != len(marks[i]) {
-			r.fail("masks", "has %d items for %d tokens in sequence %d", len(marks[i]), len(ids[i]), i)
+			r.fail("masks", "has %d for %d tokens in sequence %d", len(marks[i]), len(ids[i]), i)
 			break
 		}
 		for t, id := range ids[i] {
@@ -173,7 +173,7 @@ func (r *rowReader) atropos() *Row {
 		logs := r.numbers("inference_logprobs", r.take("inference_logprobs", json.Array), n)
 		for i := range min(len(ids), len(logs)) {
 			if len(logs[i]) != len(ids[i]) {
-				r.fail("inference_logprobs", "has %d items for %d tokens in sequence %d", len(logs[i]), len(ids[i]), i)
+				r.fail("inference_logprobs", "has %d for %d tokens in sequence %d", len(logs[i]), len(ids[i]), i)
 			}
 		}
 	}

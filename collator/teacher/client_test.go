@@ -107,7 +107,7 @@ func TestHostileAnswers(t *testing.T) {
 		"empty position":   {"vllm", "got 0 entries, expected 4", func(a map[string]any) { list(a)[5] = map[string]any{} }},
 		"no list": {
 			"vllm",
-			"no prompt_logprobs",
+			"missing prompt_logprobs",
 			func(a map[string]any) { a["choices"] = []any{map[string]any{}} },
 		},
 		"no choices": {"vllm", "choices", func(a map[string]any) { delete(a, "choices") }},

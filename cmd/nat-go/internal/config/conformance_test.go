@@ -30,7 +30,7 @@ func TestNATMistakes(t *testing.T) {
 		overrides []Override
 		want      []want
 	}{
-		{"bad_yaml", nil, []want{{yamldoc.CodeSyntax, 1, "the brace that opens here", "add }"}}},
+		{"bad_yaml", nil, []want{{yamldoc.CodeSyntax, 1, "the brace that opens here", "add the closing }"}}},
 		{"empty", nil, []want{{yamldoc.CodeEmpty, 0, "no settings", "nat-go init"}}},
 		{"none", nil, []want{{codeFile, 0, "does not exist", "path"}}},
 		{

@@ -103,7 +103,7 @@ func TestAskedBadly(t *testing.T) {
 		"unknown row":    {`echo '{"kind": "row", "row": 7, "sides": {}}'`, exit.Environment, "repeated row 7"},
 		"twice":          {rowZero + rowZero, exit.Environment, "repeated row 0"},
 		"wrong side":     {`echo '{"kind": "row", "row": 0, "sides": {"chosen": {"ids": [], "trained": []}}}'`, exit.Environment, "row side"},
-		"mask too short": {`echo '{"kind": "row", "row": 0, "sides": {"row": {"ids": [1, 2], "trained": [1]}}}'`, exit.Environment, "2 ids and 1 marks"},
+		"mask too short": {`echo '{"kind": "row", "row": 0, "sides": {"row": {"ids": [1, 2], "trained": [1]}}}'`, exit.Environment, "2 ids and 1 mask values"},
 		"floods":         {`head -c 70000000 /dev/zero | tr '\0' x; sleep 1000`, exit.Environment, "longer than 64 MiB"},
 		"not done":       {versions + rowZero, exit.Environment, "exited before answering"},
 	} {

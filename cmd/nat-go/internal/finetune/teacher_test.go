@@ -233,7 +233,7 @@ collator: {tokenizer: tokenizer.json, template: tool.jinja, max_length: 1024, ba
 	)
 	if dropped := string(read(t, "o/broken/dropped.jsonl")); err != nil ||
 		sum.Counts.Dropped[teacher.TeacherBadAnswer] != 1 ||
-		!strings.Contains(dropped, "no prompt_logprobs") {
+		!strings.Contains(dropped, "missing prompt_logprobs") {
 		t.Errorf("%v %+v %s", err, sum.Counts, dropped)
 	}
 	stand.closed.Store(true)

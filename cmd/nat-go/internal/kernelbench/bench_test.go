@@ -45,7 +45,7 @@ func TestTorch(t *testing.T) {
 	var b bytes.Buffer
 	o := small(2)
 	o.Torch = python
-	if err := Run(t.Context(), &b, o); err != nil || !strings.Contains(b.String(), "torch 9.9 compiled takes") {
+	if err := Run(t.Context(), &b, o); err != nil || !strings.Contains(b.String(), "compiled torch 9.9 takes") {
 		t.Errorf("%v\n%s", err, b.String())
 	}
 	old := "#!/bin/sh\necho 9.9\nwhile read how rest; do [ $how = load ] && echo ok || echo no compiler; done\n"

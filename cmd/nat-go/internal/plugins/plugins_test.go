@@ -206,7 +206,7 @@ func TestNewGoAndLock(t *testing.T) {
 	}
 	configured[0].SHA256 = strings.Repeat("0", 64)
 	if _, err := Spec("acme", configured, lock); err == nil ||
-		!strings.Contains(err.Error(), "correct the one that is wrong") {
+		!strings.Contains(err.Error(), "correct the wrong one") {
 		t.Error(err)
 	}
 	lock.Plugins["acme"].SHA256 = map[string]string{"plan9/mips": sum}

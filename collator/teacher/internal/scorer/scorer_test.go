@@ -187,7 +187,7 @@ func TestRefused(t *testing.T) {
 // TestGivenUp checks that a program that keeps failing is restarted only a few times, and that its output is reported.
 func TestGivenUp(t *testing.T) {
 	for what, want := range map[string]string{
-		"exits": "ended without an answer", "dies": "ended without an answer", "rows": "3 rows",
+		"exits": "ended without an answer", "dies": "ended without an answer", "rows": "3 requested rows",
 		"id": "answered request", "prose": "unreadable answer",
 		"flood": "more than", "sleeps": "did not answer",
 	} {

@@ -403,7 +403,7 @@ func TestMistakesAreReported(t *testing.T) {
 	}{
 		{Config{Command: sh("true", "{validation_file}")}, "the run has no validation file"},
 		{Config{Command: sh("true"), Env: []string{"NATGO_NOT_SET_X"}}, "NATGO_NOT_SET_X not set"},
-		{Config{Command: []string{"no-such-program-anywhere"}}, "install it"},
+		{Config{Command: []string{"no-such-program-anywhere"}}, "install the program"},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			a := New(config(t, c.conf), trainers.Env{})
