@@ -144,5 +144,5 @@ func (s *formatsScreen) recipes() {
 	s.text.WriteByte('\n')
 	s.table(0, []string{"`nat-go dataset stats RUN --template MODEL` counts what a model's chat template omits from " +
 		"rows of messages: reasoning, tool calls, and whole conversations that it refuses"})
-	s.text.WriteString("`nat-go doctor trl RUN` compares the tokens that TRL trains on with those of nat-go's token rows\n")
+	s.text.WriteString("`nat-go doctor trl RUN` compares the tokens that TRL trains on\n")
 }
