@@ -54,7 +54,7 @@ func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, 
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{
 		Code: codeFormer, Severity: finding.Warning, Suggestion: f.Name,
-		Message: fmt.Sprintf("%s has been replaced by %s, and %s: %s has no effect", key.Value, f.Name, key.Value, written),
+		Message: fmt.Sprintf("%s has been replaced by %s, and %[1]s: %[3]s has no effect", key.Value, f.Name, written),
 		Fix:     "remove it",
 	}
 	rank = len(f.Former)

@@ -26,7 +26,7 @@ import (
 //	input_ids attention_mask position_ids response_mask          [B,T]  rollouts, then the students of sites
 //	rewards advantages reward_null group row_channel row_...     [B]    row_channel: 0 rl, 1 sdpo (no reward or group)
 //	old_logprobs                                                 [B,T]  if the rollouts have them
-//	ctx_teacher_ + the first three, sdpo_loss_mask               [B,T]  if there are sites; a rollout is its own teacher
+//	ctx_teacher_ + the first three, sdpo_loss_mask               [B,T]  with sites; a rollout is its own teacher
 //	dpo_...                                                      [B',T'] as in a dpo batch, equal widths; dpo_row_
 
 // stepsFolder holds the step files that StepsName lists.

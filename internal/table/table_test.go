@@ -130,9 +130,11 @@ func TestLimits(t *testing.T) {
 		"row":     {written(t, text, row(large)), "more than 32 MiB"},
 		"page":    {written(t, text, row(strings.Repeat("x", maxHeld))), "has more than"},
 		"repeats": {written(t, repeated, row(large), row(large), row(large), row(large)), "more than 32 MiB"},
-		"values": {written(t, parquet.Group{"a": parquet.List(parquet.Int(64))},
-			map[string]any{"a": make([]any, 0)}, map[string]any{"a": slice(maxValues + 1)}),
-			"row 2: the row has more than"},
+		"values": {
+			written(t, parquet.Group{"a": parquet.List(parquet.Int(64))},
+				map[string]any{"a": make([]any, 0)}, map[string]any{"a": slice(maxValues + 1)}),
+			"row 2: the row has more than",
+		},
 		"columns": {written(t, many, wide), "1025 columns"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -79,7 +79,7 @@ func (c Composer) ByExample() bool { return c.Rows == "example" }
 
 // RL is `collator.rl`.
 type RL struct {
-	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"source of the token ids. rendered also uses rollouts without token ids, by tokenising their text; their rows are marked and lack log-probs, and the ids may differ from the sampled ones. Use rendered for objectives that don't need log-probs (KTO) or trainers that compute their own"`
+	IDs string `yaml:"ids" default:"sampled" validate:"oneof=sampled rendered" doc:"source of the token ids. rendered also uses rollouts without token ids, by tokenizing their text; their rows are marked and lack log-probs, and the ids may differ from the sampled ones. Use rendered for objectives that don't need log-probs (KTO) or trainers that compute their own"`
 }
 
 // Reference is `collator.reference`: a reference model's log-probs for pairs that an earlier run wrote.

@@ -194,7 +194,8 @@ func unanswered(h *source.Head, key string) string {
 		return ""
 	}
 	return fmt.Sprintf("no message under %q is the assistant's, and the speaker %q is unknown: if it is the model, rename it to "+
-		"assistant: jq -c '(.. | .%s? | select(. == %q)) |= \"assistant\"' %s > rows.jsonl", key, stranger, by, stranger, h.Path)
+		"assistant: jq -c '(.. | .%s? | select(. == %q)) |= \"assistant\"' %s > rows.jsonl", key, stranger,
+		by, stranger, h.Path)
 }
 
 // isOneConversation reports whether a file is a single JSON list whose entries are the messages in a conversation.
