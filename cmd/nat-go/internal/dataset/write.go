@@ -67,7 +67,8 @@ func TurnsLost(w runfolder.Written) string {
 		return ""
 	case f.LostTurns() == rows.NotAfterUser:
 		return fmt.Sprintf("%s has rows for %s, but not for %d that don't answer a user, because TRL puts the hint in the "+
-			"last message; natgo.trl's HintTrainer takes such turns", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
+			"last message; natgo.trl's HintTrainer accepts such turns",
+			w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	}
 	return fmt.Sprintf("%s has rows for %s, but not for %d after a context-only turn, because its trainers train on "+
 		"every turn; formats trl, axolotl, ms_swift and openai_sft carry such turns, and so do token batches", w.Format,
