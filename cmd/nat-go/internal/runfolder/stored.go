@@ -83,7 +83,7 @@ func Transfer(ctx context.Context, limit, n int, do func(ctx context.Context, i 
 	for i := range n {
 		g.Go(func() error { return do(ctx, i) })
 	}
-	return g.Wait() // doesn't hang, because a request ends if it stalls or ctx is done
+	return g.Wait() // wait: each request ends if ctx is done or the request stalls
 }
 
 // Send uploads the file at path under a name.
