@@ -11,7 +11,7 @@ import (
 
 // Builder turns a group of examples into records. Build is a pure function of the config and the group. An error drops
 // the whole group for this builder; records from other builders are kept. A builder that implements io.Closer is closed
-// with its session.
+// at the end of its session.
 type Builder interface {
 	Build(ctx context.Context, g *ttc.Group, out Output) error
 }
@@ -19,14 +19,14 @@ type Builder interface {
 // Output receives a builder's records and drops. If a method returns an error, the run is over: Build must return that
 // error.
 type Output interface {
-	Record(Record) error // doesn't retain the record, so a builder may reuse its memory
+	Record(Record) error // doesn't retain the record, so a builder may reuse the record's memory
 	Drop(ledger.Drop) error
 	// Count adds n to one of the builder's own counters, such as "total_turns". Counters are summed over the run and
 	// shown in its statistics.
 	Count(name string, n int64) error
 }
 
-// NewDrop returns a drop for an example, or part of one, with the example's position in its input. Its Index is -1.
+// NewDrop returns a drop for all or part of an example, with the example's position in the input and an Index of -1.
 func NewDrop(ex *ttc.Example, unit string, why ledger.Reason) ledger.Drop {
 	return ledger.Drop{
 		Stage: ledger.Build, Reason: why, Unit: unit, Run: ex.Run, Example: ex.ID, Index: -1,
@@ -46,7 +46,7 @@ type Info struct {
 	RawSteps  bool   // the builder needs Example.Steps
 }
 
-// Unit is the size of group a builder works on.
+// Unit is the size of the groups that a builder works on.
 type Unit uint8
 
 // The units, finest first. A run uses the coarsest unit that any of its builders requires; a builder with a finer unit
@@ -168,8 +168,8 @@ type Distillation struct {
 	Sites    []Site
 }
 
-// State is a prompt for which a trainer samples its own answer. The metadata holds the action that the rollout took at
-// that point, and the outcome.
+// State is a prompt for which a trainer samples its own answer. The metadata contains the action that the rollout took
+// at that point, and the outcome.
 type State struct {
 	Head
 	Messages Content
@@ -236,19 +236,19 @@ const (
 	NodeSpan
 )
 
-// Kind returns KindPreference.
+// Kind implements Record.
 func (*Preference) Kind() Kind { return KindPreference }
 
-// Kind returns KindDemonstration.
+// Kind implements Record.
 func (*Demonstration) Kind() Kind { return KindDemonstration }
 
-// Kind returns KindRollout.
+// Kind implements Record.
 func (*Rollout) Kind() Kind { return KindRollout }
 
-// Kind returns KindDistillation.
+// Kind implements Record.
 func (*Distillation) Kind() Kind { return KindDistillation }
 
-// Kind returns KindState.
+// Kind implements Record.
 func (*State) Kind() Kind { return KindState }
 
 // Contents returns a record's contents: the prompt, chosen and rejected sides of a preference, or the messages of any

@@ -5,8 +5,8 @@
 // than once. It keeps no state between groups and reads neither the clock nor a random source, which makes a run
 // deterministic and resumable.
 //
-// A record's content is inline or a reference into the group, which the host resolves and checks. References are the
-// fast path: eight candidates for a turn form up to 28 pairs from the same eight outputs.
+// A record's content is inline or a reference into the group. The host resolves and checks references. They are faster
+// than inline content: eight candidates for a turn form up to 28 pairs from the same eight outputs.
 //
 // Many names are exported because each kind of record is its own struct and each drop reason has a name.
 //

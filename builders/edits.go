@@ -29,7 +29,7 @@ func (e Edits) Names() (out []string) {
 	return out
 }
 
-// Fidelity returns the record's grade: its example's, or ttc.Partial if its messages were edited.
+// Fidelity returns ttc.Partial if the record's messages were edited, and otherwise the fidelity of its example.
 func (r *Resolved) Fidelity() ttc.Fidelity {
 	if r.Record.Header().Edits != 0 {
 		return ttc.Partial

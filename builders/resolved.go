@@ -9,16 +9,16 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Resolved is a record with every reference replaced by its target, and with its origin. It is self-contained:
+// Resolved is a record, with its references replaced by their targets, and its origin. It is self-contained:
 // curating, writing and collating records needs nothing else.
 type Resolved struct {
-	Record Record  // with empty Content fields; the passages below hold the content instead
+	Record Record  // its Content fields are empty; the passages below contain the content
 	Origin *Origin // shared by the records of one example
 
 	Prompt, Chosen, Rejected Passage // set for a Preference
 	Messages                 Passage // set for any other kind of record
 
-	Changes []Change // how its turns' contexts differ from the recorded ones; usually empty
+	Changes []Change // how the contexts of the record's turns differ from the recorded ones; usually empty
 }
 
 // Change records that a turn's context differs from the recorded one.

@@ -68,7 +68,7 @@ func (s *screen) watch(events <-chan event) {
 	}
 }
 
-// take records an event and prints any failure.
+// take updates the screen for an event, and prints build output and failures.
 func (s *screen) take(e event, now time.Time) {
 	switch {
 	case e.Action == "build-output":

@@ -1,2 +1,2 @@
-// Package builtin gives the program access to the builder behind `--compat nat`, whose package is internal to builders.
+// Package builtin lets the program use the builder for `--compat nat`, which is in a package internal to builders.
 package builtin

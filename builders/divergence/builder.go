@@ -222,7 +222,7 @@ func (b *Builder) refused(better, worse *rollout, p parting, margin float64) led
 	)
 }
 
-// countedWords counts the pairs of rollouts whose users word things differently.
+// countedWords is the name of the counter for pairs of rollouts whose users word things differently.
 const countedWords = "worded_differently"
 
 // Remarks returns remarks for the user about a run of this builder, given its counters.
@@ -265,7 +265,7 @@ func textBytes(m *chat.Message) int {
 	return n
 }
 
-// content returns messages from..to of a rollout.
+// content returns a reference to the rollout's messages in the half-open range [from, to).
 func (r *rollout) content(from, to int) builders.Content {
 	return builders.Content{Ref: builders.Ref{
 		Part: builders.NodeSpan, Example: r.at, Last: r.walk[to-1], Skip: from,

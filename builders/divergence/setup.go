@@ -10,8 +10,8 @@ import (
 )
 
 // setups groups rollouts that have the same tools and setup, ordered by the first rollout of each group. A task may
-// have as many setups as rollouts, so same is called only for rollouts whose setups contain the same text, not for
-// every pair.
+// have as many setups as rollouts, so the function same is called only for rollouts whose setups contain the same
+// text, not for every pair.
 func setups(
 	all []*rollout, setup func([]*ttc.Node) []*ttc.Node, same func(a, b []*ttc.Node) bool,
 ) (sets [][]*rollout) {

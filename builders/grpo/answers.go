@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// answers holds the score statistics of a task's candidates by prompt, and any reason to drop them. Scored candidates
-// for the same prompt are treated as single-turn rollouts.
+// answers contains, for each prompt, statistics of the candidates' scores and any reason to drop the candidates. Scored
+// candidates for the same prompt are treated as single-turn rollouts.
 type answers struct {
 	*Builder
 	tasks map[string]*answered
@@ -27,7 +27,7 @@ type answered struct {
 	detail string
 }
 
-// answersOf judges a task's candidates.
+// answersOf computes the statistics of a group's answers, and finds the prompts whose answers are dropped.
 func (b *Builder) answersOf(g *ttc.Group) *answers {
 	a := &answers{b, map[string]*answered{}}
 	for _, ex := range g.Examples {

@@ -21,8 +21,8 @@ import (
 
 // Options change how a block is checked.
 type Options struct {
-	Pointer string           // the block's own pointer, prefixed to the pointers of its findings
-	At      *yaml.Node       // the key that names the block, where missing keys are reported; if nil, the block itself
+	Pointer string           // the block's pointer, with which the pointers of all findings begin
+	At      *yaml.Node       // the block's key, where missing keys are reported; if nil, they are reported at the block
 	Unknown finding.Severity // severity of keys that the spec doesn't define; empty means Error
 	Skip    []string         // keys of the block that the spec doesn't check, such as "_type"
 }

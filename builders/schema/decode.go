@@ -13,7 +13,7 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
-// Decode checks a block and fills into, a pointer to the struct that the spec describes. Absent keys get their
+// Decode checks a block and fills the struct that the spec describes, given as a pointer. Absent keys get their
 // defaults, and so do keys with errors, so that the correct keys can be used to find more errors.
 func (s *Spec) Decode(doc *yamldoc.Document, node *yaml.Node, into any, opt Options) []finding.Finding {
 	dst := reflect.ValueOf(into)
@@ -41,7 +41,7 @@ func (s *Spec) decode(doc *yamldoc.Document, node *yaml.Node, dst reflect.Value,
 	return v, append(fs, broken...)
 }
 
-// withoutKeys returns v with the member at the path keys removed.
+// withoutKeys removes the member that the keys lead to, and returns v.
 func withoutKeys(v any, keys []string) any {
 	if len(keys) == 0 {
 		return v

@@ -166,7 +166,7 @@ func floatOf(raw any, text string) (float64, bool) {
 	return 0, false
 }
 
-// any turns a node into values of JSON types.
+// any returns a node's value, which consists of values of JSON types.
 func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 	switch n.Kind {
 	case yaml.MappingNode:

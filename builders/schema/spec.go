@@ -39,7 +39,7 @@ const (
 // Spec describes the values that a key accepts.
 type Spec struct {
 	Kind     Kind
-	Name     string // the usual name: "dpo_traj_builder"; empty if the position identifies it
+	Name     string // the usual name, such as "dpo_traj_builder"; empty if the position identifies the value
 	Doc      string
 	Example  string // an example value to display, as written in YAML
 	Nullable bool
@@ -410,7 +410,7 @@ func (s *Spec) Nearest(key string) string {
 			return f.Name
 		}
 	}
-	if s.Field(key+"_key") != nil { // score for score_key
+	if s.Field(key+"_key") != nil { // the user wrote score instead of score_key
 		return key + "_key"
 	}
 	names := s.Names()
@@ -435,7 +435,7 @@ func (s *Spec) Nearest(key string) string {
 	return ""
 }
 
-// example returns a value for "add `key: ...`".
+// example returns the value to show in advice such as "add `key: ...`".
 func (s *Spec) example() string {
 	switch {
 	case s.Secret:

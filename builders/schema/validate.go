@@ -97,8 +97,8 @@ func (s *Spec) validate(
 	return fs
 }
 
-// isWrong reports whether a value, or a list it is in, could not be read completely. An unreadable entry of a list is
-// omitted, which changes the positions of the others.
+// isWrong reports whether a value, or a list that contains it, could not be read completely. An unreadable entry of a
+// list is omitted, which changes the positions of the others.
 func (s *Spec) isWrong(keys []string, at string, known []finding.Finding) bool {
 	for n := 1; n <= len(keys); n++ {
 		ptr := at + yamldoc.Pointer(keys[:n]...)

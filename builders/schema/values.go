@@ -16,22 +16,22 @@ type Secret struct{ text secret.Text }
 // newSecret wraps text in a Secret.
 func newSecret(text string) Secret { return Secret{secret.New(text)} }
 
-// Reveal returns the text, for the one place that needs it.
+// Reveal returns the text itself.
 func (s Secret) Reveal() string { return s.text.Reveal() }
 
 // IsZero reports whether the text is empty.
 func (s Secret) IsZero() bool { return s.text.IsZero() }
 
-// String hides the text.
+// String returns "[secret]", or "" if the text is empty.
 func (s Secret) String() string { return s.text.String() }
 
 // Format hides the text for every verb.
 func (s Secret) Format(f fmt.State, verb rune) { s.text.Format(f, verb) }
 
-// MarshalText hides the text.
+// MarshalText returns the same text as String.
 func (s Secret) MarshalText() ([]byte, error) { return s.text.MarshalText() }
 
-// MarshalYAML hides the text.
+// MarshalYAML returns the same text as String.
 func (s Secret) MarshalYAML() (any, error) { return s.text.MarshalYAML() }
 
 // Size is a number of bytes, written "512MiB", "1.5GB" or as a plain number.

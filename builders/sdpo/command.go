@@ -38,7 +38,7 @@ type commandSource struct {
 // Limits on the program.
 const (
 	maxAnswer   = 1 << 20 // bytes in a line
-	maxStored   = 8 << 20 // bytes in a line of the answers file: JSON may need six bytes for one
+	maxStored   = 8 << 20 // bytes in a line of the answers file; JSON may use six bytes for a byte of an answer
 	maxRestarts = 5       // restarts of a failing program
 )
 
@@ -178,7 +178,7 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 	if a = c.run(ctx, q); ctx.Err() != nil {
 		return a, context.Cause(ctx)
 	}
-	if a.Failed != "" { // kept only in memory: other builders ask again
+	if a.Failed != "" { // kept only in memory, so other builders ask the question again
 		c.known[q.ID] = a
 		return a, nil
 	}

@@ -22,7 +22,7 @@ import (
 type deed struct {
 	*call
 	writes bool
-	// numbers from a texts map: key identifies the tool and its canonical arguments, result the call's result
+	// numbers from a texts map: key for the tool and its canonical arguments together, result for the call's result
 	key, result int
 }
 
@@ -94,8 +94,8 @@ type value struct {
 type crowd struct {
 	rollouts int
 	best     int // lowest rank among the rollouts, if there are any
-	// The compensated sum of their rewards: the sum and the digits lost in rounding, so that the order of the additions
-	// doesn't matter. It is scaled down so that it can't overflow.
+	// The compensated sum of the rollouts' rewards: the sum and the digits lost in rounding, so that the order of the
+	// additions doesn't matter. The rewards are scaled down so that the sum can't overflow.
 	sum, lost float64
 }
 
@@ -133,7 +133,7 @@ type lineup struct {
 
 // state is a point reached by all rollouts with the same writes so far.
 type state struct {
-	from, to, written int // the state's rollouts are all[from:to] in the lineup, with written writes each so far
+	from, to, written int // the rollouts are all[from:to] in the lineup; written counts the writes of each so far
 	reads             map[int]*reading
 	after             map[int]*state // by course.next
 }

@@ -19,7 +19,7 @@ type trace struct {
 	example   *ttc.Example
 	nodes     []int // indices into the graph's nodes
 	walk      []*ttc.Node
-	words     []map[string]bool // cache of wordsOf for the first messages on the walk, cleared once the sites are built
+	words     []map[string]bool // results of wordsOf for the walk's first messages; cleared once the sites are built
 	calls     []call
 	orphans   []int
 	failures  []failure
@@ -93,7 +93,7 @@ func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed boo
 		}
 		f.text = textOf(&t.walk[f.result].Message)
 		if f.class == "" && f.fault != nil && f.fault.class != argumentsNotJSON && saysSucceeded(t.walk[f.result]) {
-			f.fault = nil // the source says it succeeded, so the list of tools is incomplete
+			f.fault = nil // the source says that the call succeeded, so the list of tools is incomplete
 		}
 	}
 	b.detector.annotate(t, &f)
@@ -225,7 +225,7 @@ func same(a, b *failure) bool {
 		strings.TrimSpace(a.made.Arguments) == strings.TrimSpace(b.made.Arguments)
 }
 
-// site is a failure with a target that needs a hint.
+// site is a failure and the target turn that needs a hint for it.
 type site struct {
 	*trace
 	*failure

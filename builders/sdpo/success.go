@@ -77,7 +77,7 @@ func (sb *siblings) hint(s *site) hint {
 	return hint{text: text, source: sourceSuccess, kind: builders.Hindsight}
 }
 
-// prompts hashes, for each position on the walk, everything before it.
+// prompts returns, for each position on the walk, a hash of everything before it.
 func (t *trace) prompts() []xxh3.Uint128 {
 	if t.hashes != nil {
 		return t.hashes

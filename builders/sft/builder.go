@@ -77,7 +77,7 @@ type choice struct {
 	example, candidate int // candidate is -1 for a rollout
 	score              float64
 	scored             bool
-	why                ledger.Reason // why it can't be or wasn't taken; empty if it is taken
+	why                ledger.Reason // why the choice isn't taken; empty if it is
 }
 
 // trainable returns the reason nothing in a rollout can be imitated, if there is one.
@@ -155,8 +155,8 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builder
 	return nil
 }
 
-// countedOnly counts the imitated examples of an input in which all scores are the same. Such a score doesn't show
-// whether an example is good.
+// countedOnly is the name of the counter for imitated examples of an input in which all scores are the same. Such a
+// score doesn't show whether an example is good.
 const countedOnly = "only_score"
 
 // Remarks returns remarks for the user about a run, given the builder's counters.

@@ -107,7 +107,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 	return nil
 }
 
-// leave drops an example's turns that the where expression excludes, naming the excluding clause.
+// leave emits a drop for each clause of the where expression that excludes turns of an example.
 func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Output) error {
 	for _, c := range b.where.Clauses {
 		if unmet[c.Text] == 0 {

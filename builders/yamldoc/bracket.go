@@ -12,8 +12,8 @@ type open struct {
 
 var closes = map[byte]byte{'{': '}', '[': ']'}
 
-// unclosed finds a quote that is never closed, or a bracket that is still open at end, where the library gave up, or is
-// closed by the wrong kind. It may be several lines above end. unclosed returns nil if there is none.
+// unclosed finds a quote that is never closed, or a bracket that is closed by the wrong kind or still open at end,
+// where the library gave up. The result may be several lines above end. unclosed returns nil if it finds neither.
 func unclosed(text []byte, end int) *open {
 	var stack []open
 	for i := 0; i < min(end+1, len(text)); i++ {

@@ -26,7 +26,7 @@ type origin struct {
 	rewrote bool
 }
 
-// Merge overlays over onto d, recursively. Where both have a mapping, the two are merged; otherwise, over's value wins.
+// Merge copies another document's values into d, replacing d's. Where both have a mapping, Merge merges the two.
 func (d *Document) Merge(over *Document) {
 	for n, o := range over.origins {
 		d.origins[n] = o
@@ -307,7 +307,7 @@ func IsNull(n *yaml.Node) bool {
 	return n.Kind == 0 || (n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null")
 }
 
-// Describe names the kind of value a node holds, never its text.
+// Describe names the kind of a node's value, without revealing the value.
 func Describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

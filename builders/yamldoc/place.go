@@ -15,7 +15,7 @@ type Source struct {
 	lines []string
 	masks []mask
 
-	at    int // number of the line cached in runes, because one line may have many findings and may be the whole file
+	at    int // number of the line that runes caches; a file may be a single line with many findings
 	runes []rune
 }
 
@@ -53,7 +53,7 @@ func NewSource(text string) *Source {
 	return &Source{Name: finding.CommandLine, lines: splitLines(text)}
 }
 
-// HideFrom masks the first line starting at a column.
+// HideFrom masks the first line from the given column onwards.
 func (s *Source) HideFrom(column int) {
 	s.masks = append(s.masks, mask{1, column, utf8.RuneCountInString(s.lines[0]) + 1})
 }

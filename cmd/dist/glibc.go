@@ -76,7 +76,7 @@ var legacy = map[release]string{{2, 5}: "manylinux1", {2, 12}: "manylinux2010", 
 // platform returns the platform tag for wheels that require this glibc on a machine.
 func (r release) platform(m machine) string {
 	if m.goarch == "arm64" && r.before(release{2, 17}) {
-		r = release{2, 17} // the first release that supports it
+		r = release{2, 17} // the first release that supports arm64
 	}
 	tag := fmt.Sprintf("manylinux_%d_%d_%s", r.major, r.minor, m.python)
 	if old := legacy[r]; old != "" {

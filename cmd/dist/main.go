@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// build holds the inputs for packages.
+// build contains the files and paths from which packages are made.
 type build struct {
 	binary   []byte
 	library  []byte // the kernel library, for the wheel; nil if there is none

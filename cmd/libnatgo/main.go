@@ -1,7 +1,7 @@
 //go:build cshared
 
-// Command libnatgo exports the divergence of package kernels as a C library, for torch in the same process.
-// `.ci/portable` builds it, the wheel contains it, and natgo/kernel.py calls it:
+// Command libnatgo exports the divergence of package kernels as a C library, for use in the same process as torch.
+// natgo/kernel.py calls the library, the wheel contains it, and `.ci/portable` builds it:
 //
 //	go build -tags cshared -buildmode=c-shared -o libnatgo.so ./cmd/libnatgo
 //
@@ -14,13 +14,13 @@ package main
 #include <stdint.h>
 
 typedef struct {
-	void *student, *teacher; // logits, a row of cols elements every stride elements
+	void *student, *teacher; // logits; each row has cols elements, and rows begin stride elements apart
 	int64_t rows, cols, student_stride, teacher_stride;
 	int64_t dtype; // kernels.DType of both sides
-	double beta, temperature, clip; // clip 0: none
+	double beta, temperature, clip; // a clip of 0 means no clipping
 	int64_t normalize, workers;
 	double *loss; // [rows]
-	float *grad;  // [rows, cols], d loss of a row / d its student logits; or NULL
+	float *grad;  // [rows, cols], gradient of each row's loss with respect to its student logits; or NULL
 	char *message; // why the call was refused, 0-terminated
 	int64_t room;  // size of message in bytes
 } natgo_call;

@@ -110,7 +110,7 @@ func inSelect(stack []ast.Node) bool {
 	return false
 }
 
-// ends reports whether a select has a default or a case on a context or a timer.
+// ends reports whether a select has a default case, or a case on a context or a timer.
 func ends(pass *analysis.Pass, s *ast.SelectStmt) bool {
 	for _, c := range s.Body.List {
 		clause := c.(*ast.CommClause)

@@ -198,8 +198,8 @@ func literal(text string) json.Raw {
 	return v
 }
 
-// quoted reads a Python string literal starting at from. It decodes only the simple escapes, because only the words
-// matter.
+// quoted reads a Python string literal, given the index of its opening quote. It decodes only the simple escapes,
+// because only the words matter.
 func quoted(text string, from int) (end int, s string) {
 	var b strings.Builder
 	for i := from + 1; i < len(text); i++ {

@@ -250,7 +250,7 @@ func report(body string) bool {
 	return found && unable == ""
 }
 
-// reported looks for a report from a test runner or checker, and for a line saying that it couldn't do its work.
+// reported looks for a test runner's or checker's report, and for a line saying that the program couldn't do its work.
 func reported(body string) (found bool, unable string) {
 	for _, l := range append(firstLines(body, 12), lastLines(body, 12)...) {
 		if unable == "" && noTests().MatchString(l) {

@@ -638,7 +638,7 @@ func (c Call) echo(name string, v json.Raw) bool {
 	return false
 }
 
-// only reads an object whose only members are a message and perhaps a code. Unless the code indicates success, the
+// only is the rule for an object that consists of a message and perhaps a code. Unless the code indicates success, the
 // wording decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
 	if !o.only(set(whyKeys, statusKeys, []string{"type", "requestid", "documentationurl"})) {

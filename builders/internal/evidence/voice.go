@@ -91,7 +91,7 @@ const maxUsageLines = 6
 
 // complaint matches a text that begins with the name of the command's program, as error messages do. In a text of more
 // than maxUsageLines lines, the first lines must include part of a usage message or another line that begins with that
-// name. For any other text, and if the first line is not an error, complaint returns misused's finding.
+// name. If the text doesn't match, or its first line is not an error, complaint returns misused's finding.
 func (c Call) complaint(t *text, command string) Finding {
 	if command == "" {
 		return Finding{}

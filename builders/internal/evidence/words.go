@@ -85,7 +85,7 @@ var defines, recovers, unrecovered = pattern("defines"), pattern("recovers"), pa
 type text struct {
 	all        string
 	head, tail []string // first and last non-blank lines; all non-blank lines of a short text
-	short      bool     // at most a dozen lines and 2,000 bytes
+	short      bool     // whether the text has at most a dozen lines and 2,000 bytes
 	count      int      // number of words, up to the window
 }
 

@@ -59,7 +59,7 @@ type prompt struct {
 	text     string
 }
 
-// item is an entry in NAT's dict of input items. Among equal ids, it has the first one's key and the last one's steps.
+// item is an entry in NAT's dict of input items. Of items with equal ids, the first key and the last steps are kept.
 type item struct {
 	id string // str(key)
 	at int    // index of the example in the group
@@ -107,8 +107,8 @@ type group struct {
 	turns []int
 }
 
-// groups groups the turns by the str(id) of their pairs' examples, in order of the first pair, and counts the skipped
-// turns and pairs. The candidates of two examples may share a turn.
+// groups groups the turns by the str(id) of the examples that have pairs in them, in order of each id's first pair. It
+// also counts the skipped turns and pairs. A turn may contain candidates of two examples.
 func (b *Builder) groups(ctx context.Context, turns [][]candidate, m *metrics) ([]group, error) {
 	at := map[string]int{}
 	var groups []group

@@ -202,7 +202,7 @@ func gallop(key float64, a []float64, hint int, right bool) int {
 	return ofs
 }
 
-// side is the unmerged part of one of two runs: n elements, with the next one at index at.
+// side is the unmerged part of a run that is being merged. It has n elements; at is the index of the next one.
 type side struct {
 	slice
 	at, n int
@@ -210,8 +210,8 @@ type side struct {
 
 func (s *side) next() float64 { return s.keys[s.at] }
 
-// merging merges the runs a and b into all. The shorter one, kept, is held in temporary memory; if that is a, the merge
-// goes up from the front, otherwise down from the back (merge_lo and merge_hi).
+// merging merges the runs a and b into all. kept is the shorter run, which is copied to temporary memory. If kept is
+// a, the merge goes up from the front, otherwise down from the back (merge_lo and merge_hi).
 type merging struct {
 	all                 slice
 	dest                int

@@ -50,9 +50,9 @@ func Answer(a Answerer, in io.Reader, out io.Writer) error {
 	})
 }
 
-// requests calls answer with each request, counted from 1, or with the reason it can't be read. answer returns an error
-// if the request was refused. requests calls flush before waiting for a line, so a client can wait for each answer
-// before sending its next request.
+// requests reads requests and calls answer with each one and its number, counted from 1, or with the reason it can't be
+// read. answer returns an error if it refuses the request. flush is called before waiting for a line, so a client can
+// wait for each answer before sending its next request.
 func requests(in io.Reader, flush func() error, answer func(n int, line []byte, err error) error) error {
 	r := bufio.NewReaderSize(in, 1<<16)
 	asked, refused := 0, 0

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Mask answers with the tokens of a conversation and a mask of the trained ones.
+// Mask is an Answerer. Its answers contain the tokens of a conversation and a mask of the trained ones.
 //
 // Requests are the same as for Render. An answer contains
 //
@@ -24,7 +24,7 @@ type Mask struct {
 	Template  *turns.Renderer
 	Vars      *pyvalue.Dict // template variables, to which a request's kwargs are added
 	Now       time.Time     // the time that strftime_now returns
-	// Rows answers with the content of token rows: text that looks like a special token remains text, and filler and
+	// Rows requests the content of token rows: text that looks like a special token remains text, and filler and
 	// straddling tokens are not trained on. Otherwise the answer is the plain render as Hugging Face encodes it: such
 	// text becomes a special token, and a token is in the mask if it overlaps any character of a turn, including
 	// filler.

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Render answers with the text that a template renders.
+// Render is an Answerer. Its answers contain the text that a template renders.
 //
 // A request is {"messages", "tools"?, "kwargs"?, "add_generation_prompt"?}. Unless Normalise is set, the conversation
 // is rendered as in transformers: the aliases of reasoning are added, and nothing else is changed. An answer contains
@@ -25,7 +25,7 @@ type Render struct {
 
 	tmpl    *template.Template
 	room    template.Room // reused, because each answer is written before the next render
-	invalid error         // if the template doesn't compile, the error for every request
+	invalid error         // the error for every request, if the template doesn't compile
 }
 
 // NewRender compiles the template. If it doesn't compile, every request is refused, as it would be in transformers.

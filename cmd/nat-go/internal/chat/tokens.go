@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Tokens answers with a text's token ids.
+// Tokens is an Answerer. Its answers contain the token ids of a text.
 //
 // A request is {"text": "...", "add_special_tokens": true}, where add_special_tokens defaults to true, as in Hugging
 // Face; other keys are ignored. Special tokens in the text are parsed. An answer contains "ids" and "offsets", which

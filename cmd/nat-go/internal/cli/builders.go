@@ -58,7 +58,7 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, err
 // start starts the plugin that the user named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
 	for _, b := range builtin.Builders() {
-		if typ := inspect.TypeOf(name); b.Info().Name == typ { // accept dpo, as --builder does
+		if typ := inspect.TypeOf(name); b.Info().Name == typ { // a short name such as dpo is accepted, as by --builder
 			name = typ
 		}
 	}

@@ -38,7 +38,7 @@ func addCompletions(root *cobra.Command) {
 			}
 		}
 		if list := arguments[c.Name()]; list != nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {
-			c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // a path is fine too
+			c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // the argument may also be a path
 		}
 		for _, sub := range c.Commands() {
 			walk(sub)

@@ -7,8 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// feed describes the part of a record that a trainer trains on, given the kind of record and the format in which it
-// reaches the trainer.
+// feed describes the part of a record that a trainer trains on, for one kind of record and one input format.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches

@@ -111,7 +111,7 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 	return finetune.Run(ctx, r.Request, env)
 }
 
-// withRun calls run through withEnv and prints the summary that it returns.
+// withRun calls run through withEnv and prints the summary that run returns.
 func withRun(
 	cmd *cobra.Command, commitBytes int64,
 	run func(context.Context, finetune.Env) (*finetune.Summary, error),

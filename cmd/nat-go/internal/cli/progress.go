@@ -87,8 +87,8 @@ const (
 //
 //	build  [######------]  50 %  44.0 of 88.0 MiB  3s left  12.3 MiB/s  1000 examples, 84000 records
 //
-// If the line is wider than most, in columns, parts at the end are omitted, but never the first two. If most is 0,
-// the width is unlimited and the bar is omitted.
+// most is the maximum width in columns. If the line is wider, parts at the end are omitted, but never the first two. If
+// most is 0, the width is unlimited and the bar is omitted.
 func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
 	if s.Text != "" {
 		return s.Text

@@ -121,9 +121,9 @@ func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err er
 	return plan, err
 }
 
-// command completes the command for an engine. When run, it stores the values of the common flags in needs and, unless
-// program is nil, the path of nat-go on the nodes in program. It then calls files and writes the files returned.
-// interpreter is the program that runs the first file.
+// command completes the command for an engine. When the command runs, it stores the values of the common flags in needs
+// and, unless program is nil, the path of nat-go on the nodes in program. It then calls files and writes the files
+// returned. interpreter is the program that runs the first file.
 func (s *script) command(
 	cmd *cobra.Command, interpreter string, needs *engines.Needs, program *string,
 	files func(engines.Run) ([]engines.File, error),

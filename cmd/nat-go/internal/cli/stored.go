@@ -58,7 +58,7 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 // storedCopies are copies of stored objects, or of data that came from standard input.
 type storedCopies struct {
 	dir   string
-	names []string // pairs: the name of a copy and the name of its original
+	names []string // alternately the path of a copy and the name of its original
 }
 
 // copy copies the stored run or file with this name, and returns the copy's path.
@@ -91,8 +91,8 @@ func (c *storedCopies) make() (err error) {
 	return err
 }
 
-// name records the path of a copy and the name of its original. Commands print that path as it is, or relative to the
-// folder for temporary files.
+// name adds a copy to c.names. Commands print the copy's path as it is, or relative to the folder for temporary files,
+// so both forms are added.
 func (c *storedCopies) name(to, of string) {
 	c.names = append(c.names, to, of)
 	if below, err := filepath.Rel(filepath.Dir(c.dir), to); err == nil {
@@ -100,7 +100,7 @@ func (c *storedCopies) name(to, of string) {
 	}
 }
 
-// take copies rows from standard input to a file and returns the file's path.
+// take saves the rows from standard input in a file and returns the file's path.
 func (c *storedCopies) take(in io.Reader) (string, error) {
 	if err := c.make(); err != nil {
 		return "", err

@@ -13,7 +13,7 @@ import (
 var collector struct {
 	sync.Mutex
 	percent uint64 // how much the heap may grow, as a percentage of live memory plus slack; 0 if the user set GOGC
-	floor   uint64 // the heap may always grow to this many bytes
+	floor   uint64 // number of bytes to which the heap may always grow
 	current int    // the last value set for GOGC
 	limit   int64  // the last memory limit set; 0 if the user set GOMEMLIMIT
 }
@@ -102,8 +102,8 @@ func tune() {
 	}
 }
 
-// gcPercent returns the GOGC value, rounded up to a multiple of a step, that lets a heap of live bytes grow by percent
-// of live plus slack, and to at least floor bytes.
+// gcPercent returns a value for GOGC, rounded up to a multiple of a step. It lets the heap grow by the given percentage
+// of live+slack bytes, or to floor bytes if that is more.
 func gcPercent(live, percent, floor uint64) uint64 {
 	const step, least = 5, 4 << 20 // the runtime's own minimum heap
 	live = max(live, least)

@@ -12,7 +12,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Mode is the program whose behaviour a run follows.
+// Mode selects the program whose behaviour a run reproduces.
 type Mode string
 
 // The modes: nat-go's own, and NAT's.
@@ -41,8 +41,8 @@ func (m Mode) Source(asked string) string {
 }
 
 // Expand returns the input files that paths name, as source.Expand does. In NAT, collection run k reads input k. In
-// NAT's mode, Expand therefore returns one path per collection run, "" if it has no input. It keeps a path that it
-// can't expand, and returns no error, because the collection run that reads the path fails later.
+// NAT's mode, Expand therefore returns one path per collection run, "" for a run without an input. A path that can't
+// be expanded is kept, without an error, because the collection run that reads it fails later.
 func (m Mode) Expand(paths []string, name string, runs int) (files []string, err error) {
 	if m != NAT {
 		return source.Expand(paths, name)

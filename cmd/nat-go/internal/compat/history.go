@@ -17,8 +17,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// History is NAT's report on a run, which every run writes. For each collection run, it contains the rewards of the
-// records and the metrics of the pair builder.
+// History is the report that NAT writes about a run. Runs in either mode write it. For each collection run, it contains
+// the rewards of the records and the metrics of the pair builder.
 type History struct {
 	mode    Mode
 	runID   string
@@ -35,7 +35,7 @@ type Pairs struct {
 	Config *dpo.Config
 }
 
-// NewHistory returns the history of a run that hasn't begun.
+// NewHistory returns an empty history for a run.
 func NewHistory(m Mode, runID string, pairs Pairs, now func() time.Time) *History {
 	return &History{mode: m, runID: runID, pairs: pairs, now: now}
 }
@@ -278,7 +278,7 @@ type builderMetrics struct {
 	SkippedScoreDiff       int64 `json:"skipped_score_diff"`
 }
 
-// pairsSetting is the part of its configuration that NAT's builder logs with its metrics.
+// pairsSetting contains the settings that NAT's builder logs with its metrics.
 type pairsSetting struct {
 	StepName        string  `json:"ttc_step_name"`
 	ExhaustivePairs bool    `json:"exhaustive_pairs"`
