@@ -17,7 +17,7 @@ import (
 	"github.com/nat-go/nat-go/internal/where"
 )
 
-// natSections lists NAT's sections that nat-go doesn't read.
+// natSections lists the sections of NAT's configuration that nat-go doesn't read.
 var natSections = set("general", "functions", "function_groups", "middleware", "llms", "embedders", "memory",
 	"object_stores",
 	"optimizer", "retrievers", "ttc_strategies", "workflow", "authentication", "evaluators", "test_time_compute")
@@ -33,7 +33,7 @@ func set(names ...string) map[string]bool {
 	return m
 }
 
-// sectionSpecs returns the specs of the sections that have their own struct.
+// sectionSpecs returns, by name, the specs of the sections that are each read into one struct.
 var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	return map[string]*schema.Spec{
 		"collator":   schema.MustOf(Collator{}),
@@ -44,7 +44,7 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 	}
 })
 
-// evalSpec returns the spec of the eval section, which accepts unknown keys because the rest of the section is NAT's.
+// evalSpec returns the spec of the eval section. It allows unknown keys, because nat-go reads only some of NAT's keys.
 func evalSpec() *schema.Spec {
 	s := schema.MustOf(Eval{})
 	s.Open = true
@@ -185,7 +185,7 @@ var likelySections = map[string]string{
 	"extends": "base", "inherit": "base", "include": "base",
 }
 
-// entries calls each for every entry in a section of named entries. It reports a section or entry that isn't a mapping.
+// entries calls the function each for every entry in a section, and reports a section or entry that isn't a mapping.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
 	at := node
@@ -283,7 +283,7 @@ func (l *loader) components(c *Config, section string, key, node *yaml.Node, unk
 				l.add(b.Spec.Check(l.doc, v, b.options())...)
 			}
 		case section == "trajectory_builders" && strings.Contains(b.Type, "/"):
-			// a plugin's type, checked by relate once the whole plugins section is known
+			// the type is a plugin's; relate checks it once the whole plugins section is known
 		default:
 			l.unknownType(&b, typeNode, ptr, types)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 )
 
-// The codes of findings about configurations. Other packages report the exported ones.
+// The codes of findings about configurations. Other packages report findings with the exported codes.
 const (
 	codeFile          = "NG1001"
 	codeBaseCycle     = "NG1013"
@@ -40,7 +40,7 @@ const (
 	CodeContent       = "NG1408"
 )
 
-// newError returns a finding of severity Error, with advice in fix and the explanation in message.
+// newError returns a finding of severity Error with the given fix and with a message formatted by fmt.Sprintf.
 func newError(code, fix, message string, args ...any) finding.Finding {
 	return notice(finding.Error, code, fix, message, args...)
 }

@@ -35,7 +35,7 @@ type Types struct {
 	Sources, Builders, Trainers, Adapters map[string]Component
 
 	Formats   []string                 // row formats; nil means not checked
-	HasPlugin func(plugin string) bool // whether a plugin exists outside the plugins section; nil means never
+	HasPlugin func(plugin string) bool // whether a plugin exists outside the plugins section; nil means that none does
 }
 
 // Component is a component type.
@@ -46,7 +46,7 @@ type Component struct {
 	Steps  []string     // event types that a builder needs in NAT's output, such as TTC_END
 }
 
-// Options are the options of Load and Parse.
+// Options configures Load and Parse.
 type Options struct {
 	Types     Types
 	Compat    bool // --compat nat: unknown keys in components are warnings, unset variables are empty
@@ -69,7 +69,7 @@ type Block struct {
 	unknown   finding.Severity
 }
 
-// typeKeys lists the accepted keys for a component's type.
+// typeKeys lists the keys under which a component's type may be given.
 var typeKeys = []string{"_type", "type"}
 
 // Pointer returns the block's JSON pointer.
@@ -84,13 +84,13 @@ func (b *Block) Check(spec *schema.Spec) []finding.Finding {
 	return spec.Check(b.doc, b.node, b.options())
 }
 
-// JSON returns the block as canonical JSON with the schema's defaults, to be sent to the builder's process. It contains
+// JSON returns the block, with the schema's defaults, as canonical JSON for the builder's process. The JSON contains
 // secrets.
 func (b *Block) JSON(spec *schema.Spec) ([]byte, []finding.Finding) {
 	return spec.JSON(b.doc, b.node, b.options())
 }
 
-// Adopt attaches findings whose pointers are relative to the block, such as a plugin's.
+// Adopt attaches findings to the block. Their pointers are relative to it, as in findings from a plugin.
 func (b *Block) Adopt(fs []finding.Finding) []finding.Finding {
 	return b.doc.Adopt(b.node, b.key, b.Pointer(), fs)
 }
@@ -130,7 +130,7 @@ func (c *Config) Trainer() *Block { return find(c.Trainers, c.Finetuning.Trainer
 // trainer_adapters with this name takes precedence.
 const filesAdapter = "files"
 
-// Adapter returns the trainer adapter that finetuning names, or nil, meaning files, if it names none.
+// Adapter returns the entry of trainer_adapters that finetuning names. It returns nil, meaning files, if there is none.
 func (c *Config) Adapter() *Block { return find(c.Adapters, c.Finetuning.TrainerAdapter) }
 
 func find(blocks []Block, name string) *Block {

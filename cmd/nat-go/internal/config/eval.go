@@ -1,7 +1,7 @@
 package config
 
-// Eval is the part of NAT's section `eval` that describes the evaluation output and its location. The rest of the
-// section is NAT's and is accepted unchecked. Nothing in it is required, because --from can name the input instead.
+// Eval is the part of NAT's section `eval` that describes the evaluation output and its location. nat-go accepts the
+// rest of the section unchecked. No key is required, because --from can name the input instead.
 type Eval struct {
 	General    EvalGeneral    `yaml:"general" nullable:"true" open:"true"`
 	Evaluators map[string]any `yaml:"evaluators" nullable:"true" doc:"NAT's evaluators by name"`

@@ -22,9 +22,9 @@ const maxExpanded = 1 << 20
 // maxExpandedAll limits the total expanded size of a configuration's scalars.
 const maxExpandedAll = 16 << 20
 
-// expandAll expands references in our sections. In eval, and in builders, trainers and adapters that finetuning doesn't
-// select, unset variables only cause a warning: a data set can be built without the credentials of a service that it
-// isn't sent to.
+// expandAll expands the references in the sections that nat-go reads. An unset variable in eval, or in a builder,
+// trainer or adapter that finetuning doesn't select, only causes a warning, so that a data set can be built without the
+// credentials of services that the run doesn't use.
 func (l *loader) expandAll() {
 	l.broken = map[string]bool{}
 	if f := yamldoc.Lookup(l.doc.Root, "finetuning"); f != nil {

@@ -1,7 +1,7 @@
 package config
 
-// Finetuning is the section `finetuning`: NAT's FinetuneConfig with its defaults and rules. trajectory_builder may also
-// be a list, and trainer_adapter may be omitted, which writes the data set as files.
+// Finetuning is the section `finetuning`: NAT's FinetuneConfig with its defaults and rules. Unlike in NAT,
+// trajectory_builder may be a list, and the data set is written as files if trainer_adapter is omitted.
 type Finetuning struct {
 	Enabled            bool               `yaml:"enabled" default:"false" doc:"whether fine-tuning is enabled; a run refuses to start if it isn't"`
 	Trainer            string             `yaml:"trainer" nullable:"true" doc:"name of an entry of trainers" example:"my-trainer"`
@@ -16,7 +16,7 @@ type Finetuning struct {
 	RunConfiguration   *RunConfiguration  `yaml:"run_configuration" doc:"NAT's copy of its command line, which takes precedence"`
 }
 
-// RewardFunction names an evaluator.
+// RewardFunction is `finetuning.reward_function`, the evaluator whose score is the reward.
 type RewardFunction struct {
 	Name string `yaml:"name" validate:"required" doc:"name of an entry of eval.evaluators" example:"accuracy"`
 }

@@ -39,7 +39,7 @@ func Parse(name string, text []byte, opt Options) (*Config, []finding.Finding) {
 	if l.doc == nil {
 		return nil, finding.Sort(l.findings)
 	}
-	// After an error, parts of the configuration may be missing, which relate would report as well.
+	// After an error, relate isn't called, because it would also report the parts that are missing due to that error.
 	whole := !finding.Failed(l.withoutEchoes())
 	for _, o := range opt.Overrides {
 		l.override(o)
@@ -86,7 +86,7 @@ func (l *loader) add(fs ...finding.Finding) {
 	}
 }
 
-// full reports whether the findings have reached their limit, so building more would be pointless.
+// full reports whether the number of findings has reached its limit, so that building another is pointless.
 func (l *loader) full() bool { return len(l.findings) >= 2*yamldoc.MaxFindings }
 
 func (l *loader) report(n *yaml.Node, ptr string, f finding.Finding) {
@@ -113,7 +113,7 @@ func (l *loader) withoutEchoes() []finding.Finding {
 	return out
 }
 
-// foreign reports whether a pointer is in a section that is not ours.
+// foreign reports whether a pointer is inside a section that only NAT reads.
 func foreign(ptr string) bool {
 	top, _, deeper := strings.Cut(strings.TrimPrefix(ptr, "/"), "/")
 	return deeper && natSections[top]

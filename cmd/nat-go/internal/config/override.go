@@ -76,7 +76,7 @@ func (l *loader) override(o Override) {
 	if spec != nil && spec.Secret {
 		defer l.doc.Hide(node)
 	}
-	for i, p := range path { // if the file uses another of the key's names, override the entry with that name
+	for i, p := range path { // if the file uses another name for the key, override the entry with that name
 		if f := l.fieldAt(path[:i], p); f != nil && yamldoc.Lookup(l.doc.Root, path[:i+1]...) == nil {
 			for _, name := range append([]string{f.Name}, f.Aliases...) {
 				if yamldoc.Lookup(l.doc.Root, append(slices.Clone(path[:i]), name)...) != nil {
@@ -103,8 +103,8 @@ func (l *loader) fieldAt(path []string, key string) *schema.Field {
 	return s.Field(key)
 }
 
-// specAt returns the spec for a path, or nil if anything is allowed. If the path doesn't exist, Line in the finding is
-// the index of the wrong step.
+// specAt returns the spec for a path, or nil if anything is allowed. If the path doesn't exist, specAt returns a
+// finding whose Line is the index of the wrong step in the path.
 func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	top := path[0]
 	if natSections[top] {

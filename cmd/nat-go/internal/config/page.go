@@ -69,7 +69,7 @@ func (r page) filter() {
 	}
 }
 
-// commonSettings are the settings that users set most often, by the page's sections, types and keys.
+// commonSettings lists the settings that users set most often, each by its section, type and key.
 var commonSettings = []struct{ section, component, key string }{
 	{"sources", "traces", "path"},
 	{"sources", "traces", "task_key"},
@@ -196,7 +196,7 @@ func mappingOf(s *schema.Spec) *schema.Spec {
 	return s
 }
 
-// foldedKeys is the minimum number of keys in a mapping for the page to show it only once.
+// foldedKeys is the minimum number of keys that a mapping must have to be shown only once on the page.
 const foldedKeys = 4
 
 // rows returns the rows for a mapping's keys, with the prefix added. A mapping whose keys are in an earlier table

@@ -247,8 +247,8 @@ func (l *loader) stepFilter(c *Config) {
 	}
 }
 
-// noTeacherBuilders lists our builders that don't produce hints, so that collator.teacher can only score their
-// rollouts, if they produce any.
+// noTeacherBuilders lists the built-in builders that don't produce hints. Of their records, collator.teacher can score
+// only rollouts.
 var noTeacherBuilders = []string{"divergence_traj_builder", "dpo_traj_builder", "sft_traj_builder", "grpo_traj_builder"}
 
 // idleTeacher warns about a teacher that is never used: teachers only score hints and, if rollouts is set, rollouts.

@@ -59,7 +59,7 @@ func (g *schemaWriter) ref(name string) object {
 	return object{"$ref": "#/" + g.defsKey() + "/" + name}
 }
 
-// section describes named components: a block's _type determines which keys it may have.
+// section returns the schema of a section of named components. A component's _type determines which keys it may have.
 func (g *schemaWriter) section(doc string, types map[string]Component, plugins bool) object {
 	names := slices.Sorted(maps.Keys(types))
 	typeNames := object{"enum": names}

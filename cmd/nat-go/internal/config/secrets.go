@@ -141,8 +141,8 @@ var (
 	notInName     = regexp.MustCompile(`[^A-Z0-9]+`)
 )
 
-// variableFor returns the variable that replaces a secret in the copy of a configuration: its own, or one named after
-// the setting's path.
+// variableFor returns the variable that replaces a secret in the copy of a configuration: the one that the setting
+// refers to, or one named after the setting's path.
 func variableFor(written string, path []string) string {
 	if m := anyReference.FindStringSubmatch(written); m != nil {
 		return m[1]

@@ -58,7 +58,7 @@ func (s *sourceWriter) copy(from scalar) *yaml.Node {
 				out.Style = 0
 			}
 		}
-		if strings.Contains(out.Value, "\n") { // the library writes some block scalars in a form that it can't parse
+		if strings.Contains(out.Value, "\n") { // the YAML library can't parse some of the block scalars that it writes
 			out.Style = yaml.DoubleQuotedStyle
 		}
 		return out

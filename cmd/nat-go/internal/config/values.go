@@ -19,10 +19,10 @@ func (c *Config) Values() iter.Seq2[[]string, string] {
 	}
 }
 
-// idle lists the settings that don't affect a data set's bytes: where it is written, how fast it is built, where it is
-// sent, and the paths of files that are identified by their content instead. plugins.*.timeout, memory and output are
-// not among them: a builder that exceeds one of them drops its group. A server's timeout is idle: a resumed run repeats
-// the requests that timed out. A * matches one step; a path includes the paths below it.
+// idle lists the settings that don't affect a data set's bytes: where it is written or sent, how fast it is built, and
+// the paths of files that are identified by their content. A server's timeout is listed, because a resumed run repeats
+// the requests that timed out. plugins.*.timeout, memory and output aren't, because a builder that exceeds one of them
+// drops its group. A * matches one step of a path; a listed path includes the paths below it.
 var idle = []string{
 	"trainer_adapters", "finetuning.enabled", "finetuning.output_dir", "finetuning.trainer",
 	"finetuning.trainer_adapter",

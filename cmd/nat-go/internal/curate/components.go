@@ -186,7 +186,7 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf is like each, but calls f with the row and whether its component's root is among roots.
+// eachOf is like each, but calls f with a row and whether the root of the row's component is among roots.
 func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
 	return d.each(func(node uint32, row []byte) error {
 		f(row, roots[n.root(node)])

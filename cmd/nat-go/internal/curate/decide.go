@@ -292,8 +292,8 @@ func heldTags(b []bucketRow) (held map[byte]bool) {
 	return held
 }
 
-// dropContradictions drops every preference in a bucket that also contains the opposite preference for the same score.
-// It keeps preferences with the same content as one added by Hold.
+// dropContradictions drops a preference in a bucket if the bucket also contains the opposite preference for the same
+// score. It doesn't drop preferences with the same content as one added by Hold.
 func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {

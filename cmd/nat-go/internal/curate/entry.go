@@ -27,8 +27,8 @@ type Rules struct {
 	MaxPairs       int64  // keep at most this many preferences; 0 means all
 	Seed           uint64 // of the sample
 	Split          Split
-	// Hold replaces the split: only records with the content of one passed to Index.Hold validate, and any other record
-	// in their components is dropped.
+	// Hold replaces the split. Only records with the same content as one passed to Index.Hold are used for validation,
+	// and any other record in their components is dropped.
 	Hold bool
 
 	Memory int64                       // bytes for sorting; 0 means defaultMemory

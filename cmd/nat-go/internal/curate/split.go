@@ -15,7 +15,7 @@ const (
 	unitKey   = 16 + 16
 	spanAt    = unitKey + 16
 	unitWidth = spanAt + 8 + 4
-	edgeWidth = 1 + 16 + 4 // which key it is, the key, and the node
+	edgeWidth = 1 + 16 + 4 // the key's index, the key, and the node
 )
 
 // addUnit extends the current unit with an entry that shares all its keys, or begins a new unit. Neighbours in the log

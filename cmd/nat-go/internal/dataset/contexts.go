@@ -57,8 +57,8 @@ func (w *formatWriter) turns(row int, m *member) []byte {
 	return b
 }
 
-// carried returns the contexts of the turns contained in a record's rows. The first context of a rollout is the context
-// of its prompt. A rollout's rows contain either the prompt, for sampling, or the turns.
+// carried returns the contexts of the turns that a record's rows contain, and their changes. A rollout's first context
+// belongs to its prompt. A rollout's rows contain either the prompt, for sampling, or the turns.
 func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []builders.Change) {
 	contexts, changes = m.contexts, m.record.Changes
 	if t := w.enc.Turns(); t.Carried > 0 && int(t.Carried) < len(contexts) { // the rows lack some of the turns
@@ -101,7 +101,7 @@ func without(
 	return of, its
 }
 
-// partly returns the changes for a record whose rows hold only part of each context, PartOnly where changes has none.
+// partly returns the changes, and PartOnly for every context without one: the rows hold only part of each context.
 func partly(changes []builders.Change, contexts []ttc.History) []builders.Change {
 	all := make([]builders.Change, len(contexts))
 	for i, h := range contexts {

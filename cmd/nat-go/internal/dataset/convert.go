@@ -24,7 +24,7 @@ type Converted struct {
 	Refused []Refused           `json:"refused,omitempty"`
 }
 
-// Refused counts the records that a format can't carry, by reason.
+// Refused counts the records that a format can't represent for one reason.
 type Refused struct {
 	Format string `json:"format"`
 	Why    string `json:"why"`
@@ -124,7 +124,7 @@ func (c *Converted) write(
 	})
 }
 
-// texts writes the text rows that s specifies, and counts the records that each format can't carry.
+// texts writes the text rows that s specifies, and counts the records that each format can't represent.
 func (c *Converted) texts(ctx context.Context, s Spec) error {
 	refused := map[Refused]int64{}
 	s.Dropped = func(x ledger.Drop) {
@@ -147,8 +147,8 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 	return err
 }
 
-// into calls write with dir or, if that is empty, with the run's dataset folder. In the latter case, it locks the run
-// and records the files in its manifest.
+// into calls the function write with dir or, if dir is empty, with the run's dataset folder. For the dataset folder, it
+// locks the run and records the files in the run's manifest.
 func (c *Converted) into(
 	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
 ) error {

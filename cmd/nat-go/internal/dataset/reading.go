@@ -22,8 +22,8 @@ const readerChunk = 10 << 20
 // maxColumns is the maximum number of columns distinguished in a file, because tool call arguments may have any keys.
 const maxColumns = 4096
 
-// reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file. Because it must guess
-// the columns, strings become timestamps, late keys cause a failure, and missing keys are filled with null.
+// reading models how Hugging Face datasets (3.6 to 5.2, with pyarrow 26) reads a JSON lines file. Because the reader
+// guesses the columns, strings become timestamps, late keys cause a failure, and missing keys are filled with null.
 type reading struct {
 	nulls   bool // whether the trainer treats null as a missing key
 	row     column
@@ -43,7 +43,7 @@ type column struct {
 	late    int64              // number, from 1, of the row with the column's first value; 0 if in the first chunk
 	dates   int64              // number of strings in this chunk that are dates
 	texts   bool               // whether this chunk contains strings that aren't dates
-	turned  int64              // number of dates in earlier chunks whose strings are all dates
+	turned  int64              // number of dates in those earlier chunks in which all strings are dates
 	varied  bool               // whether the column's objects in the first chunk have different keys
 }
 

@@ -111,8 +111,8 @@ func (r *refusals) byFrequency() (all []runfolder.Refusal) {
 	return all
 }
 
-// bestAlternative returns the format that carries the largest share of the tried records, or an empty string if every
-// format carries less than half.
+// bestAlternative returns the format that can represent the largest share of the tried records, or an empty string if
+// every format can represent less than half.
 func (r *refusals) bestAlternative() string {
 	best := alternative{}
 	for _, a := range r.carry {

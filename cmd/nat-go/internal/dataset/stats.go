@@ -54,7 +54,7 @@ type kindCount struct {
 
 // pairStats describe the preferences.
 type pairStats struct {
-	Margins      []spread `json:"margins"`       // |chosen - rejected| by name of the score; empty for rows
+	Margins      []spread `json:"margins"`       // |chosen - rejected| for each named score; empty for rows
 	PerTurn      spread   `json:"per_turn"`      // pairs per turn or, for rows, per prompt
 	ChosenLonger float64  `json:"chosen_longer"` // share of pairs whose chosen answer is longer, 0..1
 	SameLength   float64  `json:"same_length"`   // share of pairs with equal lengths
@@ -96,8 +96,8 @@ type dropCount struct {
 	Count  int64         `json:"count"`
 }
 
-// measure returns statistics on a log's kept records, with the effects of their hints from the index of the token
-// batches, unless index is empty, and with the template's omissions, unless render is nil.
+// measure returns statistics on a log's kept records. They include the hints' effects listed in the token batches'
+// index, unless index is empty, and counts of the content that the template omits, unless render is nil.
 func measure(log string, d *curate.Decisions, index string, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
@@ -174,8 +174,8 @@ type turnKey struct {
 	turn   string
 }
 
-// MeasureRows returns statistics on the rows in a format, with the template's omissions, unless render is nil. It
-// ignores rows that can't be read, which Verify reports.
+// MeasureRows returns statistics on the rows in a format. If render isn't nil, they include counts of the content that
+// its template omits. MeasureRows ignores rows that can't be read, because Verify reports those.
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()

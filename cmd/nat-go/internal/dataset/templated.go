@@ -27,7 +27,7 @@ type templated struct {
 	Calls         part   `json:"tool_calls"` // assistant messages with tool calls
 }
 
-// part counts the messages with a given kind of part, and the ones whose part the template omits.
+// part counts the messages that contain a given kind of part, and the messages whose part the template omits.
 type part struct {
 	Messages int64 `json:"messages"`
 	LeftOut  int64 `json:"left_out"`

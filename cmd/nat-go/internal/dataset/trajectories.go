@@ -11,8 +11,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Trajectories names the format of NAT's TrajectoryCollections, which only runs with --compat nat write: one JSON
-// document per file, with NaN where a score was NaN.
+// Trajectories names the format of NAT's TrajectoryCollections. Only a run with --compat nat writes it. Each file is
+// one JSON document, with NaN where a score was NaN.
 const Trajectories = "nat_trajectories"
 
 // maxTrajectories is the maximum size of a collection that is checked. A collection is read as a whole.

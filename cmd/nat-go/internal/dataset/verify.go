@@ -376,8 +376,8 @@ type Origin struct {
 	Gaps     []string `json:"gaps"`   // why the fidelity is not higher
 	Proven   []string `json:"proven"` // parts that were compared with the model's tokenizer and template, and matched
 
-	// Contexts are the hashes of the contexts of the record's trained turns, and Changed lists the hashes that differ
-	// from the recorded ones. Only a record's first row has them.
+	// Contexts holds the hash of each trained turn's context, and Changed lists the contexts that differ from the
+	// recorded ones. Both are set only in a record's first row.
 	Contexts []hash           `json:"contexts,omitempty"`
 	Changed  []changedContext `json:"changed,omitempty"`
 }

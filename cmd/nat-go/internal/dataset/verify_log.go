@@ -127,7 +127,7 @@ type originsRead struct {
 	file   interface{ Close() error }
 	next   func() ([]byte, error, bool)
 	stop   func()
-	due    map[string]dueRecord // values allowed for the current group's kept records, by a record's hash in hex
+	due    map[string]dueRecord // values allowed for the current group's kept records, by record hash in hex
 
 	n    int64 // number of lines read
 	line origin
@@ -215,8 +215,8 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the line at which the group method stopped, if lines remain. No kept record at or after that point in
-// the log matches that line.
+// rest reports the line at which the group method stopped, if lines remain. That line matches none of the kept records
+// from that point in the log onwards.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

@@ -11,8 +11,8 @@ import (
 )
 
 // VerifyRun compares a run's folder with its manifest, file by file, and reports files that differ, are missing, or
-// aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, the caller
-// passes nil and the reason as why.
+// aren't in the manifest. It doesn't rehash files that Verify has read. If the manifest can't be read, manifest is nil
+// and why is the reason.
 func (r *Report) VerifyRun(run runfolder.Folder, manifest *runfolder.Manifest, why error) error {
 	v := newVerifier()
 	if err := v.checkLock(run); err != nil {

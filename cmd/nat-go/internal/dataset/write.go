@@ -45,7 +45,7 @@ type Spec struct {
 	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
 	NoEmpty bool
 
-	part bool // whether only a part is being written, as lines and the data that Join needs
+	part bool // whether to write only a part of the output: the rows as lines, and the data that Join needs
 
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
@@ -202,7 +202,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	return nil
 }
 
-// note records in found which content a group's kept records contain.
+// note adds the content of a group's kept records to found, separately for each kind of record.
 func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	for i := range g.Records {
 		if d.At(g.First + uint64(i)).Kept() {
@@ -241,7 +241,7 @@ type tally struct {
 	Records int64 `json:"records"`
 	Dropped int64 `json:"dropped"`
 	Trimmed int64 `json:"trimmed"` // omitted messages that follow a record's last turn
-	// Omitted counts records by the name of an omitted part, which the record's rows can't hold.
+	// Omitted maps the name of a part to the number of records whose rows can't hold that part.
 	Omitted map[string]int64 `json:"omitted,omitempty"`
 	// Contents describes what the kept records of each kind contain. It is set only if the data set has tables.
 	Contents [8]rows.Contents   `json:"contents"`
@@ -567,7 +567,7 @@ func (f *rowFile) readerChanges() (all []string) {
 	return all
 }
 
-// originPrefix caches the part of an origin line shared by the records of one builders.Origin.
+// originPrefix caches the part of an origin line that is the same for all records with the same builders.Origin.
 type originPrefix struct {
 	origin *builders.Origin
 	text   []byte

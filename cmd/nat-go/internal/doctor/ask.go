@@ -38,7 +38,7 @@ type Trainer struct {
 const (
 	maxAnswer  = 64 << 20  // bytes in a line
 	maxAnswers = 512 << 20 // bytes in all
-	maxStderr  = 4 << 10   // bytes kept from the end of its standard error
+	maxStderr  = 4 << 10   // bytes kept from the end of the script's standard error
 )
 
 // granted lists the environment variables that the script inherits. They let Python find its packages, and don't

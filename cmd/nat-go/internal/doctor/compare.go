@@ -17,7 +17,7 @@ type token struct {
 	Position [2]int `json:"position"` // index in the trainer's sequence and in ours; -1 if the token isn't there
 }
 
-// The roles of a token on one side.
+// The roles of a token in the trainer's sequence or in ours.
 const (
 	trained = "trained"
 	given   = "context"

@@ -19,7 +19,7 @@ type Report struct {
 	Serving  *Serving          `json:"serving,omitempty"`
 }
 
-// Compared is an input's rows as tokenised by the trainer and by us.
+// Compared is the result of comparing an input's rows as tokenised by the trainer and by us.
 type Compared struct {
 	File   string `json:"file"`
 	Method method `json:"method"`

@@ -44,8 +44,8 @@ type Request struct {
 	Load     func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
-// Examine compares the tokens that the trainer trains on with ours for the inputs and, if requested, compares the
-// folder that the model is served from with the one it is trained with.
+// Examine compares, for each input, the tokens that the trainer trains on with those that we train on. If requested, it
+// also compares the folder that the model is served from with the one it is trained with.
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:
@@ -162,9 +162,9 @@ func runInputs(dir runfolder.Folder, limit int) (out []*Input, err error) {
 // noLimit is a max_length that no row reaches.
 const noLimit = 1 << 20
 
-// collator returns the settings for building our rows: from the first run folder whose configuration names a tokenizer,
-// or else the defaults. The user's max_length for the trainer takes precedence. collator sets the request's tokenizer
-// and template from that configuration, unless flags name others.
+// collator returns the settings for building our rows. They come from the first run folder whose configuration names a
+// tokenizer, or are the defaults. The user's max_length for the trainer takes precedence. collator also sets the
+// request's tokenizer and template from that configuration, unless flags name others.
 func (r *Request) collator(settings map[string]any) (cfg collator.Config, err error) {
 	cfg.MaxLength = noLimit
 	for _, path := range r.Paths {

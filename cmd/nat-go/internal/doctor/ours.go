@@ -17,7 +17,7 @@ type Side struct {
 	Name    string
 	IDs     []int32
 	Trained []bool   // whether each token is trained; false for the first token, which can't be predicted
-	class   []string // on our side, a description of each token
+	class   []string // the kind of each token; set only for our rows
 }
 
 // The kinds of tokens, in words.

@@ -55,8 +55,8 @@ type folder struct {
 	file   *vocabulary
 }
 
-// compareServing compares cfg's template and the tokenizer in dir with the folder that a model is served from. To
-// compare templates, it renders the inputs' conversations.
+// compareServing compares cfg's template and the tokenizer in dir with those in the folder that a model is served from.
+// To compare the templates, it renders the inputs' conversations.
 func compareServing(cfg collator.Config, dir, serving string, inputs []*Input) (*Serving, error) {
 	s := &Serving{Dir: serving, Findings: []Finding{}}
 	render, err := rendererOf(cfg, cfg.Tokenizer, cfg.Template)
@@ -227,8 +227,8 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// compareTemplates compares how the templates render the rows' conversations and a few of our own and, if the rendered
-// text is the same, the ids that the folders' tokenizers produce.
+// compareTemplates compares the text that the templates render for the rows' conversations and for a few of our own. If
+// the text is the same, it compares the ids that the folders' tokenizers produce.
 func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {

@@ -23,8 +23,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// account closes the books and writes the list of drops, NAT's progress files and, last, the manifest, which says
-// whether the run succeeded. If the run failed, account returns the reason.
+// account completes the list of drops, and writes NAT's progress files and, last, the manifest, which says whether the
+// run succeeded. If the run failed, account returns the reason.
 func (r *run) account(ctx context.Context) error {
 	out, made, seen := r.out, r.out.made, &r.built.seen
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run

@@ -15,14 +15,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// listedDrops is the maximum number of drops that dropped.jsonl lists per dropKind. One more line counts the rest.
+// listedDrops is the maximum number of drops of each kind in dropped.jsonl. One more line per kind counts the rest.
 const listedDrops = 10_000
 
 // unitPair is the unit for drops of pairs that a builder didn't build. Such drops are listed, but not counted, because
 // the candidates or examples in the pairs are already counted.
 const unitPair = "pair"
 
-// books holds a run's accounts and the builders' own counters, and writes the list of drops, dropped.jsonl.
+// books holds a run's ledger.Book and the builders' own counters, and writes the list of drops to dropped.jsonl.
 type books struct {
 	*ledger.Book
 	counters map[string]map[string]int64 // by builder
@@ -82,7 +82,7 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// addAccounts adds the In and Out of accounts. The drop method adds their drops, one at a time.
+// addAccounts adds the In and Out counts of accounts. Their drops are added one at a time by the drop method.
 func (b *books) addAccounts(accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
@@ -104,7 +104,7 @@ func (b *books) count(builder, name string, n int64) {
 
 // drop records a drop and lists it.
 func (b *books) drop(d ledger.Drop) {
-	if d.Reason == where.NotMet && d.Unit != unitTurn { // turns are dropped by a builder's where setting instead
+	if d.Reason == where.NotMet && d.Unit != unitTurn { // turns are dropped by a builder's where, not dataset.where
 		b.unmet[d.Detail] += d.N()
 	}
 	d.Reason = ledger.Reason(b.hide(string(d.Reason)))

@@ -47,7 +47,7 @@ type built struct {
 	byTask bool // whether all examples were read and grouped before records were built
 }
 
-// recording writes the record log and adds its groups to the index and the books.
+// recording writes groups to the record log, and adds them to the index and the books.
 type recording struct {
 	plan     *plan
 	out      *report
@@ -262,8 +262,7 @@ func (b *recording) take(g *recordlog.Group) (err error) {
 	return nil
 }
 
-// book adds a group's drops, accounts and counters to the books. It also records the builders' kinds of drops and names
-// of counters.
+// book adds a group's drops, accounts and counters to b.out.books, and calls recordNames for each builder.
 func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.out.books.drop(d)

@@ -140,7 +140,7 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 // maxNames is the maximum number of kinds of drops, and of counters, that a run distinguishes per builder.
 const maxNames = 1000
 
-// recordNames records the kinds of the builder's drops and the names of its counters in a group of the log.
+// recordNames adds the kinds of the builder's drops and its counters' names in a logged group to b.kinds and b.names.
 func (b *builder) recordNames(g *recordlog.Group) {
 	if b.kinds == nil {
 		b.kinds, b.names = map[dropKind]bool{}, map[string]bool{}

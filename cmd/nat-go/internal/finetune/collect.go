@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// liveSource returns the inputs to be produced by running an agent, if --endpoint or the entry under sources calls for
-// it, and nil otherwise. The source's output is written to the run folder, one file per collection run in the
+// liveSource returns inputs that are produced by running an agent. It returns nil if neither --endpoint nor the entry
+// under sources calls for that. The source's output is written to the run folder, one file per collection run in the
 // workflow_output.json format, and is then read like any other input.
 func (x *finder) liveSource() (in *inputs, err error) {
 	p, block := x.plan, x.block

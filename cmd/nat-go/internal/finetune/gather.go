@@ -15,8 +15,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
-// gather receives the builders' results for each group, in order, and appends them to the log. When items is closed,
-// *fed is true if all items were sent.
+// gather receives the builders' results for each group, in order, and appends them to the log. Once items is closed,
+// *fed tells whether all items were sent.
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.env.Now()
 	defer func() {

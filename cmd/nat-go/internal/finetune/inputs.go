@@ -27,7 +27,7 @@ import (
 type inputs struct {
 	source source.Factory
 	paths  []string
-	// as holds all named paths if the source reads them as one input; paths then holds one string with all of them
+	// The field as holds all named paths if the source reads them as one input; paths then holds one joined string.
 	as      []string
 	began   []source.Input       // identities of the files when the run began
 	limit   int64                // at most this many examples per path; 0 means all

@@ -39,8 +39,8 @@ type joining struct {
 }
 
 // openJoin opens the finished runs that a request joins. Their records are curated and split as if from one run, and
-// written as one data set. If a merge fails, it removes its folder. If it is killed, the next merge into the same
-// folder removes the leftovers.
+// written as one data set. A merge that fails removes its folder. The folder of a killed merge is removed by the next
+// merge into that folder.
 func openJoin(ctx context.Context, req Request, env Env) (*plan, error) {
 	j := &joining{}
 	var err error
@@ -186,7 +186,7 @@ func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, er
 	}
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
-		p.copyTo, p.notes = "", nil      // copyTo and notes are the first run's
+		p.copyTo, p.notes = "", nil      // the first run's copyTo and notes don't apply
 		p.ConfigFile = p.folder.Config() // has the same content as the first run's configuration
 	}
 	return p, err

@@ -66,7 +66,7 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 	return p, nil
 }
 
-// stores reports whether the shard stores its examples for stage Group instead of building them.
+// stores reports whether the shard stores its examples for stage Group instead of building records from them.
 func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
 
 // sharding provides the stages of a run that makes a shard.
@@ -178,8 +178,8 @@ func (s *shard) addTo(ctx context.Context, index *group.Index) error {
 	return nil
 }
 
-// addSpilled adds the examples that shard number from stored for this shard. It returns an error if their list doesn't
-// match the manifest.
+// addSpilled adds the examples stored for this shard by the shard whose number is from. It returns an error if their
+// list doesn't match the manifest.
 func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) error {
 	folder, d := s.built(shards.Build, from)
 	path := s.dir.Spill(from)

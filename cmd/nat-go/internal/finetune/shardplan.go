@@ -283,7 +283,7 @@ func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
 	return nil
 }
 
-// identityOf returns the identity of the input that the source opened last, or began if it hasn't opened any.
+// identityOf returns the identity of the input that the source opened last. If there is none, it returns began.
 func identityOf(src source.Source, began source.Input) source.Input {
 	if read := src.Inputs(); len(read) > 0 {
 		return read[len(read)-1]

@@ -41,8 +41,8 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// unprepared yields the records of each group in the shard's log that isn't prepared yet. before is the number of
-// groups that are. Before it yields a group, it sends the group's number of records to records.
+// unprepared yields the records of each group in the shard's log, except for the groups at its beginning that are
+// prepared already; before is their number. For each group, it first sends the number of records to the channel.
 func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())

@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
-// Measured size ratios. Each byte of candidate text in the input adds logPerByte bytes to the record log. A format's
-// rows and their origins take up rowsPerByte bytes, because several pairs repeat the same text. Each byte of a
-// compressed file decompresses to unpacked bytes.
+// Measured size ratios. Each byte of candidate text in the input adds logPerByte bytes to the record log, and
+// rowsPerByte bytes to each format's rows and their origins, because several pairs repeat the same text. The factor
+// unpacked is the ratio of a compressed file's decompressed size to its compressed size.
 const (
 	logPerByte  = 0.35
 	rowsPerByte = 2.9
