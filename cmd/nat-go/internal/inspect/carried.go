@@ -73,8 +73,8 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 	return nil
 }
 
-// maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. A format above the
-// limit isn't chosen only because it represents more turns, since a trainer must process all of the rows' text.
+// maxTextRatio limits the ratio of the text in a format's rows to the text of the conversations. Above it, representing
+// more turns isn't reason enough to choose a format, since a trainer must process all of the rows' text.
 const maxTextRatio = 3
 
 // best returns preferred, or another one of preferredFormats that represents more turns or pairs and doesn't exceed

@@ -19,14 +19,14 @@ import (
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
-// Catalog finds configured and installed plugins, and contains their lock file.
+// Catalog finds the configured and the installed plugins. Lock is the content of their lock file.
 type Catalog struct {
 	Configured []config.Plugin
 	Lock       *plugins.Lock
 }
 
-// Open reads a configuration's plugins and the lock file next to it or, if configFile is empty, the lock file in the
-// current folder. If the configuration can't be read, it returns findings along with the error.
+// Open reads the plugins in a configuration and the lock file in the configuration's folder. If configFile is empty, it
+// reads the current folder's lock file. If it can't read the configuration, it returns findings and an error.
 func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, error) {
 	dir := "."
 	c := &Catalog{}
@@ -103,7 +103,7 @@ func Program(name string, args []string) (*Named, error) {
 	}, nil
 }
 
-// Plugin finds a plugin by name, or one of its builders as PLUGIN/BUILDER.
+// Plugin finds a plugin by its name. The name may be followed by a slash and one of the plugin's builders.
 func (c *Catalog) Plugin(name string) (*Named, error) {
 	plugin, builder, _ := strings.Cut(name, "/")
 	spec, err := plugins.Spec(plugin, c.Configured, c.Lock)
@@ -126,8 +126,8 @@ func (n *Named) Start(ctx context.Context, log zerolog.Logger) (*host.Plugin, er
 	return p, nil
 }
 
-// Among returns the builder that the user named along with the plugin. If there isn't one, it returns asked or, if
-// asked is empty, the plugin's only builder. If neither exists, it returns "".
+// Among returns the builder that the user named along with the plugin or, failing that, the builder in asked. If both
+// are empty, it returns the plugin's only builder, or "" if the plugin doesn't have exactly one.
 func (n *Named) Among(p *host.Plugin, asked string) string {
 	if n.Builder != "" {
 		return n.Builder

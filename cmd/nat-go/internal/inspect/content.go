@@ -146,7 +146,7 @@ func (k *check) warnLosses(b *config.Block, file string, r *Report) {
 		"`nat-go explain REASON` explains how to deal with each reason", b.Section, b.Name, "path")
 }
 
-// counts returns each name with its count.
+// counts returns each name, preceded by its count.
 func counts(of map[string]int64, names []string) (parts []string) {
 	for _, name := range names {
 		parts = append(parts, fmt.Sprintf("%d %s", of[name], name))

@@ -48,7 +48,7 @@ type chooser struct {
 	named  map[string]bool   // files that the user named, as opposed to files found in a folder
 	kinds  []*kind
 	passed []PassedOver
-	first  error // why the first file in passed can't be read
+	first  error // why the first of the passed-over files can't be read
 }
 
 // kind holds files that are all read in the same way.
@@ -120,7 +120,7 @@ func choose(
 	return k.found, append(k.files, files[min(maxHeads, len(files)):]...), c.passed, nil
 }
 
-// examine adds the file to the kind of files that are read in the same way, or passes it over.
+// examine adds the file to the files that are read in the same way, or passes it over.
 func (c *chooser) examine(ctx context.Context, file string) error {
 	if ext := strings.ToLower(filepath.Ext(file)); ext == ".yml" || ext == ".yaml" {
 		return exit.Usagef("%s is YAML, but inputs are JSON: specify a configuration with --config-file", file)

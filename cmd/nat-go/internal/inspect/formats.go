@@ -64,7 +64,7 @@ func DefaultFormats(c *config.Config) (names []string) {
 	return names
 }
 
-// Unfit warns if the default formats can carry none of a builder's records, unless the user names formats.
+// Unfit warns if the default formats can't represent any of a builder's records, unless the user names formats.
 func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Finding {
 	k, names := &check{config: c}, DefaultFormats(c)
 	if len(c.Dataset.Formats) == 0 && !slices.ContainsFunc(names, func(name string) bool {
@@ -80,7 +80,7 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 
 // formats warns about row formats that can't represent any of the builders' records, or whose trainers train on turns
 // other than the configured ones. If a plugin's builder is selected, its kinds of records are unknown, so formats
-// doesn't warn. It then only notes the default formats if the configuration doesn't name any.
+// doesn't warn. In that case it only notes the default formats, unless the configuration names formats.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
@@ -161,7 +161,7 @@ func words(kinds []builders.Kind) string {
 	return strings.Join(out, " and ")
 }
 
-// instead returns a fix that suggests formats for the given kinds of records. The fix begins with the text in or. If no
+// instead returns a fix that suggests formats for the given kinds of records, after the text in the parameter or. If no
 // format fits, the fix suggests only token batches.
 func instead(or string, kinds []builders.Kind) string {
 	var names []string

@@ -96,7 +96,7 @@ type Report struct {
 
 	Choice Choice `json:"choice"`
 
-	others []Yield // if the user named builders, the records that other builders make from the beginning of the inputs
+	others []Yield // records that other builders make from the beginning of the inputs, if the user named builders
 
 	Where []where.Step `json:"where,omitempty"`       // counts of the examples that pass the filter
 	Later []string     `json:"where_later,omitempty"` // filter clauses that only a run can apply
@@ -216,7 +216,7 @@ func folders(paths []string) (all []string) {
 }
 
 // expand returns the files that opt.Paths refer to. A folder refers to the file that the source expects in it, or else
-// to all data files in it. In opt.Paths, expand replaces a program's own folder by the folder with its logs.
+// to all data files in it. expand replaces a program's own folder in opt.Paths by the folder with the program's logs.
 func expand(opt *Options) ([]string, error) {
 	opt.Paths = slices.Clone(opt.Paths)
 	for i, p := range opt.Paths {

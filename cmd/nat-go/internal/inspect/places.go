@@ -100,7 +100,7 @@ func (l *Logs) add(changed time.Time) {
 	}
 }
 
-// ScreenLogs prints logs as text, and the folders that couldn't be listed.
+// ScreenLogs prints logs as text. It also prints which folders couldn't be listed.
 func ScreenLogs(w io.Writer, all []Logs) error {
 	if len(all) == 0 {
 		var names []string

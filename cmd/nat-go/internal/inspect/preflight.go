@@ -110,7 +110,7 @@ func (k *check) remote(p, what string, path ...string) bool {
 
 const theInput = "the input"
 
-// path reports p if it is a path or pattern that doesn't match any file, an address, or an empty input file.
+// path reports a path or pattern that doesn't match any file, an address in place of a path, and an empty input file.
 func (k *check) path(p, what string, path ...string) {
 	if p == "" || p == "-" || strings.Contains(p, "${") || k.remote(p, what, path...) {
 		return

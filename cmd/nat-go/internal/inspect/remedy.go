@@ -37,8 +37,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes no records, the first remedy that helps. It tries remedies on the sample
-// if they name a builder.
+// remedies finds, for each builder that makes no records, the first remedy that helps. A remedy that names a builder is
+// first tried on the sample.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]
@@ -81,7 +81,7 @@ func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) 
 	return out.Records, nil
 }
 
-// command describes a remedy as a nat-go command with the reason for it, in one line.
+// command returns one line with the nat-go command that applies a remedy, and the reason for the remedy.
 func (r *Report) command(m remedy, made int64) string {
 	line := "nat-go run " + strings.Join(slices.Concat(r.Paths, m.Flags), " ")
 	if made > 0 {

@@ -38,7 +38,7 @@ type yields struct {
 	tasks   map[string]*ttc.Group
 	scales  ttc.Scales
 	bytes   int64        // offset of the last example in its file
-	options rows.Options // options of the formats that records are tried with
+	options rows.Options // row options for trying the formats
 
 	overrides map[string]map[string]any // the user's builder settings, keyed by entry name
 }

@@ -70,7 +70,7 @@ type result struct {
 	Speedup      float64 `json:"speedup,omitempty"`
 }
 
-// kernel is a row of the table.
+// kernel describes a kernel to measure.
 type kernel struct {
 	name  string
 	beta  float64
@@ -237,7 +237,7 @@ type measurement struct {
 
 	tasks     []*task
 	lines     []line
-	read, fma map[place]*task // tasks that measure the machine itself; a path without a probe has none
+	read, fma map[place]*task // tasks that measure the machine itself, for the paths that have a probe
 }
 
 // place is the combination of a path and a number of threads to measure.

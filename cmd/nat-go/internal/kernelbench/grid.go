@@ -80,7 +80,7 @@ func moved(sd float64) func(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// peak fills in a student and a teacher with similar logits, except for one token, which gets the given ones.
+// peak fills in a student and a teacher with similar logits. A random token gets the given logits instead.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
 		normal(r, s, 1)
@@ -115,8 +115,8 @@ func padded(r *rand.Rand, s, t []float32) {
 	}
 }
 
-// Point is the time for one point of the grid on the first path with one thread, in microseconds of processor time per
-// row.
+// Point contains the times for one point of the grid, on the first path with one thread, in microseconds of processor
+// time per row.
 type Point struct {
 	Name     string  `json:"name"`
 	Vocab    int     `json:"vocab"`

@@ -6,9 +6,9 @@
 // safetensors file, or empty.
 //
 // The first frame contains the settings (Settings), and its answer describes the tokenizer and template (Ready). Each
-// later frame is a request with traces, and is answered with one batch per channel and the books (Answer). A request
-// that fails is answered with an Error, after which the next request is read. The process ends only if the settings are
-// invalid or the input ends.
+// later frame is a request with traces. Its answer (Answer) has one batch per channel, and counts of inputs, outputs
+// and drops. A request that fails is answered with an Error, after which the next request is read. The process ends
+// only if the settings are invalid or the input ends.
 //
 // Traces are read, built into records and collated by the same code as in a run, with the same settings and, except for
 // batch_tokens, the same defaults.

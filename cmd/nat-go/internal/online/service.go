@@ -55,7 +55,7 @@ type Made struct {
 	Channel  string       `json:"channel"`
 	Rows     int          `json:"rows"`
 	Tokens   int64        `json:"tokens"`   // number of tokens on all sides, without padding
-	Active   int64        `json:"n_active"` // number of tokens in the loss; for sdpo, of pairs
+	Active   int64        `json:"n_active"` // number of tokens in the loss or, for sdpo, number of pairs
 	Rollouts []string     `json:"rollouts"` // rollout ids, indexed by row_rollout
 	Examples []string     `json:"examples"` // trace ids, indexed by row_example
 	Sites    []batch.Site `json:"sites,omitempty"`

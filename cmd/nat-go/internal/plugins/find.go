@@ -39,7 +39,7 @@ func userFolder() (string, error) {
 	return filepath.Join(dir, "nat-go", "plugins"), err
 }
 
-// Find returns a plugin's program, which is path if given and otherwise found by name.
+// Find returns a plugin's program, which is the one at path or, if path is empty, the one found by name.
 func Find(name, path string) (Found, error) {
 	if path != "" {
 		return Found{Name: name, Path: path, Via: "config"}, nil

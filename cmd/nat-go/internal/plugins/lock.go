@@ -33,7 +33,7 @@ type Lock struct {
 // Entry is a locked plugin.
 type Entry struct {
 	Version  string            `yaml:"version" json:"version"`
-	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // by platform: linux/amd64, python
+	SHA256   map[string]string `yaml:"sha256" json:"sha256"`                   // keyed by platform, or by "python"
 	Files    map[string]string `yaml:"files,omitempty" json:"files,omitempty"` // SHA-256 of the other files, see Sums
 	Protocol string            `yaml:"protocol" json:"protocol"`
 	Schema   string            `yaml:"schema" json:"schema"`     // digest of the builders and their settings
@@ -155,8 +155,8 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 	return nil
 }
 
-// Add locks a running plugin, whose program or Python package has checksum sum, with the other files that Sums returns.
-// Checksums for other platforms are kept as long as the version is the same.
+// Add locks a running plugin. sum is the checksum of its program or Python package, and beside contains the sums of its
+// other files (see Sums). Checksums for other platforms are kept as long as the version is the same.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
 	name := spec.Name
 	e := describe(p)

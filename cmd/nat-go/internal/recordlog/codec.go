@@ -215,7 +215,7 @@ func notNil[E any](c *codec, all *[]E) []E {
 	return *all
 }
 
-// reused is like list, but reads the entries into the previous list's memory, so they may still contain its values.
+// reused is like list, but reads into the memory of the list in all, so entries may still contain old values.
 func reused[E any](c *codec, all *[]E) []E {
 	if n := length[E](c, len(*all)); c.reading {
 		*all = slices.Grow((*all)[:0], n)[:n]

@@ -13,7 +13,7 @@ import (
 type contexts struct {
 	hasher history.Hasher
 	texts  []textHashes
-	tools  []chat.Tool // the tools that after hashed last
+	tools  []chat.Tool // the tools that were hashed last
 	root   ttc.History // hash of tools
 	known  bool        // whether tools and root are set
 }

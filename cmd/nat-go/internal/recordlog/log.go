@@ -53,8 +53,8 @@ type Commit struct {
 	Cursor  json.RawMessage `json:"cursor,omitempty"`
 }
 
-// Large holds the maximum sizes of a log's groups, if the sizes exceed the usual maximums. A reader refuses groups that
-// are larger than the writer has announced.
+// Large holds the maximum sizes of a log's groups. A log announces them only if they exceed the usual maximums, and a
+// reader refuses groups that are larger than announced.
 type Large struct {
 	Frame int64 `json:"frame"` // bytes
 	Lists int64 `json:"lists"` // bytes in memory

@@ -35,7 +35,7 @@ func (d *Decided) Add(name, value string) {
 	d.Hashes[name] = hex.EncodeToString(sum[:16])
 }
 
-// Changed returns the names whose values in d and now differ, or that exist in only one of them.
+// Changed compares d with a later Decided. It returns names whose values differ, or that only one of them contains.
 func (d *Decided) Changed(now *Decided) []string {
 	names := map[string]bool{}
 	for _, side := range []*Decided{d, now} {

@@ -23,7 +23,7 @@ type File struct {
 	temp string // temporary path of a file that has not been renamed into place; empty otherwise
 }
 
-// Until returns f with temp as the file's path until it is renamed into place.
+// Until returns a copy of f for a file that has the path temp until it is renamed into place.
 func (f File) Until(temp string) File {
 	f.temp = temp
 	return f
@@ -47,8 +47,8 @@ func (f Folder) isExcluded(rel string) bool {
 }
 
 // Walk calls do for every file in the folder that the manifest covers, with the file's path relative to the folder. It
-// doesn't follow links, and skips temporary files. There may be millions of teacher's answers, so Walk calls do only
-// once for their folder, with a path that ends in a slash.
+// doesn't follow links, and skips temporary files. There may be millions of files with a teacher's answers, so Walk
+// calls do only once for their folder, with a path that ends in a slash.
 func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 	return filepath.WalkDir(string(f), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {

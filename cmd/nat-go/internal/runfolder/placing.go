@@ -26,8 +26,8 @@ type pendingFile struct {
 	Path      string `json:"path"`
 }
 
-// Place records what is about to change: the given files that have a temporary path and the update's manifest are
-// renamed into place, and the update's obsolete files are removed.
+// Place records the changes to be made. The given files that have a temporary path will be renamed into place, as will
+// the update's manifest, and the update's obsolete files will be removed.
 func (l *Lock) Place(u *Update, files []File) error {
 	f := l.Folder
 	p := &Placing{Manifest: pendingFile{f.Rel(u.file.Temporary()), f.Rel(f.Manifest())}, XXH3: u.sum}
@@ -58,8 +58,8 @@ func (f Folder) Recover() {
 	}
 }
 
-// settle completes the changes that left, the lock's last holder, had recorded. It returns nil if nothing remains to be
-// done. It returns left if the changes can't be completed, or if left's command isn't a conversion.
+// settle completes the changes that the lock's last holder had recorded. It returns nil if nothing remains to be done,
+// and the holder if the changes can't be completed, or if the holder's command isn't a conversion.
 func (f Folder) settle(left *Holder) *Holder {
 	switch {
 	case left == nil || !left.converts():

@@ -35,7 +35,7 @@ func (s Stored) Free(ctx context.Context) error {
 	return s.Lacks(ctx, manifestName, exit.Usagef("%s already has a run: choose another --run-id", s))
 }
 
-// Lacks returns nil if the storage doesn't have a file with the given name, and the error exists if it does. It returns
+// Lacks returns nil if the storage doesn't have a file with the given name, and the given error if it does. It returns
 // a different error if a request fails, or if the storage can't prevent two processes from both creating the file.
 func (s Stored) Lacks(ctx context.Context, name string, exists error) error {
 	_, err := objects.OfProcess().Stat(ctx, s.Object(name))

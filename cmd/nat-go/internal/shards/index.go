@@ -51,7 +51,7 @@ func parse(name, text string, shards int) (int, error) {
 	return n, InPlan(n, shards, name)
 }
 
-// InPlan returns an error if n is not a valid shard number. from names the source of the number.
+// InPlan returns an error if n is not a valid shard number. The error names the source of the number, given in from.
 func InPlan(n, shards int, from string) error {
 	if n >= 0 && n < shards {
 		return nil

@@ -106,7 +106,7 @@ func (f Folder) Shard(stage Stage, shard int) runfolder.Folder {
 	return runfolder.Folder(f.path(string(stage), number(shard)))
 }
 
-// Spill returns the file in which a shard stores the examples that it has read, for stage Group of all shards.
+// Spill returns the file in which a shard stores the examples that it has read. All shards use the file in stage Group.
 func (f Folder) Spill(shard int) string {
 	return filepath.Join(f.Shard(Build, shard).Records(), "examples.spill")
 }

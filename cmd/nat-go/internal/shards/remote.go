@@ -55,8 +55,8 @@ func (r *Remote) SendPlan(ctx context.Context, dir Folder, p *Plan) error {
 	return r.sendAll(ctx, dir, paths, paths, dir.Plan())
 }
 
-// sendAll uploads the files at paths, followed by the manifest that lists them. The file at paths[i] is stored under
-// the name that belongs to as[i], a path in the local copy.
+// sendAll uploads the files at paths, followed by the manifest that lists them. Each file is stored under the name of
+// the corresponding path in as, which is a path in the local copy.
 func (r *Remote) sendAll(ctx context.Context, dir Folder, paths, as []string, manifest string) error {
 	err := runfolder.Transfer(ctx, maxTransfers/2, len(paths), func(ctx context.Context, i int) error {
 		return r.Send(ctx, paths[i], dir.stored(as[i]))
@@ -100,7 +100,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 	return dir, p, err
 }
 
-// fetch downloads a file. It returns an error unless the file has the size and the checksum given in is.
+// fetch downloads a file. It returns an error if the file's size or checksum differs from the expected one.
 func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
 	name := dir.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
@@ -186,8 +186,8 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads the examples that one shard, whose manifest is d, stored in its spill for the shard numbered
-// part. The downloaded file has holes in place of the other shards' examples.
+// fetchSpilled downloads one part of a shard's spill, with the examples for the shard of the same number. d is the
+// manifest of the shard that wrote the spill. The downloaded file has holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
@@ -265,12 +265,12 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 	return exit.Default(exit.Environment, err)
 }
 
-// RewriteError rewrites an error about a copy so that it names the stored folder instead.
+// RewriteError replaces the local copy's path in an error's text with the address of the stored folder.
 func (r *Remote) RewriteError(dir Folder, err error) error {
 	return exit.Reworded(err, func(text string) string { return r.RewritePaths(dir, text) })
 }
 
-// RewritePaths replaces a copy's path in text with the address of the stored folder.
+// RewritePaths replaces the path of the plan's local copy in text with the address of the stored folder.
 func (r *Remote) RewritePaths(dir Folder, text string) string {
 	return strings.ReplaceAll(text, string(dir), string(r.Stored))
 }

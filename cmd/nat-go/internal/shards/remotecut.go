@@ -58,7 +58,7 @@ func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error
 	return dir.ReadCut(p)
 }
 
-// fetchCutFile downloads the cut's file at a path, if the cut lists it.
+// fetchCutFile downloads one of the cut's files to a path. It does nothing if the cut doesn't list the file.
 func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string) error {
 	for i := range c.Files {
 		if c.Files[i].Path == filepath.Base(at) {
@@ -155,7 +155,7 @@ func joinSpans(all []span) []span {
 	return out
 }
 
-// divideAgain returns the argument short of fetchRanges for files whose ranges a merge recorded.
+// divideAgain returns the end of fetchRanges' error message for an object whose ranges were recorded by a merge.
 func (r *Remote) divideAgain() string {
 	return fmt.Sprintf("the merge recorded: remove %s, and merge again with --leave-writing",
 		r.Object(path.Dir(cutName)))

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Piece is a piece of text. Differs is set if the text that it is compared with lacks the piece.
+// Piece is a piece of one of two compared texts. Differs is set if the other text lacks the piece.
 type Piece struct {
 	Text    string
 	Differs bool

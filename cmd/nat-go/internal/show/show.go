@@ -143,8 +143,8 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 	}
 }
 
-// printLine prints a line in style st. It prints differing pieces in style mark or, without colours, between open and
-// end.
+// printLine prints a line in style st. It prints differing pieces in style mark. Without colours, it encloses them in
+// the strings open and end instead.
 func (p *printer) printLine(l line, st, mark style, open, end string) {
 	for _, s := range l.spans {
 		switch {

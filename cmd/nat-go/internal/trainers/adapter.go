@@ -58,7 +58,7 @@ type Deployer interface {
 
 // Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
-	// Tail returns a part of the output that starts at the byte offset from, and the offset at which the next part
+	// Tail returns a part of the output, which starts at the given byte offset, and the offset at which the next part
 	// starts. While the job runs, a part that is smaller than the adapter's maximum ends at the end of a line. The text
 	// is empty if there isn't any new output.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)
@@ -71,7 +71,7 @@ type Factory struct {
 	// Format returns the row format that the adapter reads with this config. An empty format or a nil Format means any
 	// format, or token batches.
 	Format func(config any) string
-	New    func() any // a pointer to a new config struct, for builders/schema to fill
+	New    func() any // returns a pointer to a new config struct, which builders/schema fills
 	// Open makes an adapter from a filled config. It doesn't send requests, and reads only certificates and their key.
 	Open func(config any, env Env) (Adapter, error)
 	// Limits returns the timeouts and retry counts for this config.

@@ -1,7 +1,7 @@
 package trainers
 
 // NemoCustomizerTrainer is the config of `trainers.<n>` of `_type: nemo_customizer_trainer`, with NAT's fields,
-// defaults and rules. It configures how much is collected, which part of that is used, and whether the run waits for
+// defaults and rules. It configures how much data is collected, which records are used, and whether the run waits for
 // the job. It works with any adapter.
 type NemoCustomizerTrainer struct {
 	Reward *Reward `yaml:"reward" doc:"NAT's reward function; not read for a preference data set"`

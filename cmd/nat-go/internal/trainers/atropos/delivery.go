@@ -23,7 +23,7 @@ import (
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
-	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // earlier environments that groups were pushed to
+	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // earlier environments that received groups
 	EnvName   string                `json:"env_name"`
 	Life      life                  `json:"life"`
 	GroupSize int                   `json:"group_size"`

@@ -108,7 +108,7 @@ func (a *Adapter) tolerate(err error) error {
 }
 
 // ensure creates an object unless it already exists. If the service refuses to create the object, ensure requests the
-// path place to find out whether the object exists. If that request fails, ensure returns the first error.
+// object's path to find out whether it exists. If that request fails, ensure returns the first error.
 func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpclient.Request, place string) error {
 	create.OK = append(create.OK, http.StatusConflict)
 	create.Harmless, create.Tries = true, 3
@@ -124,7 +124,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	return nil
 }
 
-// must returns b. It panics on an error, because it is used only for values that can always be encoded.
+// must panics on an error, and otherwise returns the bytes. It is used only for values that can always be encoded.
 func must(b httpclient.Bytes, err error) httpclient.Bytes {
 	if err != nil {
 		panic(err)
@@ -420,7 +420,7 @@ func number(f *float64) float64 {
 	return *f
 }
 
-// last returns the value have or, if have is nil, the value of the last point.
+// last returns the first argument or, if that is nil, the value of the last point.
 func last(have *float64, points []point) *float64 {
 	if have == nil && len(points) > 0 {
 		return points[len(points)-1].Value

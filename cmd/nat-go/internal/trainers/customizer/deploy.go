@@ -47,7 +47,7 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	return ref.With("deployment", depName), true, nil
 }
 
-// withModel adds the job's output model, which some services name only once the job is complete, to the reference.
+// withModel adds the job's output model to the reference. Some services name the model only once the job is complete.
 func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.JobRef, error) {
 	if ref.Metadata["output_model"] != "" {
 		return ref, nil

@@ -9,13 +9,13 @@
 //	<run>/trainer/output.log        the program's output
 //	<run>/trainer/pid               process group
 //	<run>/trainer/exit              exit status, once it has ended
-//	<run>/trainer/lock              held as long as one of the job's processes lives
+//	<run>/trainer/lock              locked while any of the job's processes is alive
 //	<run>/trainer/began             created immediately before the program starts
 //	<run>/trainer/cancelled         created when nat-go cancels the job
 //
 // The lock, which the job's processes inherit, shows whether the program is alive. A process id can't, because the
-// system reuses it. A moved folder keeps the lock. In a copy, or on another machine, the lock is free, so the state of
-// a program without an exit status is unknown there.
+// system reuses it. Moving the folder doesn't release the lock. In a copy, or on another machine, the lock is free, so
+// the state of a program without an exit status is unknown there.
 //
 // Progress is read from the program's output: lines that are JSON objects or printed Python dicts (as written by
 // Hugging Face trainers), key=value lines, and the "12/340 [" in a progress bar. Keys are step, total_steps

@@ -275,7 +275,7 @@ func equal(a, b *float64) bool { return a == b || a != nil && b != nil && *a == 
 
 // Wait waits until the job has ended, including its deployment. It records each change of the status. An error with
 // exit code 1 is about the job itself. An error with exit code 3 is about reaching the job, which may still be running.
-// If leave requests it, Wait returns early, after detaching from the job or cancelling it.
+// At the user's request, Wait returns early, after detaching from the job or cancelling it.
 func (c *Client) Wait(ctx context.Context, j *Job, leave *Leave) error {
 	if j.Ref == nil {
 		return exit.Failedf("no job to wait for in run %s: `nat-go finetune resume %s` submits it", j.RunID, c.Dir)
@@ -425,7 +425,7 @@ func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
 }
 
-// tail passes the trainer's output, starting at the offset from, to c.Output. It returns the offset of the rest.
+// tail passes the trainer's output to c.Output, starting at an offset, and returns the offset at which to continue.
 func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	t, ok := c.Adapter.(trainers.Tailer)
 	if !ok || c.Output == nil {
