@@ -38,13 +38,13 @@ type outcome struct {
 // counts holds the parts of an outcome that are counted. Turns is the number of turns to be trained, and TurnDrops
 // lists those that no row trains on.
 type counts struct {
-	Refused   *cause  `json:",omitempty"` // why rows are missing
+	Refused   *cause  `json:",omitempty"` // reason why the record is refused
 	Turns     int     `json:",omitempty"`
 	TurnDrops []cause `json:",omitempty"`
 	// number of a distillation's sites; SiteDrops lists those that aren't in any row
 	Sites     int         `json:",omitempty"`
 	SiteDrops []cause     `json:",omitempty"`
-	Sizes     []int       `json:",omitempty"` // number of tokens on each row's longest side, uncut
+	Sizes     []int       `json:",omitempty"` // number of tokens on each row's longest side before cutting
 	Reasoning int         `json:",omitempty"` // see leftOut
 	Calls     int         `json:",omitempty"`
 	Made      []rowCounts `json:",omitempty"` // rows

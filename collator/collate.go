@@ -30,14 +30,14 @@ type Stats struct {
 	Flags    map[string]int64 `json:"flags,omitempty"` // number of rows with each flag in row_info
 	Open     int64            `json:"open,omitempty"`  // trained turns without a stop token at the end
 	LeftOut  LeftOut          `json:"left_out"`        // the parts that the template omits
-	Sizes    Sizes            `json:"sizes,omitzero"`  // sizes of the rows, uncut
+	Sizes    Sizes            `json:"sizes,omitzero"`  // sizes of the rows before cutting
 	Forward  sharing          `json:"forward,omitzero"`
 }
 
 // LeftOut counts the parts of messages that a template omits from rows.
 type LeftOut struct {
 	Reasoning int64 `json:"reasoning"` // trained turns without their recorded reasoning
-	Calls     int64 `json:"calls"`     // assistant messages without their calls, once per record
+	Calls     int64 `json:"calls"`     // assistant messages without their calls, each counted once per record
 }
 
 // Collate makes rows from records and writes them as batches under dir/batches, followed by index.jsonl and any step
@@ -85,8 +85,8 @@ func (c *Collator) worker() fanout.Worker[[]Item, []prepared] {
 	return fanout.Worker[[]Item, []prepared]{Work: w.prepared, Stop: stop}
 }
 
-// lockThread keeps a worker on its thread, because the tokenizer library keeps memory per thread, which it couldn't
-// reuse on another thread.
+// lockThread keeps a worker on its thread, because the tokenizer library allocates memory for each thread and couldn't
+// reuse it on another one.
 func lockThread() (unlock func()) {
 	runtime.LockOSThread()
 	return runtime.UnlockOSThread
@@ -207,7 +207,7 @@ func (s *subject) drop(unit string, why *cause) ledger.Drop {
 	return d
 }
 
-// book counts an item's outcome. It returns the number of a rollout's task, or -1, and the rows that go into batches.
+// book counts an item's outcome. It returns the number of the item's task, or -1, and the rows that go into batches.
 func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows []rowCounts) {
 	group = -1
 	if it.Task != nil {

@@ -20,8 +20,8 @@ type RowUnit uint8
 
 // The row units.
 const (
-	// Auto makes one trajectory if the template shows all its trained turns as they were sampled and it fits, whole or
-	// cut, into MaxLength. Otherwise, it makes one row per turn.
+	// Auto makes one trajectory if the template shows all its trained turns as they were sampled and the trajectory
+	// fits, whole or cut, into MaxLength. Otherwise, it makes one row per turn.
 	Auto       RowUnit = iota
 	Trajectory         // a whole conversation; turns not shown as they were sampled are not trained on
 	PerTurn            // one trained turn, with the model input that precedes it
@@ -34,9 +34,9 @@ type Weight uint8
 // The units.
 const (
 	ByToken Weight = iota // each trained token or pair has weight 1, so the loss is the mean over tokens or pairs
-	// all tokens of a hint's target together have weight 1; records without hints are weighted as with ByRollout
+	// the tokens of each hint's target have a total weight of 1; records without hints are weighted as in ByRollout
 	BySite
-	ByRollout // all tokens of a record together, or in rl all rows of a record, have weight 1
+	ByRollout // the tokens of a record, or in rl the rows of a record, have a total weight of 1
 )
 
 // Config specifies how to collate records. Tokenizer, Template, MaxLength and BatchTokens must be set.
@@ -59,7 +59,7 @@ type Config struct {
 	Form          batch.Form
 	Steps         bool // also write step files, with all channels of a step; needs the composer layout and equal width
 	ByExample     bool // each row in a step is an example; needs Steps, Cumulative, Trajectory and Order.Added
-	// fills the space after the end of a row; nil means the tokenizer's pad token, or its eos token
+	// id that fills the space after a row's end; nil means the tokenizer's pad token or, without one, its eos token
 	PadID   *int64
 	Order   batch.Order // of the rows
 	Workers int         // number of goroutines, which doesn't affect the output; 0 means 1
@@ -71,7 +71,7 @@ type Config struct {
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: omit the hints, as a control in which teacher and student are equal
-	// sdpo: a teacher has all hints in its row, each seen by later targets; otherwise it has only one hint
+	// sdpo: a teacher has all of its row's hints, and a target sees the ones before it; if false, it has one hint
 	Cumulative bool
 	HintSpan   string // sdpo: the part of each target that is in the loss: turn (or empty), call, text, reasoning
 	// Neutral is a neutral hint for sdpo. For each hint, the row also stores the tokens that Neutral has in the hint's
@@ -95,7 +95,7 @@ type Collator struct {
 	passesArgs  bool // the template prints argument strings unchanged
 }
 
-// For returns a copy of the collator with another policy, which is the model to be trained.
+// For returns a copy of the collator with the given Config.Policy.
 func (c *Collator) For(policy string) *Collator {
 	other := *c
 	other.cfg.Policy = policy
@@ -190,7 +190,7 @@ func (c *Collator) learnTokens() error {
 			strings.Join(c.render.Terminators(), ", "))
 	}
 	c.vocab = max(int64(tok.VocabSize()), int64(tok.MaxID())+1)
-	// Unless the configuration sets it, the pad id is the tokenizer's. Masks never depend on it (DEFECTS.md, D25).
+	// The pad id is the tokenizer's unless the configuration sets one. Masks never depend on it (DEFECTS.md, D25).
 	for _, name := range []string{"pad_token", "eos_token"} {
 		if text, ok := tok.Config.Token(name); ok {
 			if id, ok := tok.ID(text); ok {

@@ -37,9 +37,9 @@ type material struct {
 	trained []bool // whether each message is trained on; only assistant messages can be
 	part    part   // the part of trained messages that is in the loss
 	tools   []chat.Tool
-	// elsewhere marks all trained messages of the record if each has its own row; nil if one row trains on all of them.
+	// elsewhere marks the trained messages of the record if each has its own row; nil if one row trains on all of them.
 	elsewhere []bool
-	// each node's index in the record's messages, if some were cut out; nil means that the indices are unchanged
+	// index of each node in the record's messages; nil if no messages were cut out
 	index []int
 
 	conv *turns.Conversation
@@ -237,7 +237,7 @@ func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) s
 	return all
 }
 
-// fidelity returns the grade stated by a source, lowered if a row uses no sampled ids or no log-probs.
+// fidelity returns the fidelity that a source states, lowered if a row doesn't use sampled ids or log-probs.
 func fidelity(stated ttc.Fidelity, sampled, logProbs bool) string {
 	f := stated
 	switch {

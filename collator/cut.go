@@ -7,7 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// fitter makes a side from a view of m. It cuts the conversation if the side would be longer than MaxLength.
+// fitter makes a side from a view of a conversation, which it cuts if the side would be longer than MaxLength.
 type fitter func(w *worker, m *material, v *view) (*madeSide, *cause)
 
 // block is a range of messages that are cut out together.
@@ -58,8 +58,8 @@ func stepsButLast(nodes []ttc.Node, round block) (steps []block) {
 	return steps[:len(steps)-1]
 }
 
-// withoutBlocks returns a conversation with the first n blocks cut out; its index field holds each remaining message's
-// index in the record.
+// withoutBlocks returns a conversation with the first n blocks cut out. The result's index field holds the remaining
+// messages' indices in the record.
 func withoutBlocks(m *material, all []block, n int) *material {
 	gone := make([]bool, len(m.nodes))
 	for _, b := range all[:n] {
@@ -172,7 +172,7 @@ func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	return next, nil
 }
 
-// cutTrained lists the trained messages of m that are missing from short.
+// cutTrained returns the indices in the record of the trained messages of m that are missing from short.
 func cutTrained(m, short *material) (out []int) {
 	for i, on := range m.trained {
 		if on && !slices.Contains(short.index, m.place(i)) {

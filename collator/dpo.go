@@ -192,7 +192,7 @@ func samePrompt(pair [2]*madeSide) bool {
 }
 
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides. length is the number of prompt
-// tokens before the cut; fitPair also returns the number after it.
+// tokens before cutting. fitPair also returns the number after cutting.
 func (w *worker) fitPair(
 	p *promptOf, r *turns.Renderer, sides [2]continuation, pair [2]*madeSide, length int,
 ) ([2]*madeSide, int, *cause) {

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// PromptTokens returns the number of tokens in the prompt for answering these messages. It returns a separate count for
-// each way in which the template renders them, with thinking switched on or off.
+// PromptTokens returns the number of tokens in the prompt for a reply to the messages. There is one number for each way
+// in which the template renders the prompt, with thinking switched on or off.
 func (c *Collator) PromptTokens(messages []chat.Message, tools []chat.Tool) ([]int, error) {
 	w := &worker{Collator: c}
 	m := material{nodes: make([]ttc.Node, len(messages)), tools: tools}

@@ -47,7 +47,7 @@ func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error],
 // prepared is an item with its outcome's counts, its rows and the decisions about it.
 type prepared struct {
 	subject
-	Index int // the item's
+	Index int // Item.Index
 	Kind  builders.Kind
 	counts
 	Rows []*batch.Encoded `json:",omitempty"` // one for each entry of Made

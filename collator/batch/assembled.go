@@ -12,7 +12,7 @@ import (
 type Assembled struct {
 	Lines   []Line
 	tensors [][]tensors.Tensor // of each batch
-	rows    map[string][]*Row  // rows by channel, if each row of the file is to be an example; else nil
+	rows    map[string][]*Row  // rows by channel; nil unless each row of the file is to be an example
 	form    Form
 }
 
@@ -37,8 +37,8 @@ func (e *Mixed) Error() string {
 		e.Channel, e.With, e.Without)
 }
 
-// Add makes one batch from a channel's rows, in the given order. It fails if the rows can't share a batch or exceed the
-// budget.
+// Add makes one batch from a channel's rows, in the given order. It fails if the rows can't share a batch, or if the
+// batch would exceed the budget.
 func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count, error) {
 	p := &planned{channel: c, split: split, layout: spec.Layout.forChannel(c)}
 	for _, r := range rows {

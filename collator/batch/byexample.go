@@ -23,7 +23,7 @@ func exampleColumns(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 	return append(dst, a.lossMask(), a.floats("sdpo_row_weight", hintWeight))
 }
 
-// hintWeight returns the weight of a pair in a row returned by combine.
+// hintWeight returns the weight of each pair in a row made by combine, or 0 for a row without sites.
 func hintWeight(r *Row) float32 {
 	if len(r.Meta.Sites) == 0 {
 		return 0

@@ -220,7 +220,7 @@ func (a *assembly) labelGrid(side int) tensors.Tensor {
 	})
 }
 
-// maskGrid returns a grid with 1 at position i-before for each trained token i, and the value off elsewhere.
+// maskGrid returns a grid in which cell i-before is 1 for each trained token i. Other cells have the value of off.
 func (a *assembly) maskGrid(name string, side, before int, off int64) tensors.Tensor {
 	return a.grid(name, side, off, func(cells []int64, s *Side) {
 		for _, r := range s.Trained {

@@ -172,7 +172,7 @@ func checkCounts(l *Line, rows []*Row) error {
 // Columns of the sdpo channel that are added to a batch after it is made.
 const (
 	BaseWeight = "pair_base_weight" // the original pair weights, if pair_weight was changed
-	PairJSD    = "pair_jsd"         // each pair's divergence, if measured; -1 if that failed
+	PairJSD    = "pair_jsd"         // optional; each pair's divergence, or -1 if it couldn't be measured
 )
 
 // checkWeights checks weights that don't follow from the rows. Their number must be right, and they must be finite and
@@ -340,8 +340,8 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row returns where a row begins in the tensor and how many tokens it has. after is the end of the previous row, where
-// a packed row begins.
+// row returns the position at which row i begins in the tensor, and the row's number of tokens. A packed row begins at
+// the position given as after, which is the end of the previous row.
 func (p *plane) row(i, after, rows int) (start, n int, err error) {
 	start = after
 	if p.lengths != nil {

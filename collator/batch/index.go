@@ -21,14 +21,14 @@ const (
 
 // Line describes a batch.
 type Line struct {
-	File    string `json:"file"` // relative to the folder of the index
+	File    string `json:"file"` // path relative to the index's folder
 	Channel string `json:"channel"`
 	Split   string `json:"split"`
 	Layout  string `json:"layout"`
 	Form
 	Rows    int   `json:"rows"`
 	Tokens  int64 `json:"tokens"`   // number of tokens on all sides, without padding
-	NActive int64 `json:"n_active"` // number of tokens in the loss; for sdpo, of pairs
+	NActive int64 `json:"n_active"` // number of tokens in the loss or, for sdpo, number of pairs
 	// Distinct is the number of tokens, counting tokens that have the same prefix in the batch only once. It is 0 for
 	// rows with several sequences.
 	Distinct  int64    `json:"distinct,omitempty"`
@@ -62,7 +62,7 @@ type Site struct {
 // The divergence (JSD, beta 0.5) between the predictions with and without the hint is in [Lower, Upper]. The two are
 // equal if the divergence was computed from all logits.
 type Effect struct {
-	Route  string  `json:"route"` // logits, dumps: computed from all logits; top_k: a bracket
+	Route  string  `json:"route"` // logits or dumps, if computed from all logits; top_k, if only bounded
 	Lower  float64 `json:"jsd_lower"`
 	Upper  float64 `json:"jsd_upper"`
 	Max    float64 `json:"jsd_max,omitempty"` // maximum divergence over the tokens; absent if Route is top_k

@@ -8,7 +8,7 @@ import (
 	"iter"
 )
 
-// place locates the encoding of a row that is stored elsewhere. Spools and their parts hold it instead of the encoding.
+// place is the location of a row's encoding outside the spool. It replaces the encoding in spools and their parts.
 type place struct {
 	File           uint32
 	Offset         int64

@@ -48,7 +48,7 @@ func (s *Side) Active() (n int) {
 // Row is a row of a channel.
 type Row struct {
 	Sides  []Side  // one per side in the channel; for sdpo the student's, followed by one per teacher
-	Weight float32 // weight in the loss of each trained token of the row, or of each pair
+	Weight float32 // weight of each trained token, or of each pair, in the loss
 	Meta   Meta
 }
 
@@ -64,9 +64,9 @@ type Meta struct {
 	IDs      string `json:"ids"`            // "sampled": as given by the source; "rendered": made from text
 	OnPolicy string `json:"on_policy"`      // same, other, unknown
 	Fidelity string `json:"fidelity"`       // one of ids+logprobs, ids, text, partial
-	// why Fidelity is not higher, as far as the source knows: no_tools, ...
+	// reasons, such as no_tools, why Fidelity is not higher, as far as the source knows
 	Gaps   []string `json:"gaps,omitempty"`
-	Proven []string `json:"proven,omitempty"` // parts checked with the model's tokenizer: prompt_tokens, ids
+	Proven []string `json:"proven,omitempty"` // parts checked with the model's tokenizer (prompt_tokens, ids)
 	// exact, value (same value, different text), raw (as sampled), none (no calls)
 	Args   string `json:"args_roundtrip"`
 	Prompt int    `json:"prompt,omitempty"` // number of tokens in a preference's common prompt
@@ -202,7 +202,7 @@ func (o *Owner) UnmarshalJSON(b []byte) error {
 func (p *Proof) begin() int {
 	at := 0
 	for _, o := range p.Owners {
-		if o.Why == InLoss || o.Why == CutOff { // at the beginning of a turn, CutOff means a redaction tag
+		if o.Why == InLoss || o.Why == CutOff { // a turn begins with CutOff only if it begins with a redaction tag
 			break
 		}
 		at = o.End

@@ -25,10 +25,10 @@ type RowSite struct {
 	Teacher int    `json:"teacher"`
 	At      int32  `json:"at"`   // the hint precedes the student's token with this index
 	Hint    int32  `json:"hint"` // number of tokens in the hint; 0 if and only if Mode is NoHint
-	// Neutral holds the tokens of a neutral hint that would replace the hint.
+	// Neutral holds the tokens that a neutral hint would have in this hint's place.
 	Neutral []int32 `json:"neutral,omitempty"`
-	// Contrast holds the tokens of a wrong hint that would replace the hint. It is the hint for another of the task's
-	// sites.
+	// Contrast holds the tokens that a wrong hint, the one for another of the task's sites, would have in this hint's
+	// place.
 	Contrast []int32     `json:"contrast,omitempty"`
 	Pairs    []chat.Span `json:"pairs"` // the target's tokens, as positions in the student
 	// Weight is the weight of each pair, if it differs from the row's.

@@ -8,7 +8,7 @@ import (
 	"github.com/nat-go/nat-go/internal/tensors"
 )
 
-// Columns in the rl channel [R,T,K] with a teacher's most probable tokens at (not after) each position, given the
+// Columns [R,T,K] of the rl channel. They hold a teacher's most probable tokens at (not after) each position, given the
 // preceding tokens, best first. Missing entries are -1 and -inf. A row without a response from the teacher has only
 // missing entries.
 const (

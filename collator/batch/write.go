@@ -33,9 +33,9 @@ const (
 // Form holds the settings, other than the layout, that differ between trainers.
 type Form struct {
 	IgnoreIndex int64 `json:"ignore_index,omitempty"` // label of tokens that are not trained on; 0 means Ignored
-	// For sdpo in the composer layout. EqualWidth makes the student as wide as the teacher, padded where the teacher
-	// has the hint. SignedMask puts IgnoreIndex instead of 0 into the loss mask outside the loss. ResponseMask adds a
-	// mask of the model's own turns.
+	// The other fields apply to sdpo in the composer layout. EqualWidth makes the student as wide as the teacher,
+	// padded where the teacher has the hint. SignedMask puts IgnoreIndex instead of 0 into the loss mask outside the
+	// loss. ResponseMask adds a mask of the model's own turns.
 	EqualWidth   bool `json:"equal_width,omitempty"`
 	SignedMask   bool `json:"signed_mask,omitempty"`
 	ResponseMask bool `json:"response_mask,omitempty"`
@@ -302,8 +302,8 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 	return l
 }
 
-// distinct counts the tokens in rows of one sequence each, counting each shared prefix once. For other rows, it returns
-// 0.
+// distinct returns the number of tokens in rows of one sequence each, with each shared prefix counted once. For other
+// rows, it returns 0.
 func distinct(rows []*Row) (n int64) {
 	if len(rows[0].Sides) != 1 {
 		return 0

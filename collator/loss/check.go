@@ -17,8 +17,8 @@ type Report struct {
 	Channel     string       `json:"channel"`
 	Compared    []string     `json:"compared"`    // terms
 	Entries     int          `json:"entries"`     // numbers compared
-	Differ      int          `json:"differ"`      // of these
-	Differences []Difference `json:"differences"` // the first
+	Differ      int          `json:"differ"`      // number of entries that differ
+	Differences []Difference `json:"differences"` // the first maxDifferences
 	Causes      []string     `json:"causes"`      // mistakes, each of which explains all differences in a term
 	Loss        Number       `json:"loss"`        // ours
 	Warnings    []string     `json:"warnings"`
@@ -401,7 +401,7 @@ func (c *checker) pairLosses(rows int) ([]float64, error) {
 	return tensors.Floats(t)
 }
 
-// pairs compares the pairs' losses, and returns how many differ. place sets a difference's place and reason.
+// pairs compares the losses of pairs and returns how many differ. It calls place to complete each Difference.
 func (c *checker) pairs(yours, ours []float64, place func(i int, d *Difference)) (wrong int) {
 	c.report.Compared = append(c.report.Compared, "pair_losses")
 	c.report.Entries += len(ours)

@@ -91,7 +91,7 @@ func integers(t tensors.Tensor) ([]int64, error) {
 	return v, err
 }
 
-// floats reads a tensor of numbers, which may be absent.
+// floats reads a tensor of numbers. It returns nil if the tensor is absent.
 func (c *columns) floats(name string, dims int) []float32 {
 	t, ok := c.take(name, dims)
 	if !ok {

@@ -29,7 +29,7 @@ var composerNames = map[string]string{
 func (d *Dump) readComposer(c *columns) error {
 	c.names = composerNames
 	type channel struct {
-		there, logits string // there shows that the file has the channel, logits that its logits were dumped
+		there, logits string // tensors present if the file has the channel, and if its logits were dumped
 		read          func()
 	}
 	channels := []channel{
@@ -85,8 +85,8 @@ func labelsOf(c *columns) map[string]tensors.Tensor {
 	return out
 }
 
-// pairsOf builds the pair table from the mask over the teacher's positions. A student with gaps in its mask has its
-// tokens at the teacher's positions; otherwise, both sides' last tokens line up.
+// pairsOf builds the pair table from the mask over the teacher's positions. If the student's mask has gaps, a token has
+// the same position on both sides. Otherwise, the sides are aligned at their last tokens.
 func pairsOf(c *columns) map[string]tensors.Tensor {
 	mask, shape := c.ints("sdpo_loss_mask", 2)
 	ids, _ := c.ints("teacher_input_ids", 2)

@@ -51,9 +51,9 @@ type DPO struct {
 // SDPO is the sdpo channel. It holds both sides' logits at the pair positions, [P, V].
 type SDPO struct {
 	Student, Teacher kernels.Matrix
-	// TopK holds the teacher's top log-probs, used instead of Teacher; the rest of the vocabulary is one bucket.
+	// TopK holds the teacher's top log-probs and replaces Teacher. The other tokens form one bucket.
 	TopK *kernels.SparseTeacher
-	// temperature at which TopK was computed; the SDPO temperature must be the same; servers use 1
+	// temperature at which TopK was computed, which the SDPO temperature must equal; servers use 1
 	TopKTemperature float64
 	PairWeight      []float32 // [P] or nil
 }
@@ -69,7 +69,7 @@ type Batch struct {
 // the whole. Add up the Steps of all micro-batches and pass the sum to each call. A zero Step means that the batch is
 // the whole step.
 type Step struct {
-	GRPO float64 // sum of row weights, each times its token count, 1 if non-empty, or MaxTokens, by Reduction
+	GRPO float64 // sum of row weights, each times the row's token count, 1 (0 if empty) or MaxTokens, by Reduction
 	DPO  float64 // sum of the pairs' weights
 	SDPO float64 // sum of pair weights
 }
@@ -141,7 +141,7 @@ type Metrics struct {
 	Positions    int     `json:"sdpo_positions"`
 	NonFinite    int     `json:"nonfinite_rows"`
 	Rows         int     `json:"logit_rows"`
-	Exact        int     `json:"float64_rows"` // rows that took the kernels' float64 path
+	Exact        int     `json:"float64_rows"` // number of rows computed in float64
 	SDPOClipped  int     `json:"sdpo_clipped"`
 	TokenLogprob float64 `json:"grpo_mean_logprob"`
 }
@@ -225,8 +225,8 @@ func (t *Tokens) predictions(side string, trained func(i int) bool) ([]int32, er
 	return targets, nil
 }
 
-// each returns offsets that treat every row of logits as a sequence; rows returns offsets that treat every row of the
-// batch as one.
+// each returns offsets that treat every row of logits as a sequence. rows returns offsets that treat every row of the
+// batch as a sequence.
 func (t *Tokens) each() []int { return ramp(t.R*t.T, 1) }
 func (t *Tokens) rows() []int { return ramp(t.R, t.T) }
 

@@ -18,7 +18,7 @@ type Dump struct {
 	Unscored int
 
 	shapes map[string][]int // shapes of the logits, by tensor name
-	places []int            // sdpo: each pair's row in the student's [R, T, V] logits; nil if they are [P, V]
+	places []int            // sdpo: each pair's row in the student's [R, T, V] logits; nil if the logits are [P, V]
 	shared bool             // sdpo: rl and the student share their logits, because the file has both channels
 }
 
@@ -285,8 +285,8 @@ func (d *Dump) gradients() *Gradients {
 	return g
 }
 
-// Tensors returns the gradients as float32 tensors named after their logits, with prefix in front: chosen_logits_grad
-// is d loss / d chosen_logits, with the same shape.
+// Tensors returns the gradients as float32 tensors with the shapes of their logits. The gradient of chosen_logits is
+// named chosen_logits_grad, with prefix in front, and so on.
 func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	add := func(name string, x []float32) {
 		out = append(out, tensors.Of(prefix+name+"_grad", x, d.shapes[name]...))
@@ -311,8 +311,8 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	return out
 }
 
-// spread adds the pairs' gradients at their positions to whole, the gradients of entire rows. If whole is nil or the
-// student's logits aren't shared with rl, it starts from zeros.
+// spread adds each pair's gradient to whole, at the pair's position. whole holds the gradients at all positions. If it
+// is nil or the student's logits aren't shared with rl, spread starts from zeros.
 func (d *Dump) spread(student, whole []float32) []float32 {
 	v := d.SDPO.Student.Cols
 	if !d.shared || whole == nil {

@@ -118,7 +118,7 @@ func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err erro
 
 func sampledNode(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
 
-// lists appends one list per rollout with one item per token.
+// lists appends a list for each rollout. The list has one item per token.
 func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Node, t int) []byte) []byte {
 	dst = append(dst, '[')
 	for i, r := range rs {

@@ -7,8 +7,8 @@ import (
 )
 
 // Contexts appends a hash for each trained turn, in row order. The hash covers the turn and everything before it in the
-// row. For a preference, the chosen side comes first; a prompt to be sampled from gets one hash. The row's format must
-// preserve the whole input when read back (see Whole).
+// row. For a preference, the chosen side comes first. For a prompt to be sampled from, there is a single hash. The
+// row's format must preserve the whole input when read back (see Whole).
 func (r *Row) Contexts(h *history.Hasher, dst []ttc.History) []ttc.History {
 	at := h.Tools(r.Tools)
 	if r.Kind == builders.KindRollout || r.Kind == builders.KindState {

@@ -176,7 +176,7 @@ func flagReader(key string, trained *[]bool, check func(*chat.Message) string) f
 	}
 }
 
-// axolotlMessage accepts calls whose arguments are an object or a string containing one, which Axolotl parses.
+// axolotlMessage is like fullMessage, but a call's arguments may also be a string with an object, which Axolotl parses.
 func axolotlMessage(m *chat.Message) string {
 	plain := *m
 	plain.ToolCalls = nil

@@ -38,7 +38,7 @@ type Options struct {
 	// TextPrompt selects how trl, kto and nemo_rl rows hold a string prompt: as one user message, or as the text
 	// itself.
 	TextPrompt TextPrompt `json:"prompt_as"`
-	// NAT writes customizer rows exactly as NAT does: ASCII, no final newline, unknown message keys silently omitted.
+	// NAT writes customizer rows as NAT does, in ASCII, with no final newline, silently omitting unknown message keys.
 	NAT bool `json:"nat,omitempty"`
 	// LastTurn writes one messages row per turn, for trainers that are configured to train on only the last turn.
 	// Otherwise the rows are for trainers that train on all turns.
@@ -127,7 +127,7 @@ type Format struct {
 	open      func(*Encoder)
 	read      func(*rowReader) *Row
 	columns   func(builders.Kind, columns) parquet.Group // of tables
-	together  func(*builders.Resolved) (key string)      // key for Together; if nil, records never share rows
+	together  func(*builders.Resolved) (key string)      // returns Together's key; nil if records never share rows
 	partly    func(Options, *builders.Resolved) bool     // see Partly; nil means false
 	parts     []builders.Kind                            // see Whole
 	lost      ledger.Reason                              // see LostTurns

@@ -11,7 +11,7 @@ import (
 // kto is the unpaired preference format of TRL's KTOTrainer, in which each answer is individually labelled good or bad
 // (https://huggingface.co/docs/trl/dataset_formats). A preference makes two rows. An answer that wins one pair and
 // loses another gets both labels, which `dataset verify` reports; with best-versus-worst pairs this can't happen. A
-// rollout makes one row: its prompt ends before the first sampled turn, its completion is the rest up to the last
+// rollout makes one row. Its prompt ends before the first sampled turn, its completion extends from there to the last
 // sampled turn, and its label comes from the record's metadata. A completion may have several messages, as in DPO: TRL
 // (1.16, tokenize_fn in trl/trainer/kto_trainer.py) renders it after the prompt and trains on all of it, including tool
 // results.

@@ -10,7 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// plainMessages appends [{"role", "content"}, ...]. It calls ok for each message first.
+// plainMessages appends messages as [{"role", "content"}, ...]. It fails if ok returns an error for a message.
 func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Message) error) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')
@@ -35,8 +35,8 @@ func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Mess
 	return append(dst, ']'), nil
 }
 
-// fullMessages appends messages the way Hugging Face chat templates expect them: content, tool calls with their
-// arguments as an object (as a string with textArguments), results with the id of their call.
+// fullMessages appends messages in the form that Hugging Face chat templates expect. A call's arguments are an object
+// (with textArguments, a string), and a tool result has the id of its call.
 func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	var err error
 	dst = append(dst, '[')
@@ -51,7 +51,7 @@ func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-// content is like shown, but if Options.NAT is set, it returns the message unchanged.
+// content is like shown, but returns the message unchanged if Options.NAT is set.
 func (e *Encoder) content(m *chat.Message) *chat.Message {
 	if shown := e.shown(m); !e.opts.NAT {
 		return shown
@@ -59,7 +59,7 @@ func (e *Encoder) content(m *chat.Message) *chat.Message {
 	return m
 }
 
-// shown applies asText and records the message members that rows can't hold.
+// shown returns the result of asText, and records the names of members that rows can't hold.
 func (e *Encoder) shown(m *chat.Message) *chat.Message {
 	e.omit("", m.Extra)
 	for i := range m.ToolCalls {

@@ -15,8 +15,8 @@ func helixFiles(_ builders.Kind, s Split) string {
 	return "training.jsonl"
 }
 
-// nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads: the first row determines the
-// schema, and mixed files are refused. Its format_data turns each answer into the text of one message, and
+// nemoRL is NeMo RL's BinaryPreferenceDataset, which NeMo Helix's rl backend also reads. A file's first row determines
+// the schema, and mixed files are refused. format_data turns each answer into the text of one message, and
 // preference_preprocessor passes no tools to the chat template. Rows from records with tools, reasoning or names
 // therefore hold only part of the context, and they are counted.
 var nemoRL = Format{
@@ -41,9 +41,9 @@ var nemoRL = Format{
 	},
 }
 
-// nemoRLRanked is NeMo RL's own PreferenceDataset: a context and ranked completions, rank 0 best. A completion may
-// consist of several messages there, but preference_collate_fn trains on only the last one (only_unmask_final), so the
-// answers would be compared in different contexts. The chat template doesn't receive the tools.
+// nemoRLRanked is NeMo RL's own PreferenceDataset, with a context and completions ranked from 0, the best. A completion
+// may consist of several messages there, but preference_collate_fn trains on only the last one (only_unmask_final), so
+// the answers would be compared in different contexts. The chat template doesn't receive the tools.
 var nemoRLRanked = Format{
 	Name:     "nemo_rl_ranked",
 	Consumer: "NeMo RL (PreferenceDataset), NeMo Helix",

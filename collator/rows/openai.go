@@ -58,7 +58,7 @@ func (r *rowReader) openAI() *Row {
 	return row
 }
 
-// openAIMessage accepts the messages that the API allows: call arguments are strings, and reasoning is absent.
+// openAIMessage accepts messages that the API allows. Call arguments must be strings, and reasoning absent.
 func openAIMessage(m *chat.Message) string {
 	for i := range m.ToolCalls {
 		if m.ToolCalls[i].AsObject {

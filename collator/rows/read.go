@@ -16,7 +16,7 @@ type Row struct {
 	Kind             builders.Kind
 	Prompt           builders.Passage
 	Chosen, Rejected builders.Passage // of a Preference
-	// completion of a Demonstration or of a labelled answer, or hint of a Distillation
+	// a Demonstration's completion, a labelled answer, or a Distillation's hint
 	Completion  builders.Passage
 	WholePrompt bool // the assistant turns in the prompt are trained on too
 	// for a flagged Demonstration, whether each message is trained on, with the prompt's messages first
@@ -166,7 +166,7 @@ func (r *rowReader) answerOf(key string, check func(*chat.Message) string) build
 	return p
 }
 
-// take reads a value of one kind.
+// take reads the value of a key, which must exist and be of the given kind.
 func (r *rowReader) take(key string, kind json.Kind) json.Raw {
 	v, ok := r.fields[key]
 	delete(r.fields, key)
@@ -249,7 +249,7 @@ func (r *rowReader) toolsText() {
 	r.tools()
 }
 
-// plainMessage accepts {role, content: text}.
+// plainMessage returns "" if a message has only a role and text. Otherwise it describes the fault.
 func plainMessage(m *chat.Message) string {
 	if m.Form != chat.Text || len(m.ToolCalls) > 0 || m.Name != "" || m.ToolCallID != "" || m.ReasoningKey != "" ||
 		len(m.Extra) > 0 {
@@ -258,7 +258,7 @@ func plainMessage(m *chat.Message) string {
 	return ""
 }
 
-// fullMessage accepts messages as written by fullMessages: calls whose arguments are objects, text parts.
+// fullMessage accepts messages that fullMessages writes. All parts must be text, and all call arguments objects.
 func fullMessage(m *chat.Message) string {
 	for _, p := range m.Parts {
 		if p.Type != "text" {

@@ -23,14 +23,14 @@ const tableBytes = 32 << 20
 // IsTable reports whether a file of rows is a Parquet table rather than JSON lines.
 func IsTable(file string) bool { return strings.HasSuffix(file, ".parquet") }
 
-// Contents records which fields some records' messages have besides role and text. A table's columns are declared
-// before its first row, so the fields must be known in advance.
+// Contents records whether any record has tools, or messages with more than a role and text. A table's columns are
+// declared before its first row, so this must be known in advance.
 type Contents struct {
 	Rich  bool // tool calls, results with the id of their call, names, reasoning, or content that isn't text
 	Tools bool // definitions of tools
 }
 
-// Note records which of these fields a record has.
+// Note adds a record's contents.
 func (c *Contents) Note(r *builders.Resolved) {
 	c.Tools = c.Tools || len(r.Origin.Tools) > 0
 	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Messages} {
@@ -110,7 +110,7 @@ type Table struct {
 	bytes  int
 }
 
-// NewTable starts a file for rows from one kind of record; has describes their content.
+// NewTable starts a file for rows made from records of one kind, with the given contents.
 func (f Format) NewTable(w io.Writer, k builders.Kind, o Options, has Contents) *Table {
 	s := parquet.NewSchema(f.Name, f.columns(k, columns{o, has}))
 	compressed, by := parquet.Compression(&parquet.Zstd), parquet.CreatedBy("nat-go", "1", "0")

@@ -45,7 +45,7 @@ type escaped struct {
 	lone bool // contains half a surrogate pair
 }
 
-// compact appends a JSON value from the source.
+// compact appends a JSON value from the source without white space, and notes half surrogate pairs in it.
 func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
 	n := len(dst)
 	dst = json.AppendCompact(dst, raw)

@@ -103,9 +103,9 @@ func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
 	return true, nil
 }
 
-// trlSide appends a prompt or a continuation as messages; text becomes one message with the given role. A continuation
-// begins and ends with an assistant turn. Passages are passed by pointer here and in curation: a copy would be read
-// right after it is written, with wider loads than the stores, which stalls the processor.
+// trlSide appends a prompt or a continuation as messages. Text becomes one message with the given role. A continuation
+// begins and ends with an assistant turn. Passages are passed by pointer here and in curation, because a copy would be
+// read right after it is written, with loads wider than the stores, which stalls the processor.
 func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
 	if p.IsText() {
 		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
@@ -123,9 +123,9 @@ func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role str
 	return e.fullMessages(dst, p.Nodes)
 }
 
-// trlDemonstration writes a row for each trained turn, with everything before it as the prompt: TRL trains on the whole
-// completion. With Options.Stretch the completion extends to the last turn before a context-only one, and the trainer
-// has to mask all messages in it except the assistant's.
+// trlDemonstration writes a row for each trained turn. The prompt is everything before the turn, because TRL trains on
+// the whole completion. With Options.Stretch the completion extends to the last turn before a context-only one, and the
+// trainer has to mask all messages in it except the assistant's.
 func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, error) {
 	nodes, trained, err := e.demonstrated(r)
 	if err != nil {

@@ -153,12 +153,12 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	if state {
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
-	e.lone = loneSurrogate(dst[start:]) // covers names, but not tools, whose escapes are themselves escaped
+	e.lone = loneSurrogate(dst[start:]) // sees escapes in names, but not in tools, where they are escaped again
 	return append(dst, "}}"...), nil
 }
 
-// truthOf returns the value against which a checker compares answers to a record's prompt, as given by the record's
-// builder or its example.
+// truthOf returns the value to which a checker compares answers to a record's prompt. The value is given by the
+// record's metadata or else by its example.
 func truthOf(r *builders.Resolved) (string, bool) {
 	truth := r.Origin.Truth
 	if v, ok := r.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {

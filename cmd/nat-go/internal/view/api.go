@@ -143,7 +143,7 @@ func (r *Run) rows(req *http.Request) (answer, error) {
 	return a, nil
 }
 
-// hit is a line sent by a search, which is a matching row, the search's progress, or an error.
+// hit is a line of a search's response. It contains a matching row, the search's progress, or an error.
 type hit struct {
 	Row   *row   `json:"row,omitempty"`
 	At    int    `json:"at,omitempty"` // records searched
@@ -225,7 +225,7 @@ func (r *Run) row(ordinal uint64, marked map[uint64]string) (row, error) {
 	return line, nil
 }
 
-// finiteOrNil returns a pointer to v, or nil, which JSON encodes as null, if v is not finite.
+// finiteOrNil returns a pointer to v if v is finite, and otherwise nil, which JSON encodes as null.
 func finiteOrNil(v float64) *float64 {
 	if !finite(v) {
 		return nil

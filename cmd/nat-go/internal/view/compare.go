@@ -23,7 +23,7 @@ type changes struct {
 	Total      int          `json:"total"` // total number of requested differences
 }
 
-// overlaid is the distribution of a number in both runs, over the same bins.
+// overlaid holds the histograms of a numeric field in both runs, over the same bins.
 type overlaid struct {
 	histogram
 	Other []int64 `json:"other"`
@@ -76,7 +76,7 @@ func compareRuns(a, b *Run) *compared {
 		for _, n := range ordinals {
 			e := t.Entries[n]
 			i, _ := slices.BinarySearch(names, t.Builders[e.Builder])
-			e.Builder, e.Chars = 0, uint32(i) // Chars holds the index, because two runs may have more than 256 builders
+			e.Builder, e.Chars = 0, uint32(i) // the index is in Chars because two runs may have more than 256 builders
 			list = append(list, e)
 		}
 		return list
@@ -139,7 +139,7 @@ func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onl
 	return pairs, onlyA, onlyB
 }
 
-// Compare makes the page show the differences between this run, as the first run, and another.
+// Compare makes the page show the differences between r, the first run, and a second one.
 func (r *Run) Compare(with *Run) { r.other = with }
 
 func (r *Run) compare(req *http.Request) (answer, error) {

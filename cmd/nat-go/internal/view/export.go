@@ -43,7 +43,7 @@ type Exported struct {
 	Bytes   int64 `json:"bytes"` // Export.Bytes
 }
 
-// String describes the file's content to the page's reader.
+// String describes the file's content in words.
 func (e *Exported) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "This file holds %d of %s", e.Records, ledger.Quantity(int64(e.Of), "record"))
@@ -263,8 +263,8 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 	return rows, questions, nil
 }
 
-// tokenQuestions returns the requests that the page may send about a token row: each window of each side, and the
-// row's head, once for each side that can be shown next to the first, or once if the row has only one side.
+// tokenQuestions returns the requests that the page may send about a token row. They are for each window of each side,
+// and for the row's head next to each further side or, if there is only one side, alone.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}

@@ -35,8 +35,8 @@ func (r *Run) lineOf(ctx context.Context, path string, offset int64) int64 {
 	return r.inputs.lineOf(ctx, path, offset)
 }
 
-// unchanged reports whether a path is one of the run's inputs, or below one, and hasn't changed since the run read it.
-// Other files are never opened, regardless of the paths in records.
+// unchanged reports whether a file is one of the run's inputs, or is below an input folder, and hasn't changed since
+// the run read it. Other files are never opened, regardless of the paths in records.
 func (r *Run) unchanged(path string) bool {
 	if r.Manifest == nil || objects.Is(path) {
 		return false
@@ -49,7 +49,7 @@ func (r *Run) unchanged(path string) bool {
 		if in.Path == path {
 			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
 		}
-		for folder := range strings.SplitSeq(in.Path, ", ") { // if there are several, ModTime is the latest of theirs
+		for folder := range strings.SplitSeq(in.Path, ", ") { // with several folders, ModTime is the latest one
 			below, err := filepath.Rel(folder, path)
 			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
 				return true

@@ -77,7 +77,7 @@ type histogram struct {
 	Whole bool    `json:"whole,omitempty"` // each bin counts a single value: Min, Min+1 and so on to Max
 
 	// Set only for the spread of rewards.
-	Unit string `json:"unit,omitempty"` // unit that Count and Bins count, if it isn't records
+	Unit string `json:"unit,omitempty"` // unit of Count and Bins; records if empty
 	Zero int64  `json:"zero,omitempty"` // number of groups without a spread, which aren't in any bin
 }
 
@@ -95,7 +95,7 @@ type format struct {
 	Rows    int64            `json:"rows"`
 	Dropped int64            `json:"dropped"`
 	Turns   int64            `json:"turns"`             // number of turns that the format's records train
-	Changed map[string]int64 `json:"changed,omitempty"` // turns trained in a changed context, by kind of change
+	Changed map[string]int64 `json:"changed,omitempty"` // number of turns trained in a changed context, by change
 }
 
 type batches struct {
@@ -279,8 +279,7 @@ func (r *Run) tasks() (facet, error) {
 // maxIdle is the maximum number of listed marks that don't match any record.
 const maxIdle = 100
 
-// addMarks adds the current marks, as the number of records with each mark and as a list of the marks that don't match
-// any record.
+// addMarks adds the number of records with each current mark, and the marks that don't match any record.
 func (r *Run) addMarks(o *overview) {
 	all := r.marks.All()
 	if len(all) == 0 {

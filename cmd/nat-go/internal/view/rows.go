@@ -102,7 +102,7 @@ func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
 	return dataset.Picked{Ordinal: f.first + uint64(n), Decision: f.split(), Resolved: r}
 }
 
-// split returns the side of the split that a row is on.
+// split returns the part of the data set, training or validation, that a row belongs to.
 func (s *rowFiles) split(ordinal uint64) curate.Decision { return s.files[s.holder(ordinal)].split() }
 
 func (f *rowFile) split() curate.Decision {

@@ -33,7 +33,7 @@ type Run struct {
 	plain     *rowFiles // set instead of a log if there are only rows
 	summary   *summary
 	marks     *marks.File
-	unmarked  string // why marks can't be set, or empty
+	unmarked  string // reason why marks can't be set; empty if they can
 
 	tokenizer func() (*tokenizer.Tokenizer, error)
 
@@ -298,7 +298,7 @@ func (r *Run) find(query, order string) ([]uint32, *filter, error) {
 	return found, f, nil
 }
 
-// search calls hit for the records whose text matches a filter, in order, until hit returns false. It returns the
+// search calls hit, in order, for each record whose text matches a filter, until hit returns false. It returns the
 // number of records examined.
 func (r *Run) search(
 	ctx context.Context, found []uint32, f *filter, hit func(ordinal uint32) bool,

@@ -89,8 +89,8 @@ func (s *Server) URL() string {
 	return "http://" + host + "/?token=" + s.token
 }
 
-// known reports whether host, from a request, is one of this server's. A public server accepts any IP address but not
-// any name, because a page of another site can make its own name resolve to this server (DNS rebinding).
+// known reports whether a request's Host is one of this server's addresses. A public server accepts any IP address but
+// not every name, because another site's page can make its own name resolve to this server (DNS rebinding).
 func (s *Server) known(host string) bool {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil || port != s.port {

@@ -83,7 +83,7 @@ type sideInfo struct {
 
 // tokenPiece is a part of a token row, given by its span on each side shown.
 type tokenPiece struct {
-	What  string   `json:"what"`  // same, splice (only on the second side), differs
+	What  string   `json:"what"`  // same, differs, or splice, which is only on the second side
 	Spans [][2]int `json:"spans"` // one entry for each side shown
 }
 
@@ -117,7 +117,7 @@ func (r *Run) tokenHead(req *http.Request) (answer, error) {
 		a.Shown = append(a.Shown, beside)
 	}
 	a.Pieces = cutPieces(aligned(v, a.Shown))
-	a.Info.Proof = nil // it lists every token's owner, and owners are sent with the tokens
+	a.Info.Proof = nil // the owners that Proof lists are sent with the tokens
 	return a, nil
 }
 

@@ -55,8 +55,8 @@ func (r *Run) turns(ordinal uint64) ([]turn, error) {
 	return list, nil
 }
 
-// trainedIn sets In for the turns that the record at an index in a group doesn't train. It looks for those turns in the
-// group's other kept demonstrations from the same example.
+// trainedIn sets In for the turns that g.Records[at] doesn't train. It looks for those turns in the group's other kept
+// demonstrations from the same example.
 func (r *Run) trainedIn(list []turn, g *keptGroup, at int) {
 	own := &g.Records[at]
 	var h history.Hasher
