@@ -80,8 +80,8 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	return sp.account(out, rows)
 }
 
-// weigh sets the weights of pairs, unless each token has weight 1. If hints accumulate, a turn's second hint has no
-// pairs, so its site keeps weight 0.
+// weigh sets the weights of each site's pairs. With ByToken it does nothing, because every token has weight 1. If hints
+// accumulate, a turn's second hint has no pairs, so the second hint's site keeps weight 0.
 func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -189,7 +189,7 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 	return nil
 }
 
-// beginnings caches the text of a row's prefixes. If ASCII can be decoded piece by piece, only the new part is decoded.
+// beginnings caches the text of a row's prefixes. With w.restores, ASCII that was decoded isn't decoded again.
 type beginnings struct {
 	w    *worker
 	ids  []int32
@@ -242,7 +242,7 @@ type splicer struct {
 	made    map[*side]*spliced
 }
 
-// spliced holds a student row's teachers and the data about them.
+// spliced holds the teachers made for a student row, their proofs and their sites.
 type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
@@ -254,8 +254,8 @@ type spliced struct {
 // meaning holds the tokens' text and the hash of the trained text, both empty if finding them requires decoding.
 type meaning struct{ text, target string }
 
-// fit is the fitter for distillations. It cuts from the front: first the whole rounds before the first target's round,
-// then whole steps.
+// fit makes a row with teachers, and cuts the front of a conversation that is too long: first whole rounds before the
+// first target's round, then whole steps.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
 	one, size, r := sp.row(w, m, v)
 	if r != nil {
@@ -288,7 +288,7 @@ func blocksBeforeTarget(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
 }
 
-// row makes the student and its teachers from a view. size is the length of the longest of these sides. Targets for
+// row makes the student and its teachers from a view. size is the length in tokens of the longest of them. Turns for
 // which no site can be spliced are not trained on.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int, refusal *cause) {
 	student, r := w.side(m, v)
@@ -322,7 +322,7 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 		splices = append(splices, *s)
 	}
 	if len(splices) == 0 {
-		return nil, 0, refusal // refusal is set, because every trained turn is some site's target
+		return nil, 0, refusal // refusal isn't nil, because every trained turn is the target of a site
 	}
 	if !slices.Equal(kept, m.trained) { // rebuild the student without training the turns that lack a teacher
 		fewer := *m
@@ -452,7 +452,7 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 	}
 }
 
-// proveTeacher fills in the proof of a teacher's tokens.
+// proveTeacher sets p's hashes of a teacher's text and ids, and its count of trained runs without a stop token.
 func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *cause {
 	if text, target, ok := teacherText(s, student, group); ok {
 		w.prove(p, s, text, target)

@@ -8,8 +8,8 @@ import (
 	"github.com/nat-go/nat-go/collator/internal/prefix"
 )
 
-// forwarded measures the work of a model's forward passes as the number of tokens and of attention pairs. A pair is a
-// token and one that it attends to, possibly itself.
+// forwarded measures the work of a model's forward passes in tokens and attention pairs. A pair consists of a token and
+// a token that it attends to, which may be the same one.
 type forwarded struct {
 	Tokens int64 `json:"tokens"`
 	Pairs  int64 `json:"attended_pairs"`
@@ -83,7 +83,7 @@ func share(outcomes []outcome) {
 	}
 }
 
-// count adds a record's rows to group, and also to the counts if they are in batches (kept).
+// count appends a record's rows to group. If the rows are in batches, as kept says, count also adds their cost to s.
 func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	for i := range o.Made {
 		r := &o.Made[i]
@@ -102,8 +102,8 @@ func (s *sharing) count(o *counts, kept bool, group []sharedRow) []sharedRow {
 	return group
 }
 
-// endGroup counts a group's rows with each shared prefix counted once. The prefix that a kept row shares with the
-// previous kept row is the prefix that these two rows and all rows between them share.
+// endGroup counts a group's rows, with each shared prefix counted once. The prefix shared by two successive kept rows
+// is the one that these two and all rows between them share.
 func (s *sharing) endGroup(rows []sharedRow) {
 	slices.SortFunc(rows, func(a, b sharedRow) int { return a.Rank - b.Rank })
 	common := 0

@@ -90,8 +90,8 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 	return v, nil
 }
 
-// renderers returns the renderers to try for a conversation, in order: as configured, with thinking switched off, and
-// without the end of the generation prompt if the template omits it from a turn.
+// renderers returns the renderers to try for a conversation, in order: as configured, with thinking switched off, and,
+// for templates that don't repeat all of the generation prompt in a turn, without the end of the prompt.
 func (w *worker) renderers() []*turns.Renderer {
 	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {
@@ -100,7 +100,7 @@ func (w *worker) renderers() []*turns.Renderer {
 	return append(out, w.render.Cut())
 }
 
-// retryable reports whether another renderer may show the missing part.
+// retryable reports whether a conversation refused for this cause may succeed with another renderer.
 func retryable(r *cause) bool {
 	switch r.Reason {
 	case GenerationPromptMismatch, StraddleEdge, TurnNotFound, PartlyRendered, DialectUnproven:
@@ -114,8 +114,8 @@ type side struct {
 	batch.Side
 	proof    batch.Proof
 	messages []int // trained
-	sampled  bool  // all trained ids come from the source
-	given    bool  // some of its ids come from the source
+	sampled  bool  // the source supplied all trained ids
+	given    bool  // the source supplied some of the ids
 	cutOff   bool  // a trained turn was cut off when it was sampled
 	open     []int // indices in the record of the trained messages whose complete turn is rendered without a stop token
 	short    bool  // call ids were replaced; see shortID
@@ -123,7 +123,7 @@ type side struct {
 	args     string
 
 	text    string      // the tokens' text, if each token's part of it is known; else empty
-	offsets []chat.Span // positions in text; owned by the worker and valid until its next side
+	offsets []chat.Span // positions in text; in the worker's memory, which its next side overwrites
 }
 
 // leftOut counts the parts of a row's messages that a template omits.
@@ -679,7 +679,7 @@ func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	return bytes, next
 }
 
-// edge returns the first edge of s that is after at and before limit, or else limit.
+// edge returns the first end of s, start or end, that is after at and before limit. If both aren't, it returns limit.
 func edge(s chat.Span, at, limit int) int {
 	switch {
 	case s.Start > at:

@@ -41,9 +41,9 @@ type splice struct {
 	message int     // message of the target, as an index in the record
 	at      int     // the hint precedes this token of the student
 	ids     []int32 // of the hint
-	room    int     // extra tokens that the teacher's row must have space for: a longer contrast, an omitted hint
+	room    int     // extra tokens that must fit in the teacher's row, for a longer contrast or an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of the neutral hint and of another site's hint in its place; nil if missing or if it doesn't fit
+	// tokens of two other hints in its place, a neutral one and another site's; each nil if missing or too long
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string
@@ -188,7 +188,7 @@ func (h *hinted) places(given *givenContext) iter.Seq[int] {
 	}
 }
 
-// end returns where the piece that starts at byte q of the given text ends.
+// end returns the position in h.Text at which the inserted piece ends if it starts at byte q of the given text.
 func (h *hinted) end(given *givenContext, q int) int { return len(h.Text) - (len(given.Text) - q) }
 
 func (h *hinted) piece(given *givenContext, q int) string { return h.Text[q:h.end(given, q)] }
@@ -235,8 +235,8 @@ func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func
 	return nil
 }
 
-// replacementTokens returns the tokens of another hint, placed like the site's own, or nil if the template can't hold
-// it.
+// replacementTokens returns the tokens of another hint, placed like the site's own, or nil if that hint can't be placed
+// there.
 func (w *worker) replacementTokens(
 	m *material, v *view, given *givenContext, student *side, at int, s *splice, hint string,
 ) []int32 {
@@ -313,9 +313,9 @@ func (w *worker) joins(hinted *hinted, q int, piece, tail []int32) bool {
 		slices.Equal(both[len(piece):], tail)
 }
 
-// place returns the token of a student row at which the tail, the text before the turn, begins, or -1 if that is
-// unknown. If the template starts the turn with something that merges with the end of the tail, the tail is located by
-// its first token, and the text before it must match the render.
+// place returns the index of the student's token at which the tail, the text before the turn, begins, or -1 if that is
+// unknown. If the turn's first characters merge with the end of the tail, place looks for the tail's first token, and
+// the text before that token must match the render.
 func (w *worker) place(before string, tail []int32, student *side, target int) int {
 	if i := target - len(tail); i > 0 && slices.Equal(student.IDs[i:target], tail) {
 		return i

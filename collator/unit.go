@@ -19,12 +19,12 @@ type madeSide struct {
 	cut    []int           // trained messages that were cut out, as indices in the record
 	short  bool            // whether any text was cut out
 	kept   bool            // see keptFiller
-	prompt string          // the text before the first trained turn of a preference
+	prompt string          // of a preference, the text before the first trained turn
 	partly []int           // messages that are not trained on because the template shows them only in part
 }
 
-// rollout makes the rows of one conversation, either a single row or one per trained turn. turnsRefused lists refusals
-// of individual turns; whole is the refusal of the conversation.
+// rollout makes the rows of one conversation, either a single row or one per trained turn. turnsRefused lists the
+// refusals of individual turns. If the conversation as a whole is refused, whole says why.
 func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused []cause, whole *cause) {
 	said, empty := m.withoutEmpty()
 	if said == nil {
@@ -305,8 +305,8 @@ func (w *worker) turnOf(part *material, i int, fit fitter) (*madeSide, *cause) {
 	return nil, refusal
 }
 
-// asGiven appends the turn of m's last message to the model's input before it, for a template that would rewrite the
-// input once it sees the turn (gpt-oss drops earlier reasoning once there is a final answer).
+// asGiven appends the last turn of m to the model's input before that turn. This is for templates that would change the
+// input once the turn follows it (gpt-oss drops earlier reasoning once there is a final answer).
 func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	t := v.turns[len(v.turns)-1]
 	if !t.Thinking {
@@ -327,7 +327,7 @@ func (w *worker) asGiven(m *material, v *view, i int) (*view, *cause) {
 	return given, nil
 }
 
-// append appends the text [start, end) of another view, and returns t, a turn of that view, at its new position.
+// append appends bytes [start, end) of another view's text, and returns that view's turn t at its new position.
 func (v *view) append(from *view, start, end int, t turns.Turn) turns.Turn {
 	shift := len(v.res.Text) - start
 	v.res.Text += from.res.Text[start:end]

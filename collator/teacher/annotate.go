@@ -26,7 +26,7 @@ type Asked struct {
 	Scored  int                      `json:"scored_pairs"`        // pairs that got teacher entries
 	Failed  map[ledger.Reason]int    `json:"failed,omitempty"`    // rows, by reason
 	Example map[ledger.Reason]string `json:"example,omitempty"`   // one error per reason
-	By      map[string]int           `json:"failed_by,omitempty"` // rows, by the first teacher to fail, if several
+	By      map[string]int           `json:"failed_by,omitempty"` // rows, by the first of several teachers to fail
 }
 
 func (a *Asked) fail(reason ledger.Reason, err error) {

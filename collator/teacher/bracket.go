@@ -12,9 +12,9 @@ const rounding = 1e-6
 // known. Tokens known on both sides count exactly. The rest of either side - its tail and tokens listed only by the
 // other - is spread in some unknown way over the rest of the vocabulary:
 //
-//   - treating that as a single token can only bring the two closer, which gives the lower end;
-//   - no token contributes more than ln 2 / 2 times the sum of its two probabilities, which is exact for a token that
-//     only one side has, and gives the upper end.
+//   - treating the rest as a single token can only make the divergence smaller, which gives the lower end;
+//   - no token contributes more than ln 2 / 2 times the sum of its two probabilities, which gives the upper end. A
+//     token with a probability on only one side contributes exactly that much.
 //
 // The actual token is known on both sides if the server reports its log-prob alongside the k best.
 func bracket(student, teacher []Entry) (lower, upper float64) {

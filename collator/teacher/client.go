@@ -48,7 +48,7 @@ type Vocabulary struct {
 
 const (
 	maxPause = 30 * time.Second
-	// largeAnswers limits the total size in bytes of near-limit answers held at once, regardless of concurrency.
+	// largeAnswers limits the total size in bytes of large answers in memory, however many requests are concurrent.
 	largeAnswers = 128 << 20
 )
 
@@ -148,8 +148,8 @@ func (c *Client) Check(ctx context.Context) error {
 	return nil
 }
 
-// tokens reads a server's ids for a text that we encode as want ids. It reads at most a few ids more than want, which
-// is enough to show a mismatch.
+// tokens reads the ids that a server returns for a text that is want ids long in our vocabulary. It stops a few ids
+// after that, which is enough to show a mismatch.
 func (c *Client) tokens(body wire.Raw, want int) ([]int32, error) {
 	list, ok := body.Get("tokens")
 	if !ok || list.Kind() != wire.Array {

@@ -48,12 +48,12 @@ type Kernel struct {
 type divergences struct {
 	jsd   *kernels.JSD
 	count Kernel
-	// results of a kernel call; their memory is reused
+	// results of a kernel call, in memory that the next call reuses
 	loss, student, teacher []float64
 }
 
-// run computes and records the divergences of rows of logits, where row i belongs to pair pairs[i]. bad is the first
-// row without a softmax, or -1; if there is one, nothing is recorded.
+// run computes and records the divergences of rows of logits. Row i belongs to pair pairs[i]. If a row lacks a softmax,
+// run records nothing and returns the first such row as bad; otherwise bad is -1.
 func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher kernels.Matrix) (bad int, err error) {
 	n := len(pairs)
 	for _, list := range []*[]float64{&k.loss, &k.student, &k.teacher} {

@@ -37,10 +37,10 @@ type Measure struct {
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
-	// sites that were also measured with a neutral hint, for which the template must have room
+	// sites that were also measured with a neutral hint; the other sites lack one
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
-	// means over the measured sites of the bounds on the divergence, which follow from the best k tokens
+	// the lower and upper bounds on the divergence that follow from the best k tokens, averaged over the measured sites
 	Lower float64 `json:"mean_jsd_lower"`
 	Upper float64 `json:"mean_jsd_upper"`
 	Below int     `json:"below,omitempty"` // sites known to have a divergence below LeastJSD, even if already dropped
@@ -50,12 +50,12 @@ type Measured struct {
 	n   int
 }
 
-// Effect is a hint's effect on the target tokens: the mean over them of log p(y | hint) - log p(y).
+// Effect is a hint's effect on the target tokens: log p(y | hint) - log p(y), averaged over the tokens.
 type Effect struct {
 	Hint    float64
 	Control float64 // effect of the neutral hint; 0 without one
 
-	Lower, Upper float64 // mean bounds on the divergence over the targets
+	Lower, Upper float64 // bounds on the divergence, averaged over the targets
 }
 
 // Net returns the hint's effect minus the neutral hint's.

@@ -15,7 +15,7 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
-	clamps() bool    // whether a request for 0 log-probs per token is treated as a request for 1
+	clamps() bool    // whether the server treats a request for 0 log-probs per token as a request for 1
 	names() []string // of several
 }
 
@@ -174,7 +174,7 @@ func (m *Mixture) position(each []*Scores, p int, token int32) (top []Entry, own
 	return top, clamped(math.Log(stands))
 }
 
-// clamped returns a log-prob in the range that log-probs are given in. NaN stays NaN, with the same bits everywhere.
+// clamped limits a log-prob to the range [floor, 0]. A NaN becomes math.NaN(), which has the same bits everywhere.
 func clamped(lp float64) float32 {
 	if math.IsNaN(lp) {
 		lp = math.NaN()

@@ -22,7 +22,7 @@ func noEntries(n int) (ids []int64, logProbs []float32) {
 	return slices.Repeat([]int64{noEntry}, n), slices.Repeat([]float32{float32(math.Inf(-1))}, n)
 }
 
-// Pairs is the pair table of an sdpo batch with the rows it refers to.
+// Pairs is the pair table of an sdpo batch, together with the rows that the table refers to.
 type Pairs struct {
 	Student, Teacher       [][]int32 // token ids of the rows, without padding
 	StudentRow, StudentPos []int64   // [P], row and position of the logits that predict the target

@@ -11,7 +11,7 @@ import (
 	wire "github.com/nat-go/nat-go/ttc/json"
 )
 
-// protocol is a kind of server.
+// protocol describes how to talk to one kind of server.
 type protocol struct {
 	path string
 	// ask builds the body of a request.
@@ -313,8 +313,8 @@ func tokenAligned(s Sequence, list wire.Raw, read func(wire.Raw) ([]Entry, error
 	return out, nil
 }
 
-// Limits on lists in a response: although the response's size is limited, a list of two-byte elements takes twelve
-// times that much memory.
+// Limits on the length of lists in a response. A limit on the response's size isn't enough, because a list of two-byte
+// elements takes twelve times that much memory.
 const (
 	maxPositions = 1 << 20
 	maxEntries   = 1 << 16
@@ -332,7 +332,7 @@ func collect(array wire.Raw, maxLen int, what string) ([]wire.Raw, error) {
 	return out, nil
 }
 
-// zipped reads log-probs and ids of the same shape, [position][k]. Null entries are padding.
+// zipped combines an array of log-probs and an array of ids, both of the shape [position][k]. Null entries are padding.
 func zipped(lps, ids wire.Raw) ([]raw, error) {
 	if lps.Kind() != wire.Array || ids.Kind() != wire.Array {
 		return nil, bad("log-probs and ids are not arrays")

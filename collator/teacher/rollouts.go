@@ -23,7 +23,7 @@ type Taught struct {
 type rollouts struct {
 	teacher asker
 	rep     Taught
-	groups  map[int64]bool // groups counted so far; true if a row of the group lacks teacher columns
+	groups  map[int64]bool // the groups counted so far, with true for a group in which a row lacks teacher columns
 }
 
 func newRollouts(t asker) *rollouts {

@@ -236,8 +236,8 @@ func (w *scoring) sequences(parts []part) (all []scorer.Sequence, pairs []int) {
 		gather(t.Teacher, t.TeacherRow, t.TeacherPos, pairs)...), pairs
 }
 
-// gather returns a sequence for each row, with the positions wanted in it. Rows are truncated after the last wanted
-// position.
+// gather returns one sequence per row, with the positions at which logits are wanted. It cuts a row off after the last
+// such position.
 func gather(rows [][]int32, row, pos []int64, pairs []int) (all []scorer.Sequence) {
 	for i, p := range pairs {
 		if i == 0 || row[p] != row[pairs[i-1]] {

@@ -137,7 +137,7 @@ func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) (
 	return b.tensors(), nil
 }
 
-// asked returns the teacher that scores sequences, a mixture or a client, or nil if there is none.
+// asked returns the mixture if there is one, else the client if there is one, else nil.
 func (w *Work) asked() asker {
 	switch {
 	case w.Mixture != nil:
@@ -161,7 +161,7 @@ type batchWork struct {
 	pairs *Pairs // the pair table, with the batch's original weights
 	sites []int64
 	out   map[int64]dropCause
-	// spread replaces the pairs' weights if it isn't nil.
+	// spread, if not nil, holds new weights for the pairs.
 	spread []float32
 	jsd    *Divergence // nil if no divergence was measured
 }

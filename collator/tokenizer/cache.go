@@ -58,8 +58,8 @@ func (c *cache) put(key segment, enc Encoding) {
 	c.store(key, enc)
 }
 
-// again reports whether it was called with the same text before. It is approximate: it forgets texts, and very rarely
-// takes one for another. Most segments occur once, and caching those that are cheap to encode costs more than it saves.
+// again reports whether again was called with the same text before. The answer is approximate: texts are forgotten and,
+// very rarely, confused. Most segments occur once, and caching those that are cheap to encode costs more than it saves.
 func (c *cache) again(text string) bool {
 	hash := maphash.String(c.seed, text)
 	c.mu.Lock()

@@ -6,11 +6,10 @@ import (
 	"unsafe"
 )
 
-// byteTexts holds the text of each id in a byte-level vocabulary, that is, the bytes that its token's characters
-// encode.
+// byteTexts holds the text of each id in a byte-level vocabulary, in which each character of a token encodes one byte.
 type byteTexts struct {
 	all []byte
-	end []int32 // where each id's text ends in all; each text begins where the previous one ends
+	end []int32 // the index in all at which each id's text ends and the next id's text begins
 }
 
 // newByteTexts returns nil if the decoder isn't ByteLevel, an id is too large, or two tokens share an id.

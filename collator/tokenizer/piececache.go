@@ -29,7 +29,7 @@ type table struct {
 // minSlots is the number of slots in a table with one entry.
 const minSlots = 1 << 4
 
-// tokenWidth is the number of bytes that a token takes in an entry: its id, and the start and end of its text.
+// tokenWidth is a token's size in an entry: four bytes for its id, one each for the start and end of its text.
 const tokenWidth = 4 + 1 + 1
 
 func newPieceCache(limit int) *pieceCache {
@@ -49,7 +49,7 @@ func (c *pieceCache) find(text string) (tokens []byte, ok bool) {
 	return entry[2+len(text):], true
 }
 
-// put adds the encoding of a text of at most maxPieceBytes, which begins at base in the text of the offsets.
+// put adds the encoding of a text of at most maxPieceBytes, which begins at position base of the offsets' text.
 func (c *pieceCache) put(text string, ids []int32, offsets []chat.Span, base int) {
 	if len(ids) > 0xff {
 		return

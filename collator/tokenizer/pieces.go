@@ -111,7 +111,7 @@ func independent(s *shape) bool {
 		return false
 	}
 	var kind, prefix, suffix string
-	_ = json.Unmarshal(s.model["type"], &kind) // absent in old files, which then have merges
+	_ = json.Unmarshal(s.model["type"], &kind) // missing from old files, but those of a BPE model have merges
 	_ = json.Unmarshal(s.model["continuing_subword_prefix"], &prefix)
 	_ = json.Unmarshal(s.model["end_of_word_suffix"], &suffix)
 	if s.model["merges"] == nil || kind != "" && kind != "BPE" || prefix != "" || suffix != "" {
@@ -144,7 +144,7 @@ func trims(raw json.RawMessage) bool {
 	return present(raw) && (json.Unmarshal(raw, &s) != nil || may(&s))
 }
 
-// overlap reports whether b begins within a.
+// overlap reports whether an occurrence of b can begin within an occurrence of a.
 func overlap(a, b string) bool {
 	for i := range len(a) {
 		if rest := a[i:]; strings.HasPrefix(rest, b) || strings.HasPrefix(b, rest) {
@@ -207,7 +207,7 @@ type piece struct {
 
 type pieceList struct{ all []piece }
 
-// cut appends the pieces of text[from:to], which the library splits into words separately from the text around it.
+// cut appends the pieces of text[from:to], a range that words of the surrounding text never extend into.
 func (l *pieceList) cut(text string, from, to, digits int) {
 	start := from
 	run := 0 // number of digits before i in the current run of digits; -1 if that is unknown

@@ -189,7 +189,7 @@ func (c *patternCheck) item() (wrong string) {
 		if wrong := c.repeat(&item); wrong != "" {
 			return wrong
 		}
-		c.open[len(c.open)-1].size -= c.closed.size // it is part of item.size, which is added below
+		c.open[len(c.open)-1].size -= c.closed.size // already included in item.size, which is added below
 	}
 	outer := &c.open[len(c.open)-1]
 	if outer.size += item.size; outer.size > maxPatternItems {

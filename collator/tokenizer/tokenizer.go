@@ -73,7 +73,7 @@ type engine interface {
 	close()
 }
 
-// slot ensures that a variant is built only once; building takes up to a second.
+// slot holds a variant's instance of the library, which is built only once because building takes up to a second.
 type slot struct {
 	once sync.Once
 	engine
@@ -157,15 +157,15 @@ func (t *Tokenizer) Close() {
 // Fingerprint identifies everything in the file that determines ids and offsets: "sha256:" and 64 hex digits.
 func (t *Tokenizer) Fingerprint() string { return t.fingerprint }
 
-// VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). An id need
-// not be below it; see MaxID.
+// VocabSize returns the number of distinct tokens, including added ones: Hugging Face's len(tokenizer). Ids may be
+// equal to it or larger; see MaxID.
 func (t *Tokenizer) VocabSize() int { return t.vocab }
 
 // MaxID returns the largest id of any token; a model's embedding has at least MaxID+1 rows.
 func (t *Tokenizer) MaxID() int32 { return t.maxID }
 
-// ID returns the id of a token given as the vocabulary spells it ("<|im_end|>",
-// but "Ġthe" for " the" in byte-level vocabularies).
+// ID returns the id of a token in the vocabulary's spelling ("<|im_end|>"; in byte-level vocabularies "Ġthe"
+// for " the").
 func (t *Tokenizer) ID(token string) (int32, bool) {
 	for _, added := range t.shape.added {
 		if added.Content == token {

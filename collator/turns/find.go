@@ -134,8 +134,8 @@ func (o *origins) find(s string, from, limit int) int {
 	return -1
 }
 
-// Template lists the ranges of a render that come from the template itself. Special-token text is a special token only
-// there.
+// Template lists the ranges of a render that come from the template itself. Only in these ranges is the text of a
+// special token a special token.
 func Template(res *template.Result) []chat.Span {
 	var out []chat.Span
 	at := 0
@@ -183,9 +183,9 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 	return o.whole(found, lost)
 }
 
-// foreign reports whether a turn begins with another message's text, or ends before its own message's text, if any. The
-// header before such a turn belongs to another message, or to none (DeepSeek's R1 writes an empty turn after a call; a
-// result without text leaves nothing between itself and the next turn).
+// foreign reports whether a turn begins with another message's text although its own message has text, or ends before
+// that text. The header before such a turn belongs to another message, or to none (DeepSeek's R1 writes an empty turn
+// after a call; a result without text leaves nothing between itself and the next turn).
 func (o *origins) foreign(t *Turn, from int) bool {
 	k := o.after(t.Start)
 	switch {
@@ -221,8 +221,8 @@ func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) in
 	return commonPrefix(closed.Text, given)
 }
 
-// shared finds a turn without a header that starts where the generation prompt would (Apertus omits the header after a
-// result, although its generation prompt there contains it).
+// shared finds a turn without a header at the position where the generation prompt would start (Apertus omits the
+// header of a turn after a result, although the generation prompt after a result contains the header).
 func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
 	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
 	k := o.after(at)

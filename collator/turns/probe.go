@@ -28,7 +28,7 @@ type Report struct {
 	Template string `json:"template"` // "sha256:..." of the template's source
 
 	GenerationPrompt string `json:"generation_prompt"`
-	// a conversation that ends in the prompt is a prefix of the same conversation with the turn added
+	// whether a conversation that ends in the prompt is a prefix of that conversation with the turn added
 	PromptIsPrefix         bool `json:"generation_prompt_is_prefix"`
 	PromptIsPrefixThinking bool `json:"generation_prompt_is_prefix_thinking"` // the same for a turn with reasoning
 

@@ -178,7 +178,7 @@ func (c *Conversation) role(i int) string {
 	return ""
 }
 
-// rooms pools the memory of renders that are inspected but not kept.
+// rooms pools memory for renders that are needed only briefly.
 var rooms = sync.Pool{New: func() any { return &template.Room{} }}
 
 // Render renders a conversation. The error is a *template.Error.

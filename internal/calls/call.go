@@ -5,15 +5,15 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// Call is a request to a model together with its answer.
+// Call is a request to a model and the model's answer.
 type Call struct {
 	ID    string // id of the answer; empty if unknown
 	Agent string // the agent of the session that made the call; empty for the main agent
 	Model string
 	Time  int64 // time of the call in Unix nanoseconds; 0 if unknown
 
-	After Walk  // the first messages of the call's context, which are already in the session
-	Input []Ref // the messages of the context that follow After
+	After Walk  // the beginning of the call's context, which is already in the session
+	Input []Ref // the rest of the context
 	Tools []chat.Tool
 
 	Output       chat.Message

@@ -24,7 +24,7 @@ type Session struct {
 	MaxGiven int64
 	context  int64
 
-	last struct { // the tools examined last, which most calls share
+	last struct { // the tools hashed last; most calls have the same tools
 		tools []chat.Tool
 		key   xxh3.Uint128
 	}
@@ -109,7 +109,7 @@ func (s *Session) Add(c Call) {
 	g.calls = append(g.calls, call{at: at, seal: s.messages[answer].hash, Call: c})
 }
 
-// Give counts messages towards MaxGiven, for callers that assemble a context before they add the call.
+// Give counts messages towards MaxGiven. It is for callers that assemble a call's context before they add the call.
 func (s *Session) Give(messages int) { s.context += int64(messages) }
 
 // TooLarge reports whether calls were given more messages than MaxGiven.
@@ -321,8 +321,8 @@ func (s *Session) Examples(own owner) []*Example {
 	return out
 }
 
-// given returns, for each message, the thread whose calls have it in their history. The entry is several for more than
-// one thread and nil for none.
+// given returns, for each message, the thread whose calls have the message in their history: nil if there are none, and
+// several if there is more than one such thread.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {

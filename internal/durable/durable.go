@@ -100,15 +100,15 @@ func (f *File) Prepare() error {
 	return err
 }
 
-// CommitUnsynced is Commit without waiting for the disk: the file survives a crash of the process, but not necessarily
-// of the machine.
+// CommitUnsynced is Commit without waiting for the disk. The committed file survives a crash of the process, but may be
+// lost if the machine crashes.
 func (f *File) CommitUnsynced() error { return f.rename(false) }
 
 // Temporary returns the path that the file has until it is committed; see Adopt.
 func (f *File) Temporary() string { return f.file.Name() }
 
-// Adopt gives a temporary file the name that its killed writer was about to give it. The writer must have called
-// Prepare. Adopt does nothing if the file already has the name.
+// Adopt renames a temporary file to the path at which its writer, now dead, would have committed it. The writer must
+// have called Prepare. Adopt does nothing if the file was already renamed.
 func Adopt(temp, path string) error {
 	err := os.Rename(temp, path) //nolint:forbidigo // this is where it is allowed
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,7 +125,7 @@ func Adopt(temp, path string) error {
 // Chmod sets the permissions that the file will have.
 func (f *File) Chmod(mode os.FileMode) error { return f.file.Chmod(mode) }
 
-// rename gives the file its name. Unless synced, it survives a crash of the process but not necessarily of the machine.
+// rename gives the written data its final name, and with sync waits until the data is on disk, if Prepare has not.
 func (f *File) rename(sync bool) error {
 	err := f.Flush()
 	if err == nil && f.path != "" && sync && !f.safe {
@@ -337,7 +337,7 @@ func SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// Move renames a folder within a file system; the new name must not exist yet.
+// Move renames a folder. Both names must be on the same file system, and the new one must not exist yet.
 func Move(from, to string) error {
 	if err := os.Rename(from, to); err != nil { //nolint:forbidigo // this is where it is allowed
 		return err

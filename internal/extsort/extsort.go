@@ -144,7 +144,7 @@ func (s *Sorter) sort() {
 	}
 	sortRows(s.rows, s.spare, s.width, 0)
 	if s.file == nil {
-		s.spare = nil // only a merge needs spare again
+		s.spare = nil // from here on only a merge would need spare
 	}
 }
 

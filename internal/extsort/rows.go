@@ -9,8 +9,8 @@ import (
 // maxInsertionRows is the maximum number of rows for which insertion sort beats counting.
 const maxInsertionRows = 20
 
-// sortRows sorts rows of width bytes in byte order. All rows share their first depth bytes; scratch is at least as long
-// as rows.
+// sortRows sorts rows, each of them width bytes long, in byte order. The first depth bytes of all rows must be equal,
+// and scratch must be at least as long as rows.
 func sortRows(rows, scratch []byte, width, depth int) {
 	depth, sorted := scan(rows, width, depth)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Worker holds the functions of one goroutine.
+// Worker holds the functions that one goroutine calls.
 type Worker[T, R any] struct {
 	Work func(T) (R, error)
 	Stop func() // called in the goroutine when the work ends; may be nil

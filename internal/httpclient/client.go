@@ -404,8 +404,8 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 	return nil
 }
 
-// pieces holds data whose length is unknown until all of it has been read. It is assembled only once, because growing a
-// buffer would double the garbage from each concurrent response.
+// pieces collects data of unknown length in pieces. They are joined only once, at the end, because growing a buffer
+// would double the garbage from each concurrent response.
 type pieces struct {
 	in   io.Reader
 	list [][]byte

@@ -36,7 +36,7 @@ func (r *Reply) Close() {
 	}
 }
 
-// DoJSON sends a request and decodes the response, as Do and Reply.JSON.
+// DoJSON sends a request with Do and decodes the response with Reply.JSON.
 func (c *Client) DoJSON(ctx context.Context, req Request, v any) error {
 	reply, err := c.Do(ctx, req)
 	if err != nil {
@@ -151,8 +151,8 @@ func validation(list []any) string {
 	return strings.Join(out, "; ")
 }
 
-// titleTag is compiled when the first HTML page arrives: its counted repetition would add 2 ms to every start of the
-// program.
+// titleTag matches the title of an HTML page. It is compiled on first use, because its counted repetition would add 2
+// ms to every start of the program.
 var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`) })
 
 func (r *Reply) title() string {

@@ -19,7 +19,7 @@ type Step struct {
 	Fields json.Cursor // positioned before Data
 }
 
-// fieldError names the field of a step that NAT's model rejects, and the reason.
+// fieldError is the reason why NAT's model rejects a step, and the field at fault.
 type fieldError struct {
 	Field string // "payload.event_type"
 	Msg   string

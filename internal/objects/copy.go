@@ -22,8 +22,8 @@ import (
 const sumsName = "copied.json"
 
 // Copy copies the named objects below a prefix to a folder in cache, and returns the folder. It skips objects that
-// don't exist, but requires at least one, and refuses objects whose size in bytes exceeds most. An earlier copy of the
-// same state of the objects is reused if its files are undamaged.
+// don't exist, but requires at least one, and refuses objects larger than "most" bytes. An earlier copy of the same
+// state of the objects is reused if its files are undamaged.
 func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most int64, cache string) (string, error) {
 	states, key := map[string]Info{}, sha256.New()
 	fmt.Fprintf(key, "%q\n", prefix)
@@ -89,8 +89,8 @@ const (
 	lockName   = "making.lock"
 )
 
-// sweep removes the unfinished copies of killed processes, unless a process is making a copy, and returns a lock that
-// keeps other processes from sweeping. On a file system without locks it removes nothing.
+// sweep removes unfinished copies left by killed processes. It removes nothing while another process is making a copy,
+// or without file locks. The lock that sweep returns keeps other processes from sweeping.
 func sweep(cache string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(cache, lockName), os.O_CREATE|os.O_RDWR|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -129,7 +129,7 @@ func passing(status int, code string) bool {
 	return status >= 500
 }
 
-// certain reports whether a request without a response would fail again.
+// certain reports whether a request that got no response would fail in the same way again.
 func certain(err error) bool {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -145,7 +145,7 @@ func (f *File) explain(err error) *Error {
 	return e
 }
 
-// The size and number of the blocks that ReadAt keeps, so that each column of a table can have one.
+// The blocks that ReadAt keeps are so small and so many that each column of a table can have one.
 const (
 	block     = 512 << 10
 	maxBlocks = 64

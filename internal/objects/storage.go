@@ -55,7 +55,7 @@ type Storage struct {
 
 	mu       sync.Mutex
 	services map[string]service
-	honours  map[string]error // result of CanCreate by bucket; nil if the bucket honours If-None-Match
+	honours  map[string]error // by bucket, the result of CanCreate, which is nil if the bucket honours If-None-Match
 }
 
 // New returns the storage that an environment gives access to. It doesn't send any requests.

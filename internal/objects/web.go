@@ -16,7 +16,7 @@ import (
 // web is a file server. at.bucket is the server's host, and at.key is the file's path on the server.
 type web struct {
 	s     *Storage
-	token string // sent only to this host
+	token string // sent only to the server's host
 }
 
 func (s *Storage) web(at place) service {

@@ -85,8 +85,8 @@ func (s *Storage) write(ctx context.Context, path string, in io.Reader, size, pa
 	return s.complete(ctx, path, up, size)
 }
 
-// complete ends an upload. If it succeeded but the response was lost, a retry, which the client library may make on its
-// own, fails because the upload is unknown; the state of the object shows whether it was replaced.
+// complete ends an upload. If the response to a successful attempt is lost, a retry fails because the upload is unknown
+// by then; the client library may retry on its own. The object's state then shows whether it was replaced.
 func (s *Storage) complete(ctx context.Context, path string, up upload, size int64) error {
 	before, err := s.Stat(ctx, path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

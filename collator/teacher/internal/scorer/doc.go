@@ -3,7 +3,7 @@
 //
 // # Protocol
 //
-// The program is started once and lives as long as it is needed. It reads one JSON object per line on standard input
+// The program is started once and runs as long as needed. It reads one JSON object per line on standard input
 // and answers each with one on standard output. Descriptor 3 is the shared memory: an unnamed file of a fixed size,
 // which the program maps or writes to.
 //
