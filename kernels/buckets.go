@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// bucketJob compares a student with a teacher on a support of k ids and, as one more term, outside it. A pass over a
-// row sums the rest, the k+1 terms are computed in float64, and another scales the kept exponentials to the gradient.
+// bucketJob compares a student with a teacher on a support of k ids and, as one more term, on the rest of a row. A pass
+// sums the rest, the k+1 terms are computed in float64, and another pass scales the kept exponentials to the gradient.
 type bucketJob struct {
 	opt      *Options
 	student  *Matrix
@@ -281,7 +281,7 @@ func (w *worker) topK(m *Matrix, row, k int) []int32 {
 		}
 		bound = b.least[0]
 	}
-	// A heap of the k best entries so far, with the worst of these at the root.
+	// The heap holds the k best entries so far, with the worst one at the root.
 	heap := b.ids[:0]
 	worse := func(x, y int32) bool {
 		vx, vy := load(p, m.DType, int(x)), load(p, m.DType, int(y))
@@ -303,7 +303,7 @@ func (w *worker) topK(m *Matrix, row, k int) []int32 {
 	return heap
 }
 
-// offer adds x to a heap of the k best elements, whose root is the worst of these.
+// offer adds x to a heap of the k best elements. The root is the worst of them.
 func offer[T any](heap []T, x T, k int, worse func(x, y T) bool) []T {
 	if len(heap) < k {
 		heap = append(heap, x)

@@ -39,16 +39,16 @@ type tileSet struct {
 	// like keep, but accurate to within float64 rounding; may be nil
 	exact [3]tileFunc
 
-	// one pass over both sides, with references -nls, -nlt: sum = klLift sum 2^yt, sumG = sum 2^ys, kl, klAbs; or nil
+	// a pass over both sides, with references -nls, -nlt; may be nil. sum = klLift sum 2^yt, sumG = sum 2^ys, kl, klAbs
 	kl [3]tileFunc
 	// like kl, but for a gradient: kept gets the student's exponentials; keptT gets t's exponentials if the student is
 	// s (klForward), and 2^yt (yt-ys) if the student is t (klReverse); all values of t are lifted
 	klForward, klReverse [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
-	tabH    float64                     // unit of D in tab, in log2 of odds; 0 means the table's own
+	tabH    float64                     // one unit of tab's argument D, in log2 units of odds; 0 means table.h
 	evenTab func(*table) unsafe.Pointer // the table that even, evenGrad or keptEven reads
-	evenH   float64                     // unit of |D| in the even table, in log2 of odds
+	evenH   float64                     // one unit of the table's argument |D|, in log2 units of odds
 
 	gradTab func(*table) unsafe.Pointer
 	gradH   float64 // like tabH, for gradTab

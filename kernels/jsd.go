@@ -341,7 +341,7 @@ func (r *run) do(n int) {
 }
 
 // take processes chunks of rows until none are left. It takes the next chunk before the current one is done, so that
-// its first row can be prefetched; chunks are small, so that no worker finishes much later than the others.
+// the next one's first row can be prefetched. Chunks are small, so that no worker finishes much later than the others.
 func (r *run) take(w *worker) {
 	n := len(r.active)
 	chunk := max(1, min(16, n/(16*len(r.workers))))

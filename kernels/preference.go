@@ -47,7 +47,7 @@ type PairResult struct {
 }
 
 // DPO computes the loss of every pair into out and returns sum(w*loss)/max(pairs,1). The gradient of that mean is
-// w*Grad/max(pairs,1). A log-probability that is not finite is refused: one bad pair would poison the mean.
+// w*Grad/max(pairs,1). A log-probability that is not finite is refused, because it would make the mean useless.
 func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 	if !(o.Beta > 0) || math.IsInf(o.Beta, 1) {
 		return 0, fail(CodeBeta, "invalid beta %v: expected a finite number above 0", o.Beta)

@@ -115,7 +115,7 @@ func tileAt(i, n int) int {
 	return block
 }
 
-// from returns a pointer to a row's tile that starts at entry i. A tail is copied into pad.
+// from returns a pointer to entry i of a row, where a tile starts. A tail is copied into pad.
 func from(pad *[block]float32, p unsafe.Pointer, d DType, n, i int) unsafe.Pointer {
 	at := unsafe.Add(p, i*d.Size())
 	if i < n&^(block-1) {
@@ -345,7 +345,7 @@ func (j *JSD) jsdRow(
 	res := rowResult{lseZ: zs.l * math.Ln2, lseT: zt.l * math.Ln2}
 	if math.Abs(zs.sum-zt.sum) < 2e-6 && constantApart(s, t, d, n) {
 		clear(grad)
-		return res // exactly 0, where rounding would leave 1e-15
+		return res // the loss is exactly 0, but rounding would make it 1e-15
 	}
 	w.row = row{j: j, w: w, zs: zs, zt: zt, s: s, t: t, d: d, n: n, next: next, out: out}
 	w.row.choose(j.passOf(path, d, grad != nil))
@@ -373,7 +373,7 @@ type row struct {
 	d      DType
 	n      int
 	next   nextRow
-	out    []float32 // the raw gradient, then the gradient: the caller's memory, unless that holds the student
+	out    []float32 // the raw gradient, later the gradient, in the caller's memory unless it holds the student
 	mean   float64   // the sum of the free derivatives
 	read   light     // the sums of the single pass for a gradient at beta 0 or 1
 }
@@ -457,7 +457,7 @@ func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 type plan struct {
 	kind passKind
 	f    tileFunc
-	h    float64 // the table's unit of D, in log2 of odds
+	h    float64 // one unit of the table's argument D, in log2 units of odds
 	fix  float64 // factor by which the pass's sums are multiplied
 	kept bool    // the pass uses the exponentials of the first pass
 	// end is set if beta is 0 or 1. At 0 the teacher's probabilities are the weights of the log-odds (teacherWeighs),

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// segments is the number of pieces of a table, degree the degree of each piece.
+// segments is the number of pieces of a table, and degree is the degree of their polynomials.
 const (
 	segments = 32
 	degree   = 8
@@ -68,7 +68,7 @@ func interpolate(f func(float64) float64, lo, hi float64, deg int, zero bool) pi
 	if zero {
 		p.centre, shift = 0, -(lo+hi)/(hi-lo)
 	}
-	var q polynomial // Horner in w with polynomial coefficients
+	var q polynomial // Horner's method, with polynomials in D-centre instead of numbers
 	for j := fit; j >= 0; j-- {
 		var r polynomial
 		for i := range r {
@@ -84,7 +84,7 @@ func interpolate(f func(float64) float64, lo, hi float64, deg int, zero bool) pi
 	return p
 }
 
-// integral returns the antiderivative of p whose value at the centre is at.
+// integral returns the antiderivative of p that has the given value at the centre.
 func (p piece) integral(at float64) piece {
 	q := piece{centre: p.centre}
 	q.c[0] = at
@@ -97,7 +97,7 @@ func (p piece) integral(at float64) piece {
 // polynomial holds coefficients, the constant first.
 type polynomial [degree + 1]float64
 
-// chebyshev interpolates f on [lo,hi], divided by D if zero is set, by Chebyshev polynomials up to fit.
+// chebyshev interpolates f, or f(D)/D if zero is set, on [lo,hi] by Chebyshev polynomials up to degree fit.
 func chebyshev(f func(float64) float64, lo, hi float64, fit int, zero bool) (c polynomial) {
 	const nodes = 32
 	for k := range nodes {
@@ -115,7 +115,7 @@ func chebyshev(f func(float64) float64, lo, hi float64, fit int, zero bool) (c p
 	return c
 }
 
-// monomials turns a sum of Chebyshev polynomials up to fit into a sum of powers.
+// monomials turns a sum of Chebyshev polynomials up to degree fit into a sum of powers.
 func monomials(c polynomial, fit int) (mono polynomial) {
 	var t0, t1 polynomial
 	t0[0], t1[1] = 1, 1
@@ -244,7 +244,7 @@ func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 // limitD is the largest |D| that matters, in log2 units: beyond it the smaller side has no weight.
 const limitD = 40
 
-// evenTable is psi_1/2 over |D|. rate is not even: the table holds it for D < 0, and rate(D) = rate(-D) - D/2.
+// evenTable is psi_1/2 as a function of |D|. rate isn't even: it is tabulated for D < 0, and rate(D) = rate(-D) - D/2.
 type evenTable struct {
 	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
 	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
@@ -262,24 +262,24 @@ const (
 	gradedDegree     = 7
 	geometricH       = 2
 	narrowH          = 4
-	signedH          = 3 // beyond 15 of them, 45 log2 units of odds, psi equals its limit
+	signedH          = 3 // beyond 15 units, or 45 log2 units of odds, psi equals its limit
 	gradedH          = 2.5
-	rateDegree       = 5  // of 32 segments
-	narrowRateDegree = 8  // of 8
+	rateDegree       = 5  // degree with 32 segments
+	narrowRateDegree = 8  // degree with 8 segments
 	packedRate       = 12 // offset of a segment's rate in packed
 )
 
 // narrowEdges holds the starts of the segments that slot finds.
 var narrowEdges = [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
 
-// slot returns the segment that begins at |D| = edge: the exponent and first fraction bit of 1+|D|.
+// slot returns the segment that begins at |D| = edge, as the exponent and first fraction bit of 1+|D|.
 func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) & 7 }
 
-// octaveEdge returns the start of segment i if there are n for each exponent of 1+|D|.
+// octaveEdge returns the start of segment i if each exponent of 1+|D| has n segments.
 func octaveEdge(i, n int) float64 { return math.Ldexp(1+float64(i%n)/float64(n), i/n) - 1 }
 
-// geometricEdge returns the start of segment i of 16, and geometricSlot its slot: the exponent and two fraction bits of
-// 1+|D|.
+// geometricEdge returns the start of segment i of 16. geometricSlot returns a segment's slot, made of the exponent and
+// two fraction bits of 1+|D|.
 func geometricEdge(i int) float64 { return octaveEdge(i, 4) }
 
 func geometricSlot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>21) & 15 }

@@ -25,8 +25,8 @@ const (
 	RandomK     Strategy = "random_k"      // K pairs, drawn by a hash of the seed and the keys
 )
 
-// Config configures how pairs are chosen. Scores are finite; with LowerIsBetter, margins and thresholds apply in that
-// direction.
+// Config configures how pairs are chosen. Scores are finite. With LowerIsBetter, the lower score of a pair wins, and
+// margins and thresholds apply in that direction.
 type Config struct {
 	Strategy      Strategy
 	LowerIsBetter bool
@@ -50,7 +50,7 @@ type Result struct {
 	// Why holds the reason for each candidate that isn't in a pair: tie, below_min_score_diff, below_min_chosen_score
 	// or not_chosen_by_strategy; it is empty for the others.
 	Why []ledger.Reason
-	// Left counts the pairs not taken: Possible == len(Pairs) + the sum of Left.
+	// Possible is the number of possible pairs, equal to len(Pairs) plus the sum of Left.
 	Possible int64
 	Left     Left
 }

@@ -34,8 +34,8 @@ type FilterConfig struct {
 	KeepAnswerInPrompt bool // keep candidates whose prompt contains their answer, and count them as contained
 }
 
-// Filter divides a turn's candidates into groups to compare and unusable ones. turn holds their indices in all. The
-// checks run in this order: failed_scorer, non_finite_score, empty_response, repr_prompt, answer_in_prompt,
+// Filter divides a turn's candidates into groups to compare and unusable ones. The slice turn holds indices into all.
+// The checks run in this order: failed_scorer, non_finite_score, empty_response, repr_prompt, answer_in_prompt,
 // different_prompt, same_text, single_candidate.
 func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 	var f Filtered
@@ -96,10 +96,10 @@ func isRepr(prompt string) bool {
 	return printed().MatchString(prompt)
 }
 
-// leaks removes candidates whose prompt gives the answer away: it ends with an assistant message, or its text ends with
-// the answer, or contains an answer too long to be there by chance. If other candidates answered the same prompt
-// differently, it was recorded without an answer, so its ending belongs to the task ("Answer with A or B"). And if the
-// prompt contains every candidate of the turn in full, the task is to choose among them.
+// leaks removes candidates whose prompt gives the answer away. Such a prompt ends with an assistant message or with the
+// answer, or contains an answer too long to be there by chance. A prompt that other candidates answered differently was
+// recorded without an answer, so its ending belongs to the task ("Answer with A or B"). If the prompt contains every
+// candidate of the turn in full, the task is to choose among them.
 func (f *Filtered) leaks(all []ttc.Candidate, turn []int, cfg FilterConfig) []int {
 	copied := 0
 	where := make([]place, len(turn))

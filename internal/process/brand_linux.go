@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A brand holds a process's marks in its soft limit on the time that a realtime thread may run without blocking
-// (RLIMIT_RTTIME). Children inherit the brand even if they lose their environment, session and parent; a program loses
-// it only by setting this limit. A brand is a limit of at least 146,000 years, which other processes don't have. The
-// two halves of its low 62 bits are hashes of the two marks.
+// A brand is a process's soft limit on the time that a realtime thread may run without blocking (RLIMIT_RTTIME), set to
+// a value that encodes the process's marks. Children inherit the brand even if they lose their environment, session and
+// parent; a program loses the brand only by setting this limit. The value is at least 146,000 years, which other
+// processes don't have. The two halves of its low 62 bits are hashes of the two marks.
 const (
 	brandBit  = 1 << 62
 	brandHalf = 31
@@ -51,8 +51,8 @@ func launch(cmd *exec.Cmd, with, mark string) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// brand brands a process and its children. If the limit can't be set it does nothing: the environment also holds the
-// marks.
+// brand sets the brand of a process and its children. It does nothing if the limit can't be set, because the
+// environment also contains the marks.
 func brand(pid int, with, mark string) {
 	limit := unix.Rlimit{Max: unix.RLIM_INFINITY}
 	if unix.Prlimit(pid, unix.RLIMIT_RTTIME, nil, &limit) != nil {

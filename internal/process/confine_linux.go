@@ -21,7 +21,7 @@ func confine() {
 	}
 	if unix.Geteuid() == 0 {
 		for _, capability := range []uintptr{unix.CAP_SYS_PTRACE, unix.CAP_PERFMON, unix.CAP_SYS_ADMIN} {
-			_ = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) // not permitted, or unknown to the kernel
+			_ = unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) // fails without permission, or in an old kernel
 		}
 	}
 }
@@ -68,7 +68,7 @@ func landlocked() bool {
 		return nil
 	}
 	err := restrict()
-	if errors.Is(err, unix.EPERM) { // without privileges, Landlock requires a promise not to gain any
+	if errors.Is(err, unix.EPERM) { // a thread without privileges must first promise not to gain any
 		if err = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err == nil {
 			err = restrict()
 		}

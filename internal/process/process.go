@@ -242,8 +242,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // may be unread output.
 func (p *Process) Over() <-chan struct{} { return p.over }
 
-// Err returns how the program ended: the reason it was killed, if it was; otherwise nil or an *exec.ExitError. It waits
-// for Done.
+// Err returns the reason the program was killed or, if it was not killed, nil or an *exec.ExitError. It waits for Done.
 func (p *Process) Err() error {
 	<-p.done
 	if p.cause != nil {
@@ -264,7 +263,7 @@ func (p *Process) Left() []int {
 	return p.left
 }
 
-// Kill ends the program and everything it started, at once. It doesn't wait. The first cause wins.
+// Kill ends the program and everything it started at once, and doesn't wait. Only the first cause is recorded.
 func (p *Process) Kill(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -274,8 +273,8 @@ func (p *Process) Kill(cause error) {
 	if p.cause == nil {
 		p.cause = cause
 	}
-	// Kill everything that a scan finds now, because a later scan would miss processes that can be found only as
-	// children of a running one. Any others are killed after the program has ended.
+	// Kill everything that can be found now, because some processes can be found only while their parent is running.
+	// Processes missed here are killed after the program has ended.
 	tree := p.tree()
 	tree.signal(syscall.SIGKILL)
 	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
@@ -300,7 +299,7 @@ func (p *Process) Stop(cause error, patience time.Duration) {
 	}
 }
 
-// Run waits for the program to end, stopping it when ctx is done.
+// Run waits for the program to end, and stops it if ctx is done first.
 func (p *Process) Run(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-p.done:

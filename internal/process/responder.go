@@ -29,7 +29,7 @@ type answer struct {
 	err  error
 }
 
-// Respond starts a program that answers in lines of at most limit bytes. It sets Config.Stdout, Stderr and Input.
+// Respond starts a program that answers in lines of at most limit bytes. It sets c.Stdout, c.Stderr and c.Input.
 func Respond(c Config, limit int) (*Responder, error) {
 	r := &Responder{answers: make(chan answer, 1), said: &head{}, limit: limit}
 	c.Input, c.Stdout, c.Stderr = true, r.listen, func(from io.Reader) { _, _ = io.Copy(r.said, from) }
@@ -107,7 +107,7 @@ func (r *Responder) End() string {
 	return strings.TrimSpace(strings.ToValidUTF8(string(r.said.b), "?"))
 }
 
-// Beginning returns the beginning of a program's output, quoted, for an error.
+// Beginning returns the first 40 bytes of a program's output as a quoted string, for use in an error.
 func Beginning(b []byte) string {
 	s := strings.ToValidUTF8(string(b[:min(len(b), 40)]), "?")
 	return fmt.Sprintf("%q", s)

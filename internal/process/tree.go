@@ -21,7 +21,7 @@ func NewMark() string {
 	return hex.EncodeToString(b[:])
 }
 
-// withMarks adds this program's own marks to an environment, and then the given marks.
+// withMarks sets the variable of marks in an environment to this program's own marks, followed by the given marks.
 func withMarks(env []string, marks ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, markVariable+"=") })
 	all := strings.Fields(os.Getenv(markVariable) + " " + strings.Join(marks, " "))
@@ -122,13 +122,13 @@ func (t *Tree) kill(ctx context.Context, patience time.Duration) []int {
 	})
 }
 
-// unsureLooks is the number of scans that may find no process, but fail to read some marks, before the next such result
-// is trusted. The pauses after them take at least 63 ms, after which a process that was replacing its program has
-// its environment back.
+// unsureLooks is the number of scans that are repeated because they found no process but could not read all marks.
+// After that, such a result is trusted. The pauses between the scans take at least 63 ms, after which a process that
+// was replacing its program has its environment back.
 const unsureLooks = 6
 
-// gone waits until no process of the tree is running, patience runs out or ctx is done, and returns the processes that
-// are still running. It calls what, if not nil, with the remaining processes after each scan.
+// gone waits until no process of the tree is running, patience has passed or ctx is done, and returns the processes
+// that are still running. Between scans it passes the remaining processes to the function what, which may be nil.
 func (t *Tree) gone(ctx context.Context, patience time.Duration, what func([]int)) []int {
 	end := time.Now().Add(patience)
 	unsure := 0

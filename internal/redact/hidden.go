@@ -66,13 +66,13 @@ func unescapedAddress(s string) (plain string, at []int) {
 }
 
 const (
-	minEncoded = 24      // minimum length in bytes of base64 to decode; less can't contain a recognisable secret
-	maxEncoded = 1 << 20 // maximum length in bytes of base64 to decode; more is a file
-	minWrapped = 60      // minimum length in bytes of a line of base64 that continues on the next one
+	minEncoded = 24      // minimum length in bytes of base64 to decode; shorter data has no recognisable secret
+	maxEncoded = 1 << 20 // maximum length in bytes of base64 to decode; longer data is probably a file
+	minWrapped = 60      // minimum length in bytes of a base64 line that may continue on the next line
 )
 
-// encoded finds base64 that contains text with a finding in it. It decodes once: images and text encoded twice are
-// unchanged.
+// encoded finds base64-encoded text that contains something to redact. It decodes only one level, so text encoded twice
+// is unchanged, as are images.
 func (r *Redactor) encoded(s string) (out []found) {
 	if r.decoding {
 		return nil
@@ -94,7 +94,7 @@ func (r *Redactor) encoded(s string) (out []found) {
 	return out
 }
 
-// encodes marks the characters of base64, in either alphabet, other than padding.
+// encodes marks the characters of both base64 alphabets, without the padding.
 var encodes = func() (table [256]bool) {
 	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_") {
 		table[c] = true
@@ -102,7 +102,7 @@ var encodes = func() (table [256]bool) {
 	return table
 }()
 
-// encodedEnd returns the end of the base64 that begins at from. After a long line it continues with the next one.
+// encodedEnd returns the end of the base64 that begins at s[from]. Only a line of minWrapped bytes or more continues.
 func encodedEnd(s string, from int) int {
 	line, at := from, from
 	for {

@@ -66,8 +66,8 @@ func New(cfg Config) (*Redactor, error) {
 // Counts returns the number of replacements by class.
 func (r *Redactor) Counts() map[string]int64 { return r.counts }
 
-// Example redacts an example, whose messages may be shared with others: changed parts are copied. If its tools or
-// messages change, the example keeps the hashes of the recorded ones.
+// Example redacts an example. Other examples may share its messages, so changed parts are copied first. If the tools or
+// messages change, ex.Recorded keeps the hashes of the original ones.
 func (r *Redactor) Example(ex *ttc.Example) {
 	ex.Truth, _ = r.json(ex.Truth)
 	recorded := r.hasher.Graph(r.hasher.Tools(ex.Tools), &ex.Graph)
@@ -426,10 +426,10 @@ var classes = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// minRemainder is the minimum number of bytes next to a tag that are replaced: fewer are quotes or a separator.
+// minRemainder is the minimum number of bytes beside a tag to replace, since fewer are only quotes or a separator.
 const minRemainder = 4
 
-// appendOutside appends the parts of a place that are outside the tags, which are in order. A text may have been
+// appendOutside appends the parts of a place that are not in a tag. The tags are in order. The text may have been
 // redacted before, and may contain text that looks like a tag, possibly copied to hide a secret.
 func appendOutside(out []found, place found, tags [][]int) []found {
 	at := place.from
@@ -450,7 +450,7 @@ func appendOutside(out []found, place found, tags [][]int) []found {
 	return out
 }
 
-// tag returns the tag that replaces a value, always the same for that value, and counts the replacement.
+// tag returns the tag that replaces a value, and counts the replacement. Equal values get the same tag.
 func (r *Redactor) tag(class, value string) string {
 	r.counts[class]++
 	key := xxh3.HashString128(value)

@@ -77,7 +77,7 @@ func between(s string, at int) bool {
 
 func beforeDigit(s string, at int) bool { return at+1 < len(s) && isDigit(s[at+1]) }
 
-// hexBefore reports whether the text on both sides may be part of an IPv6 address.
+// hexBefore reports whether the text around a position may be part of an IPv6 address.
 func hexBefore(s string, at int) bool {
 	hex := func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 	return at > 0 && at+5 < len(s) && hex(s[at-1]) && hex(s[at+1]) && strings.IndexByte(s[at+1:at+6], ':') > 0
@@ -97,7 +97,7 @@ func afterWord(s string, at int) bool {
 	return true
 }
 
-// key returns the rule for a service's keys. bits is their minimum entropy per byte.
+// key returns the rule for a service's keys. bits is the minimum entropy of a key, in bits per byte.
 func key(class, pattern string, bits float64, hints ...string) rule {
 	return rule{
 		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),

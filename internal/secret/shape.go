@@ -102,7 +102,7 @@ func isAssigned(s string, _, end int) bool {
 	return rest != "" && (rest[0] == ':' || rest[0] == '=')
 }
 
-// beforeAt reports whether an at sign ends the user name and the password of an address.
+// beforeAt reports whether an at sign follows the hint in the same word, as after the credentials in an address.
 func beforeAt(s string, _, end int) bool {
 	i := strings.IndexAny(s[end:min(len(s), end+windowAfter)], "@/ \t\r\n\"'<>")
 	return i >= 0 && s[end+i] == '@'
@@ -117,7 +117,7 @@ func ofFlag(s string, at, _ int) bool {
 	return s[at] == '-'
 }
 
-// wholeLine makes windows end at the end of their last line, or at a quote.
+// wholeLine extends windows to the end of their last line, or to a quote if one comes first.
 func wholeLine(window func(s string, at, end int) ([2]int, bool)) func(s string, at, end int) ([2]int, bool) {
 	return func(s string, at, end int) ([2]int, bool) {
 		w, ok := window(s, at, end)
@@ -322,8 +322,8 @@ var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 // minBearerToken is the minimum length in bytes at which a word after "Bearer" counts as a token.
 const minBearerToken = 6
 
-// plainly returns the range of the value in a match of an expression that ends with value, and whether the value may be
-// a secret.
+// plainly returns the range, without quotes, of the value that m matched, and whether the value may be a secret. The
+// expression that yielded m must end with the pattern value.
 func plainly(text string, m []int) (from, to int, ok bool) {
 	from, to = unquoted(text, m[2], m[3])
 	v := text[from:to]

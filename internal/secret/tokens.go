@@ -12,7 +12,7 @@ import (
 //go:embed tokens.txt
 var tokenText string
 
-// tokens reads the table. TestTokens checks that each row has all its columns.
+// tokens returns the rows of tokens.txt. TestTokens checks that each row has all columns.
 var tokens = sync.OnceValue(func() (all []token) {
 	for line := range strings.Lines(tokenText) {
 		if strings.HasPrefix(line, "#") {

@@ -57,7 +57,7 @@ func (v *Values) Add(values ...string) {
 	for _, f := range v.forms {
 		pairs = append(pairs, f, Mask)
 	}
-	v.replacer = strings.NewReplacer(pairs...) // pairs begins with the longest forms, so the longest match wins
+	v.replacer = strings.NewReplacer(pairs...) // the longest forms come first, so the longest match wins
 }
 
 // AddAddress adds the secrets in an address: its password or, without one, its user name, which is then usually a
@@ -95,8 +95,8 @@ func (v *Values) Redact(s string) string {
 	return v.replacer.Replace(s)
 }
 
-// RedactCut masks the values in s, which was cut out of a longer text at its head, its tail or both. Part of a value
-// that remains at such an edge is masked too.
+// RedactCut masks the values in s, which was cut out of a longer text. head and tail tell which ends of s are cuts.
+// Part of a value that remains at a cut is masked too.
 func (v *Values) RedactCut(s string, head, tail bool) string {
 	v.mu.RLock()
 	forms := v.forms
@@ -175,8 +175,8 @@ func (w *Writer) Flush() error {
 	return err
 }
 
-// safeCut returns the length of the part of a text that can be masked and passed on: no value spans its end, but an
-// incomplete one may begin there.
+// safeCut returns the length of the part of a text that can be masked and passed on. No value extends beyond the end of
+// that part, but an incomplete one may begin there.
 func safeCut(text []byte, forms []string) int {
 	cut := len(text)
 	for _, f := range forms {

@@ -103,8 +103,8 @@ func One(t testing.TB, f source.Factory, name, text, walks string) Reading {
 	return r
 }
 
-// Walks lists the branches of an example in a short notation. The id of a call is in brackets, and a result follows the
-// id of its call and an equals sign. An exclamation mark ends a failed message, a star one that is marked as sampled.
+// Walks lists an example's branches in a short notation. Call ids are in brackets, and a result follows its call's id
+// and an equals sign. Failed messages end with an exclamation mark, messages marked as sampled with a star.
 func Walks(ex *ttc.Example) string {
 	var out []string
 	for _, leaf := range ex.Graph.Leaves() {

@@ -11,15 +11,15 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// Limits on the memory for a file. For each column, a dictionary and a page are held at once.
+// Limits on the memory for a file. One dictionary and one page of every column are in memory at the same time.
 const (
 	maxFooter  = 32 << 20  // size of the file's metadata, in bytes
 	maxColumns = 1024      // number of columns that hold values
 	maxHeld    = 96 << 20  // size of one dictionary and one page of every column, in bytes
 	maxRow     = 32 << 20  // size of a row's strings and other byte arrays, in bytes
 	maxValues  = 1 << 19   // number of values in a row
-	maxGrown   = 256 << 20 // bytes allowed for the rows of any file, even a small one
-	maxGrowth  = 10_000    // additional bytes allowed for the rows, per byte of the file
+	maxGrown   = 256 << 20 // bytes that the rows of a file of any size may take
+	maxGrowth  = 10_000    // bytes that the rows may take in addition, per byte of the file
 )
 
 // Reader reads rows.
@@ -265,7 +265,7 @@ func (c *column) peek() (parquet.Value, error) {
 		if c.err != nil && !errors.Is(c.err, io.EOF) {
 			return parquet.Value{}, c.err
 		}
-		if c.values == nil || c.err != nil { // read the next page; the last isn't released, as the row uses its memory
+		if c.values == nil || c.err != nil { // the last page isn't released, because the row uses its memory
 			page, err := c.pages.ReadPage()
 			if err != nil {
 				return parquet.Value{}, err

@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 )
 
-// Limits on the metadata of a file or page: bytes, list elements, nested structures.
+// Limits on the bytes, list elements and nesting of the metadata of a file or page.
 const (
 	maxHeader   = 4*maxRow + 1<<20 // size in bytes of a page header, which may repeat the smallest and largest values
 	maxSchema   = 4096             // columns and groups of columns
@@ -19,7 +19,7 @@ const (
 	maxDepth    = 32
 )
 
-// place identifies a list by the number of its outermost enclosing field, or 0, and the number of the list's own field.
+// place identifies a list by the numbers of two fields, the outermost one that encloses it (or 0) and its own.
 type place [2]int16
 
 // The lists whose elements take the most memory.

@@ -5,8 +5,8 @@
 // package has its own writer and reader because both are small, and libraries lack two properties that matter here:
 //
 //   - The same arrays produce the same bytes. Names are sorted, "__metadata__" comes first with sorted keys, nothing
-//     else is in the header, and it is padded with spaces to a multiple of 8, so that every array of 8-byte items
-//     starts aligned. Within the data, wide items come before narrow ones, as in the reference implementation, which
+//     else is in the header, and it is padded with spaces to a multiple of 8, so that every array of 8-byte elements
+//     starts aligned. Within the data, wide elements come before narrow ones, as in the reference implementation, which
 //     keeps all of them aligned.
 //   - Files are untrusted. Open checks every length and offset against the file before it allocates memory: header
 //     size, JSON depth, tensor count, shape products, and that the arrays cover the data without gaps or overlaps.

@@ -2,10 +2,10 @@ package tensors
 
 import "math"
 
-// DType is the type of a tensor's items, by its name in safetensors.
+// DType is the element type of a tensor. Its values are the names that safetensors uses.
 type DType string
 
-// The item types of batches.
+// The element types of batches.
 const (
 	Int64    DType = "I64"
 	Float64  DType = "F64"
@@ -17,16 +17,16 @@ const (
 	Bool     DType = "BOOL"
 )
 
-// sizes holds the size of an item in bytes.
+// sizes maps an element type to its size in bytes.
 var sizes = map[DType]int{Int64: 8, Float64: 8, Int32: 4, Float32: 4, Float16: 2, BFloat16: 2, Uint8: 1, Bool: 1}
 
-// Size returns the number of bytes in an item, or 0 for an unknown type.
+// Size returns the number of bytes in an element, or 0 for an unknown type.
 func (d DType) Size() int { return sizes[d] }
 
-// BFloat16Value converts bfloat16 bits.
+// BFloat16Value returns the value with the given bfloat16 bits.
 func BFloat16Value(bits uint16) float32 { return math.Float32frombits(uint32(bits) << 16) }
 
-// Float16Value converts half precision bits.
+// Float16Value returns the value with the given half-precision bits.
 func Float16Value(bits uint16) float32 {
 	sign := float32(1)
 	if bits&0x8000 != 0 {

@@ -137,8 +137,8 @@ func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell an
 	return nil, false
 }
 
-// list assigns levels to the items of a list: the first starts the row, the others repeat within it; an empty list is a
-// null one level up.
+// list appends a list's items with their levels. The first item starts a row, and the others repeat within it. An empty
+// list becomes a null one level up.
 func list[T any](out []parquet.Value, leaf int, items []T, value func(T) parquet.Value) []parquet.Value {
 	if len(items) == 0 {
 		return append(out, parquet.NullValue().Level(0, 0, leaf))

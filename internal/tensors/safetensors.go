@@ -22,12 +22,12 @@ const (
 	maxHeaderBytes = 16 << 20
 	maxTensors     = 100_000
 	maxDims        = 16
-	// maxReadBytes is the maximum number of bytes that Read reads from one tensor and ReadAll from a file, unless
-	// File.Limit is set: a sparse file can claim any size.
+	// maxReadBytes is the maximum number of bytes read from one tensor by Read, or from a file by ReadAll, unless
+	// File.Limit is set. Without it, a sparse file could claim any size.
 	maxReadBytes = 8 << 30
 )
 
-// Tensor is a named array: row-major, little-endian items.
+// Tensor is a named array of row-major, little-endian elements.
 type Tensor struct {
 	Name  string
 	DType DType
@@ -35,17 +35,17 @@ type Tensor struct {
 	Data  []byte
 }
 
-// Len returns the number of items.
+// Len returns the number of elements.
 func (t Tensor) Len() int { return len(t.Data) / max(1, t.DType.Size()) }
 
-// number is a constraint for the item types of tensors.
+// number is a constraint for the element types of tensors.
 type number interface {
 	int64 | float64 | int32 | float32 | uint8
 }
 
-// Of makes a tensor from a slice, without a copy if the machine is little endian (all supported ones are). The type
-// follows from the items: int64 is I64, float32 is F32 and so on. It panics if the shape doesn't match the slice: that
-// is a bug in the caller, not bad data.
+// Of makes a tensor from a slice, without a copy if the machine is little endian (all supported ones are). DType
+// follows from T: I64 for int64, F32 for float32 and so on. Of panics if the shape doesn't match the slice, which is a
+// bug in the caller, not bad data.
 func Of[T number](name string, items []T, shape ...int) Tensor {
 	var zero T
 	var dtype DType
@@ -69,7 +69,7 @@ func Of[T number](name string, items []T, shape ...int) Tensor {
 	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
 }
 
-// volume returns the number of items in a shape, or false if a dimension is negative or the number overflows.
+// volume returns the number of elements in a shape, or false if a dimension is negative or the number overflows.
 func volume(shape []int) (int, bool) {
 	n := 1
 	for _, d := range shape {
@@ -99,7 +99,7 @@ type Info struct {
 // same set produces the same bytes.
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	ordered := slices.Clone(tensors)
-	slices.SortFunc(ordered, func(a, b Tensor) int { // wide items come first, which keeps all items aligned
+	slices.SortFunc(ordered, func(a, b Tensor) int { // wide elements come first, which keeps all of them aligned
 		if d := b.DType.Size() - a.DType.Size(); d != 0 {
 			return d
 		}
@@ -374,13 +374,13 @@ func (f *File) ReadAll() ([]Tensor, error) {
 	return tensors, nil
 }
 
-// alignedBytes returns n bytes at an address that is aligned for every item type.
+// alignedBytes returns n bytes at an address that is aligned for every element type.
 func alignedBytes(n int) []byte {
 	words := make([]uint64, (n+7)/8)
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), len(words)*8)[:n:n]
 }
 
-// Items returns a tensor's items. The tensor's type must match T: I64 for int64 and so on.
+// Items returns a tensor's elements. The tensor's type must match T: I64 for int64 and so on.
 func Items[T number](t Tensor) ([]T, error) {
 	want := Of[T]("", nil, 0).DType
 	if t.DType != want {
@@ -398,7 +398,7 @@ func Items[T number](t Tensor) ([]T, error) {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(t.Data))), t.Len()), nil
 }
 
-// Floats returns the items of a tensor of any numeric type as float64.
+// Floats returns the elements of a tensor of any numeric type as float64.
 func Floats(t Tensor) ([]float64, error) {
 	out := make([]float64, t.Len())
 	for i := range out {

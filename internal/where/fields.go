@@ -195,7 +195,7 @@ func list(name, doc string, of func(*Subject, func(string) bool) bool) Field[*Su
 	return Field[*Subject]{Name: name, Doc: doc, Texts: of}
 }
 
-// sum returns a field that counts an example's messages that satisfy is.
+// sum returns a field that counts an example's messages that satisfy a condition.
 func sum(name, doc string, is func(*ttc.Node) bool) Field[*Subject] {
 	return number(name, doc, func(s *Subject) (n float64) {
 		for i := range s.Example.Graph.Nodes {
@@ -218,7 +218,7 @@ func called(s *Subject, meets func(string) bool) bool {
 	return false
 }
 
-// texts reports whether any text in an example, including call arguments, satisfies meets.
+// texts reports whether any text in an example, including call arguments, satisfies a condition.
 func texts(s *Subject, meets func(string) bool) bool {
 	for i := range s.Example.Graph.Nodes {
 		if textsOf(&s.Example.Graph.Nodes[i].Message, meets) {

@@ -16,8 +16,8 @@ type parser[S any] struct {
 	named  []string // field names, in the order in which the filter uses them
 }
 
-// node is a parsed part of a filter. Its Field is the one that the part names or, for any other part, an unnamed one
-// that computes its value.
+// node is a parsed part of a filter. If the part names a field, Field is that field; otherwise Field has no name and
+// computes the part's value.
 type node[S any] struct {
 	Field[S]
 	from, to int
@@ -176,7 +176,7 @@ var textTests = map[string]func(text, part string) bool{
 	"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
 }
 
-// textTest returns the condition that applies op to a string, or to any string in a list.
+// textTest returns the condition that l, or any string in l if it is a list, satisfies op.
 func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
 		p.fail(r.from, r.to, "", "expected quoted text after %s", op)
@@ -203,7 +203,7 @@ func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	return out
 }
 
-// in parses `in` and the list that follows it; l is the value before it.
+// in parses the operator `in` and the list after it. l is the value on the left.
 func (p *parser[S]) in(l node[S]) node[S] {
 	out := node[S]{from: l.from}
 	if p.next(); !p.token.is("[") {

@@ -16,7 +16,7 @@ type Field[S any] struct {
 	Bool   func(S) bool
 	Number func(S) float64
 	Text   func(S) string
-	Texts  func(s S, meets func(string) bool) bool // reports whether any string in a list satisfies meets
+	Texts  func(s S, meets func(string) bool) bool // reports whether any string in a list satisfies a condition
 	Is     func(text string) func(S) bool          // set for a string that can only be tested for equality
 }
 

@@ -57,7 +57,7 @@ func amd64Tiles(own numbers) *ir.File {
 	return compile(g.Context)
 }
 
-// text starts a tile function, whose argument it loads into R9.
+// text starts a tile function and loads the function's argument into R9.
 func (g *generator) text(path, name string) {
 	function(g.Context, name+path, tileSignature)
 	g.Load(g.Param("a"), R9)
@@ -117,7 +117,7 @@ func (c *constants) mem(name string) Mem {
 	return c.sym.Offset(o)
 }
 
-// prefetch prefetches n cache lines at each of the pointers ps, which it advances by step after each line.
+// prefetch fetches n cache lines at each pointer in ps. After each line it advances the pointer by step.
 func (g *generator) prefetch(n int, step Register, ps ...Register) {
 	for range n {
 		for _, p := range ps {
@@ -127,7 +127,7 @@ func (g *generator) prefetch(n int, step Register, ps ...Register) {
 	}
 }
 
-// pointers holds the registers of a second-pass tile's pointers, counts and index.
+// pointers holds the registers for the pointers, counts and index of a second-pass tile.
 type pointers struct{ s, t, g, n, tab, pfs, pft, step, i Register }
 
 // lanes is the number of entries in a vector.
@@ -138,9 +138,9 @@ const (
 	wide   lanes = 16 // AVX-512
 )
 
-// load loads len(v) vectors of entries, starting at entry e. Half types are widened. Without order, a pair of bfloat16
-// vectors may hold the even entries and the odd ones, which saves an instruction per vector and is enough where only
-// sums matter.
+// load loads len(v) vectors of entries, starting at entry e. Half types are widened. Unless order is set, a pair of
+// bfloat16 vectors may hold the even entries and the odd ones, which saves an instruction per vector and is enough
+// where only sums matter.
 func (g *generator) load(n lanes, d dtype, base, i Register, e int, v []VecPhysical, order bool) {
 	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + int(n)*k) * d.size} }
 	switch {

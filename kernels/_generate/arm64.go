@@ -225,7 +225,7 @@ func (n *neon) max(d dtype) {
 	n.line("RET")
 }
 
-// sum is the first pass. With keep it stores each 2^(k s - ref) in kept.
+// sum is the first pass. If keep is set, it stores each 2^(k s - ref) in kept.
 func (n *neon) sum(d dtype, keep bool) {
 	name := "sum"
 	if keep {

@@ -8,13 +8,13 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
-// narrowConstants repeats each constant over a vector: AVX2 lacks broadcast operands.
+// narrowConstants defines the constants, each repeated over a vector because AVX2 lacks broadcast operands.
 func (g *generator) narrowConstants() {
 	c := g.newConstants("each256", 8)
 	for i, v := range expNear {
 		c.add(fmt.Sprint("e", i), bits(v))
 	}
-	c.add("biased", bits(1.5*(1<<23)+127)) // adding it rounds to an integer that a shift moves into the exponent
+	c.add("biased", bits(1.5*(1<<23)+127)) // adding this rounds to an integer, which a shift moves into the exponent
 	c.add("low", bits(-127))
 	c.add("high", bits(127))
 	c.add("abs", U32(1<<31-1))
@@ -97,7 +97,7 @@ func (g *generator) max256(d dtype) {
 	g.RET()
 }
 
-// sum256 is the first pass. With keep it stores each 2^(k s - ref) in kept, in order.
+// sum256 is the first pass. If keep is set, it stores each 2^(k s - ref) in kept, in order.
 func (g *generator) sum256(d dtype, keep bool) {
 	name := "sum"
 	if keep {

@@ -48,8 +48,8 @@ func (g *generator) nextStep(i, n, next, zero Register, entries int) {
 // sumGroup is a group of vectors in a first pass: the exponents, their fractions, and the powers of 2.
 type sumGroup struct{ y, f, p []VecPhysical }
 
-// sum512 is the first pass. With keep it stores each 2^(k s - ref) in kept, for the later passes, and the largest in
-// max; with order, bfloat16 entries are kept in order too.
+// sum512 is the first pass. If keep is set, it stores each 2^(k s - ref) in kept, for the later passes, and the largest
+// in max. If order is set, bfloat16 entries are kept in order too.
 func (g *generator) sum512(d dtype, keep, order bool) {
 	name := "sum"
 	if keep {

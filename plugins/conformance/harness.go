@@ -13,8 +13,8 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// Harness serves a plugin in memory and returns the host's side of it. Everything but the process is real: protocol,
-// frames, credits, checks.
+// Harness serves a plugin in memory and returns the host's side of it. Everything except the process is real, including
+// the protocol, frames, credits and checks.
 func Harness(t testing.TB, p sdk.Plugin) *host.Plugin {
 	t.Helper()
 	lis := bufconn.Listen(1 << 20)

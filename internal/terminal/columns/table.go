@@ -22,9 +22,9 @@ type Table struct {
 // Add adds a row.
 func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
-// Text lays out the table in at most width columns if its columns allow it; 0 means no limit. Text that doesn't fit in
-// the last column is wrapped there or, if there is too little room, printed on separate lines below. A word that is
-// longer than a line, such as a path, is broken.
+// Text lays out the table. Lines have at most width columns if the cells allow it; a width of 0 means no limit. Text
+// that doesn't fit in the last column is wrapped there or, if there is too little room, printed on separate lines
+// below. A word that is longer than a line, such as a path, is broken.
 func (t *Table) Text(width int) string {
 	wide := t.widths()
 	before := t.Indent

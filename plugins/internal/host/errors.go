@@ -160,7 +160,7 @@ func (p *Plugin) findings(said []*pb.Finding) []Finding {
 	return found
 }
 
-// hide masks granted secrets in the plugin's messages about a group. Records are not touched: they are the data set.
+// hide masks granted secrets in the plugin's messages about a group. Records are unchanged: they are the data set.
 func (p *Plugin) hide(r *wire.Results) {
 	if p.secrets.Len() == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 // builders, so a crash affects them all. A worker that searches for the group that makes the process fail needs
 // exclusive use, or the other workers' groups would seem to be at fault.
 type gate struct {
-	uses    *semaphore.Weighted // one unit per use, all units for exclusive use; acquired in order of arrival
+	uses    *semaphore.Weighted // a use takes one unit, an exclusive use all units, in order of arrival
 	mu      sync.Mutex
 	waiting int           // number of workers that want exclusive use
 	wanted  chan struct{} // closed while a goroutine waits for exclusive use

@@ -42,7 +42,7 @@ type incarnation struct {
 	woken atomic.Int32 // number of times the process was sent SIGCONT
 
 	connsMu sync.Mutex
-	conns   []*grpc.ClientConn // go-plugin forgets a connection whose first call failed
+	conns   []*grpc.ClientConn // connections to close, because go-plugin forgets one whose first call failed
 
 	endOnce sync.Once
 	cause   error         // set before dead is closed

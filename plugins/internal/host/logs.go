@@ -23,11 +23,11 @@ const (
 	tailBytes    = 64 << 10
 	tailLines    = 20
 	linesPerSec  = 500       // maximum number of lines logged per second; the rest are counted
-	bytesPerSec  = 256 << 10 // of them
+	bytesPerSec  = 256 << 10 // maximum number of bytes of these lines per second
 	maxLogged    = 16 << 10  // maximum length of a logged line
 	maxKept      = 2 << 10   // maximum length of a plain-text line in the tail
-	// Beyond these limits, reading pauses until the next second, which also blocks a plugin that prints even more: a
-	// flood must not eat the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
+	// At these limits, reading pauses until the next second. This blocks a plugin that prints even more, so that it
+	// can't use up the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 12 << 20
 )
@@ -98,7 +98,7 @@ func (p *logPump) warn(message string) {
 	p.log.Warn().Msg(message)
 }
 
-// pacedReader paces output by bytes rather than lines, since it need not contain any line breaks.
+// pacedReader paces output by bytes rather than lines, because output may contain no line breaks.
 type pacedReader struct {
 	r    io.Reader
 	pump *logPump

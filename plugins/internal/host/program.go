@@ -243,7 +243,7 @@ func (p *program) Kill(context.Context) error {
 	}
 }
 
-// The rest of runner.Runner.
+// The remaining methods of runner.Runner.
 
 func (p *program) Stdout() io.ReadCloser           { return p.handshake }
 func (p *program) Stderr() io.ReadCloser           { return p.stderr }

@@ -26,7 +26,7 @@ func (s *spans) add(r builders.Record) {
 
 func (s *spans) refer(r builders.Ref) {
 	if r.Part != builders.NodeSpan {
-		return // a candidate's text is held once, however many references there are
+		return // a candidate's text is in memory once, regardless of the number of references
 	}
 	if _, counted := s.seen[r]; counted {
 		return

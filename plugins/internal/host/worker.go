@@ -81,8 +81,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 	return true
 }
 
-// room waits until Recv has taken enough results for more to be added. It holds no lock meanwhile, and returns
-// false if the context ends first.
+// room waits, without holding a lock, until Recv has taken enough results for more to be added. It returns false if the
+// context ends first.
 func (w *worker) room(ctx context.Context) bool {
 	for w.full() {
 		select {
@@ -239,7 +239,7 @@ func (a *attempt) exchange(feed <-chan *job) {
 	wg.Wait() // wait: the goroutines end with the attempt's context, which watch cancels at a deadline
 }
 
-// ours reports whether an error is the host's own finding about a plugin rather than the result of a call.
+// ours reports whether an error states a fault that the host found in a plugin, rather than the result of a call.
 func ours(err error) bool {
 	var stuck *deadlineError
 	var tooMuch *wire.OutputLimitError
@@ -263,7 +263,7 @@ type attempt struct {
 
 	pause    <-chan struct{} // closed when another goroutine wants exclusive use of the instance
 	lockstep bool            // the worker has exclusive use of the instance
-	idle     chan struct{}   // receives a token in lockstep once the group has been answered
+	idle     chan struct{}   // in lockstep, receives a token once the group has been answered
 	received chan struct{}   // closed when the receiver is done
 	sent     atomic.Bool     // the sender is done
 	starved  atomic.Bool     // the sender is waiting for credit
@@ -272,7 +272,7 @@ type attempt struct {
 	clock    clock
 
 	granted atomic.Int64        // total number of frames that the plugin may send
-	results chan frame          // frames read but not consumed: the plugin's credit bounds their number
+	results chan frame          // frames read but not consumed; the plugin's credit limits them
 	ahead   *semaphore.Weighted // bounds the bytes of the frames read ahead
 	readErr error               // why reading ended; set before results is closed
 

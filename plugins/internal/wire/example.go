@@ -10,9 +10,9 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 )
 
-// ExampleCodec stores single examples as bytes: the data that plugins don't get (the hashes of the recorded messages
-// and the checker's truth), and frames of the protocol, each preceded by its length. Decoding restores the example
-// exactly. It is not safe for concurrent use.
+// ExampleCodec encodes single examples as bytes. These contain the data that plugins don't get (the hashes of the
+// recorded messages and the checker's truth), and protocol frames, each preceded by its length. Decoding restores the
+// example exactly. It is not safe for concurrent use.
 type ExampleCodec struct {
 	w   *GroupWriter
 	dst []byte

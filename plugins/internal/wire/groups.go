@@ -21,7 +21,7 @@ type GroupWriter struct {
 	part  *pb.GroupPart // the last of parts; belongs to the group being written
 	bytes int           // estimate of the frame's size
 	texts textWriter
-	slab  []pb.Candidate // candidates not yet sent; reused once they have been
+	slab  []pb.Candidate // candidates not yet sent; their memory is reused after sending
 	used  int
 
 	prompts     map[string]uint32 // text prompts already sent

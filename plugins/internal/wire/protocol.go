@@ -22,7 +22,7 @@ const (
 // example under a debugger: NAME=unix:PATH, comma-separated.
 const ReattachVariable = "NATGO_REATTACH"
 
-// Ping is the capability of a plugin that answers go-plugin's health check within a few seconds even while it builds.
+// Ping is the capability of answering go-plugin's health check within a few seconds even during a build.
 const Ping = "ping"
 
 // InitialCredit is the number of frames that each side may send before it has been granted any credit.

@@ -119,7 +119,7 @@ func (w *RecordWriter) Record(r builders.Record) error {
 	return w.full()
 }
 
-// pair writes p as a row of Pairs and reports true if Pairs can represent it.
+// pair writes p as a row of Pairs if Pairs can represent it, and reports whether it did.
 func (w *RecordWriter) pair(p *builders.Preference) bool {
 	if p.Edits != 0 || !isPair(w.group, p) {
 		return false
@@ -127,7 +127,7 @@ func (w *RecordWriter) pair(p *builders.Preference) bool {
 	metadata := w.texts.addOnce(p.Metadata)
 	chosenPolicy, rejectedPolicy := w.texts.add(p.ChosenPolicy), w.texts.add(p.RejectedPolicy)
 	if len(w.part.Records) > 0 {
-		// Pairs come before a part's records.
+		// In a part, Pairs come before the records.
 		w.part.Text, w.part.Ends = w.texts.take()
 		w.open(w.part.Group, w.part.Part+1)
 	}

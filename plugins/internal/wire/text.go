@@ -26,7 +26,7 @@ const splitText = 64 << 10
 // strings in the current frame.
 type textWriter struct {
 	seen  map[uint64]sent   // strings sent, by their sketch
-	ids   map[string]uint32 // index of each string whose sketch another string already had
+	ids   map[string]uint32 // indices of strings whose sketch belongs to another string in seen
 	n     uint32            // strings so far
 	size  uint64            // bytes so far
 	frame *int              // size of the frame being filled
@@ -38,8 +38,8 @@ type textWriter struct {
 	from, fromEnds int // where the current part starts in text and in ends
 }
 
-// sketch distinguishes most strings by their beginning and length. There are many large strings, and most are sent
-// once, so hashing each in full would mean reading it twice.
+// sketch returns a hash of a string's length and beginning, which distinguishes most strings. There are many large
+// strings, and most are sent once, so hashing each in full would mean reading it twice.
 func sketch(s string) uint64 {
 	const enough = 32
 	return maphash.String(seed, s[:min(len(s), enough)]) ^ uint64(len(s))
