@@ -9,18 +9,18 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Group is the unit of work: one or more examples that may be compared with each other, in source order.
+// Group is the builders' unit of work: one or more examples that may be compared with each other, in source order.
 type Group struct {
 	Key      string
 	Examples []*Example
-	Scales   *Scales // score ranges across all of the run's examples; nil if unknown
+	Scales   *Scales // score ranges of all examples, not only the group's; nil if unknown
 }
 
 // Example is one data-set entry that an agent was run on, with everything the rollout produced.
 type Example struct {
 	ID    string // id as text; unique within a run except in compat mode
 	Task  string // shared by all trials of one problem; if empty, the example is its own task
-	Trial string // identifies the rollout within the task, if the source says
+	Trial string // identifies the rollout within the task; empty if unknown
 	Run   int    // collection run, from 0
 	Row   int64  // position among the entries of the run, from 0
 
@@ -35,23 +35,23 @@ type Example struct {
 	Reward   *float64 // score of the whole rollout; nil if it wasn't scored
 	Policy   string   // model that sampled the rollout; empty if unknown
 	Fidelity Fidelity
-	Gaps     Gaps   // reasons that the fidelity is not higher, as far as the source knows
+	Gaps     Gaps   // known gaps in the recording, most of which lower the fidelity
 	Proofs   Proofs // the proofs that hold for every message trained on
 	Sampling *Sampling
-	RawID    json.Raw // the id as written; nil if there is none
+	RawID    json.Raw // the id's JSON, as in the source; nil if absent
 
-	// Recorded identifies each message in the graph, along with its context, as it was before redaction; nil if nothing
-	// in the example was redacted.
+	// Recorded holds the History of each node in the graph before redaction. It is nil if redaction changed neither
+	// the tools nor the messages.
 	Recorded []History
 
-	Interrupted bool // the source says that the workflow raised an exception here
+	Interrupted bool // the workflow was interrupted; set if the entry has neither steps nor an answer
 
-	// TeacherTopK is the number of log-probs per token that the source wants from a teacher for the example's task. 0
-	// means only the token's own, a negative number means no teacher, and nil means unspecified.
+	// TeacherTopK is the number of log-probs per token that the source requests from a teacher for the example's task.
+	// 0 requests only the token's own log-prob, a negative number requests no teacher, and nil means unspecified.
 	TeacherTopK *int
 
-	// Truth is the value that a checker compares answers with; nil if the user names none. It bypasses the builders and
-	// is attached to the records.
+	// Truth is the value that a checker compares answers with; nil if the source has none. It is copied to the records'
+	// origins, and builders don't use it.
 	Truth json.Raw
 }
 
@@ -71,15 +71,15 @@ type Node struct {
 	TokenIDs     []int32   // ids of the message's tokens, as the model read or wrote them; nil if unknown
 	LogProbs     []float32 // one per token id of a sampled message; nil if unknown
 	FinishReason string    // "stop", "length", "tool_calls", ...; empty if unknown
-	Error        *bool     // on a tool result: the source's explicit error flag
-	Failure      *Failure  // the source's report of a failed call at this message, of any role; nil if absent
+	Error        *bool     // whether the source marks a tool result as an error; nil if unspecified
+	Failure      *Failure  // the source's report that a call failed, attached to this message; nil if absent
 }
 
-// Failure is a source's report of a failed call, attached to a message: a result, the turn that made the call, or a
-// user's report.
+// Failure is a source's report that a call failed. The message that it is attached to can be the call's result, the
+// turn that made the call, or a user message about the failure.
 type Failure struct {
 	Kind string   // kind of error, in the source's terms; may be empty
-	Meta json.Raw // additional text from the source; nil if absent
+	Meta json.Raw // additional JSON from the source; nil if absent
 }
 
 // Branch returns the node indices from the root to leaf, inclusive. It returns nil if leaf is out of range.
@@ -99,7 +99,7 @@ func (g *Graph) Branch(leaf int) []int {
 	return out
 }
 
-// Leaves returns, in order, the nodes without children.
+// Leaves returns the indices of the nodes without children, in ascending order.
 func (g *Graph) Leaves() []int {
 	inner := make([]bool, len(g.Nodes))
 	for _, n := range g.Nodes {
@@ -116,7 +116,7 @@ func (g *Graph) Leaves() []int {
 	return out
 }
 
-// Chain builds a graph with a single branch from messages. All assistant messages get the same Sampled.
+// Chain builds a graph with a single branch from messages. Assistant messages get the given Sampled value.
 func Chain(messages []chat.Message, assistant Sampled) Graph {
 	g := Graph{Nodes: make([]Node, len(messages))}
 	for i, m := range messages {
@@ -131,14 +131,14 @@ func Chain(messages []chat.Message, assistant Sampled) Graph {
 // Sampled records whether the model actually produced a message in this rollout.
 type Sampled uint8
 
-// Only Yes and Assumed are ever trained on; No is context (few-shot, copied, compacted, injected).
+// Messages marked No (few-shot, copied, compacted, injected) are context; only Yes and Assumed are ever trained on.
 const (
 	No Sampled = iota
 	Yes
 	Assumed
 )
 
-// String returns yes, no or assumed.
+// String returns "no", "yes" or "assumed", and "unknown" for any other value.
 func (s Sampled) String() string {
 	if names := [...]string{"no", "yes", "assumed"}; int(s) < len(names) {
 		return names[s]
@@ -146,19 +146,19 @@ func (s Sampled) String() string {
 	return "unknown"
 }
 
-// Fidelity grades the recorded text of an example. A source states only a grade that it can prove; the collator may
-// lower it but never raise it.
+// Fidelity grades the completeness of a recorded example. A source states only a grade that it can prove; the collator
+// may lower this grade but never raise it.
 type Fidelity uint8
 
 // The levels of fidelity, lowest first.
 const (
-	Partial     Fidelity = iota // gaps
+	Partial     Fidelity = iota // text with gaps
 	TextOnly                    // text
-	IDs                         // token ids
-	IDsLogProbs                 // token ids and log-probs
+	IDs                         // text and token ids
+	IDsLogProbs                 // text, token ids and log-probs
 )
 
-// fidelityNames are the names of the levels in files.
+// fidelityNames are the levels' names as written in files.
 var fidelityNames = [...]string{"partial", "text", "ids", "ids+logprobs"}
 
 // ParseFidelity returns the fidelity with the given name.
@@ -170,7 +170,7 @@ func ParseFidelity(name string) (Fidelity, error) {
 	return Fidelity(i), nil
 }
 
-// String returns the fidelity's name in files: partial, text, ids, ids+logprobs.
+// String returns the fidelity's name as written in files, for example "ids+logprobs", or "unknown".
 func (f Fidelity) String() string {
 	if int(f) < len(fidelityNames) {
 		return fidelityNames[f]
@@ -181,10 +181,10 @@ func (f Fidelity) String() string {
 // Sampling holds the sampling settings of a rollout, which determine the meaning of its log-probs.
 type Sampling struct {
 	Temperature, TopP float64
-	Processed         bool // log-probs are computed after temperature and top_p, and are not the model's raw ones
+	Processed         bool // log-probs include the effects of temperature and top_p; if false, they are raw
 }
 
-// Step is a recorded event, kept raw for builders that need more than the types above.
+// Step is a recorded event with its raw JSON, for builders that need data beyond an example's other fields.
 type Step struct {
 	Type string   // "TTC_END", ...
 	Name string   // payload.name
@@ -194,7 +194,7 @@ type Step struct {
 // Candidate is one of several outputs considered at a turn, with its score.
 type Candidate struct {
 	Step      string // name of the step that recorded the candidate (payload.name)
-	Turn      string // turn id; the key of a turn is the pair (example, turn), never a joined string
+	Turn      string // turn id; turns of different examples may have the same id
 	TurnIndex *int64
 	Index     int64 // candidate_index, 0 if absent
 
@@ -202,20 +202,20 @@ type Candidate struct {
 	Output string
 
 	Score      float64
-	ScoreError string // why the scorer failed on the candidate; empty if it succeeded
+	ScoreError string // the scorer's error message; empty if the scorer succeeded
 
 	Metadata json.Raw // the step's metadata object; nil if absent
-	Offset   int64    // byte offset of the step in the uncompressed file
+	Offset   int64    // byte offset of the candidate's step or entry in the uncompressed file
 }
 
 // Prompt is a candidate's input: text or messages.
 type Prompt struct {
 	Form     PromptForm
-	Text     string         // if Form is TextPrompt; the value's JSON text if it is OtherPrompt
-	Messages []chat.Message // if Form is MessagesPrompt
+	Text     string         // the text if Form is TextPrompt; the JSON if Form is OtherPrompt
+	Messages []chat.Message // the messages if Form is MessagesPrompt
 }
 
-// PromptForm is the form of a prompt.
+// PromptForm tells whether a prompt is text, a list of messages, or neither.
 type PromptForm uint8
 
 // The forms of a prompt.
@@ -225,8 +225,8 @@ const (
 	OtherPrompt // neither text nor messages; never trained on
 )
 
-// After returns the prompt as the continuation of earlier messages; text becomes a user message. A prompt that is
-// empty, or neither text nor messages, is returned unchanged.
+// After returns a prompt that consists of the earlier messages and then p; if p is text, it becomes a user message.
+// If there are no earlier messages, or p is empty or an OtherPrompt, After returns p unchanged.
 func (p Prompt) After(earlier ...chat.Message) Prompt {
 	messages := p.Messages
 	if p.Form == TextPrompt && p.Text != "" {
@@ -238,8 +238,8 @@ func (p Prompt) After(earlier ...chat.Message) Prompt {
 	return Prompt{Form: MessagesPrompt, Messages: slices.Concat(earlier, messages)}
 }
 
-// Under returns the prompt preceded by a system message with the given text, unless the text is empty or the prompt
-// already begins with a system message.
+// Under inserts a system message with the given text before the prompt, as After does. If the text is empty, or p
+// already begins with a system message, Under also returns p unchanged.
 func (p Prompt) Under(system string) Prompt {
 	if system == "" || len(p.Messages) > 0 && p.Messages[0].Role == "system" {
 		return p
