@@ -2,7 +2,7 @@ package proto
 
 import _ "embed"
 
-// Source is nat/builder/v1/builder.proto.
+// Source is the content of nat/builder/v1/builder.proto.
 //
 //go:embed nat/builder/v1/builder.proto
 var Source []byte

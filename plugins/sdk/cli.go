@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// commandLine runs the program's command line when it is started by hand, and returns the exit code.
+// commandLine runs the command line of a program that was started by hand, and returns the exit code.
 func commandLine(p Plugin, args []string, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		usage(p, stderr)

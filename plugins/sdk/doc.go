@@ -28,8 +28,8 @@
 //
 // Importing the package does nothing to the process: memory, garbage collector, signals and environment remain under
 // the program's control. A plugin has little live memory at any time, so setting GOGC=400 in nat-go's environment,
-// which it passes on, saves the garbage collector a lot of work in a large run. The package doesn't depend on cgo, on
-// libraries for tokenizers, Parquet or compression, or on the built-in builders, so a plugin builds quickly.
+// which plugins inherit, saves the garbage collector a lot of work in a large run. The package doesn't depend on cgo,
+// on libraries for tokenizers, Parquet or compression, or on the built-in builders, so a plugin builds quickly.
 //
 // Part of the Go API we promise (v0).
 package sdk

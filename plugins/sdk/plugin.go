@@ -15,7 +15,7 @@ import (
 
 // Plugin is a program that serves builders.
 type Plugin struct {
-	Name, Version string // name and version of the program; builders without a version have the program's
+	Name, Version string // name and version of the program; the version also applies to builders without one
 	Builders      []Factory
 }
 

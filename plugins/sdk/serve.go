@@ -61,7 +61,7 @@ func serveHost(p Plugin, stdout io.Writer) error {
 	return s.Serve(lis)
 }
 
-// listen creates a socket in a folder. Closing the listener removes it.
+// listen creates a socket in a folder. Closing the listener removes the socket.
 func listen(dir string) (net.Listener, error) {
 	f, err := os.CreateTemp(dir, "plugin") //nolint:forbidigo // for its name, which a socket gets
 	if err != nil {
@@ -107,8 +107,8 @@ func newServer() *grpc.Server {
 	)
 }
 
-// exitWithParent ends the process when its parent ends. On Linux the kernel does that if the host asks it to; other
-// systems can't.
+// exitWithParent ends the process when its parent ends. On Linux the host can have the kernel do so; on other systems
+// it can't.
 func exitWithParent(parent int) {
 	for range time.Tick(time.Second) {
 		if os.Getppid() != parent {

@@ -143,7 +143,7 @@ func (s *service) Build(stream pb.Builder_BuildServer) error {
 	return c.build(b)
 }
 
-// conn is one Build stream: the builder, and a reader that doesn't wait for the builder, so credits always arrive.
+// conn is one Build stream. Its reader doesn't wait for the builder, so credits always arrive.
 type conn struct {
 	stream pb.Builder_BuildServer
 	sendMu sync.Mutex
@@ -158,7 +158,7 @@ type frame struct {
 	numbers []uint64
 }
 
-// maxCredit is the maximum number of unused credits that a host may grant; any beyond that are a mistake and are
+// maxCredit is the maximum number of unused credits that a host may grant; more are a mistake, and the excess is
 // ignored.
 const maxCredit = 1 << 10
 

@@ -25,8 +25,8 @@ func ParseMessages(raw json.Raw) ([]Message, error) {
 }
 
 // parseMessage reads one message: role (required), content (text, null, absent, or parts), name, tool_calls,
-// tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. Unknown keys, additional
-// reasoning, and known keys other than content that are null go to Extra. Everything it returns is copied out of raw.
+// tool_call_id, and hidden reasoning under reasoning_content, reasoning or thinking. Extra gets unknown keys,
+// additional reasoning, and null values of known keys except content. Everything it returns is copied out of raw.
 func parseMessage(raw json.Raw) (Message, error) {
 	var m Message
 	if raw.Kind() != json.Object {

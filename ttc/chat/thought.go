@@ -22,7 +22,7 @@ func (m *Message) Thought() int {
 	return max(0, strings.Index(m.Text, ThoughtEnd))
 }
 
-// Says reports whether a message contains anything other than reasoning: text, parts or calls.
+// Says reports whether a message contains text, parts or calls, apart from any reasoning.
 func (m *Message) Says() bool {
 	return len(m.ToolCalls) > 0 || len(m.Parts) > 0 ||
 		strings.TrimSpace(strings.TrimPrefix(m.Text[m.Thought():], ThoughtEnd)) != ""

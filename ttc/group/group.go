@@ -168,8 +168,8 @@ func (x *Index) alone() [keyWidth]byte {
 // Len returns the number of examples that were added.
 func (x *Index) Len() int64 { return int64(x.n) }
 
-// Groups yields the groups in the order of their first members, except the first skip groups. Nothing can be added
-// once the iteration has begun, which is possible only once. An error is yielded once, as the last item.
+// Groups yields the groups in the order of their first members, except the first skip groups. The groups can be
+// iterated over only once, and nothing can be added after that has begun. An error is yielded once, as the last item.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {

@@ -61,7 +61,7 @@ func (r *Reader) GoOn(offset int64) {
 func (r *Reader) InArray() bool { return r.layout == ArrayOf }
 
 // Next returns the next value and its byte offset in the stream. The value is valid until the next call. After the last
-// one, it returns io.EOF; other errors are a *SyntaxError, a *SizeError, or an error from the underlying reader. A
+// value, Next returns io.EOF; other errors are a *SyntaxError, a *SizeError, or an error from the underlying reader. A
 // value beyond the size limit is skipped without being stored, so reading can continue after a *SizeError; every other
 // error is final.
 func (r *Reader) Next() (Raw, int64, error) {

@@ -80,7 +80,7 @@ type accountKey struct {
 // NewBook returns an empty book.
 func NewBook() *Book { return &Book{accounts: map[accountKey]*Account{}} }
 
-// Account returns the account for a stage and unit, opening it if necessary.
+// Account returns the account for a stage and unit, creating it if necessary.
 func (b *Book) Account(s Stage, unit string) *Account {
 	k := accountKey{s, unit}
 	a := b.accounts[k]

@@ -35,7 +35,7 @@ const (
 type Value struct {
 	kind Kind
 	n    uint64         // a bool, an int64, a float64's bits, or a text's length
-	p    unsafe.Pointer // *byte of a text, *List, *Dict, *Object, or *big.Int for an int beyond int64
+	p    unsafe.Pointer // *byte (the first of a text), *List, *Dict, *Object, or *big.Int for an int beyond int64
 	tag  *Tag           // of a leaf
 }
 
@@ -70,7 +70,7 @@ func Bool(b bool) Value {
 	return False
 }
 
-// Int returns an int.
+// Int returns a Python int equal to i.
 func Int(i int64) Value { return Value{kind: KindInt, n: uint64(i)} }
 
 // BigInt returns an int of any size. The caller must not change i afterwards.
@@ -84,12 +84,12 @@ func BigInt(i *big.Int) Value {
 // Float returns a float.
 func Float(f float64) Value { return Value{kind: KindFloat, n: math.Float64bits(f)} }
 
-// Str returns a str holding WTF-8 text.
+// Str returns a Python str whose text is s, in WTF-8.
 func Str(s string) Value {
 	return Value{kind: KindStr, n: uint64(len(s)), p: unsafe.Pointer(unsafe.StringData(s))}
 }
 
-// TaggedStr returns a str that carries a tag.
+// TaggedStr is like Str, and sets the tag of the value.
 func TaggedStr(s string, tag *Tag) Value {
 	v := Str(s)
 	v.tag = tag

@@ -100,9 +100,9 @@ func Open(ctx context.Context, path string) (*File, error) { return source.Open(
 // in other files.
 func IsRowName(id string) bool { return source.IsRowName(id) }
 
-// Scan locates the examples in a divisible input, using workers that each read a block at a time. It calls each with
-// the cursor after every example, in order. It doesn't build the examples, but returns the same rolling hash as reading
-// the whole input from the beginning. Line and column numbers in its errors are not relative to the start of the input.
+// Scan locates the examples in a divisible input, using workers that each read a block at a time. It passes the cursor
+// after every example, in order, to the given function. It builds no examples, but returns the same rolling hash as
+// reading the whole input does. Lines and columns in its errors are not relative to the start of the input.
 func Scan(ctx context.Context, o ScanOptions, each func(Cursor) error) (sum uint64, err error) {
 	return source.Scan(ctx, o, each)
 }

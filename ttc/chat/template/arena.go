@@ -122,7 +122,7 @@ func (st *state) collected(b *provBuilder) *prov {
 	return p
 }
 
-// value returns the value that b holds.
+// value returns the string that b has assembled, with its provenance.
 func (st *state) value(b *builder) val { return str(st.made.string(b.b), st.collected(&b.p)) }
 
 // markEscapes returns v with its quoted spans split. For a text that is cut into many parts, this does once what provOf

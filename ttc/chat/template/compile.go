@@ -103,7 +103,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 		run := c.body(body, f)
 		return func(st *state) flow {
 			enter(st)
-			st.heads = nil // the template doesn't allow heads
+			st.heads = nil // this template's heads can't be rendered
 			return run(st)
 		}, fn
 	}
@@ -466,7 +466,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 		}
 		v = filter(st, v)
 		st.pos = at
-		if v.Kind() != pyvalue.KindStr { // jinja2 doesn't convert it to text
+		if v.Kind() != pyvalue.KindStr { // jinja2 doesn't convert a filter's result to text
 			throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())
 		}
 		st.print(v)

@@ -254,8 +254,8 @@ func addends(n *binaryNode) []node {
 	return out
 }
 
-// addition represents a + b + c + ... : templates often join strings that way, and one pass over all operands beats
-// building a new string for every plus. String literals are not evaluated.
+// addition represents a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands
+// beats building a new string for every plus. String literals are not evaluated.
 type addition struct{ parts []addend }
 
 // addend is a literal text or an expression.

@@ -6,8 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
-// Chat templates mostly look up a message's key and compare its value with a string to make a decision. Such
-// expressions are compiled here without passing values around: lookups become pointers, decisions become booleans.
+// Chat templates mostly look up a message's key and compare its value with a string to make a decision. The code here
+// compiles such expressions without passing values around; lookups become pointers, and decisions become booleans.
 
 type (
 	ptr       func(st *state) *val
@@ -126,7 +126,7 @@ func (c *compiler) named(name string, at int32, item bool) *lookup {
 	}
 }
 
-// of looks l up in v.
+// of returns the attribute or item of v that l looks up.
 func (l *lookup) of(st *state, v *val) *val {
 	st.pos = l.at
 	switch {

@@ -152,8 +152,8 @@ type fork struct {
 	given   int // index of add_generation_prompt in state.given; -1 if the template doesn't read it
 }
 
-// at is called when the loop over items has processed the given number of them. again repeats the last iteration; it is
-// nil if no item has been processed.
+// at is called when the loop has processed the first done items. again repeats the last iteration; it is nil if no item
+// has been processed.
 func (k *fork) at(st *state, items val, done int, again func()) {
 	h := st.heads
 	if h == nil {
@@ -215,7 +215,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	input, given := st.input.AddGenerationPrompt, missing
 	h.slots = append(h.slots[:0], act.slots...)
 	st.left, st.bytes = min(left, maxTailSteps), min(bytes, maxTailBytes)
-	if again != nil { // allow the repeated iteration ten times the work it did before
+	if again != nil { // limit the repeated iteration to ten times the work of the original one, plus the usual maximum
 		copy(act.slots, h.before.slots)
 		st.left = min(h.before.left, maxTailSteps+10*(h.before.left-left))
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))
@@ -363,8 +363,8 @@ func constIndex(n node) int {
 	return -1
 }
 
-// allows reports whether n depends neither on where the lists of messages end, apart from uses that state.sees records,
-// nor on anything else that differs between heads.
+// allows reports whether n has the same effect in every head. It may depend on where the lists of messages end, but
+// only in ways that state.sees records.
 func (u *listUse) allows(n node) bool {
 	switch n := n.(type) {
 	case nil:
@@ -405,7 +405,7 @@ func (u *listUse) indexes(n node) bool {
 		u.index = max(u.index, constIndex(n))
 		return constIndex(n) >= 0
 	}
-	return u.allows(n) // state.sees records it
+	return u.allows(n) // state.sees records the read
 }
 
 func (u *listUse) all(nodes []node) bool {

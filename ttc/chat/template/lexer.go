@@ -439,7 +439,7 @@ func unescape(s string, pos int) string {
 	return string(out)
 }
 
-// escapeText returns r's escape without its backslash, for an escape whose backslash was itself escaped.
+// escapeText returns r's escape without its backslash, which the backslash before r in the template escapes.
 func escapeText(r rune) string {
 	switch {
 	case r < 0x100:

@@ -161,7 +161,7 @@ func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, used
 	return loopVar, used
 }
 
-// loopBody compiles a loop over given items. body and otherwise are the frames of its two parts.
+// loopBody compiles a loop over given items. body and otherwise are the frames of the loop's body and of its else part.
 func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) func(st *state, items val) flow {
 	loopVar, extended := c.loopVariable(n, body)
 	body.sym.scanParams(n.target)

@@ -121,7 +121,7 @@ func (st *state) writeRepeated(b *builder, v val, n int) {
 	}
 }
 
-// like makes v a Markup if of is one.
+// like returns v, as a Markup if v is a string and the first argument is a Markup.
 func (st *state) like(of, v val) val {
 	if isMarkup(of) && v.Kind() == pyvalue.KindStr && !isMarkup(v) {
 		return str(v.Text(), markupProv(rawProv(v)))

@@ -180,7 +180,7 @@ func (p *parser) failUnknown(name string, t token) {
 	}
 	n := len(p.open)
 	if name != "" {
-		n-- // the unknown tag itself
+		n-- // the last open tag is the unknown tag itself
 	}
 	if n > 0 {
 		msg += " The innermost block that needs to be closed is '" + p.open[n-1] + "'."

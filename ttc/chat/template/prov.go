@@ -19,9 +19,9 @@ type Source struct {
 // FromTools is Source.Message for text that comes from the tool definitions.
 const FromTools = -2
 
-// prov is a text's provenance, carried as a value's tag: its spans, as in a Result. A nil prov means template text. A
-// leaf that isn't a text, such as a number or None, has one empty span, whose Source is the source of all text printed
-// for the value.
+// prov is the provenance of a text, as spans like those in a Result. It is stored in the value's tag. A nil prov means
+// template text. A leaf that isn't a text, such as a number or None, has one empty span, whose Source is the source of
+// all text printed for the value.
 type prov struct {
 	pyvalue.Tag
 	spans   []Span
@@ -74,8 +74,8 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
-// asTag returns p in the form that values carry. Provenances of the input are shared between renders. This is safe
-// because asTag has already been called on them, so it doesn't write to them again.
+// asTag returns p in the form that values carry. Renders share the provenances of the input; that is safe, because
+// asTag doesn't write to a provenance that it has been called on before.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -215,8 +215,8 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 	})
 }
 
-// eachEscape walks a quoted string, calling f for each plain run and for each escape or quote, where out is the number
-// of its bytes and in the number of text bytes they encode.
+// eachEscape walks a quoted string, calling f for each plain run, escape and quote. The first argument of f is the
+// number of quoted bytes; the second is the number of text bytes that they encode.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
 	run := 1

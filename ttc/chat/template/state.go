@@ -15,7 +15,7 @@ var states = sync.Pool{New: func() any {
 	return st
 }}
 
-// maxKept is the largest output buffer that is kept for the next render, in bytes.
+// maxKept is the maximum size, in bytes, of an output buffer that is kept for the next render.
 const maxKept = 1 << 20
 
 func (b *builder) large() bool { return cap(b.b) > maxKept || cap(b.p.spans) > maxKept/32 }
@@ -176,7 +176,7 @@ func (st *state) pop() val {
 	return st.finish(b)
 }
 
-// borrow returns an empty builder; finish returns its text and takes the builder back.
+// borrow returns an empty builder; finish returns the text of a builder and makes the builder available again.
 func (st *state) borrow() *builder {
 	if n := len(st.free) - 1; n >= 0 {
 		b := st.free[n]
@@ -228,7 +228,7 @@ func (st *state) appendText(b *builder, v val) {
 	st.append(b, func(dst []byte, m pyvalue.Marker) ([]byte, error) { return pyvalue.AppendStr(dst, v, m) })
 }
 
-// append lets a printer from package pyvalue append to b, and keeps track of where its output comes from.
+// append lets a printer from package pyvalue append to b, and keeps track of where the output comes from.
 func (st *state) append(b *builder, printer func(dst []byte, m pyvalue.Marker) ([]byte, error)) {
 	m, mark := &st.marker, st.mark
 	if m.b != nil { // a printer within a printer

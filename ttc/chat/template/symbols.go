@@ -255,7 +255,7 @@ func undeclared(nodes []node, names ...string) map[string]bool {
 	return found
 }
 
-// contains reports whether any node in the tree satisfies is.
+// contains reports whether the given function returns true for any of the nodes or their descendants.
 func contains(nodes []node, is func(node) bool) bool {
 	return slices.ContainsFunc(nodes, func(n node) bool { return is(n) || contains(children(n), is) })
 }

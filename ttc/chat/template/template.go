@@ -68,7 +68,7 @@ func (l Limits) orDefault() Limits {
 	}
 }
 
-// DefaultNow is the time that strftime_now reads by default, never the machine's clock.
+// DefaultNow is the time that strftime_now uses by default, since it never reads the machine's clock.
 var DefaultNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 // Input is the input of a template.
@@ -77,7 +77,7 @@ type Input struct {
 	Tools               pyvalue.Value   // a list as returned by ToolList or ParseTools, or None
 	AddGenerationPrompt bool
 	Kwargs              *pyvalue.Dict // additional variables: bos_token, enable_thinking, documents, ...; may be nil
-	Now                 time.Time     // the time that strftime_now reads; DefaultNow if zero
+	Now                 time.Time     // the time that strftime_now uses; DefaultNow if zero
 	Limits              Limits
 }
 

@@ -88,14 +88,14 @@ func ReadHead(ctx context.Context, path string) (*source.Head, error) {
 	return detect.ReadHead(ctx, path)
 }
 
-// Choose asks the sources how they would read an input, given its head. only names the single source to ask; empty
-// means all sources.
+// Choose asks the source with the given name, or all sources if the name is empty, how they would read an input, based
+// on its head.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	return detect.Choose(all, only, h)
 }
 
 // Recognize determines how a file is read: by its entries or by the entries of the list that the file wraps. given
-// holds the settings that the user specified; only is as in Choose.
+// holds the settings that the user specified. An empty source name means any source.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {

@@ -195,7 +195,7 @@ func (s *Source) newExample() *ttc.Example {
 // name makes the example's id unique. An example without an id is named after its first line.
 func (s *Source) name(ex *ttc.Example) {
 	st := &s.Tally.S
-	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so no example is a duplicate
+	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so the example doesn't count as a duplicate
 	add := func() (string, bool) { return s.IDs.Add(ex.Row, ex.ID, entry) }
 	if ex.ID == "" {
 		ex.ID = source.RowName(s.lines - 1)

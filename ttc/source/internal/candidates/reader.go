@@ -152,8 +152,8 @@ func (r *Reader) read(f *fields, b *otherFields) {
 	b.failure, b.reasoning = source.ScorerMarks(f.metadata)
 }
 
-// answers calls each for every scored answer that a line lists, with the answer's fields and the object that contains
-// them, until a call returns false. It reports whether the line lists any.
+// answers passes the fields of every scored answer that a line lists, and the object that contains them, to the
+// given function, until a call returns false. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
 	outputs, _ := source.At(raw, k.OutputKey)

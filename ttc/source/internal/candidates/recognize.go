@@ -74,7 +74,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	score, answer := cols.Find(scoreKey), source.Choice{}
 	several := output.List()
 	if inner := h.Objects(output.Key); several && inner.Names() != "" {
-		// A list of messages, or of parts, is a single answer; other objects are answers with their scores.
+		// A list of messages or of parts is one answer; a list of other objects has several, with their scores.
 		if several = !inner.Has("role", "from", "type"); several {
 			answer, score = inner.Find(answerKey), inner.Find(scoreKey)
 			if answer.Column == nil {

@@ -58,9 +58,9 @@ func (t *transcript) firstTools(a *answer) []chat.Tool {
 // place identifies the answers of one agent in one file.
 type place struct{ agent, path string }
 
-// walk returns a line's parent chain, first to last, without the line itself. If the chain contains the line from, the
-// result starts just after it. The walk stops at a cycle. whole reports whether the walk reached from or, if from is
-// nil, a line whose parent isn't in the session.
+// walk returns a line's parent chain, first to last, without the line itself. If the chain contains the second
+// argument, the result starts just after it. The walk stops at a cycle. whole reports whether the walk reached the
+// second argument or, if that is nil, a line whose parent isn't in the session.
 func (t *transcript) walk(of, from *record) (chain []*record, whole bool) {
 	seen := map[*record]bool{of: true}
 	rec := t.records[of.parent]

@@ -69,8 +69,8 @@ type record struct {
 	uuid, parent, agent string
 	place               int
 	answer              *answer
-	given               []calls.Ref // the messages that the line holds
-	results             []calls.Ref // tool results among given
+	given               []calls.Ref // the messages in the line
+	results             []calls.Ref // the tool results among those messages
 	attached            string      // text of an attachment
 	boundary            bool
 	preserved           []string // uuids of the lines that a compaction kept verbatim

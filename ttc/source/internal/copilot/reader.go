@@ -49,7 +49,7 @@ type conversation struct {
 	system  []calls.Ref // none or one
 	said    []calls.Ref
 	walk    calls.Walk
-	walked  int            // number of messages in walk that come from said; negative if walk must be rebuilt
+	walked  int            // number of messages in the walk that come from said; negative if the walk must be rebuilt
 	before  map[string]int // number of messages in said before each event
 	answer  chat.Message   // the beginning of an answer that spans several events
 	made    []string       // the calls of the last answer
@@ -72,8 +72,8 @@ func add(s *calls.Session, events []session.Kept, tally *source.Tally) {
 	}
 }
 
-// ignored lists the kinds of events that are not counted as unread, because they don't affect a model's input or are
-// read by event. Truncations are counted even though they are session events.
+// ignored lists the kinds of events that are not counted as unread, because they don't affect a model's input or the
+// function event reads them. Truncations are counted even though they are session events.
 var ignored = []string{
 	"session", "assistant", "tool", "model", "hook", "permission", "subagent", "user_input", "elicitation", "command",
 	"commands", "capabilities", "exit_plan_mode", "external_tool", "mcp", "mcp_app", "pending_messages", "sampling",

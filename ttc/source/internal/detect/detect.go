@@ -104,8 +104,7 @@ type Found struct {
 	source.Reading
 }
 
-// Choose asks the sources how they would read an input. only is the name of a requested source, or empty for any
-// source.
+// Choose asks the source with the given name, or all sources if the name is empty, how they would read an input.
 func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 	cols := h.Columns()
 	if err := missing(h, cols); err != nil {
@@ -255,7 +254,7 @@ func (f *Found) Confirmed(ctx context.Context, path string, given map[string]str
 	return r.Fit != source.NoFit && r.Problem == "" && maps.Equal(again.Settings, f.Settings)
 }
 
-// with returns f with the user's settings added. Settings in f take precedence.
+// with returns a copy of f to which the user's settings have been added. Settings in f take precedence.
 func (f Found) with(given map[string]string) *Found {
 	settings := maps.Clone(given)
 	if settings == nil {
@@ -276,7 +275,7 @@ type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words
 
-	// Like lists wanted meanings, each with a key that may have it: {{"prompt", "Frage"}, {"output", "Antwort"}}.
+	// Like pairs each wanted meaning with a key that may have it: {{"prompt", "Frage"}, {"output", "Antwort"}}.
 	Like [][2]string
 }
 

@@ -21,7 +21,7 @@ var wrapping = []string{
 
 // Recognize determines how a file is read: by its entries or, if no source recognises them, by the entries of a list
 // inside a file that is one object. given holds the settings that the user specified; if entries_key is among them,
-// only the list under that key is tried. only is the requested source; empty means any.
+// only the list under that key is tried. An empty source name means any source.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {

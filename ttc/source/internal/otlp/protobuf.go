@@ -149,8 +149,8 @@ func unpack(record []byte, limit int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(d, limit))
 }
 
-// fields calls each with the fields of a message, until a call returns false. It reports whether the message is intact
-// up to that point.
+// fields passes the fields of a message to the given function, until a call returns false. It reports whether the
+// message is intact up to that point.
 func fields(b []byte, each func(num protowire.Number, typ protowire.Type, value []byte) bool) bool {
 	for len(b) > 0 {
 		num, typ, n := protowire.ConsumeTag(b)
@@ -174,7 +174,7 @@ func fields(b []byte, each func(num protowire.Number, typ protowire.Type, value 
 	return true
 }
 
-// below calls each with the messages in one of a message's fields.
+// below passes the messages in one of a message's fields to the given function.
 func below(b []byte, field protowire.Number, each func([]byte) bool) bool {
 	whole := true
 	ok := fields(b, func(num protowire.Number, typ protowire.Type, value []byte) bool {

@@ -113,7 +113,7 @@ func (r *reader) request(raw json.Raw, offset int64) {
 	}
 }
 
-// inside iterates over a list of objects, and calls each with the cursor before the value under key.
+// inside calls the given function once per object in a list, with the cursor c before the array under key.
 func inside(c *json.Cursor, key string, each func()) {
 	objects(c, func(k string) {
 		if k == key && c.Kind() == json.Array {
@@ -141,7 +141,7 @@ func (r *reader) within(c *json.Cursor, key string, kind byte, offset int64) {
 	})
 }
 
-// objects iterates over a list of objects, and calls each with the cursor before the value under every key.
+// objects calls the given function for every key of every object in a list, with the cursor c before the key's value.
 func objects(c *json.Cursor, each func(key string)) {
 	if !c.Enter(json.Array) {
 		c.Skip()

@@ -170,7 +170,7 @@ func (s *span) kind() spanKind {
 // maxAncestors is the maximum number of parents followed: hostile links may form a cycle.
 const maxAncestors = 1000
 
-// ancestors calls each with the spans that enclose a span, innermost first.
+// ancestors passes the spans that enclose a span to the given function, innermost first.
 func (t *traces) ancestors(s *span, each func(*span)) {
 	for n := 0; n < maxAncestors; n++ {
 		parent := t.spans[s.trace+s.parent]

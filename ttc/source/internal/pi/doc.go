@@ -1,8 +1,8 @@
 // Package pi reads the sessions of Pi and of the programs built on it: OpenClaw and OMP.
 //
 // A file is a session: a header, then entries that name their parents and so form a tree. A call's context consists of
-// the messages on the path from the root to it. A compaction replaces the messages before the first one it keeps with a
-// summary.
+// the messages on the path from the root to it. A compaction names the first message that it keeps; a summary replaces
+// the messages before that one.
 //
 // The system prompt and the tools are not stored, and arguments are stored as values. The calls are marked accordingly.
 package pi

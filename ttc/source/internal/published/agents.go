@@ -9,7 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Sessions that agents store as one object per file, and the samples that evaluations log.
+// agents lists the shapes of sessions that agents store as one object per file, and of samples that evaluations log.
 var agents = []Conversations{
 	{
 		"opencode", "the entries are sessions of opencode (opencode export)",

@@ -39,7 +39,7 @@ type Rewriter func(entry json.Raw) (id string, lines []Line, err error)
 // Answers describes a shape of scored answers.
 type Answers struct {
 	Name string // the setting's value
-	Told string // how the entries are read, for messages
+	Told string // description, for users, of how the entries are read
 	is   func(*source.Head) bool
 	New  func() Rewriter // creates a rewriter, which remembers an example's entries
 }
@@ -113,7 +113,7 @@ func AnswersOf(h *source.Head) *Answers {
 	return first(answers, func(s Answers) bool { return s.is(h) })
 }
 
-// first returns the first item that is wanted, or nil.
+// first returns the first item for which the given function returns true, or nil.
 func first[T any](list []T, is func(T) bool) *T {
 	if i := slices.IndexFunc(list, is); i >= 0 {
 		return &list[i]

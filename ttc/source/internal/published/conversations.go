@@ -19,7 +19,7 @@ const (
 // Conversations describes a shape of conversations.
 type Conversations struct {
 	Name string // the setting's value
-	Told string // how the entries are read, for messages
+	Told string // description, for users, of how the entries are read
 	is   func(*source.Head) bool
 
 	// read returns the entry's messages, its tools if any, and the keys that were read; unread lists keys whose values

@@ -76,8 +76,8 @@ func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
 	return lines
 }
 
-// message returns the line for an answer, or nil for a prompter's message. It remembers the message for the ones below
-// it.
+// message returns the line for an answer, or nil for a prompter's message. It remembers m, which the messages below it
+// continue.
 func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	text, err := textOf(m, "text")
 	if err != nil {

@@ -167,7 +167,7 @@ func (s *Scores) Conflicts() string {
 	return text
 }
 
-// Given returns how many of the examples read so far got a score, and how many of those already had a different one.
+// Given returns how many of the examples read so far got a score, and how many of those already had a different score.
 func (s *Scores) Given() (given, replaced int64) { return s.given, s.replaced }
 
 // Len returns the number of ids.

@@ -112,8 +112,8 @@ func (e Entries) nameOf(entry json.Raw) string {
 	return "entries without a type"
 }
 
-// ReadEntries calls each with every object in a file of JSON lines, or in a document that spans several lines, until a
-// call returns false. It records and skips damaged lines. In a document, it can't read anything after the damage.
+// ReadEntries passes each object in a file of JSON lines, or in a document of several lines, to the given function,
+// until a call returns false. It records and skips damaged lines. In a document, it can't read on after damage.
 func ReadEntries(
 	ctx context.Context, in *bufio.Reader, path string, limit int64, tally *source.Tally, each func(Line) bool,
 ) error {

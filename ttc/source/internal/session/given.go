@@ -14,7 +14,7 @@ type Given struct {
 	Before *Given
 }
 
-// Then returns the context with one more message.
+// Then returns a context with one more message than g.
 func (g *Given) Then(entry string, ref calls.Ref) *Given { return &Given{entry, ref, g} }
 
 // Links lists a context's links, from the first message to the last.

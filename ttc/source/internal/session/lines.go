@@ -19,12 +19,12 @@ type Line struct {
 // LinesOf holds the lines of a file that is stored inside another.
 type LinesOf struct {
 	Lines  []json.Raw
-	Path   string // of the containing file
+	Path   string // path of the containing file
 	Offset int64
 }
 
-// Lines calls each with every line of a file that is a JSON object, until a call returns false. A damaged line is
-// recorded and skipped.
+// Lines passes every line of a file that is a JSON object to the given function, until a call returns false. A damaged
+// line is recorded and skipped.
 func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {
 	f, err := source.Open(ctx, path)
 	if err != nil {

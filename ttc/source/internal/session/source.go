@@ -138,7 +138,7 @@ var reasons = map[calls.Reason]ledger.Reason{
 	calls.Abandoned: AbandonedRetry, calls.Ambiguous: AmbiguousRetry,
 }
 
-// book checks, redacts and names an example that is about to be returned, and counts it and the outcomes of its calls.
+// book checks, redacts and names an example before it is returned. It counts the example and its calls' outcomes.
 func (s *Source) book(ex *calls.Example) {
 	st := &s.tally.S
 	if s.prove != nil {

@@ -155,7 +155,7 @@ func (cs Columns) Has(keys ...string) bool {
 	return slices.ContainsFunc(cs.all, func(c *Column) bool { return slices.Contains(keys, c.Key) })
 }
 
-// Names lists the keys, for messages.
+// Names lists the keys for a message to users.
 func (cs Columns) Names() string {
 	var names []string
 	for _, c := range cs.all {
@@ -164,7 +164,7 @@ func (cs Columns) Names() string {
 	return named(names)
 }
 
-// named lists keys, for messages.
+// named lists keys for a message to users.
 func named(keys []string) string {
 	if len(keys) > maxNamed {
 		return strings.Join(keys[:maxNamed], ", ") + " and more"
@@ -172,10 +172,10 @@ func named(keys []string) string {
 	return strings.Join(keys, ", ")
 }
 
-// maxNamed is the maximum number of keys listed in messages.
+// maxNamed is the maximum number of keys listed in a message to users.
 const maxNamed = 20
 
-// KeysOf lists the keys of an entry, for messages.
+// KeysOf lists the keys of an entry for a message to users.
 func KeysOf(entry json.Raw) string {
 	var names []string
 	for key := range entry.Members() {
@@ -333,7 +333,7 @@ func (h *Head) HasWithin(key string) bool {
 	})
 }
 
-// Texts reports whether any strings are found under a key and all of them satisfy is. Empty strings are ignored.
+// Texts reports whether a key has non-empty strings, and the given function returns true for all of them.
 func (h *Head) Texts(key string, is func(text string) bool) bool {
 	n := 0
 	for _, e := range h.Entries {
@@ -442,7 +442,7 @@ func soundsLikeScore(name string) bool {
 	return slices.Contains(ScoreNames(), name) || slices.Contains(judgements, name)
 }
 
-// maxScoreColumns is the maximum number of scores within objects named in messages.
+// maxScoreColumns is the maximum number of scores inside objects that a message to users names.
 const maxScoreColumns = 3
 
 // scoresWithin returns columns of numbers within objects whose path has a name that sounds like a score.

@@ -336,8 +336,8 @@ func (file *File) orClosed(err error) (*File, error) {
 	return file, nil
 }
 
-// openAt opens a file at an offset; unless that is 0, the file must be readable in parts. A torn last line of a regular
-// file is not read.
+// openAt opens a file at an offset. The file must be readable in parts unless the offset is 0. A torn last line of a
+// regular file is not read.
 func openAt(ctx context.Context, path string, offset int64) (*File, error) {
 	file := &File{ID: Input{Path: path}, lines: true}
 	if offset == 0 {

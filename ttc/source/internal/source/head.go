@@ -37,7 +37,7 @@ const (
 type Reading struct {
 	Fit      Fit
 	Settings map[string]string // non-default settings for the source's config: {"output_key": "response"}
-	Guessed  []string          // the guessed parts, for messages: `the answer is read from "response"`
+	Guessed  []string          // descriptions of guesses, for users: `the answer is read from "response"`
 	Lower    bool              // a lower score is better
 	Problem  string            // why an input of this shape can't be read directly, and what to do; empty if it can
 }

@@ -27,9 +27,9 @@ type ScanOptions struct {
 // DefaultBlock is the number of bytes of an input that a worker scans at a time.
 const DefaultBlock = 8 << 20
 
-// Scan locates the examples in a divisible input, using workers that each read a block at a time. It calls each with
-// the cursor after every example, in order. It doesn't build the examples, but returns the same rolling hash as reading
-// the whole input from the beginning. Line and column numbers in its errors are not relative to the start of the input.
+// Scan locates the examples in a divisible input, using workers that each read a block at a time. It passes the cursor
+// after every example, in order, to the given function. It builds no examples, but returns the same rolling hash as
+// reading the whole input does. Lines and columns in its errors are not relative to the start of the input.
 //
 // A block begins at a line, which is assumed to begin an entry. The assumption is checked once the previous block has
 // been read to its end; if it was wrong, one worker reads the rest of the input.

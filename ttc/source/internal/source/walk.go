@@ -13,9 +13,9 @@ import (
 // entry.
 type Walk struct {
 	Tally  Tally
-	Reader *json.Reader // for the open file
+	Reader *json.Reader // reader of the open file
 	At     Cursor
-	IDs    Names // for the open file
+	IDs    Names // ids in the open file
 
 	paths    []string
 	begin    func(*File) *json.Reader
@@ -42,7 +42,7 @@ func (w *Walk) Init(
 	w.noted, w.IDs.noted = opt.noted, opt.noted
 }
 
-// InitFiles is Init for the files that patterns name; see Expand. wanted says what to specify if there are none.
+// InitFiles is Init for the files that patterns name (see Expand). If there are none, the error asks for wanted.
 func (w *Walk) InitFiles(
 	patterns []string, name, wanted string, maxEmpty int64, opt Options,
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),

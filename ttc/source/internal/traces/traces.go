@@ -31,7 +31,7 @@ type Source struct {
 
 	candidates *candidates.Reader
 	fields     map[string]json.Raw // values in the current entry, by key
-	keys       source.Keeper       // keeps the names in fields
+	keys       source.Keeper       // stores the keys of fields
 	unread     []string            // keys of the current entry that have a meaning but are not read
 	lastTools  struct {            // the tool definitions that were read last
 		raw    json.Raw
