@@ -6,7 +6,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// FlattenText turns content that is a list of text parts into a single string: the two are equivalent, and most
+// FlattenText turns content that is a list of text parts into a single string, because the two are equivalent and most
 // consumers of messages accept only a string. Other content is unchanged.
 func (m *Message) FlattenText() {
 	if m.Form != Parts {

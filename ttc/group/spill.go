@@ -49,8 +49,8 @@ const (
 	spillBlockMin = 4 << 10
 )
 
-// NewSpill begins a spill with the given number of parts: the file of blocks at path, the list of blocks next to it.
-// Both files get their final names on Close.
+// NewSpill begins a spill with the given number of parts. The file of blocks is at path, and the list of blocks is next
+// to it. Both files get their final names on Close.
 func NewSpill(codec Codec, path string, parts int) (*Spill, error) {
 	f, err := durable.Create(path)
 	if err != nil {
@@ -139,7 +139,7 @@ func (s *Spill) Abort() { s.file.Abort() }
 // maxSpillList is the maximum size of a spill's list.
 const maxSpillList = 128 << 20
 
-// SpilledAt calls do for each range of a spill's file that contains the given part's examples.
+// SpilledAt passes the ranges of a spill's file that contain the given part's examples to the given function.
 func SpilledAt(path string, part int, do func(offset, n int64) error) error {
 	list, err := readSpillList(path, part)
 	if err != nil {

@@ -193,7 +193,7 @@ func (r *Reader) value() (Raw, int64, error) {
 	start := r.Offset()
 	r.lastLine = r.line
 	r.scan.reset(r.lim.Depth)
-	i, from := 0, 0 // from is the start of the value; it is negative once the value is too large to be stored
+	i, from := 0, 0 // the value starts at from, which is negative once the value is too large to be stored
 	tooLarge := false
 	for {
 		var st status

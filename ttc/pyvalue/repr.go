@@ -11,7 +11,7 @@ import (
 
 // A Marker is called while values are printed, to report where output comes from. The bytes from dst up to the next
 // call's dst are the output of the leaf v, or punctuation of the list or dict v. A text's output includes its quotes
-// and escapes. A Marker may panic to stop the work: the printers hold no resources that would leak.
+// and escapes. A Marker may panic to stop the work, since the printers hold no resources that would leak.
 type Marker func(v Value, dst int)
 
 func (m Marker) at(v Value, dst int) {

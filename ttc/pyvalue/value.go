@@ -213,7 +213,7 @@ func (v Value) Object() Object {
 	return *(*Object)(v.p)
 }
 
-// Tag returns the content of a leaf's tag or, for a list or dict, its Tag.
+// Tag returns the content of a leaf's tag, or the field Tag of a list or dict.
 func (v Value) Tag() any {
 	switch {
 	case v.tag != nil:

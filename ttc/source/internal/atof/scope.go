@@ -109,7 +109,7 @@ func (t *scopes) examine() {
 	}
 }
 
-// maxDepth is the maximum number of parents followed: hostile links may form a cycle.
+// maxDepth is the maximum number of parents followed, because hostile links may form a cycle.
 const maxDepth = 1000
 
 // above returns the nearest enclosing scope of the given kind, or nil.

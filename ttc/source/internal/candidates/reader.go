@@ -119,7 +119,7 @@ func (r *Reader) fill(f *fields, raw json.Raw, last *otherFields, cand *ttc.Cand
 	return "", ""
 }
 
-// otherFields holds a candidate's fields other than its answer. It is created once for all of a line's answers: a
+// otherFields holds a candidate's fields other than its answer. It is created once for all of a line's answers, since a
 // prompt of several megabytes may have a million short answers.
 type otherFields struct {
 	prompt, context, system, metadata, model json.Raw // the input values from which the fields below are derived

@@ -60,8 +60,8 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 }
 
 // entries reads the first entries. An entry larger than entrySize, the largest of the sources' default limits, is
-// skipped: the sources drop and count it. For input that isn't JSON, it returns none; for input that is damaged later
-// on, it returns the entries before the damage.
+// skipped, since the sources drop and count it. For input that isn't JSON, it returns none; for input that is damaged
+// later on, it returns the entries before the damage.
 func entries(h *source.Head, in io.Reader, most int) error {
 	r := json.NewReader(in, json.Auto, json.Limits{Size: entrySize})
 	var tooLarge *json.SizeError

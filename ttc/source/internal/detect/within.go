@@ -51,7 +51,7 @@ func Recognize(
 }
 
 // wraps reports whether an input is one object that has a list under a key. If the object is too large for an entry,
-// only its first bytes are examined: it may be the entire content of a pipe, which would be reread for each key.
+// only its first bytes are examined, because the object may be all of a pipe, which would be reread for each key.
 func wraps(h *source.Head, key string) bool {
 	switch len(h.Entries) {
 	case 0:

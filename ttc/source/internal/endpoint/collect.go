@@ -68,7 +68,7 @@ func askAll(ctx context.Context, cfg Config, dir string, progress func(done, tot
 	return path, &c.report, c.assemble(ctx, path)
 }
 
-// largeAnswers bounds the total size of large answers processed at once: parsing an answer doubles the memory it takes.
+// largeAnswers bounds the total size of large answers processed at once, as parsing doubles an answer's memory.
 const largeAnswers = 64 << 20
 
 type collector struct {

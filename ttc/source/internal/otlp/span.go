@@ -131,8 +131,8 @@ func attributesOf(list json.Raw) attributes {
 	return out
 }
 
-// members returns the values that an object has under some keys, found in one pass: spans are long, and each Get scans
-// the whole object.
+// members returns the values that an object has under some keys, found in one pass, because spans are long and each Get
+// scans the whole object.
 func members(object json.Raw, keys ...string) map[string]json.Raw {
 	out := make(map[string]json.Raw, len(keys))
 	for k, v := range object.Members() {

@@ -11,7 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// maxPrompts is the maximum total size of a tree's prompts, in bytes: each prompt repeats all messages above it.
+// maxPrompts is the maximum total size of a tree's prompts, in bytes, since each prompt repeats all messages above it.
 const maxPrompts = 64 << 20
 
 // isOASST recognises message trees, given as one message per entry or one tree per entry.

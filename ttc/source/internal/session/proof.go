@@ -9,8 +9,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// maxProofBytes limits the total size of the prompts that are checked for one example: each call's prompt is rendered
-// in full. Claims for additional calls aren't checked.
+// maxProofBytes limits the total size of the prompts that are checked for one example, because each call's prompt is
+// rendered in full. Claims for additional calls aren't checked.
 const maxProofBytes = 16 << 20
 
 // check checks the claims for an example's answers. A refuted claim lowers the fidelity of both the answer and the

@@ -218,7 +218,7 @@ type Choice struct {
 	Problem string // a message that names the keys that qualify, if there are several
 
 	Passed []string // keys that also qualify but rank lower, quoted
-	Doubt  string   // why a column with one of the names is not chosen
+	Doubt  string   // why a column with one of the key's names is not chosen
 }
 
 // Find finds the column for a key: the one that the user named, else the one with the default name, else the only one

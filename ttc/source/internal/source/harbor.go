@@ -57,7 +57,7 @@ func isTrajectory(path string) bool {
 	return strings.HasPrefix(name, "trajectory.") && filepath.Base(dir) == agentDir
 }
 
-// above returns the nearest folder above a path, at most depth levels up, that is in a set, or an empty string.
+// above returns the folder in a set that is nearest above a path and at most depth levels up, or an empty string.
 func above(path string, depth int, set map[string]bool) string {
 	for dir := filepath.Dir(path); depth > 0 && dir != path; path, dir, depth = dir, filepath.Dir(dir), depth-1 {
 		if set[dir] {

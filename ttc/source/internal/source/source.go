@@ -78,7 +78,7 @@ type Stats struct {
 	Candidates int64 `json:"candidates"`
 	Calls      int64 `json:"calls,omitempty"`       // model calls, for sources that report them
 	Sessions   int64 `json:"sessions,omitempty"`    // sessions in which the calls were made
-	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side is named by the input and scores higher
+	ReadyPairs int64 `json:"ready_pairs,omitempty"` // pairs whose better side, named by the input, scores higher
 
 	MissingIDs  int64            `json:"missing_ids,omitempty"`  // examples named by their row, "#12"
 	RepeatedIDs int64            `json:"repeated_ids,omitempty"` // examples whose id was taken, renamed to "id#2"
