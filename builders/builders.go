@@ -236,19 +236,19 @@ const (
 	NodeSpan
 )
 
-// Kind implements Record.
+// Kind returns KindPreference.
 func (*Preference) Kind() Kind { return KindPreference }
 
-// Kind implements Record.
+// Kind returns KindDemonstration.
 func (*Demonstration) Kind() Kind { return KindDemonstration }
 
-// Kind implements Record.
+// Kind returns KindRollout.
 func (*Rollout) Kind() Kind { return KindRollout }
 
-// Kind implements Record.
+// Kind returns KindDistillation.
 func (*Distillation) Kind() Kind { return KindDistillation }
 
-// Kind implements Record.
+// Kind returns KindState.
 func (*State) Kind() Kind { return KindState }
 
 // Contents returns a record's contents: the prompt, chosen and rejected sides of a preference, or the messages of any

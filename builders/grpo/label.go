@@ -39,8 +39,8 @@ func (s *scored) add(score float64) {
 	s.n, s.sum = s.n+1, s.sum+score
 }
 
-// label reports whether a score is good. If GoodFrom is set, a score of at least GoodFrom is good. Otherwise a
-// score of 1 is good if the input's scores are all 0 or 1; in other inputs, a score above its task's mean is.
+// label reports whether a score is good. If GoodFrom is set, a score of at least GoodFrom is good. Otherwise, if
+// the input's scores are all 0 or 1, a score of 1 is good; if they aren't, a score above its task's mean is good.
 func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known bool) {
 	switch {
 	case b.cfg.GoodFrom != nil:

@@ -1,6 +1,6 @@
 // Package schema makes a Go struct the single description of a configuration block.
 //
-// Struct tags describe everything about a setting:
+// Struct tags contain everything that is known about a setting:
 //
 //	type Config struct {
 //		Step   string        `yaml:"ttc_step_name" default:"dpo_candidate_move" aka:"custom_step_name"`

@@ -410,7 +410,7 @@ func (s *Spec) Nearest(key string) string {
 			return f.Name
 		}
 	}
-	if s.Field(key+"_key") != nil { // the user wrote score instead of score_key
+	if s.Field(key+"_key") != nil { // for example, score instead of score_key
 		return key + "_key"
 	}
 	names := s.Names()

@@ -27,9 +27,9 @@
 //
 // # What else a site yields
 //
-// repair_pairs are preferences for the later turn that succeeded over the failed turn, at the failed turn's prompt. The
-// chosen turn was sampled after the error was seen, so these pairs are marked off-policy. demonstrations are successful
-// turns in their original positions.
+// repair_pairs prefer the later turn that succeeded to the failed turn, at the failed turn's prompt. The chosen turn
+// was sampled after the error was seen, so these pairs are marked off-policy. demonstrations are the successful turns
+// in their original positions.
 //
 // The package is large because each hint source has its own file, behind one interface.
 package sdpo

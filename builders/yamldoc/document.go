@@ -26,7 +26,7 @@ type origin struct {
 	rewrote bool
 }
 
-// Merge copies another document's values into d, replacing d's. Where both have a mapping, Merge merges the two.
+// Merge merges over into d, recursively. Where both have a mapping, the two are merged; otherwise, over's value wins.
 func (d *Document) Merge(over *Document) {
 	for n, o := range over.origins {
 		d.origins[n] = o

@@ -23,7 +23,7 @@ func main() {
 	}
 }
 
-// build contains the files and paths from which packages are made.
+// build contains what packages are made from.
 type build struct {
 	binary   []byte
 	library  []byte // the kernel library, for the wheel; nil if there is none

@@ -24,7 +24,7 @@ type Mask struct {
 	Template  *turns.Renderer
 	Vars      *pyvalue.Dict // template variables, to which a request's kwargs are added
 	Now       time.Time     // the time that strftime_now returns
-	// Rows requests the content of token rows: text that looks like a special token remains text, and filler and
+	// Rows selects the content of token rows: text that looks like a special token remains text, and filler and
 	// straddling tokens are not trained on. Otherwise the answer is the plain render as Hugging Face encodes it: such
 	// text becomes a special token, and a token is in the mask if it overlaps any character of a turn, including
 	// filler.

@@ -14,8 +14,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// Print reads requests and prints the tokens of each conversation. For each token it shows the owner, whether the token
-// is the model's own and, if not, why. Print returns the same errors as Answer.
+// Print reads requests and prints the tokens of each conversation, their owners, whether they are the model's own and,
+// if not, why. It returns the same errors as Answer.
 func (m *Mask) Print(in io.Reader, out io.Writer, look tokenview.Look) error {
 	t := terminal.For(out)
 	return requests(in, t.Flush, func(n int, line []byte, err error) error {

@@ -50,7 +50,7 @@ func noTexts(p *dataset.Place, path string) error {
 }
 
 // findRun returns the run in a folder, which must have a record log. If a command was killed while putting files in
-// place, findRun puts the remaining files in place.
+// place, findRun completes that step.
 func findRun(path string) (*dataset.Place, error) {
 	p := &dataset.Place{Run: runfolder.Folder(path)}
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

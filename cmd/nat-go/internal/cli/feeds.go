@@ -7,7 +7,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// feed describes the part of a record that a trainer trains on, for one kind of record and one input format.
+// feed describes the part of a record that a trainer trains on, for one kind of record in one format.
 type feed struct {
 	Record   string `json:"record"`
 	Format   string `json:"format"` // a text format by name, or a channel of token batches

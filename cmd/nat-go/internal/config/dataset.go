@@ -31,5 +31,5 @@ type Split struct {
 	Validation float64 `yaml:"validation" default:"0.2" validate:"gte=0,lt=1" doc:"share of the records; 0 writes no validation file"`
 	Seed       int64   `yaml:"seed" doc:"seed for drawing validation records and samples" default:"0"`
 
-	ValidationSet bool `yaml:"-"` // whether validation is set explicitly; an empty validation set is then an error
+	ValidationSet bool `yaml:"-"` // whether validation is set; if so, and above 0, an empty validation side is an error
 }
