@@ -24,7 +24,7 @@ type Converted struct {
 	Refused []Refused           `json:"refused,omitempty"`
 }
 
-// Refused counts the records that a format can't represent for one reason.
+// Refused counts the records that a format can't represent, for the reason Why.
 type Refused struct {
 	Format string `json:"format"`
 	Why    string `json:"why"`

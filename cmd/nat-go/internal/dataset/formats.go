@@ -12,7 +12,7 @@ import (
 // Format is a format in which a data set can be written: text rows, built from records, or token rows, built from token
 // batches.
 type Format struct {
-	rows.Format            // description of the format, which can read and encode only text rows
+	rows.Format            // description of the format; for token rows, it can't read or encode rows
 	tokens      *tokenRows // nil means text rows
 }
 

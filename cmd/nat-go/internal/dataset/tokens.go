@@ -21,7 +21,7 @@ var splits = []struct {
 }{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
 // WriteTokens writes the formats that are built from a run's token batches, each to its own folder in a data set. A
-// split without rows doesn't get a file. ready is called like Spec.Ready.
+// split without rows doesn't get a file. ready is like Spec.Ready.
 func WriteTokens(
 	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
 ) ([]runfolder.Written, error) {

@@ -215,8 +215,8 @@ func (o *originsRead) group(g *recordlog.Group, d *curate.Decisions) {
 	}
 }
 
-// rest reports the line at which the group method stopped, if lines remain. That line matches none of the kept records
-// from that point in the log onwards.
+// rest reports the line at which the group method stopped, if lines remain. That line matches no kept record in the
+// group of the line before it or in a later group.
 func (o *originsRead) rest(v *verifier) error {
 	if o.err != nil {
 		return fmt.Errorf("%s: %w", o.name, o.err)

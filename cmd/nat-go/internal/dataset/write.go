@@ -45,7 +45,7 @@ type Spec struct {
 	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
 	NoEmpty bool
 
-	part bool // whether to write only a part of the output: the rows as lines, and the data that Join needs
+	part bool // whether to write one part of the log: its rows as lines, and the data that Join needs
 
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
@@ -202,7 +202,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	return nil
 }
 
-// note adds the content of a group's kept records to found, separately for each kind of record.
+// note adds to found, by kind of record, which content a group's kept records contain.
 func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 	for i := range g.Records {
 		if d.At(g.First + uint64(i)).Kept() {

@@ -44,8 +44,8 @@ type Request struct {
 	Load     func(tokenizer string) (*tokenizer.Tokenizer, error)
 }
 
-// Examine compares, for each input, the tokens that the trainer trains on with those that we train on. If requested, it
-// also compares the folder that the model is served from with the one it is trained with.
+// Examine compares, for each input, the trainer's tokens and loss mask with ours. If requested, it also compares the
+// folder that the model is served from with the one it is trained with.
 func Examine(ctx context.Context, r Request) (*Report, error) {
 	switch {
 	case r.Trainer != trainers[0]:

@@ -227,8 +227,8 @@ func orNone(text string, ok bool) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// compareTemplates compares the text that the templates render for the rows' conversations and for a few of our own. If
-// the text is the same, it compares the ids that the folders' tokenizers produce.
+// compareTemplates compares the text that the templates render for the rows' conversations and for a few of our own.
+// Where the text is the same, it compares the ids that the folders' tokenizers produce.
 func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs []*Input) {
 	conversations := probes()
 	for _, in := range inputs {

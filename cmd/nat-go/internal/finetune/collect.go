@@ -14,7 +14,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// liveSource returns inputs that are produced by running an agent. It returns nil if neither --endpoint nor the entry
+// liveSource returns inputs that running an agent will produce. It returns nil if neither --endpoint nor the entry
 // under sources calls for that. The source's output is written to the run folder, one file per collection run in the
 // workflow_output.json format, and is then read like any other input.
 func (x *finder) liveSource() (in *inputs, err error) {

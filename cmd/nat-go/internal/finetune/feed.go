@@ -226,7 +226,7 @@ func (f *feeder) checkEnd(err error) error {
 	return nil
 }
 
-// read reads the collection run. It sends the examples, stores them in the index, or keeps them for readRun.
+// read reads the collection run. It sends the examples, stores them in the index, or holds them for readRun.
 func (f *feeder) read(ctx context.Context) error {
 	rd := f.reader(ctx)
 	rd.lowerLimit()

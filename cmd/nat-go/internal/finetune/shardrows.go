@@ -42,7 +42,7 @@ func (r *sharding) prepareRows(ctx context.Context) error {
 }
 
 // unprepared yields the records of each group in the shard's log, except for the groups at its beginning that are
-// prepared already; before is their number. For each group, it first sends the number of records to the channel.
+// prepared already; before is their number. Before a group's records, it sends their number to the channel records.
 func (r *sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())

@@ -55,9 +55,9 @@ func (r *Report) yield(typ string) (y Yield) {
 }
 
 // choose selects the builder of pairs of scored answers if it makes records, and otherwise the builder of
-// demonstrations. If tasks have scored rollouts, it also selects the builder of pairs of rollouts, but only along with
-// demonstrations, and not if rollouts word the user's messages differently. The turns in such pairs would not keep
-// their recorded contexts, so such pairs are made only on request.
+// demonstrations. To the latter it adds, for tasks with scored rollouts, the builder of pairs of rollouts, unless
+// rollouts word the user's messages differently. If they do, the turns in pairs would not keep their recorded contexts,
+// so such pairs are made only on request.
 func (r *Report) choose() Choice {
 	c := Choice{SplitBy: "example"}
 	if r.Tasks > 0 {

@@ -80,7 +80,7 @@ func Unfit(c *config.Config, builder string, kinds []builders.Kind) []finding.Fi
 
 // formats warns about row formats that can't represent any of the builders' records, or whose trainers train on turns
 // other than the configured ones. If a plugin's builder is selected, its kinds of records are unknown, so formats
-// doesn't warn. In that case it only notes the default formats, unless the configuration names formats.
+// doesn't warn, but notes the default formats if the configuration doesn't name formats.
 func (k *check) formats() {
 	c := k.config
 	names := c.Dataset.Formats
