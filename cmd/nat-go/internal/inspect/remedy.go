@@ -37,8 +37,8 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 	return of
 })
 
-// remedies finds, for each builder that makes no records, the first remedy that helps. A remedy that names a builder is
-// first tried on the sample.
+// remedies finds, for each builder that makes no records, the first remedy that helps. It tries remedies on the sample
+// if they name a builder.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
 	for i := range r.Builders {
 		b := &r.Builders[i]

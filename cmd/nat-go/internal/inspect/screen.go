@@ -214,7 +214,7 @@ func (r *Report) errorSites() int {
 	return max(n, r.ToolErrors)
 }
 
-// fidelity prints how many calls have each fidelity, how many have each proof, and how many lack each part.
+// fidelity prints how many calls have each fidelity, each proof, and each gap.
 func (r *Report) fidelity(line func(name, format string, a ...any)) {
 	if len(r.Stats.Fidelity) == 0 {
 		return

@@ -64,8 +64,8 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	return out, nil
 }
 
-// writeTemplates fills in the templates in one folder, and writes the results to another. It only substitutes values.
-// It doesn't use package text/template, which would make the linker keep every exported method in a program.
+// writeTemplates fills in the templates in one folder, and writes the results to another. As it only substitutes
+// values, it doesn't use package text/template, which would make the linker keep every exported method in a program.
 func writeTemplates(out, from string, fill *strings.Replacer) error {
 	return fs.WalkDir(templates, from, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -89,7 +89,7 @@ func (b *Builder) Begin(g *ttc.Group) {
 	b.prompts, b.outputs = places(b.prompts, g), places(b.outputs, g)
 }
 
-// places returns a zeroed table, indexed by example and candidate, in the memory of an old table.
+// places returns a zeroed table, indexed by example and candidate. It reuses the memory of an old table.
 func places(old [][]int32, g *ttc.Group) [][]int32 {
 	table := slices.Grow(old[:0], len(g.Examples))[:len(g.Examples)]
 	for i, ex := range g.Examples {
@@ -144,7 +144,7 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 // Drop adds a drop.
 func (b *Builder) Drop(d ledger.Drop) { b.group.Drops = append(b.group.Drops, d) }
 
-// Account adds an account to the group, with the numbers of items that a stage received and passed on.
+// Account adds an account to the group, with the numbers of items, counted in unit, that a stage got and passed on.
 func (b *Builder) Account(s ledger.Stage, unit string, in, out int64) {
 	b.group.Accounts = append(b.group.Accounts, ledger.Account{Stage: s, Unit: unit, In: in, Out: out})
 }

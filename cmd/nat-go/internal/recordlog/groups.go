@@ -14,7 +14,7 @@ func Groups(dir string) iter.Seq2[*Group, error] {
 	return read(dir, (*Reader).each)
 }
 
-// read returns an iterator over the groups of the log in dir. It opens the log and calls each, which yields them.
+// read returns an iterator that opens the log in dir and calls each, which yields the log's groups.
 func read(dir string, each func(r *Reader, yield func(*Group, error) bool)) iter.Seq2[*Group, error] {
 	return func(yield func(*Group, error) bool) {
 		r, err := newReader(dir)

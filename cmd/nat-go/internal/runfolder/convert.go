@@ -46,8 +46,8 @@ func (f Folder) LockToConvert(formats []string) (*Lock, error) {
 // converts reports whether the holder's command writes formats to a complete run.
 func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
 
-// RefuseConverting returns an error if the last holder was interrupted while converting to a format other than
-// those in again, which lists the formats to write now.
+// RefuseConverting returns an error if the last holder was interrupted while converting to a format other than those
+// in again, which lists the formats to write now.
 func (l *Lock) RefuseConverting(again []string) error {
 	if l.Left == nil {
 		return nil

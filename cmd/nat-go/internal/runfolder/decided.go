@@ -35,7 +35,7 @@ func (d *Decided) Add(name, value string) {
 	d.Hashes[name] = hex.EncodeToString(sum[:16])
 }
 
-// Changed compares d with a later Decided. It returns names whose values differ, or that only one of them contains.
+// Changed compares d with a later Decided. It returns the names whose values differ, or that only one has.
 func (d *Decided) Changed(now *Decided) []string {
 	names := map[string]bool{}
 	for _, side := range []*Decided{d, now} {

@@ -99,7 +99,7 @@ func Has(path string) bool {
 	return err == nil
 }
 
-// IsRun reports whether the folder is a run's. It must contain job.json, manifest.json or records/begun.json.
+// IsRun reports whether the folder is a run's, which contains job.json, manifest.json or records/begun.json.
 func (f Folder) IsRun() bool { return Has(f.Job()) || Has(f.Manifest()) || Has(f.Begun()) }
 
 // List lists the runs directly in each root, sorted by name. A root need not exist. It must not be in object storage.

@@ -191,8 +191,8 @@ type RowFile struct {
 	Rows  int64  `json:"rows"`
 	Bytes int64  `json:"bytes"`
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
-	// ReadOtherwise lists changes that JSON Lines undergo when they are read with the Hugging Face datasets library,
-	// which trainers use to load rows.
+	// ReadOtherwise lists the changes that JSON Lines undergo when read with the Hugging Face datasets library, which
+	// trainers use to load rows.
 	ReadOtherwise []string `json:"read_otherwise,omitempty"`
 }
 

@@ -186,7 +186,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 	return nil
 }
 
-// fetchSpilled downloads one part of a shard's spill, with the examples for the shard of the same number. d is the
+// fetchSpilled downloads the part of a shard's spill with the examples for the shard whose number is part. d is the
 // manifest of the shard that wrote the spill. The downloaded file has holes in place of the other parts.
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)

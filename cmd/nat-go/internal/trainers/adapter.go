@@ -58,7 +58,7 @@ type Deployer interface {
 
 // Tailer is an adapter that can show the trainer's output.
 type Tailer interface {
-	// Tail returns a part of the output, which starts at the given byte offset, and the offset at which the next part
+	// Tail returns a part of the output, starting at the given byte offset, and the offset at which the next part
 	// starts. While the job runs, a part that is smaller than the adapter's maximum ends at the end of a line. The text
 	// is empty if there isn't any new output.
 	Tail(ctx context.Context, job JobRef, from int64) (text []byte, next int64, err error)

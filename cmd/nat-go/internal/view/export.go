@@ -264,7 +264,7 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 }
 
 // tokenQuestions returns the requests that the page may send about a token row. They are for each window of each side,
-// and for the row's head next to each further side or, if there is only one side, alone.
+// and for the row's head: once for each side that can be shown next to the first, or once if there is only one side.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
 	for with, sides := 1, 2; with < sides; with++ {
 		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}

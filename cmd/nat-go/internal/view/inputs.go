@@ -49,7 +49,7 @@ func (r *Run) unchanged(path string) bool {
 		if in.Path == path {
 			return in.Size == info.Size() && in.ModTime.Equal(info.ModTime())
 		}
-		for folder := range strings.SplitSeq(in.Path, ", ") { // with several folders, ModTime is the latest one
+		for folder := range strings.SplitSeq(in.Path, ", ") { // with several folders, ModTime is their latest one
 			below, err := filepath.Rel(folder, path)
 			if err == nil && filepath.IsLocal(below) && !info.ModTime().After(in.ModTime) {
 				return true

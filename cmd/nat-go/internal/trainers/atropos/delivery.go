@@ -23,7 +23,7 @@ import (
 type delivery struct {
 	Key       string                `json:"key"`
 	EnvID     int64                 `json:"env_id"`
-	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // earlier environments that received groups
+	Earlier   []int64               `json:"earlier_env_ids,omitempty"` // earlier environments on the same server
 	EnvName   string                `json:"env_name"`
 	Life      life                  `json:"life"`
 	GroupSize int                   `json:"group_size"`
