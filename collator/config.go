@@ -71,7 +71,7 @@ type Config struct {
 	RenderedRollouts bool
 	Reference        *Reference // dpo: log-probs of pairs under a reference model; nil if unused
 	NullHints        bool       // sdpo: omit the hints, as a control in which teacher and student are equal
-	// sdpo: a teacher has all of its row's hints, and a target sees the ones before it; if false, it has one hint
+	// sdpo: a teacher has all of its row's hints, and a target sees those before it; if false, each teacher has one
 	Cumulative bool
 	HintSpan   string // sdpo: the part of each target that is in the loss: turn (or empty), call, text, reasoning
 	// Neutral is a neutral hint for sdpo. For each hint, the row also stores the tokens that Neutral has in the hint's

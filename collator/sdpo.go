@@ -80,8 +80,8 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 	return sp.account(out, rows)
 }
 
-// weigh sets the weights of each site's pairs. With ByToken it does nothing, because every token has weight 1. If hints
-// accumulate, a turn's second hint has no pairs, so the second hint's site keeps weight 0.
+// weigh sets the weight of each site's pairs. With ByToken it does nothing, because every token has weight 1. With
+// BySite, if hints accumulate, a turn's second hint has no pairs, so its site keeps weight 0.
 func (sp *splicer) weigh(w *worker, rows []madeSide) {
 	if w.cfg.Weight == ByToken {
 		return
@@ -189,7 +189,7 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 	return nil
 }
 
-// beginnings caches the text of a row's prefixes. With w.restores, ASCII that was decoded isn't decoded again.
+// beginnings caches the text of a row's prefixes. With w.restores, only the new part of an ASCII prefix is decoded.
 type beginnings struct {
 	w    *worker
 	ids  []int32
@@ -242,7 +242,7 @@ type splicer struct {
 	made    map[*side]*spliced
 }
 
-// spliced holds the teachers made for a student row, their proofs and their sites.
+// spliced holds a student row's teachers and the data about them.
 type spliced struct {
 	teachers []batch.Side
 	proofs   []batch.Proof
@@ -254,8 +254,8 @@ type spliced struct {
 // meaning holds the tokens' text and the hash of the trained text, both empty if finding them requires decoding.
 type meaning struct{ text, target string }
 
-// fit makes a row with teachers, and cuts the front of a conversation that is too long: first whole rounds before the
-// first target's round, then whole steps.
+// fit is the fitter for distillations. It cuts from the front: first whole rounds before the first target's round, then
+// whole steps in that round.
 func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
 	one, size, r := sp.row(w, m, v)
 	if r != nil {
@@ -288,8 +288,8 @@ func blocksBeforeTarget(m *material) (out []block) {
 	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
 }
 
-// row makes the student and its teachers from a view. size is the length in tokens of the longest of them. Turns for
-// which no site can be spliced are not trained on.
+// row makes the student and its teachers from a view. size is the token count of the longest of them, with room as in
+// spliced.size. Turns for which no site can be spliced are not trained on.
 func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int, refusal *cause) {
 	student, r := w.side(m, v)
 	if r != nil {
@@ -452,7 +452,7 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 	}
 }
 
-// proveTeacher sets p's hashes of a teacher's text and ids, and its count of trained runs without a stop token.
+// proveTeacher sets the hashes in a teacher's proof and its number of trained runs without a stop token.
 func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *cause {
 	if text, target, ok := teacherText(s, student, group); ok {
 		w.prove(p, s, text, target)

@@ -90,8 +90,8 @@ func (w *worker) look(r *turns.Renderer, c *turns.Conversation) (*view, *cause) 
 	return v, nil
 }
 
-// renderers returns the renderers to try for a conversation, in order: as configured, with thinking switched off, and,
-// for templates that don't repeat all of the generation prompt in a turn, without the end of the prompt.
+// renderers returns the renderers to try for a conversation, in order: as configured, with thinking switched off, and
+// for turns that the template renders without the end of the generation prompt.
 func (w *worker) renderers() []*turns.Renderer {
 	out := []*turns.Renderer{w.render}
 	if s := w.render.Silent(); s != nil {
@@ -679,7 +679,7 @@ func (c *ownerCursor) same(i int) (bytes chat.Span, next int) {
 	return bytes, next
 }
 
-// edge returns the first end of s, start or end, that is after at and before limit. If both aren't, it returns limit.
+// edge returns the smallest of s.Start, s.End and limit that is greater than at. limit must be greater than at.
 func edge(s chat.Span, at, limit int) int {
 	switch {
 	case s.Start > at:

@@ -43,7 +43,7 @@ type splice struct {
 	ids     []int32 // of the hint
 	room    int     // extra tokens that must fit in the teacher's row, for a longer contrast or an omitted hint
 	text    string  // text of the hint's tokens, if it was checked
-	// tokens of two other hints in its place, a neutral one and another site's; each nil if missing or too long
+	// tokens of a neutral hint and of another site's hint in its place; nil if missing or if it can't be placed there
 	neutral, contrast []int32
 	runs              []chat.Span // the target's tokens that are in the loss
 	mode              string

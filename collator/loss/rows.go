@@ -22,7 +22,7 @@ type RowsRequest struct {
 	ClipValue        float64
 	Normalize        string // none or beta
 	TopK             int    // if above 0, only the student's k most probable entries in a row are compared individually
-	Rest             string // with TopK, the treatment of the other entries (bucket or renormalise)
+	Rest             string // with TopK, how the other entries are treated: bucket or renormalise
 	// if above 0, the number of leading columns that belong to the vocabulary; required if the sides differ in width
 	Vocab   int
 	Sum     bool // differentiate sum(w*loss) instead of sum(w*loss)/sum(w)

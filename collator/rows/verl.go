@@ -157,8 +157,8 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 	return append(dst, "}}"...), nil
 }
 
-// truthOf returns the value to which a checker compares answers to a record's prompt. The value is given by the
-// record's metadata or else by its example.
+// truthOf returns the value against which a checker compares answers to a record's prompt. The record's metadata or
+// else its example states the value.
 func truthOf(r *builders.Resolved) (string, bool) {
 	truth := r.Origin.Truth
 	if v, ok := r.Record.Header().Metadata.Get("ground_truth"); ok && v.Kind() == json.String {

@@ -37,7 +37,7 @@ type Measure struct {
 // Measured counts the outcomes of measuring hints.
 type Measured struct {
 	Sites int `json:"sites"` // tried out
-	// sites that were also measured with a neutral hint; the other sites lack one
+	// sites that were also tried out with a neutral hint; the other sites lack one
 	Neutral int     `json:"neutral"`
 	Mean    float64 `json:"mean_effect"` // nats per token in the right direction beyond the neutral hint
 	// the lower and upper bounds on the divergence that follow from the best k tokens, averaged over the measured sites
