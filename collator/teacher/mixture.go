@@ -15,7 +15,7 @@ type asker interface {
 	Check(ctx context.Context) error
 	ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 	topK() int
-	clamps() bool    // whether the server treats a request for 0 log-probs per token as a request for 1
+	clamps() bool    // whether a server treats a request for 0 log-probs per token as a request for 1
 	names() []string // of several
 }
 

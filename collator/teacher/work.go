@@ -137,7 +137,7 @@ func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) (
 	return b.tensors(), nil
 }
 
-// asked returns the mixture if there is one, else the client if there is one, else nil.
+// asked returns the teacher to ask: the mixture if there is one, else the client, else nil.
 func (w *Work) asked() asker {
 	switch {
 	case w.Mixture != nil:

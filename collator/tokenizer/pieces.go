@@ -207,7 +207,7 @@ type piece struct {
 
 type pieceList struct{ all []piece }
 
-// cut appends the pieces of text[from:to], a range that words of the surrounding text never extend into.
+// cut appends the pieces of text[from:to], which the library splits into words separately from the text around it.
 func (l *pieceList) cut(text string, from, to, digits int) {
 	start := from
 	run := 0 // number of digits before i in the current run of digits; -1 if that is unknown

@@ -404,8 +404,8 @@ func (d *dialect) addClosing(s string) {
 	slices.SortFunc(d.closings, func(a, b string) int { return len(b) - len(a) })
 }
 
-// learnHalts removes the terminators that occur within a turn with a thought and an answer, or within a turn with only
-// a call. A model that stopped at them could not write such turns.
+// learnHalts removes from halts the terminators that occur within a turn with a thought and an answer, or with only a
+// call. A model that stopped at them could not write such turns.
 func (d *dialect) learnHalts(p prober) {
 	halts := d.halts
 	d.halts = nil

@@ -183,9 +183,9 @@ func (r *Renderer) FindEach(c *Conversation, res *template.Result) (found []Turn
 	return o.whole(found, lost)
 }
 
-// foreign reports whether a turn begins with another message's text although its own message has text, or ends before
-// that text. The header before such a turn belongs to another message, or to none (DeepSeek's R1 writes an empty turn
-// after a call; a result without text leaves nothing between itself and the next turn).
+// foreign reports whether a turn begins with an earlier message's text although its own message has text, or ends
+// before its own text. The header before such a turn belongs to another message, or to none (DeepSeek's R1 writes an
+// empty turn after a call; a result without text leaves nothing between itself and the next turn).
 func (o *origins) foreign(t *Turn, from int) bool {
 	k := o.after(t.Start)
 	switch {

@@ -48,8 +48,8 @@ func (r *Renderer) stopOf(c *Conversation, t *Turn) string {
 	return r.dialectFor(c).stops.final
 }
 
-// Unended reports whether a turn within a conversation lacks a terminator that it would get as the last turn. Templates
-// that end a turn with the next role's header may not do so before every role (GLM's before a system message).
+// Unended reports whether a turn within a conversation lacks a terminator that it would get as the last turn. Where the
+// next role's header ends a turn, there may be no terminator before some roles (GLM: before a system message).
 func (r *Renderer) Unended(c *Conversation, t *Turn) bool {
 	return t.Message < len(c.Messages)-1 && !t.Terminated() && r.stopOf(c, t) != ""
 }

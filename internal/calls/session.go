@@ -321,8 +321,8 @@ func (s *Session) Examples(own owner) []*Example {
 	return out
 }
 
-// given returns, for each message, the thread whose calls have the message in their history: nil if there are none, and
-// several if there is more than one such thread.
+// given returns, for each message, the thread whose calls have the message in their history: nil if there is none, and
+// several if there is more than one.
 func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {

@@ -125,7 +125,7 @@ func Adopt(temp, path string) error {
 // Chmod sets the permissions that the file will have.
 func (f *File) Chmod(mode os.FileMode) error { return f.file.Chmod(mode) }
 
-// rename gives the written data its final name, and with sync waits until the data is on disk, if Prepare has not.
+// rename gives the file its final name. With sync, it first makes the data durable unless Prepare has done so.
 func (f *File) rename(sync bool) error {
 	err := f.Flush()
 	if err == nil && f.path != "" && sync && !f.safe {

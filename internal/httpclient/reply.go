@@ -151,8 +151,8 @@ func validation(list []any) string {
 	return strings.Join(out, "; ")
 }
 
-// titleTag matches the title of an HTML page. It is compiled on first use, because its counted repetition would add 2
-// ms to every start of the program.
+// titleTag matches the title of an HTML page. It is compiled on first use, because its counted repetition would add
+// 2 ms to every start of the program.
 var titleTag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?is)<title[^>]*>(.{0,200}?)</title>`) })
 
 func (r *Reply) title() string {

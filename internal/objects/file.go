@@ -145,7 +145,7 @@ func (f *File) explain(err error) *Error {
 	return e
 }
 
-// The blocks that ReadAt keeps are so small and so many that each column of a table can have one.
+// The size and maximum number of the blocks that ReadAt keeps, so that each column of most tables can have one.
 const (
 	block     = 512 << 10
 	maxBlocks = 64

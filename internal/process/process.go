@@ -242,7 +242,7 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // may be unread output.
 func (p *Process) Over() <-chan struct{} { return p.over }
 
-// Err returns the reason the program was killed or, if it was not killed, nil or an *exec.ExitError. It waits for Done.
+// Err returns the reason the program was killed or stopped, else nil or an *exec.ExitError. It waits for Done.
 func (p *Process) Err() error {
 	<-p.done
 	if p.cause != nil {
@@ -263,7 +263,7 @@ func (p *Process) Left() []int {
 	return p.left
 }
 
-// Kill ends the program and everything it started at once, and doesn't wait. Only the first cause is recorded.
+// Kill kills the program and everything it started, without waiting for them to end. Only the first cause is recorded.
 func (p *Process) Kill(cause error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

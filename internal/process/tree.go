@@ -21,7 +21,7 @@ func NewMark() string {
 	return hex.EncodeToString(b[:])
 }
 
-// withMarks sets the variable of marks in an environment to this program's own marks, followed by the given marks.
+// withMarks returns env with markVariable set to this program's own marks, followed by the given marks.
 func withMarks(env []string, marks ...string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, markVariable+"=") })
 	all := strings.Fields(os.Getenv(markVariable) + " " + strings.Join(marks, " "))

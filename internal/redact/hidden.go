@@ -66,13 +66,13 @@ func unescapedAddress(s string) (plain string, at []int) {
 }
 
 const (
-	minEncoded = 24      // minimum length in bytes of base64 to decode; shorter data has no recognisable secret
+	minEncoded = 24      // minimum length in bytes of base64 to decode; shorter data can't hold a recognisable secret
 	maxEncoded = 1 << 20 // maximum length in bytes of base64 to decode; longer data is probably a file
 	minWrapped = 60      // minimum length in bytes of a base64 line that may continue on the next line
 )
 
-// encoded finds base64-encoded text that contains something to redact. It decodes only one level, so text encoded twice
-// is unchanged, as are images.
+// encoded finds base64-encoded text that contains something to redact. It ignores images, and text encoded twice, since
+// it decodes only one level.
 func (r *Redactor) encoded(s string) (out []found) {
 	if r.decoding {
 		return nil

@@ -426,7 +426,7 @@ var classes = sync.OnceValue(func() map[string]bool {
 	return all
 })
 
-// minRemainder is the minimum number of bytes beside a tag to replace, since fewer are only quotes or a separator.
+// minRemainder is the minimum number of bytes next to a tag that are replaced; fewer are only quotes or a separator.
 const minRemainder = 4
 
 // appendOutside appends the parts of a place that are not in a tag. The tags are in order. The text may have been

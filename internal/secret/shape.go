@@ -322,8 +322,8 @@ var bearerToken = compiled(`\b(?:Bearer|bearer|BEARER)[ \t]+` + value)
 // minBearerToken is the minimum length in bytes at which a word after "Bearer" counts as a token.
 const minBearerToken = 6
 
-// plainly returns the range, without quotes, of the value that m matched, and whether the value may be a secret. The
-// expression that yielded m must end with the pattern value.
+// plainly returns the range, without quotes, of the value in the match m, and whether the value may be a secret. The
+// matched expression must end with the constant value.
 func plainly(text string, m []int) (from, to int, ok bool) {
 	from, to = unquoted(text, m[2], m[3])
 	v := text[from:to]

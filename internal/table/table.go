@@ -265,7 +265,7 @@ func (c *column) peek() (parquet.Value, error) {
 		if c.err != nil && !errors.Is(c.err, io.EOF) {
 			return parquet.Value{}, c.err
 		}
-		if c.values == nil || c.err != nil { // the last page isn't released, because the row uses its memory
+		if c.values == nil || c.err != nil { // the previous page isn't released, because the row uses its memory
 			page, err := c.pages.ReadPage()
 			if err != nil {
 				return parquet.Value{}, err

@@ -3,9 +3,9 @@
 //
 // # Protocol
 //
-// The program is started once and runs as long as needed. It reads one JSON object per line on standard input
-// and answers each with one on standard output. Descriptor 3 is the shared memory: an unnamed file of a fixed size,
-// which the program maps or writes to.
+// The program is started once and runs as long as needed. It reads one JSON object per line on standard input and
+// answers each with one on standard output. Descriptor 3 is the shared memory: an unnamed file of a fixed size, which
+// the program maps or writes to.
 //
 //	> {"hello": "nat.logits.v1", "memory": 67108864, "probes": ["a text", ...]}
 //	< {"vocab": 151936, "dtype": "float32", "model": "a name", "probes": [[1, 2, ...], ...]}
