@@ -46,9 +46,9 @@ type tileSet struct {
 	klForward, klReverse [3]tileFunc
 
 	tab     func(*table) unsafe.Pointer
-	tabH    float64                     // one unit of tab's argument D, in log2 units of odds; 0 means table.h
+	tabH    float64                     // unit of D in tab's table, in log2 units of odds; 0 means table.h
 	evenTab func(*table) unsafe.Pointer // the table that even, evenGrad or keptEven reads
-	evenH   float64                     // one unit of the table's argument |D|, in log2 units of odds
+	evenH   float64                     // unit of |D| in evenTab's table, in log2 units of odds
 
 	gradTab func(*table) unsafe.Pointer
 	gradH   float64 // like tabH, for gradTab

@@ -47,7 +47,7 @@ func (r *row) setApart(share float64) (rest remainder) {
 	return rest
 }
 
-// pick does what setApart does, for m entries from entry i on. It returns the student's largest remaining exponential.
+// pick moves the heavy entries among m from entry i on. It returns the student's largest remaining exponential.
 func (r *row) pick(i, m int, threshold float32) (top float32) {
 	s, t := r.w.kept[0][i:i+m], r.second(i, m)
 	for from := 0; from < m; from += block { // m is a multiple of block
@@ -67,8 +67,8 @@ func (r *row) pick(i, m int, threshold float32) (top float32) {
 	return top
 }
 
-// second returns the values that a row keeps next to the student's exponentials of m entries from entry i on. They are
-// the teacher's exponentials or the raw gradient.
+// second returns what a row keeps, besides the student's exponentials, for m entries from entry i on: the teacher's
+// exponentials or the raw gradient.
 func (r *row) second(i, m int) []float32 {
 	if r.p.kind == klPass {
 		return r.raw(i)[:m]

@@ -373,7 +373,7 @@ type row struct {
 	d      DType
 	n      int
 	next   nextRow
-	out    []float32 // the raw gradient, later the gradient, in the caller's memory unless it holds the student
+	out    []float32 // the raw gradient, then the gradient; the caller's memory, unless that holds the student
 	mean   float64   // the sum of the free derivatives
 	read   light     // the sums of the single pass for a gradient at beta 0 or 1
 }
@@ -457,7 +457,7 @@ func (j *JSD) passOf(path *tileSet, d DType, grad bool) passKind {
 type plan struct {
 	kind passKind
 	f    tileFunc
-	h    float64 // one unit of the table's argument D, in log2 units of odds
+	h    float64 // unit of D in the table, in log2 units of odds
 	fix  float64 // factor by which the pass's sums are multiplied
 	kept bool    // the pass uses the exponentials of the first pass
 	// end is set if beta is 0 or 1. At 0 the teacher's probabilities are the weights of the log-odds (teacherWeighs),

@@ -50,7 +50,7 @@ type Result struct {
 	// Why holds the reason for each candidate that isn't in a pair: tie, below_min_score_diff, below_min_chosen_score
 	// or not_chosen_by_strategy; it is empty for the others.
 	Why []ledger.Reason
-	// Possible is the number of possible pairs, equal to len(Pairs) plus the sum of Left.
+	// Possible is the number of possible pairs: len(Pairs) + Left.Total().
 	Possible int64
 	Left     Left
 }

@@ -44,7 +44,7 @@ type Example struct {
 	// the tools nor the messages.
 	Recorded []History
 
-	Interrupted bool // the workflow was interrupted; set if the entry has neither steps nor an answer
+	Interrupted bool // the entry has neither steps nor an answer, as when the workflow raised an exception
 
 	// TeacherTopK is the number of log-probs per token that the source requests from a teacher for the example's task.
 	// 0 requests only the token's own log-prob, a negative number requests no teacher, and nil means unspecified.
@@ -152,7 +152,7 @@ type Fidelity uint8
 
 // The levels of fidelity, lowest first.
 const (
-	Partial     Fidelity = iota // text with gaps
+	Partial     Fidelity = iota // recorded with gaps
 	TextOnly                    // text
 	IDs                         // text and token ids
 	IDsLogProbs                 // text, token ids and log-probs

@@ -23,7 +23,7 @@ const (
 	maxTensors     = 100_000
 	maxDims        = 16
 	// maxReadBytes is the maximum number of bytes read from one tensor by Read, or from a file by ReadAll, unless
-	// File.Limit is set. Without it, a sparse file could claim any size.
+	// File.Limit is set. The limit is needed because a sparse file can claim any size.
 	maxReadBytes = 8 << 30
 )
 

@@ -176,7 +176,7 @@ var textTests = map[string]func(text, part string) bool{
 	"contains": strings.Contains, "startsWith": strings.HasPrefix, "endsWith": strings.HasSuffix,
 }
 
-// textTest returns the condition that l, or any string in l if it is a list, satisfies op.
+// textTest returns the condition `l op r`, which a list l meets if any string in it does.
 func (p *parser[S]) textTest(op string, l, r node[S]) node[S] {
 	if r.constant == nil {
 		p.fail(r.from, r.to, "", "expected quoted text after %s", op)

@@ -26,7 +26,7 @@ const (
 	bytesPerSec  = 256 << 10 // maximum number of bytes of these lines per second
 	maxLogged    = 16 << 10  // maximum length of a logged line
 	maxKept      = 2 << 10   // maximum length of a plain-text line in the tail
-	// At these limits, reading pauses until the next second. This blocks a plugin that prints even more, so that it
+	// Beyond these limits, reading pauses until the next second. This blocks a plugin that prints even more, so that it
 	// can't use up the host's CPU time. Output through go-plugin arrives in 1 KiB messages.
 	linesReadPerSec = 20_000
 	bytesReadPerSec = 12 << 20

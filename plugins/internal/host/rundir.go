@@ -15,8 +15,8 @@ import (
 )
 
 // runDir is the folder of one Plugin's sockets. Next to it is a file that stays locked while the folder has an owner. A
-// process ID wouldn't do: it means nothing to a process in another namespace, and may have been reused. The names of
-// the folder and the file are prefixes of the mark that the plugin's processes carry.
+// process ID wouldn't do: it means nothing to a process in another namespace, and may have been reused. Both names
+// begin with a prefix of the mark that the plugin's processes carry.
 //
 // A plugin can write here, as can any other program that the user runs. But nothing written here can get a process
 // killed unless the process carries the mark in its environment. We set the mark for plugins, and their children

@@ -20,7 +20,7 @@ type Spec struct {
 
 	Dir string // working directory; the host's by default
 
-	SHA256 string // hex checksum of the file, of which a checked copy is run; if empty, the file itself is run
+	SHA256 string // hex checksum of the file; if set, a checked copy is run, otherwise the file itself
 	// Checksums of the files next to Path that it loads, by file name. If SHA256 is set, they are copied and checked
 	// along with Path.
 	Beside map[string]string

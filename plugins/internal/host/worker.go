@@ -239,7 +239,7 @@ func (a *attempt) exchange(feed <-chan *job) {
 	wg.Wait() // wait: the goroutines end with the attempt's context, which watch cancels at a deadline
 }
 
-// ours reports whether an error states a fault that the host found in a plugin, rather than the result of a call.
+// ours reports whether an error was raised by the host itself, rather than returned by a call.
 func ours(err error) bool {
 	var stuck *deadlineError
 	var tooMuch *wire.OutputLimitError
@@ -272,7 +272,7 @@ type attempt struct {
 	clock    clock
 
 	granted atomic.Int64        // total number of frames that the plugin may send
-	results chan frame          // frames read but not consumed; the plugin's credit limits them
+	results chan frame          // frames read but not consumed; the plugin's credit limits their number
 	ahead   *semaphore.Weighted // bounds the bytes of the frames read ahead
 	readErr error               // why reading ended; set before results is closed
 

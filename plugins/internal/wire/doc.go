@@ -6,9 +6,9 @@
 // group that has passed through both sides equals the one that was sent, except for the data that plugins don't get
 // (see ExampleCodec).
 //
-// All text in a frame is sent as one blob and decoded as substrings of it, which takes one copy and one allocation,
-// regardless of the number of strings. Each string keeps the whole blob in memory. Repeated strings and prompts in a
-// group are sent once; preferences between candidates, the most frequent records, are sent as columns of indices.
+// All text in a frame's part is sent as one blob and decoded as substrings of it, which takes one copy and one
+// allocation, regardless of the number of strings. Each string keeps the whole blob in memory. Repeated strings and
+// prompts in a group are sent once; preferences between candidates, the most frequent records, as columns of indices.
 //
 // Finding is the protocol's own type. Unlike package finding's, it lacks a position in a file, which only the host
 // knows.
