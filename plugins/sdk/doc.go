@@ -27,9 +27,9 @@
 // because the first line is the handshake. A panic in Build fails only its group; the process continues.
 //
 // Importing the package does nothing to the process: memory, garbage collector, signals and environment remain under
-// the program's control. A plugin has little live memory at any time, so setting GOGC=400 in nat-go's environment,
-// which plugins inherit, saves the garbage collector a lot of work in a large run. The package doesn't depend on cgo,
-// on libraries for tokenizers, Parquet or compression, or on the built-in builders, so a plugin builds quickly.
+// the program's control. A plugin has little live memory at any time, so setting GOGC=400 for nat-go, which passes it
+// on to plugins, saves the garbage collector a lot of work in a large run. The package doesn't depend on cgo, on
+// libraries for tokenizers, Parquet or compression, or on the built-in builders, so a plugin builds quickly.
 //
 // Part of the Go API we promise (v0).
 package sdk

@@ -169,7 +169,7 @@ func (x *Index) alone() [keyWidth]byte {
 func (x *Index) Len() int64 { return int64(x.n) }
 
 // Groups yields the groups in the order of their first members, except the first skip groups. The groups can be
-// iterated over only once, and nothing can be added after that has begun. An error is yielded once, as the last item.
+// iterated over only once, and nothing can be added once that has begun. An error is yielded once, as the last item.
 func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := x.arrange(); err != nil {

@@ -466,7 +466,7 @@ func (c *compiler) filterBlock(n *filterBlockNode, f *frame) stmt {
 		}
 		v = filter(st, v)
 		st.pos = at
-		if v.Kind() != pyvalue.KindStr { // jinja2 doesn't convert a filter's result to text
+		if v.Kind() != pyvalue.KindStr { // jinja2 doesn't convert the block's result to text
 			throw("TypeError", "sequence item: expected str instance, %s found", v.TypeName())
 		}
 		st.print(v)

@@ -7,7 +7,7 @@ import (
 )
 
 // Chat templates mostly look up a message's key and compare its value with a string to make a decision. The code here
-// compiles such expressions without passing values around; lookups become pointers, and decisions become booleans.
+// compiles such lookups to functions that return pointers, and such decisions to functions that return booleans.
 
 type (
 	ptr       func(st *state) *val

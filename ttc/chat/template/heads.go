@@ -215,7 +215,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 	input, given := st.input.AddGenerationPrompt, missing
 	h.slots = append(h.slots[:0], act.slots...)
 	st.left, st.bytes = min(left, maxTailSteps), min(bytes, maxTailBytes)
-	if again != nil { // limit the repeated iteration to ten times the work of the original one, plus the usual maximum
+	if again != nil { // allow ten times the original iteration's work for repeating it, plus the usual maximum
 		copy(act.slots, h.before.slots)
 		st.left = min(h.before.left, maxTailSteps+10*(h.before.left-left))
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))
@@ -363,8 +363,8 @@ func constIndex(n node) int {
 	return -1
 }
 
-// allows reports whether n has the same effect in every head. It may depend on where the lists of messages end, but
-// only in ways that state.sees records.
+// allows reports whether n depends on nothing that differs between heads, such as where the lists of messages end,
+// apart from uses of the lists that state.sees records.
 func (u *listUse) allows(n node) bool {
 	switch n := n.(type) {
 	case nil:

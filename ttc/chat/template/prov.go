@@ -74,8 +74,8 @@ func isMarkup(v val) bool {
 	return p != nil && p.markup
 }
 
-// asTag returns p in the form that values carry. Renders share the provenances of the input; that is safe, because
-// asTag doesn't write to a provenance that it has been called on before.
+// asTag returns p in the form that values carry. Renders share the provenances of the input. That is safe, because
+// asTag has already been called on them, so it doesn't write to them again.
 func (p *prov) asTag() *pyvalue.Tag {
 	if p.Of == nil {
 		p.Of = p
@@ -216,7 +216,7 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 }
 
 // eachEscape walks a quoted string, calling f for each plain run, escape and quote. The first argument of f is the
-// number of quoted bytes; the second is the number of text bytes that they encode.
+// number of its bytes in s; the second is the number of text bytes that they encode.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
 	run := 1

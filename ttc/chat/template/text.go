@@ -30,8 +30,8 @@ func (st *state) strip(v, chars val, left, right bool) val {
 	return st.cut(v, i, j)
 }
 
-// stripped returns the byte range of s that remains when leading and trailing characters for which the function in
-// returns true are removed. plain is set if those characters are white space.
+// stripped returns the byte range of s that remains when leading and trailing characters r for which in(r) is true are
+// removed. plain is set if those characters are white space.
 func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
 	i, j = 0, len(s)

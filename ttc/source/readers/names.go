@@ -95,7 +95,7 @@ func Choose(all []source.Factory, only string, h *source.Head) (*Found, error) {
 }
 
 // Recognize determines how a file is read: by its entries or by the entries of the list that the file wraps. given
-// holds the settings that the user specified. An empty source name means any source.
+// holds the settings that the user specified. A non-empty source name excludes all other sources.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {

@@ -28,7 +28,7 @@ type request struct {
 	last   int32 // step of the request's last message; -1 without messages
 	answer *answer
 	broken bool // the start of the message list is missing
-	given  bool // the field after is set to the messages of the answer's call
+	given  bool // the field after holds the messages of the answer's call
 	after  calls.Walk
 }
 

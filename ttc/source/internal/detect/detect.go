@@ -275,7 +275,7 @@ type UnknownError struct {
 	Path, What string
 	Brief      string // in a few words
 
-	// Like pairs each wanted meaning with a key that may have it: {{"prompt", "Frage"}, {"output", "Antwort"}}.
+	// Like lists wanted meanings, each with a key that may have it: {{"prompt", "Frage"}, {"output", "Antwort"}}.
 	Like [][2]string
 }
 

@@ -21,7 +21,7 @@ var wrapping = []string{
 
 // Recognize determines how a file is read: by its entries or, if no source recognises them, by the entries of a list
 // inside a file that is one object. given holds the settings that the user specified; if entries_key is among them,
-// only the list under that key is tried. An empty source name means any source.
+// only the list under that key is tried. A non-empty source name excludes all other sources.
 func Recognize(
 	ctx context.Context, all []source.Factory, only, path string, given map[string]string,
 ) (*Found, error) {
@@ -51,7 +51,7 @@ func Recognize(
 }
 
 // wraps reports whether an input is one object that has a list under a key. If the object is too large for an entry,
-// only its first bytes are examined, because the object may be all of a pipe, which would be reread for each key.
+// only its first bytes are examined, because it may be a pipe's entire content, which would be reread for each key.
 func wraps(h *source.Head, key string) bool {
 	switch len(h.Entries) {
 	case 0:

@@ -33,7 +33,7 @@ func (p *parser) init(cfg *Config, raw bool, tally *source.Tally) {
 type entry struct {
 	id, question, answer json.Raw
 	hasSteps             bool
-	steps                json.Cursor // cursor before the list of steps
+	steps                json.Cursor // cursor before the trajectory key's value
 }
 
 // example fills ex from an entry; c is positioned before it. It returns false if the entry is dropped. An error means

@@ -113,7 +113,7 @@ func (r *reader) request(raw json.Raw, offset int64) {
 	}
 }
 
-// inside calls the given function once per object in a list, with the cursor c before the array under key.
+// inside calls the given function for each array under key in a list of objects, with the cursor c before the array.
 func inside(c *json.Cursor, key string, each func()) {
 	objects(c, func(k string) {
 		if k == key && c.Kind() == json.Array {

@@ -70,7 +70,7 @@ const header = "session"
 // ignoredTypes are the types of entries that aren't sent to a model.
 var ignoredTypes = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
 
-// after returns the context that includes an entry. If the entry is an answer, it also adds the call.
+// after returns the context after an entry, and adds the call if the entry is an answer.
 func (r *reader) after(s *calls.Session, part session.Kept, before *session.Given) *session.Given {
 	entry := json.Raw(part.JSON)
 	id, m := session.Text(entry, "id"), calls.Message{}

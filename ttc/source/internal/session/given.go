@@ -14,7 +14,7 @@ type Given struct {
 	Before *Given
 }
 
-// Then returns a context with one more message than g.
+// Then returns the context that consists of g and one more message.
 func (g *Given) Then(entry string, ref calls.Ref) *Given { return &Given{entry, ref, g} }
 
 // Links lists a context's links, from the first message to the last.

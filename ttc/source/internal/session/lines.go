@@ -23,7 +23,7 @@ type LinesOf struct {
 	Offset int64
 }
 
-// Lines passes every line of a file that is a JSON object to the given function, until a call returns false. A damaged
+// Lines passes the lines of a file that are JSON objects to the given function, until a call returns false. A damaged
 // line is recorded and skipped.
 func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, each func(Line) bool) error {
 	f, err := source.Open(ctx, path)

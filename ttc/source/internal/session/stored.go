@@ -22,7 +22,7 @@ type stored struct {
 
 // ReadStored calls the function file with each path, to store the items in that file. The returned Reader calls the
 // function sessions with each group of items, to build its sessions. The function id, if not nil, maps the id under
-// which items were stored to the session's actual id; ReadStored calls it once all files have been read.
+// which items were stored to the session's actual id; ReadStored calls it after all files have been read.
 func ReadStored(
 	files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,

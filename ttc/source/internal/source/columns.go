@@ -155,7 +155,7 @@ func (cs Columns) Has(keys ...string) bool {
 	return slices.ContainsFunc(cs.all, func(c *Column) bool { return slices.Contains(keys, c.Key) })
 }
 
-// Names lists the keys for a message to users.
+// Names lists the keys, for messages to users.
 func (cs Columns) Names() string {
 	var names []string
 	for _, c := range cs.all {
@@ -164,7 +164,7 @@ func (cs Columns) Names() string {
 	return named(names)
 }
 
-// named lists keys for a message to users.
+// named lists keys, for messages to users.
 func named(keys []string) string {
 	if len(keys) > maxNamed {
 		return strings.Join(keys[:maxNamed], ", ") + " and more"
@@ -175,7 +175,7 @@ func named(keys []string) string {
 // maxNamed is the maximum number of keys listed in a message to users.
 const maxNamed = 20
 
-// KeysOf lists the keys of an entry for a message to users.
+// KeysOf lists the keys of an entry, for messages to users.
 func KeysOf(entry json.Raw) string {
 	var names []string
 	for key := range entry.Members() {
@@ -333,7 +333,7 @@ func (h *Head) HasWithin(key string) bool {
 	})
 }
 
-// Texts reports whether a key has non-empty strings, and the given function returns true for all of them.
+// Texts reports whether a key has values other than null and "", all of them strings that the given function accepts.
 func (h *Head) Texts(key string, is func(text string) bool) bool {
 	n := 0
 	for _, e := range h.Entries {

@@ -216,7 +216,7 @@ func (s *Stats) lacking() string {
 // maxCures is the maximum number of improvements to the capture that a message lists.
 const maxCures = 4
 
-// Cures lists changes to the capture that would raise the fidelity of calls, starting with the one that helps the most.
+// Cures lists changes to the capture that would raise the fidelity of calls, the one that helps the most calls first.
 func (s *Stats) Cures() (out []string) {
 	reasons := sortedKeys(s.Rising)
 	slices.SortStableFunc(reasons, func(a, b string) int { return cmp.Compare(s.Rising[b], s.Rising[a]) })
