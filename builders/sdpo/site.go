@@ -48,7 +48,7 @@ type nearMiss struct {
 	finding
 }
 
-// read links the calls on a walk and finds the failed ones.
+// read links the calls of a path through the graph to their results, and finds the failed calls.
 func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 	t := &trace{example: ex, nodes: nodes, walk: make([]*ttc.Node, len(nodes))}
 	for i, n := range nodes {

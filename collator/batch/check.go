@@ -18,8 +18,8 @@ import (
 )
 
 // Read reads a batch back into rows, and checks that the file and its line in the index agree. The reassembled rows
-// must reproduce the file's tensors, which shows that every mask, position, pad, label and count is right. Only columns
-// that are added or changed after a batch is made are checked separately. dir is the folder of the index. The error
+// must reproduce the file's tensors, which shows that every mask, position, pad, label and count is right. Columns that
+// are added or changed later, such as a teacher's, are checked separately. dir is the folder of the index. The error
 // describes the first fault.
 func Read(dir string, l *Line) ([]*Row, error) {
 	c := Lookup(l.Channel)

@@ -37,7 +37,7 @@ type Config struct {
 	Input    bool       // the program reads its input from a pipe, Process.Stdin; otherwise its input is empty
 	Files    []*os.File // additional open files: descriptors 3, 4, ...
 	Confined bool       // the program cannot read our memory and environment; see the package comment
-	// Survives lets the program outlive this one, and its children outlive the program unless Kill or Stop ends it.
+	// Survives keeps the program running after nat-go exits, and its children after the program exits by itself.
 	Survives bool
 }
 

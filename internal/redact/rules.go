@@ -224,8 +224,8 @@ func keys() []rule {
 
 func digits(s string) bool { return strings.ContainsAny(s, "0123456789") }
 
-// checked reports whether the last six characters are the checksum of the preceding ones, as in tokens of GitHub and
-// npm.
+// checked reports whether the last six characters are the checksum of the preceding ones, as in GitHub's and
+// npm's tokens.
 func checked(s string) bool {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	if len(s) < 7 {

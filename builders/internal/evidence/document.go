@@ -20,8 +20,8 @@ var (
 // looksLikeLog reports whether the first line is from a log.
 func looksLikeLog(lines []string) bool { return logLine().MatchString(lines[0]) }
 
-// document returns the reason to treat t as a document whose errors aren't the call's own, or an empty string. rule is
-// the rule that would otherwise match.
+// document returns why t is a document, whose errors aren't the call's own. It returns an empty string if t is not a
+// document. rule is the rule that would otherwise match.
 func (t *text) document(rule string) string {
 	if rule == "refusal" || rule == "wording" || len(t.head) == 1 {
 		if looksLikeLog(t.head) && tagged().MatchString(t.head[0]) {

@@ -601,8 +601,8 @@ func listed(v json.Raw) bool {
 	return false
 }
 
-// foreign returns the members that neither belong to an error nor were passed in the call. They make the object a
-// record.
+// foreign returns the members that neither describe an error nor repeat the call's arguments. An object that has some
+// is a record.
 func (c Call) foreign(o *object) []string {
 	var out []string
 	empty := slices.ContainsFunc(o.keys, func(k string) bool { return wrapped[k] && !Truthy(o.by[k]) })

@@ -331,7 +331,7 @@ type Results struct {
 	Records []builders.Record
 	Drops   []ledger.Drop
 	Counts  []Count
-	Failure string // if not empty, the builder failed on the group and the fields above are void
+	Failure string // if not empty, the builder failed on the group: ignore the fields above
 	Stack   string // stack of the panic, if any
 	Bytes   int    // approximate memory held by the results
 

@@ -100,8 +100,8 @@ const (
 	// Flat: the whole run comes from the byte at Offset. Examples are an escape, a number, or the punctuation of an
 	// object.
 	Flat
-	// Quoted: the run is the field's text starting at Offset as written by JSON or Python's repr, with quotes and
-	// escapes. Exact splits it up.
+	// Quoted: the run is the field's text from Offset on, in quotes and with escapes, as JSON or Python's repr writes
+	// it. Exact splits such runs into Linear and Flat ones.
 	Quoted
 )
 

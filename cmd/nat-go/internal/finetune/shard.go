@@ -26,7 +26,7 @@ type shard struct {
 	stage  shards.Stage
 	number int
 	of     *shards.Shard
-	run    runfolder.Folder // folder with the merged log and the decisions, for stage Write
+	run    runfolder.Folder // folder of the merged log and decisions, used by stage Write
 	spill  *group.Spill     // stores examples for stage Group; nil means that records are built from them
 }
 

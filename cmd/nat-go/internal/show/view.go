@@ -49,7 +49,7 @@ func Record(p dataset.Picked) View {
 	return v
 }
 
-// fidelity describes the fidelity of a record's trace, with its gaps and proofs.
+// fidelity returns a line with the fidelity of a record's trace, the trace's gaps and the proofs.
 func fidelity(o *builders.Origin) string {
 	s := "fidelity " + o.Fidelity.String()
 	if names := o.Gaps.Names(); names != nil {

@@ -94,7 +94,7 @@ type format struct {
 	Records int64            `json:"records"`
 	Rows    int64            `json:"rows"`
 	Dropped int64            `json:"dropped"`
-	Turns   int64            `json:"turns"`             // number of turns that the format's records train
+	Turns   int64            `json:"turns"`             // number of turns trained in the format's rows
 	Changed map[string]int64 `json:"changed,omitempty"` // number of turns trained in a changed context, by change
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// stage is the progress of one stage of an unfinished run, judging by the files in the run's folder.
+// stage is the progress of one stage of an unfinished run, as shown by the files in the run's folder.
 type stage struct {
 	Name  string `json:"name"`
 	State string `json:"state"` // done, begun, waiting

@@ -81,7 +81,7 @@ type notedEntry struct {
 	names   int
 }
 
-// notedName is the name of an entry.
+// notedName is an entry's id or, without one, the number that the entry is named by.
 type notedName struct {
 	row    int64
 	id     string

@@ -36,7 +36,7 @@ var outcomes = []struct {
 	name string
 	is   func(*Column) bool // reports whether the values of a column with this name are outcomes
 	sure bool               // only rollouts have a key with this name; parts of rollouts don't
-	of   string             // the name means an outcome only next to this conversation key; if empty, next to any
+	of   string             // key of the conversation next to which the name means an outcome; empty: any key
 }{
 	{"final_reward", isScale, true, ""},
 	{"reward_score", isScale, true, ""},
