@@ -210,6 +210,9 @@ func diverge(better, worse *rollout) (p parting, why ledger.Reason) {
 		return parting{chosen: span{d.Shared, d.EndA}, rejected: span{d.Shared, d.EndB}}, why
 	}
 	a, b, why := pairs.DivergeAtAction(better.nodes, worse.nodes)
+	if why == "" && (a == 0 || b == 0) {
+		why = pairs.DifferentSetup // a rollout that begins with this action has no prompt
+	}
 	return parting{chosen: span{a, a + 1}, rejected: span{b, b + 1}, words: true}, why
 }
 

@@ -291,6 +291,10 @@ func TestWordedDifferently(t *testing.T) {
 			[]*ttc.Example{acting("x", 0, "Q !look =r !cancel"), acting("y", 1, "P !look =s !book")},
 			[]string{"pair y: environment_parted", "example x: environment_parted", "example y: environment_parted"},
 		},
+		"one begins with the action": {
+			[]*ttc.Example{acting("x", 0, "Q !cancel"), acting("y", 1, "!book =done")},
+			[]string{"pair y: different_setup", "example x: different_setup", "example y: different_setup"},
+		},
 		"two were given the same": {
 			[]*ttc.Example{acting("x", 0, "Q !a =r b"), acting("y", 1, "P !b =r c"), acting("z", 1, "Q c")},
 			[]string{"Q | c > !a =r b by 1", "example y: different_setup"},

@@ -354,6 +354,25 @@ func TestVoice(t *testing.T) {
 	}
 }
 
+// TestBlankParts reads results in which a quote, an examined line or the command is blank.
+func TestBlankParts(t *testing.T) {
+	for _, c := range []struct{ arguments, text string }{
+		{`{}`, `{"errors":[{"field":"email","code":"taken"}],"user":"x"}`},
+		{`{}`, `{"errors":[["a"]],"user":"x"}`},
+		{`{}`, `{"error":[""],"success":false,"id":7}`},
+		{`{"command":"\n"}`, "no command given"},
+		{`{"command":["",""]}`, "no command given"},
+		{`{"command":"f"}`, "x" + strings.Repeat(" ", 17000) + "y"},
+		{`{"command":"f"}`, "x\n" + strings.Repeat(" ", 17000) + "y"},
+	} {
+		Read(c.text, Call{Arguments: json.Raw(c.arguments)}) // must not panic
+	}
+	if f := Read(`{"errors":[{"field":"email"},{"message":"Email is already taken"}],"success":false}`, Call{}); !f.Failed ||
+		!strings.Contains(f.Quote, "already taken") {
+		t.Errorf("%+v", f)
+	}
+}
+
 // TestHalvesShareNoGroup checks that each group of a family is in only one of the halves.
 func TestHalvesShareNoGroup(t *testing.T) {
 	dev := map[string]bool{}

@@ -26,7 +26,7 @@ const frameLines = 6
 // framed is false if it finds none of these.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
-	if l := tail[len(tail)-1]; looksLikeLog(head) && !(l[0] == '[' && codeLast().MatchString(l)) {
+	if l := tail[len(tail)-1]; looksLikeLog(head) && !(strings.HasPrefix(l, "[") && codeLast().MatchString(l)) {
 		return Finding{}, false
 	}
 	if m := codeFirst().FindStringSubmatch(head[0]); m != nil {

@@ -256,11 +256,12 @@ func (o *object) words() string {
 			}
 		case json.Array:
 			for e := range v.Elements() {
-				if s, ok := e.Text(); ok {
-					return s
-				}
+				s, _ := e.Text()
 				if in, ok := read(e); ok {
-					return in.text("message", "msg", "detail", "title", "type")
+					s = in.text("message", "msg", "detail", "title", "type")
+				}
+				if strings.TrimSpace(s) != "" {
+					return s
 				}
 			}
 		}

@@ -58,7 +58,7 @@ func (t *text) refusal() Finding {
 		return core.refusal()
 	}
 	l := t.head[0]
-	if !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(l) ||
+	if l == "" || !t.one() || t.paragraphs() > 0 || strings.Count(t.all, ". ") >= 2 || figure().MatchString(l) ||
 		generalRule().MatchString(l) && !refused().MatchString(l) || logLine().MatchString(l) ||
 		grepLine().MatchString(l) || strings.ContainsAny(l[:1], "{<|#>/*-0123456789") && !signedOff().MatchString(l) ||
 		code().MatchString(l) ||

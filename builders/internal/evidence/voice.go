@@ -72,7 +72,7 @@ func (c Call) voice(t *text) Finding {
 			}
 			return failed("program_message", l)
 		}
-		if len(t.head) <= maxUsageLines && l[0] == '[' && tagged().MatchString(l) {
+		if len(t.head) <= maxUsageLines && strings.HasPrefix(l, "[") && tagged().MatchString(l) {
 			return failed("program_message", l)
 		}
 		if unsigned().MatchString(l) && !quiet().MatchString(l) && !figure().MatchString(l) {
@@ -146,7 +146,10 @@ func echo(t *text, command string) Finding {
 		if !turnsDown().MatchString(l) || figure().MatchString(l) || turnsDown().MatchString(command) {
 			continue
 		}
-		for _, word := range strings.Fields(command)[1:] {
+		for i, word := range strings.Fields(command) {
+			if i == 0 {
+				continue
+			}
 			word = strings.Trim(word, "\"'`;|&<>()")
 			if _, value, ok := strings.Cut(word, "="); ok && len(value) > 1 {
 				word = value
