@@ -563,6 +563,32 @@ func TestTailBound(t *testing.T) {
 	})
 }
 
+// TestTopKPaddedTeacher checks that a teacher's columns beyond the vocabulary aren't read, as in the dense form.
+func TestTopKPaddedTeacher(t *testing.T) {
+	const v, wide = 600, 640
+	r := rand.New(rand.NewPCG(3, 4))
+	z, w, padded := make([]float32, 2*v), make([]float32, 2*v), make([]float32, 2*wide)
+	normal(r, z, 1)
+	normal(r, w, 1)
+	for i := range padded {
+		padded[i] = 12
+	}
+	copy(padded[:v], w[:v])
+	copy(padded[wide:wide+v], w[v:])
+	j, err := NewTopKJSD(Options{Beta: 0.5, Temperature: 1}, 8, RestBucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := j.Run(&Batch{Student: F32Matrix(z, 2, v), Teacher: F32Matrix(w, 2, v)}, &Output{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := j.Run(&Batch{Student: F32Matrix(z, 2, v), Teacher: F32Matrix(padded, 2, wide), Vocab: v}, &Output{})
+	if err != nil || got.Loss != want.Loss {
+		t.Errorf("loss %g with a padded teacher, %g without padding (%v)", got.Loss, want.Loss, err)
+	}
+}
+
 func ExampleJSD() {
 	j, err := NewJSD(Options{Beta: 0.5, Temperature: 1, Reduction: ReduceBatchMean})
 	if err != nil {

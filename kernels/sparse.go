@@ -219,7 +219,7 @@ func (j *TopKJSD) Path() string { return j.path.name }
 
 // Run computes the loss and the results requested by out; see JSD.Run. It sets TeacherLSE to 0.
 func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
-	_, err := b.vocab()
+	vocab, err := b.vocab()
 	if err == nil {
 		err = checkRows(b.Student.Rows, b.Labels, b.Weights)
 	}
@@ -232,8 +232,10 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
+	teacher := b.Teacher
+	teacher.Stride, teacher.Cols = teacher.stride(), vocab
 	job := bucketJob{
-		opt: &j.opt, student: &b.Student, teacher: &b.Teacher, k: min(j.k, b.Student.Cols), out: out,
+		opt: &j.opt, student: &b.Student, teacher: &teacher, k: min(j.k, b.Student.Cols), out: out,
 		weights: b.Weights,
 		rest:    j.rest, upstream: b.Upstream,
 	}

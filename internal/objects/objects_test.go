@@ -286,11 +286,11 @@ func TestErrors(t *testing.T) {
 		{"pattern", inBucket("*.jsonl"), nil, []string{"patterns are not supported", "Name each object"}, nil},
 		{"folder", inBucket("a/"), nil, []string{"names no object"}, nil},
 		{"bucket", "s3://traces", nil, []string{"names no object"}, nil},
-		{"dots", inBucket("../a"), nil, []string{"form s3://BUCKET/KEY"}, nil},
+		{"dots", inBucket("../a"), nil, []string{"expected s3://BUCKET/KEY"}, nil},
 		{"key in path", "s3://" + objectstest.ID + ":" + objectstest.Secret + "@b/a", nil, []string{"cred"}, nil},
 		{
 			"signed", "https://127.0.0.1/a?X-Amz-Signature=" + objectstest.Secret, nil,
-			[]string{"https://127.0.0.1/a: its query"},
+			[]string{"https://127.0.0.1/a: the query"},
 			nil,
 		},
 		{"plain http", "http://example.org/a", nil, []string{"Use https://"}, nil},

@@ -1,5 +1,7 @@
 """A host that sends messages that nat-go never sends: the stream ends with an error that says so, and nothing hangs or is misread."""
 
+import time
+
 import pytest
 
 pytest.importorskip("grpc")
@@ -44,6 +46,18 @@ def node(parent=-1, **more):
 def test_a_valid_group():
     sent = answers(part(examples=[example(node(), node(0))]), credit=4_000_000_000)
     assert [p.group for m in sent for p in m.parts] == [1]
+
+
+def test_finished_groups_are_sent_before_their_frame_is_full():
+    @builder(name="slow", unit="example", kinds=["demonstration"], doc="Takes its time.")
+    def slow(group):
+        time.sleep(0.06)
+        yield Demonstration([Message("user", "q"), Message("assistant", "a")], example=group.examples[0])
+
+    groups = [part(group=n, examples=[example(node(), node(0))]) for n in range(6)]
+    requests = [pb.BuildRequest(credit=4_000_000_000), pb.BuildRequest(parts=groups)]
+    frames = [m.parts for m in Stream(iter(requests), Context(), slow, None).answers() if m.parts]
+    assert [p.group for parts in frames for p in parts] == list(range(6)) and len(frames) > 1
 
 
 @pytest.mark.parametrize(

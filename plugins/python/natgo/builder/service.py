@@ -22,6 +22,7 @@ from natgo.builder.writing import Writer, what
 
 CREDIT = 4  # frames that either side may send before it is granted any credit
 SIGN = 2.0  # seconds between progress messages while a builder yields
+FLUSH = 0.1  # seconds after which finished groups are sent, although their frame isn't full
 SERVICE = "nat.builder.v1.Builder"
 
 
@@ -118,6 +119,7 @@ class Stream:
         self.requests, self.context, self.builder, self.config = requests, context, builder, config
         self.credit, self.frames = Credit(CREDIT), queue.SimpleQueue[Any]()
         self.ready: list[list[Any]] = []  # frames to be sent
+        self.flushed = time.monotonic()
         self.writer = Writer(self.ready.append)
 
     def read(self) -> None:
@@ -141,12 +143,18 @@ class Stream:
                 group = reader.part(part)
                 if group is not None:
                     yield from self.build(part.group, group)
+                    if time.monotonic() - self.flushed > FLUSH:
+                        self.flush()
                 yield from self.sent()
             if self.frames.empty():
-                self.writer.flush()
+                self.flush()
                 yield from self.sent()
-        self.writer.flush()
+        self.flush()
         yield from self.sent()
+
+    def flush(self) -> None:
+        self.writer.flush()
+        self.flushed = time.monotonic()
 
     def sent(self) -> Iterator[Any]:
         """Sends the frames that are ready, each when there is credit for it."""

@@ -19,7 +19,7 @@ try:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from torch.utils.data import DataLoader
-    from transformers import PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 except ModuleNotFoundError as err:
     raise missing("natgo.trl", err.name or "trl", "numpy 'trl>=1.9,<2'") from None
@@ -106,6 +106,7 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         super().__init__(model=model, args=args, train_dataset=steps, processing_class=pad_only(max(pad, 0)), reward_funcs=no_reward, **more)
         if self.accelerator.num_processes > 1:
             raise ValueError("CompositeTrainer is for one process")
+        self.add_callback(Continue(self))
         if self.teacher is not None:
             self.add_callback(UpdateTeacher(self.teacher))
         if self.tree_tokens:
@@ -181,6 +182,16 @@ class CompositeTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL has no types
         except ShapeMismatch as err:  # a teacher with another vocabulary
             warnings.warn(f"the {channel} term of this step counts as 0: {err}", stacklevel=2)
             return torch.zeros((), device=self.accelerator.device, requires_grad=True)
+
+
+class Continue(TrainerCallback):  # type: ignore[misc]
+    """Makes a resumed run continue with the micro-batch that it stopped before: TRL counts from 0 again."""
+
+    def __init__(self, trainer: CompositeTrainer):
+        self.trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+        self.trainer._step = state.global_step * args.gradient_accumulation_steps
 
 
 def no_reward(**_: Any) -> List[float]:

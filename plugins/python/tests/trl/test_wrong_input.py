@@ -227,6 +227,16 @@ def test_a_composite_loss_that_is_not_finite(tmp_path):
         composite(tmp_path, net, read(HINTS, "sdpo")).train()
 
 
+def test_a_resumed_composite_run_continues_with_the_next_batches(tmp_path):
+    options = dict(max_steps=4, micro_rows=1, save_strategy="steps", save_steps=2, learning_rate=1e-2, lr_scheduler_type="constant")
+    whole, resumed = (composite(tmp_path, model(), read(HINTS, "sdpo"), **options) for _ in range(2))
+    assert len(whole.pools["sdpo"]) > 2
+    whole.train()
+    resumed.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
+    for a, b in zip(whole.model.parameters(), resumed.model.parameters()):
+        assert torch.equal(a, b)
+
+
 def test_composite_settings(tmp_path):
     with pytest.raises(ValueError, match="the divergence's beta is 7"):
         composite(tmp_path, model(), read(HINTS, "sdpo"), sdpo_jsd_beta=7)

@@ -64,7 +64,7 @@ var strangers = []stranger{
 	{name: "verl.jsonl", rows: []string{"u:What is 0*1? > a:0 | a:1"}},
 	{
 		name: "own.jsonl",
-		says: `"helpdesk" is not known`,
+		says: `"helpdesk" is unknown`,
 		do:   `jq -c '(.. | .who? | select(. == "helpdesk")) |= "assistant"' own.jsonl > rows.jsonl`,
 		rows: []string{"u:My lamp flickers. > a:Tighten the bulb.", "u:It smokes! > a:Unplug it."},
 	},

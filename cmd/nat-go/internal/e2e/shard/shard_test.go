@@ -351,7 +351,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--shard-bytes", "9"), 2, "use one of them")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "-2"), 2, "must be at least 1")
 	b.Refused(t, b.Command(nil, "shard", "status", "out/r.shards", "--stage", "group"), 2,
-		"[build], followed by write once")
+		"[build] and, once a merge has divided the data set, write")
 	b.Refused(t, b.Planned("other", "var.yml", "--shards", "2", "--compat", "nat"), 2, "which can't be divided")
 	at := func(env []string, args ...string) *exec.Cmd {
 		return b.Command(env, append([]string{"shard", "run", "out/r.shards"}, args...)...)
@@ -365,7 +365,7 @@ finetuning: {enabled: true, trajectory_builder: b, output_dir: out}
 	)
 	b.Refused(t, at(nil), 4, "missing shard number: set --index")
 	b.Refused(t, at(nil, "--index", "3"), 4, "the plan's 3 shards are numbered from 0 to 2")
-	b.Refused(t, at(nil, "--index", "0", "--stage", "group"), 4, "[build], followed by write once")
+	b.Refused(t, at(nil, "--index", "0", "--stage", "group"), 4, "[build] and, once a merge has divided the data set, write")
 	if res := e2e.Finish(t, at(nil, "--index", "3")); res.Stdout != "shard 3  failed\n" {
 		t.Errorf("a shard that failed says %q", res.Stdout)
 	}

@@ -64,7 +64,7 @@ func (c *Config) variables(data trainers.DataSet) (map[string]string, error) {
 		v["dataset_dir"] = data.Path(f.Dir)
 		for _, file := range f.Files {
 			v[file.Kind+"_"+file.Split+"_file"] = data.Path(file.Path)
-			if len(f.Kinds(trainers.Train)) == 1 {
+			if k := f.Kinds(trainers.Train); len(k) == 1 && file.Kind == k[0] {
 				v[file.Split+"_file"] = data.Path(file.Path)
 			}
 		}

@@ -25,6 +25,11 @@ func TestVariablesOfSeveralKinds(t *testing.T) {
 		Formats: map[string]trainers.Format{"trl": {Dir: f.Dir, Files: f.Files[1:]}},
 	}
 	d.Formats["trl"] = f
+	stray := trainers.DataSet{RunID: "r1", RunDir: d.RunDir, Formats: map[string]trainers.Format{"trl": {
+		Dir: f.Dir,
+		Files: append(slices.Clone(one.Formats["trl"].Files),
+			trainers.File{Path: "dataset/trl/dpo_validation.jsonl", Kind: "preference", Split: trainers.Validation}),
+	}}}
 	for _, c := range []struct {
 		data trainers.DataSet
 		arg  string
@@ -33,6 +38,7 @@ func TestVariablesOfSeveralKinds(t *testing.T) {
 	}{
 		{one, "{train_file}", "dataset/trl/sft.jsonl", false},
 		{one, "{validation_file}", "dataset/trl/sft_validation.jsonl", false},
+		{stray, "{validation_file}", "dataset/trl/sft_validation.jsonl", false},
 		{one, "{demonstration_train_file}", "dataset/trl/sft.jsonl", false},
 		{one, "{preference_train_file}", "no preference rows", true},
 		{d, "{preference_train_file}", "dataset/trl/dpo.jsonl", false},
