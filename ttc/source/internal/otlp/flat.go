@@ -82,10 +82,22 @@ func (n *node) list() (out []*node) {
 	return slices.DeleteFunc(out, func(n *node) bool { return n == nil })
 }
 
-// numbered reads the attributes that OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on.
-func (e *modelCall) numbered(a attributes) {
-	for _, n := range a.nested("gen_ai.prompt").list() {
+// overLimit says why a call that is spread over attributes can't be reconstructed.
+const overLimit = "missing attributes: the span had more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
+
+// numbered reads the attributes that OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on. It writes a
+// role for each message, so a number without a role shows that attributes are missing, even if the span doesn't say so.
+func (e *modelCall) numbered(s *span) {
+	a := s.attributes
+	prompts := a.nested("gen_ai.prompt")
+	cut := s.cut
+	for i, n := range prompts.list() {
+		cut = cut || prompts.text(strconv.Itoa(i), "role") == ""
 		e.input = append(e.input, numberedMessage(n))
+	}
+	if cut {
+		e.broken = overLimit
+		return
 	}
 	for _, n := range a.nested("gen_ai.completion").list() {
 		e.outputs = append(e.outputs, output{numberedMessage(n), n.text("finish_reason")})
@@ -157,7 +169,7 @@ func (e *modelCall) openInference(s *span) {
 		}
 	}
 	if s.cut && (e.input == nil || e.outputs == nil) {
-		e.broken = "missing attributes: the span had more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
+		e.broken = overLimit
 		return
 	}
 	if e.input == nil {

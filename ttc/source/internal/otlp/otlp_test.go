@@ -308,6 +308,47 @@ func TestDifference9NumberedPrompts(t *testing.T) {
 	}
 }
 
+// TestCutNumberedPrompts: a call that lost attributes is dropped, whether the exporter counted them or not. It isn't
+// read as a shorter history.
+func TestCutNumberedPrompts(t *testing.T) {
+	for name, c := range map[string]struct {
+		counted uint32 // attributes that the span says are missing
+		lost    []string
+	}{
+		"whole":           {0, nil},
+		"counted":         {3, []string{"prompt.0.role", "prompt.0.content", "prompt.1.role"}},
+		"counted, inside": {1, []string{"prompt.2.content"}},
+		"the answer":      {2, []string{"completion.0.role", "completion.0.content"}},
+		"first message":   {0, []string{"prompt.0.role", "prompt.0.content"}},
+		"inner message":   {0, []string{"prompt.2.role", "prompt.2.content"}},
+		"a role":          {0, []string{"prompt.0.role"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attrs{
+				"llm.request.type": "chat", "gen_ai.request.model": "m",
+				"gen_ai.prompt.0.role": "system", "gen_ai.prompt.0.content": "sys",
+				"gen_ai.prompt.1.role": "user", "gen_ai.prompt.1.content": "q1",
+				"gen_ai.prompt.2.role": "assistant", "gen_ai.prompt.2.content": "a1",
+				"gen_ai.prompt.3.role": "user", "gen_ai.prompt.3.content": "q2",
+				"gen_ai.completion.0.role": "assistant", "gen_ai.completion.0.content": "done",
+			}
+			for _, key := range c.lost {
+				delete(a, "gen_ai."+key)
+			}
+			span := made("one", "", 1, a)
+			span.DroppedAttributesCount = c.counted
+			if c.lost == nil {
+				one(t, "sys / q1 / a1 / q2 / done*", spansOf(span))
+				return
+			}
+			r := sessiontest.ReadText(t, Factory(), "e.jsonl", lines(t, spansOf(span)))
+			if d := r.Stats.Dropped["call"][session.MissingHistory]; d != 1 || len(r.Examples) != 0 {
+				t.Errorf("%+v, %d examples", r.Stats, len(r.Examples))
+			}
+		})
+	}
+}
+
 // TestPydanticAI: Pydantic AI, which Logfire shows, has results under result in a message of the user, reasoning as
 // thinking, and the arguments as its model's provider gave them.
 func TestPydanticAI(t *testing.T) {

@@ -376,7 +376,7 @@ func modelCallOf(s *span) (e modelCall) {
 	case a.text("openinference.span.kind") != "":
 		e.openInference(s)
 	case a["gen_ai.prompt.0.role"] != nil || a["gen_ai.completion.0.role"] != nil:
-		e.numbered(a)
+		e.numbered(s)
 	default:
 		e.genAI(s)
 	}
