@@ -18,17 +18,15 @@ func (t *thread) item(payload json.Raw, l session.Line) {
 	sequence, through := number(meta, "history_sequence", 0), number(meta, "sampled_through_sequence", -1)
 	switch typ := session.Text(payload, "type"); {
 	case typ == "message":
-		if session.Text(payload, "role") != "assistant" {
+		role := session.Text(payload, "role")
+		content, _ := payload.Get("content")
+		if role != "assistant" {
 			t.close()
-			content, _ := payload.Get("content")
-			t.append(
-				&entry{sequence: sequence, message: calls.Message{
-					Message: exchange.Content(exchange.Role(session.Text(payload, "role")), content),
-				}},
-			)
+			t.append(&entry{sequence: sequence, inserted: inserted(role, content), message: calls.Message{
+				Message: exchange.Content(exchange.Role(role), content),
+			}})
 			return
 		}
-		content, _ := payload.Get("content")
 		exchange.AddText(&t.answer(payload, sequence, through, l).call.Output, exchange.Content("assistant", content))
 	case typ == "reasoning":
 		a := t.answer(payload, sequence, through, l)

@@ -40,6 +40,7 @@ type entry struct {
 	sequence int64 // 0 if unknown
 	message  calls.Message
 	turn     *turn // the answer, used instead of message; nil if the entry is not an answer
+	inserted bool  // Codex wrote a part of the message
 	known    bool  // ref has been set to the message in the session
 	ref      calls.Ref
 }
@@ -251,17 +252,6 @@ func (t *thread) outcome(id string, of json.Raw) {
 	}
 	if id != "" {
 		t.failed[id] = failed
-	}
-}
-
-// rollBack removes the last n user messages and everything after them.
-func (t *thread) rollBack(n int64) {
-	t.close()
-	for i := len(t.history) - 1; i >= 0 && n > 0; i-- {
-		if t.history[i].turn == nil && t.history[i].message.Role == "user" {
-			t.history = t.history[:i:i]
-			n--
-		}
 	}
 }
 
