@@ -93,7 +93,7 @@ func (d *detector) read(made *chat.ToolCall, n *ttc.Node) finding {
 			return finding{class: m.class, rule: m.rule, quote: brief(firstLine(c.text))}
 		}
 	}
-	flagged, said := flag(n)
+	flagged, said := evidence.Flagged(n)
 	if flagged && d.classes[evidence.Flag] && !d.silenced[sourceFlag] {
 		return finding{class: evidence.Flag, rule: sourceFlag, quote: brief(firstLine(c.text))}
 	}
@@ -131,40 +131,6 @@ func (m *matcher) fits(c *content) bool {
 	return m.pattern.Match(v)
 }
 
-// flag reads any statement that the source or the message makes about a result outside the result's content:
-// Anthropic's and MCP's is_error, LangChain's status, the kind of error in tool_error.
-func flag(n *ttc.Node) (flagged, said bool) {
-	if n.Failure != nil {
-		return true, true
-	}
-	if n.Error != nil {
-		return *n.Error, true
-	}
-	for _, x := range n.Message.Extra {
-		switch x.Key {
-		case "is_error", "isError", "error":
-			if x.Value.Kind() != json.Null {
-				return evidence.Truthy(x.Value), true
-			}
-		case "tool_error":
-			if toldError(x.Value) {
-				return true, true
-			}
-		case "status":
-			if s, ok := x.Value.Text(); ok {
-				return s == "error", true
-			}
-		}
-	}
-	return false, false
-}
-
-// toldError reports whether a tool_error member indicates an error; an empty kind counts as one.
-func toldError(v json.Raw) bool {
-	b, isBool := v.Bool()
-	return v.Kind() != json.Invalid && v.Kind() != json.Null && (!isBool || b)
-}
-
 // told is a source's annotation of an error next to a message: its kind and related data.
 type told struct {
 	kind string
@@ -190,7 +156,7 @@ func toldOf(n *ttc.Node) (e told) {
 	for _, x := range n.Message.Extra {
 		switch x.Key {
 		case "tool_error":
-			if toldError(x.Value) {
+			if evidence.SaysError(x.Value) {
 				e.any = true
 				e.kind, _ = x.Value.Text()
 			}
@@ -203,7 +169,7 @@ func toldOf(n *ttc.Node) (e told) {
 
 // saysSucceeded reports whether the source or the message says outright that the call succeeded.
 func saysSucceeded(n *ttc.Node) bool {
-	if flagged, said := flag(n); flagged || !said {
+	if flagged, said := evidence.Flagged(n); flagged || !said {
 		return false
 	}
 	return n.Error != nil || !slices.ContainsFunc(n.Message.Extra, func(x chat.Member) bool {

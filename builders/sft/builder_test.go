@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -273,12 +274,18 @@ func TestFailedCalls(t *testing.T) {
 	const masked = "record e0 leaf6 train3 [false false false false false false true]"
 	recorded := calling()
 	recorded.Graph.Nodes[6].TokenIDs = []int32{1}
+	flagged := calling()
+	for _, at := range []int{2, 5} {
+		m := &flagged.Graph.Nodes[at].Message
+		m.Text, m.Extra = "Seats 12A", []chat.Member{{Key: "status", Value: json.Raw(`"error"`)}}
+	}
 	for name, c := range map[string]struct {
 		cfg  Config
 		ex   *ttc.Example
 		want string
 	}{
 		"default":  {schema.New[Config](), calling(), masked},
+		"flagged":  {schema.New[Config](), flagged, masked},
 		"context":  {set(contextFailed), calling(), masked},
 		"imitated": {set(trainFailed), calling(), "record e0 leaf6 train0 []"},
 		"recorded": {set(removeFailed), recorded, masked},

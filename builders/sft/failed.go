@@ -60,8 +60,8 @@ func callOf(m, result *chat.Message, next int) int {
 }
 
 func failed(n *ttc.Node, call *chat.ToolCall) bool {
-	if n.Error != nil {
-		return *n.Error
+	if flagged, _ := evidence.Flagged(n); flagged || n.Error != nil {
+		return flagged
 	}
 	text := n.Message.Text
 	if n.Message.Form == chat.Parts {
