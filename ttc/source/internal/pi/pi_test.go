@@ -75,6 +75,42 @@ func TestSession(t *testing.T) {
 	}
 }
 
+// TestCompaction: a compaction keeps the messages from an entry on, whether or not the model was given that entry.
+func TestCompaction(t *testing.T) {
+	user := func(id, parent, text string) string {
+		return message(id, parent, `"role":"user","content":"`+text+`"`)
+	}
+	keep := func(id, parent, first string) string {
+		return entry(id, parent, `"type":"compaction","summary":"sum `+id+`","firstKeptEntryId":"`+first+`"`)
+	}
+	failed := message("4", "3", `"role":"assistant","stopReason":"error","content":[]`)
+	changed := entry("4", "3", `"type":"model_change","modelId":"m"`)
+	for name, c := range map[string]struct {
+		fourth, rest, want string
+		unknown            int64
+	}{
+		"an entry without a message": {changed, keep("7", "6", "4"), "q / a* / r / b* || sum 7 / r / b / s / c*", 0},
+		"a failed answer":            {failed, keep("7", "6", "4"), "q / a* / r / b* || sum 7 / r / b / s / c*", 0},
+		"a message":                  {changed, keep("7", "6", "6"), "q / a* / r / b* || sum 7 / b / s / c*", 0},
+		"an entry that an earlier compaction dropped": {
+			changed, keep("x", "6", "6") + keep("7", "x", "4"), "q / a* / r / b* || sum 7 / r / b / s / c*", 0,
+		},
+		"an earlier compaction": {
+			changed, keep("x", "6", "6") + keep("7", "x", "x"), "q / a* / r / b* || sum 7 / s / c*", 0,
+		},
+		"an unknown entry": {changed, keep("7", "6", "z"), "q / a* / r / b* || sum 7 / s / c*", 1},
+		"no entry":         {changed, keep("7", "6", ""), "q / a* / r / b* || sum 7 / s / c*", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.One(t, pi.Factory(), "in.jsonl", header+user("2", "", "q")+answer("3", "2", said("a"))+c.fourth+
+				user("5", "4", "r")+answer("6", "5", said("b"))+c.rest+user("8", "7", "s")+answer("9", "8", said("c")), c.want)
+			if n := r.Stats.Unread["compactions that keep the messages from an unknown entry on"]; n != c.unknown {
+				t.Errorf("%d unknown entries, want %d", n, c.unknown)
+			}
+		})
+	}
+}
+
 // TestLongSession: a session's memory grows with its length, not with the square of it.
 func TestLongSession(t *testing.T) {
 	var b strings.Builder

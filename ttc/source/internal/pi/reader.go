@@ -46,23 +46,40 @@ type reader struct{ tally *source.Tally }
 // add adds the calls in a file's entries.
 func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 	r := &reader{tally}
-	contexts := map[string]*session.Given{} // context after each entry, by id
-	var last *session.Given
+	places := map[string]place{} // place after each entry, by id
+	var last place
 	for _, part := range entries {
 		entry := json.Raw(part.JSON)
 		id, before := session.Text(entry, "id"), last
 		parent, ok := entry.Get("parentId")
 		name, _ := parent.Text()
-		if context, known := contexts[name]; known || ok && parent.Kind() == json.Null {
-			before = context
+		if at, known := places[name]; known || ok && parent.Kind() == json.Null {
+			before = at
 		}
 		last = r.after(s, part, before)
-		contexts[id] = last
+		places[id] = last
 		if s.TooLarge() {
 			break
 		}
 	}
 }
+
+// place is a point between two entries.
+type place struct {
+	given *session.Given // the model's context
+	path  *session.Given // every entry from the root; the model isn't given one whose Ref is unsent
+}
+
+// unsent stands for the message of an entry that isn't sent to a model.
+const unsent calls.Ref = -1
+
+// then returns the place after an entry that adds a message to the context.
+func (p place) then(id string, ref calls.Ref) place {
+	return place{p.given.Then(id, ref), p.path.Then(id, ref)}
+}
+
+// skip returns the place after an entry that leaves the context as it is.
+func (p place) skip(id string) place { return place{p.given, p.path.Then(id, unsent)} }
 
 // header is the type of a file's first entry.
 const header = "session"
@@ -70,8 +87,8 @@ const header = "session"
 // ignoredTypes are the types of entries that aren't sent to a model.
 var ignoredTypes = []string{header, "model_change", "thinking_level_change", "label", "custom", "session_info"}
 
-// after returns the context after an entry, and adds the call if the entry is an answer.
-func (r *reader) after(s *calls.Session, part session.Kept, before *session.Given) *session.Given {
+// after returns the place after an entry, and adds the call if the entry is an answer.
+func (r *reader) after(s *calls.Session, part session.Kept, before place) place {
 	entry := json.Raw(part.JSON)
 	id, m := session.Text(entry, "id"), calls.Message{}
 	switch typ := session.Text(entry, "type"); typ {
@@ -82,40 +99,60 @@ func (r *reader) after(s *calls.Session, part session.Kept, before *session.Give
 		}
 		var ok bool
 		if m, ok = r.message(message); !ok {
-			return before
+			return before.skip(id)
 		}
 	case "custom_message":
 		m.Message = exchange.Content("user", session.Value(entry, "content"))
-	case "compaction", "branch_summary":
-		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
-		if typ == "compaction" {
-			all := before.Links()
-			s.Give(len(all)) // the kept messages are relinked
-			context := (*session.Given)(nil).Then(id, s.Message(m))
-			first, kept := session.Text(entry, "firstKeptEntryId"), false
-			for _, g := range all {
-				if kept = kept || g.Entry == first && first != ""; kept {
-					context = context.Then(g.Entry, g.Ref)
-				}
-			}
-			return context
-		}
+	case "compaction":
+		return r.compact(s, entry, before)
+	case "branch_summary":
+		m.Message = summary(entry)
 	default:
 		if !slices.Contains(ignoredTypes, typ) {
 			r.tally.CountUnread("entries of type "+session.Name(typ), 1)
 		}
-		return before
+		return before.skip(id)
 	}
-	return before.Then(id, s.Message(m))
+	return before.then(id, s.Message(m))
 }
 
-// answer adds the call that produced an answer, and returns the context after it.
-func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before *session.Given) *session.Given {
+// compact returns the place after a compaction. The model is given the summary, then the messages from the first entry
+// that the compaction keeps. That entry needs no message: the program also keeps the entries just before a message,
+// such as a change of the model.
+func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
+	id, first := session.Text(entry, "id"), session.Text(entry, "firstKeptEntryId")
+	var kept []*session.Given // from the last to the first
+	known := false
+	for g := before.path; g != nil && !known; g = g.Before {
+		kept = append(kept, g)
+		known = g.Entry == first && first != ""
+	}
+	s.Give(len(kept)) // the kept messages are relinked
+	if !known {
+		r.tally.CountUnread("compactions that keep the messages from an unknown entry on", 1)
+		kept = nil
+	}
+	context := (*session.Given)(nil).Then(id, s.Message(calls.Message{Message: summary(entry)}))
+	for _, g := range slices.Backward(kept) {
+		if g.Ref != unsent {
+			context = context.Then(g.Entry, g.Ref)
+		}
+	}
+	return place{context, before.path.Then(id, unsent)}
+}
+
+// summary returns the message that replaces what an entry sums up.
+func summary(entry json.Raw) chat.Message {
+	return chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
+}
+
+// answer adds the call that produced an answer, and returns the place after it.
+func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, before place) place {
 	entry := json.Raw(part.JSON)
 	id, stop := session.Text(entry, "id"), session.Text(message, "stopReason")
 	if stop == "error" || stop == "aborted" { // such an answer is not resent to the model
 		r.tally.DropCall(session.FailedCall, stop, s.ID, part.Path, part.Offset)
-		return before
+		return before.skip(id)
 	}
 	m := r.said(message)
 	c := calls.Call{
@@ -123,9 +160,9 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 		Time: session.Nanoseconds(session.Text(entry, "timestamp")), File: part.Path, Offset: part.Offset,
 		Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
 	}
-	c.Input = before.Input()
+	c.Input = before.given.Input()
 	s.Add(c)
-	return before.Then(id, s.Message(calls.Message{Message: m}))
+	return before.then(id, s.Message(calls.Message{Message: m}))
 }
 
 // said reads a model's output: text, thoughts and calls.
