@@ -93,6 +93,32 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestEqualMessages: a message that a task repeats is in the history each time, even if a copy of the file is read too.
+func TestEqualMessages(t *testing.T) {
+	failed, why := said("assistant", text("Failure")), said("user", text("[ERROR]"))
+	first := "[" + said("user", text(`<task>\nq`)) + "," + failed + "," + why
+	dir, want := t.TempDir(), "<task>\nq / Failure* / [ERROR] / Failure* / [ERROR] / a*"
+	whole := first + "," + failed + "," + why + "," + said("assistant", text("a")) + "]"
+	for i, c := range []struct {
+		file, text string
+		dropped    int64
+	}{
+		{"b/7/api_conversation_history.json", whole, 0},
+		{"c/7/api_conversation_history.json", whole, 6},
+		{"a/7/api_conversation_history.json", first + "]", 9},
+	} {
+		sessiontest.Write(t, dir, c.file, c.text)
+		r := sessiontest.Read(t, cline.Factory(), dir)
+		sessiontest.Balanced(t, r)
+		if len(r.Examples) != 1 || r.Stats.Calls != 3 || r.Stats.Dropped["session"][source.IdenticalRow] != c.dropped {
+			t.Fatalf("%d files: %d calls, %+v", i+1, r.Stats.Calls, r.Drops)
+		}
+		if diff := cmp.Diff(want, sessiontest.Walks(r.Examples[0])); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
 // FuzzRead: reading any file ends, and the books balance.
 func FuzzRead(f *testing.F) {
 	f.Add(stored(asked, said("assistant", call), result("c", `{"r":"x"}`), said("assistant", text("a"))))

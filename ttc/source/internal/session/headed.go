@@ -57,7 +57,11 @@ func (h Headed) file(ctx context.Context, s *Store, path string, limit int64, ta
 	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limit, tally, func(l Line) bool {
 		known = known || h.Mark(l.JSON)
 		id = cmp.Or(h.ID(l.JSON), id)
-		failed = s.Add(id, l.JSON, l.Offset)
+		add := s.Add
+		if source.IDText(Value(l.JSON, "id")) == "" {
+			add = s.AddRecurring // two equal messages without ids are both in the history
+		}
+		failed = add(id, l.JSON, l.Offset)
 		return failed == nil
 	})
 	if !known {

@@ -26,12 +26,13 @@ type Store struct {
 }
 
 // Widths in bytes. A row holds the start and a hash of the session's id, which order the sessions; a hash of the
-// content, which makes the order of files irrelevant; and the content's location.
+// content, which makes the order of files irrelevant; the content's location; and whether the part may recur.
 const (
 	idWidth   = 40
 	keyWidth  = idWidth + 16
-	rowWidth  = keyWidth + 16 + placeWide
-	placeWide = 8 + 4 + 4 + 8
+	partWidth = keyWidth + 16
+	rowWidth  = partWidth + placeWide
+	placeWide = 8 + 4 + 4 + 8 + 1
 )
 
 // Kept is a part of a session.
@@ -53,8 +54,16 @@ func newStore() (*Store, error) {
 // Begin sets the file that the next parts come from.
 func (s *Store) Begin(path string) { s.paths = append(s.paths, path) }
 
-// Add stores a part of a session.
-func (s *Store) Add(id string, raw []byte, offset int64) error {
+// Add stores a part of a session. If the session has an equal part, this one is left out.
+func (s *Store) Add(id string, raw []byte, offset int64) error { return s.add(id, raw, offset, 0) }
+
+// AddRecurring stores a part that may recur in a session. If its file has n equal parts, n are kept, however many other
+// files have them too.
+func (s *Store) AddRecurring(id string, raw []byte, offset int64) error {
+	return s.add(id, raw, offset, 1)
+}
+
+func (s *Store) add(id string, raw []byte, offset int64, recurring byte) error {
 	s.packed = s2.Encode(s.packed[:cap(s.packed)], raw)
 	at, err := s.spool.Append(s.packed)
 	if err != nil {
@@ -67,7 +76,7 @@ func (s *Store) Add(id string, raw []byte, offset int64) error {
 	row = binary.BigEndian.AppendUint32(row, uint32(len(s.packed)))
 	row = binary.BigEndian.AppendUint32(row, uint32(len(s.paths)-1))
 	row = binary.BigEndian.AppendUint64(row, uint64(offset))
-	return s.order.Add(row)
+	return s.order.Add(append(row, recurring))
 }
 
 // appendKey appends the key that orders sessions.
@@ -96,9 +105,35 @@ func (s *Store) regroup(id func(old string) string) error {
 	return nil
 }
 
+// equals tells repeated parts from those to keep. It is given all rows in order, so rows of equal parts follow each
+// other, file by file.
+type equals struct {
+	last   [rowWidth]byte
+	inFile int // number of rows in the last row's file
+	kept   int // number of rows to keep; 0 before the first row
+}
+
+// repeats reports whether a row's part repeats another.
+func (e *equals) repeats(row []byte) bool {
+	const file, recurring = partWidth + 8 + 4, rowWidth - 1
+	switch {
+	case !bytes.Equal(row[:partWidth], e.last[:partWidth]):
+		e.inFile, e.kept = 0, 0
+	case !bytes.Equal(row[file:file+4], e.last[file:file+4]):
+		e.inFile = 0
+	}
+	copy(e.last[:], row)
+	e.inFile++
+	if e.inFile <= e.kept || e.kept > 0 && row[recurring] == 0 {
+		return true
+	}
+	e.kept = e.inFile
+	return false
+}
+
 // All yields the sessions, sorted by the first idWidth bytes of their ids, each with its parts. If parts are identical,
-// it includes only the first and counts the others. A session that exceeds the limits is yielded with its size but
-// without parts.
+// it includes only the first, or as many as recur in one file, and counts the others. A session that exceeds the limits
+// is yielded with its size but without parts.
 func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		if err := s.spool.Flush(); err != nil {
@@ -106,27 +141,24 @@ func (s *Store) All(limits Limits) iter.Seq2[Group, error] {
 			return
 		}
 		g := Group{Limits: limits}
-		var last [rowWidth]byte
+		var seen equals
 		started := false
 		for row, err := range s.order.All() {
 			if err != nil {
 				yield(Group{}, err)
 				return
 			}
-			if started && string(row[:keyWidth]) != string(last[:keyWidth]) {
+			if started && !bytes.Equal(row[:keyWidth], seen.last[:keyWidth]) {
 				if !yield(g, nil) {
 					return
 				}
 				g = Group{Limits: limits}
 			}
-			again := started && string(row[:keyWidth+16]) == string(last[:keyWidth+16])
-			started = true
-			copy(last[:], row)
-			if again {
+			if started = true; seen.repeats(row) {
 				g.Repeated++
 				continue
 			}
-			if err := s.load(&g, row[keyWidth+16:], limits); err != nil {
+			if err := s.load(&g, row[partWidth:], limits); err != nil {
 				yield(Group{}, err)
 				return
 			}
