@@ -110,6 +110,11 @@ func TestWhatIsNotACall(t *testing.T) {
 		"another scope": {
 			good + event("b", "", "function", "start", "f", "null", ""), "map[]", "map[scopes of category function:1]",
 		},
+		"another item": {
+			event("a", "root", "llm", "start", "x", `{"input":"q"}`, "") + event("a", "root", "llm", "end", "x",
+				`{"output":[{"type":"web_search_call"},{"type":"message","role":"assistant","content":"a"}]}`, ""),
+			"map[]", "map[items of type web_search_call:1]",
+		},
 		"another line": {good + `{"a":1}`, "map[]", "map[lines that are not events:1]"},
 		"a newer version": {
 			strings.Replace(good, `"0.1"`, `"0.2"`, 1), "map[]", "map[]",

@@ -163,6 +163,7 @@ func (t *scopes) call(s *scope) {
 		t.drop(s, session.FailedCall, "the response has no answer")
 		return
 	}
+	exchange.CountUnread(t.r.tally, e.Unread)
 	for i := range e.Input {
 		m := &e.Input[i]
 		if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" && m.Error == nil {

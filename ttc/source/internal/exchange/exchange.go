@@ -19,11 +19,15 @@ type Exchange struct {
 	ID, Model string
 	Previous  string // id of the response that the request continues without repeating earlier messages
 	Input     []calls.Message
-	Answers   []Answer    // the choices
-	Tools     []chat.Tool // nil if unknown; empty if the request has none
-	Gaps      ttc.Gaps
-	Usage     calls.Usage
-	Time      int64 // time of the response, in nanoseconds since 1970; 0 if unknown
+	// Instructed reports whether the first message is the request's instructions, which don't apply to later requests
+	// that continue the response.
+	Instructed bool
+	Answers    []Answer    // the choices
+	Tools      []chat.Tool // nil if unknown; empty if the request has none
+	Gaps       ttc.Gaps
+	Unread     map[string]int64 // number of items that aren't understood, by type
+	Usage      calls.Usage
+	Time       int64 // time of the response, in nanoseconds since 1970; 0 if unknown
 }
 
 // Answer is a model's answer.
@@ -127,7 +131,8 @@ func (a *Answer) Gap() ttc.Gaps {
 }
 
 // AddTo adds the calls of an exchange, one for each answer, to a session. The exchange's id and model take precedence
-// over c's; c's time and input take precedence over the exchange's.
+// over c's; c's time and input take precedence over the exchange's. If c has no input and the request continues an
+// earlier response, the earlier messages are missing.
 func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	c.ID, c.Model, c.Time = cmp.Or(e.ID, c.ID), cmp.Or(e.Model, c.Model), cmp.Or(c.Time, e.Time)
 	c.Usage, c.Gaps, c.Tools = e.Usage, c.Gaps|e.Gaps, e.Tools
@@ -136,6 +141,9 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 	}
 	input := c.Input
 	if input == nil {
+		if e.Previous != "" {
+			c.Gaps |= ttc.RebuiltHistory
+		}
 		for i := range e.Input {
 			input = append(input, s.Message(e.Input[i]))
 		}

@@ -87,6 +87,25 @@ func TestOf(t *testing.T) {
 	}
 }
 
+// TestServerHolds: messages that the server holds are a gap, unless the history was assembled.
+func TestServerHolds(t *testing.T) {
+	e, err := Of(json.Raw(responsesRequest), json.Raw(responsesResponse))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for assembled, want := range map[bool]ttc.Gaps{false: ttc.RebuiltHistory, true: 0} {
+		s := calls.NewSession("s")
+		var c calls.Call
+		if assembled {
+			c.Input = []calls.Ref{s.Message(e.Input[0])}
+		}
+		e.AddTo(s, c)
+		if got := s.Examples(nil)[0].Gaps; got != want {
+			t.Errorf("got %v, want %v", got.Names(), want.Names())
+		}
+	}
+}
+
 // events are the pieces of the responses above, as streamed.
 var events = map[string]struct{ request, whole, stream string }{
 	"chat completions": {chatRequest, chatResponse, `

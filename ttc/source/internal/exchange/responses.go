@@ -1,6 +1,8 @@
 package exchange
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
@@ -8,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Responses reads a Responses API request and its response.
@@ -18,9 +21,10 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	}
 	in := Items{}
 	in.Instructions(request)
+	e.Instructed = in.Len() > 0
 	in.Add(member(request, "input"))
 	e.Input = in.End()
-	out := Items{}
+	out := Items{Unread: in.Unread}
 	out.Add(member(response, "output"))
 	for _, m := range out.End() {
 		if m.Role == "assistant" {
@@ -35,6 +39,11 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	}
 	if out.Hidden {
 		e.Gaps |= ttc.HiddenReasoning
+	}
+	e.Unread = out.Unread
+	// The server adds a conversation's earlier items to the input.
+	if conversation, ok := request.Get("conversation"); e.Unread != nil || ok && conversation.Kind() != json.Null {
+		e.Gaps |= ttc.RebuiltHistory
 	}
 	usage := member(response, "usage")
 	e.Usage = calls.Usage{Input: count(usage, "input_tokens"), Output: count(usage, "output_tokens")}
@@ -59,7 +68,7 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 type Items struct {
 	Summaries bool             // read summaries as reasoning, since servers of open models put reasoning there
 	Hidden    bool             // the text of some reasoning is missing
-	Unread    map[string]int64 // number of items without content for a model, by type
+	Unread    map[string]int64 // number of items that aren't understood, by type
 	Turn      func(items []json.Raw, m *chat.Message)
 
 	out   []calls.Message
@@ -141,6 +150,13 @@ func (t *Items) Len() int { return len(t.out) }
 func (t *Items) End() []calls.Message {
 	t.end()
 	return t.out
+}
+
+// CountUnread counts items that aren't understood.
+func CountUnread(tally *source.Tally, items map[string]int64) {
+	for _, typ := range slices.Sorted(maps.Keys(items)) { // in order, since only so many types are counted separately
+		tally.CountUnread("items of type "+session.Name(typ), items[typ])
+	}
 }
 
 // AddText adds a turn's text to its message.

@@ -73,6 +73,30 @@ func TestReasoning(t *testing.T) {
 	}
 }
 
+// TestUnreadItems: an item that isn't understood is a gap for the answers that follow it.
+func TestUnreadItems(t *testing.T) {
+	const item = `{"type":"web_search_call"}`
+	for name, c := range map[string]struct {
+		text string
+		gaps ttc.Gaps
+	}{
+		"none":   {rollout("", says("a", "")), 0},
+		"before": {rollout("", item, says("a", "")), ttc.RebuiltHistory},
+		"given": {
+			strings.Replace(rollout("", says("a", "")), `"q"`, `[{"role":"user","content":"q"},`+item+`]`, 1),
+			ttc.RebuiltHistory,
+		},
+		"after": {rollout("", asks("c", ""), result("c", "x"), item), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := sessiontest.ReadText(t, Factory(), "rollouts.jsonl", c.text)
+			if got := r.Examples[0].Gaps; got != c.gaps {
+				t.Errorf("got %v, want %v", got.Names(), c.gaps.Names())
+			}
+		})
+	}
+}
+
 func TestWhatIsNotARollout(t *testing.T) {
 	good := rollout(`,"reward":1`, says("a", ""))
 	for name, c := range map[string]struct{ text, dropped, unread string }{

@@ -94,9 +94,7 @@ func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls
 	}
 	t := turns{request: request, response: response, part: part, s: s}
 	t.read()
-	for typ, n := range t.items.Unread {
-		r.tally.CountUnread("items of type "+session.Name(typ), n)
-	}
+	exchange.CountUnread(r.tally, t.items.Unread)
 	if mask, _ := raw.Get("mask_sample"); mask.Kind() == json.Bool {
 		if masked, _ := mask.Bool(); masked {
 			for range t.calls {
@@ -151,6 +149,9 @@ func (t *turns) turn(items []json.Raw, m *chat.Message) {
 	if t.items.Hidden {
 		c.Gaps |= ttc.HiddenReasoning
 		t.items.Hidden = false
+	}
+	if t.items.Unread != nil { // the model saw the items so far, at least in part
+		c.Gaps |= ttc.RebuiltHistory
 	}
 	for _, item := range items {
 		list, _ := item.Get("generation_token_ids")

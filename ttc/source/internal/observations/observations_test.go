@@ -242,6 +242,10 @@ func TestWhatIsNotACall(t *testing.T) {
 		"failed": {
 			Langfuse(), generation("a", `,"level":"ERROR"`, `"q"`, `"a"`), "map[call:map[failed_call:1]]", "map[]",
 		},
+		"another item": {
+			Langfuse(), generation("a", "", `{"input":"q"}`, `{"output":[{"type":"web_search_call"},`+
+				`{"type":"message","role":"assistant","content":"a"}]}`), "map[]", "map[items of type web_search_call:1]",
+		},
 		"no output": {Langfuse(), generation("a", "", `"q"`, `null`), "map[call:map[failed_call:1]]", "map[]"},
 		"no input":  {Langfuse(), generation("a", "", `null`, `"a"`), "map[call:map[missing_history:1]]", "map[]"},
 		"odd": {

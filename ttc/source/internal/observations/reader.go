@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -171,6 +172,7 @@ func (t *traced) call(c *recorded) {
 		t.drop(c, session.MissingHistory, "missing input")
 		return
 	}
+	exchange.CountUnread(t.r.tally, e.Unread)
 	for i := range e.Input {
 		m := &e.Input[i]
 		if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" && m.Error == nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/internal/calls"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
@@ -138,6 +139,7 @@ func (l *log) add(part session.Kept) {
 		return
 	}
 	c := &call{Exchange: x, part: part, time: e.time()}
+	exchange.CountUnread(l.r.tally, x.Unread)
 	l.calls = append(l.calls, c)
 	if x.ID != "" {
 		l.byID[x.ID] = c
@@ -161,7 +163,9 @@ func (l *log) give(c *call) {
 	c.AddTo(l.out, calls.Call{Time: c.time, Input: input, File: c.part.Path, Offset: c.part.Offset})
 }
 
-// history returns all messages that a call was given. It omits the system prompts of earlier calls.
+// history returns all messages that a call was given. It omits the instructions of earlier calls, which the server
+// doesn't carry over, unlike system messages in their input. What a call's history lacks is missing from the histories
+// of the calls that continue it, too.
 func (l *log) history(c *call) ([]calls.Ref, bool) {
 	var chain []*call
 	at := c
@@ -187,10 +191,11 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 	for _, x := range slices.Backward(chain) {
 		x.open = false
 		own, past := l.refs(x.Input), at.full
-		if l.begins(own) {
+		x.Gaps |= at.Gaps & ttc.RebuiltHistory
+		if x.Instructed {
 			x.full, own = append(x.full, own[0]), own[1:]
 		}
-		if l.begins(past) {
+		if at.Instructed {
 			past = past[1:]
 		}
 		if l.assembled += int64(len(past) + len(own)); l.assembled > l.out.MaxGiven {
@@ -201,11 +206,6 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 		at = x
 	}
 	return c.full, true
-}
-
-// begins reports whether messages begin with a system prompt.
-func (l *log) begins(messages []calls.Ref) bool {
-	return len(messages) > 0 && l.out.At(messages[0]).Role == "system"
 }
 
 func (l *log) refs(messages []calls.Message) []calls.Ref {

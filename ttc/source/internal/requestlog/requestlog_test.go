@@ -34,6 +34,13 @@ func responsesLine(id, previous, instructions, says, answer string) string {
 		`[{"type":"output_text","text":%q}]}]}}`+"\n", previous, instructions, says, id, 100+int(id[0]), answer)
 }
 
+// itemsLine returns a line of a log of responses whose input is a list of items.
+func itemsLine(id, previous, items, answer string) string {
+	return strings.Replace(responsesLine(id, previous, "", "", answer), `"input":""`, `"input":[`+items+`]`, 1)
+}
+
+func said(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }
+
 func TestEachCallIsWhatItWasGiven(t *testing.T) {
 	for name, c := range map[string]struct {
 		source      source.Factory
@@ -74,6 +81,19 @@ func TestEachCallIsWhatItWasGiven(t *testing.T) {
 		"a chain of responses": {
 			Responses(), responsesLine("2", "1", "t", "r", "b") + responsesLine("1", "", "s", "q", "a"),
 			"s / q / a* || t / q / a / r / b*",
+		},
+		"a system message in the input": {
+			Responses(), itemsLine("1", "", said("developer", "s")+","+said("user", "q"), "a") +
+				itemsLine("2", "1", said("user", "r"), "b"), "s / q / a* / r / b*",
+		},
+		"a system message in a later input": {
+			Responses(), itemsLine("1", "", said("user", "q"), "a") +
+				itemsLine("2", "1", said("developer", "s")+","+said("user", "r"), "b"), "q / a* / s / r / b*",
+		},
+		"instructions and a system message": {
+			Responses(), strings.Replace(itemsLine("1", "", said("developer", "s")+","+said("user", "q"), "a"),
+				`"instructions":""`, `"instructions":"i"`, 1) + responsesLine("2", "1", "j", "r", "b"),
+			"i / s / q / a* || j / s / q / a / r / b*",
 		},
 		"a longer chain": {
 			Responses(), responsesLine("3", "2", "", "u", "c") + responsesLine("1", "", "", "q", "a") +
@@ -190,6 +210,54 @@ func TestFidelity(t *testing.T) {
 			r := sessiontest.ReadText(t, Chat(), "log.jsonl", fmt.Sprintf(answer, c.message, c.response))
 			if ex := r.Examples[0]; ex.Fidelity != c.fidelity || strings.Join(ex.Gaps.Names(), " ") != c.gaps {
 				t.Errorf("%+v: %s, %v", c, ex.Fidelity, ex.Gaps.Names())
+			}
+		})
+	}
+}
+
+// TestWhatTheLogLacks: messages that the server holds and items that aren't understood are a gap, for their call and
+// for the calls that continue it, and such items are counted.
+func TestWhatTheLogLacks(t *testing.T) {
+	next := responsesLine("2", "1", "", "r", "b") + responsesLine("3", "2", "", "u", "c")
+	const search = `"output":[{"type":"web_search_call"},`
+	for name, c := range map[string]struct{ text, gaps, unread string }{
+		"nothing": {responsesLine("1", "", "", "q", "a"), "", "map[]"},
+		"no conversation": {
+			strings.Replace(responsesLine("1", "", "", "q", "a"), `"model"`, `"conversation":null,"model"`, 1), "", "map[]",
+		},
+		"a conversation": {
+			strings.Replace(responsesLine("1", "", "", "q", "a"), `"model"`, `"conversation":"v","model"`, 1),
+			"rebuilt_history", "map[]",
+		},
+		"an item of the input": {
+			itemsLine("1", "", `{"type":"item_reference","id":"x"},`+said("user", "q"), "a"),
+			"rebuilt_history", "map[items of type item_reference:1]",
+		},
+		"an item of the output": {
+			strings.Replace(responsesLine("1", "", "", "q", "a"), `"output":[`, search, 1),
+			"rebuilt_history", "map[items of type web_search_call:1]",
+		},
+		"items of both": {
+			strings.Replace(itemsLine("1", "", `{"type":"web_search_call"},`+said("user", "q"), "a"), `"output":[`, search, 1),
+			"rebuilt_history", "map[items of type web_search_call:2]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Calls with other tools form an example of their own.
+			first := strings.Replace(c.text, `"model"`, `"tools":[{"type":"function","name":"f"}],"model"`, 1)
+			r := sessiontest.ReadText(t, Responses(), "log.jsonl", first+next)
+			if got := fmt.Sprint(r.Stats.Unread); got != c.unread {
+				t.Errorf("got %s, want %s", got, c.unread)
+			}
+			var walks []string
+			for _, ex := range r.Examples {
+				walks = append(walks, sessiontest.Walks(ex))
+				if got := strings.Join(ex.Gaps.Names(), " "); got != c.gaps {
+					t.Errorf("%s: got %q, want %q", sessiontest.Walks(ex), got, c.gaps)
+				}
+			}
+			if want := []string{"q / a*", "q / a / r / b* / u / c*"}; !slices.Equal(walks, want) {
+				t.Errorf("got %q, want %q; %+v", walks, want, r.Drops)
 			}
 		})
 	}
