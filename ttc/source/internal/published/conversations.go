@@ -74,8 +74,8 @@ func ConversationsNamed(name string) *Conversations {
 	return first(conversations, func(s Conversations) bool { return s.Name == name })
 }
 
-// Rewrite returns the entry with its messages and tools under the usual keys, next to the keys that the shape doesn't
-// read. unread lists keys whose values were read only in part.
+// Rewrite returns the entry with its messages, and the tools that the shape supplies, under the usual keys, next to the
+// keys that the shape doesn't read. unread lists keys whose values were read only in part.
 func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, err error) {
 	if entry.Kind() != json.Object {
 		return nil, nil, fmt.Errorf("expected an object, got %s", entry.Kind())
@@ -88,7 +88,7 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 		name("task_id", c.task).name("model", c.model)
 	for key, v := range entry.Members() {
 		name, _ := key.Text()
-		if name != MessagesKey && name != ToolsKey && !slices.Contains(c.keys, name) {
+		if name != MessagesKey && (name != ToolsKey || c.tools == nil) && !slices.Contains(c.keys, name) {
 			out = out.set(name, v)
 		}
 	}

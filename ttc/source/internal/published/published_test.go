@@ -284,6 +284,11 @@ func TestConversations(t *testing.T) {
 			want: `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"},` +
 				`{"role":"user","content":"r"},{"role":"assistant","content":"b"}],"source":"s"}`,
 		},
+		"capybara with tools": {
+			shape: "capybara", text: `{"conversation": [{"input": "q", "output": "a"}], "tools": [{"name": "f"}]}`,
+			want: `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],` +
+				`"tools":[{"name": "f"}]}`,
+		},
 		"capybara with a number": {
 			shape: "capybara", text: `{"conversation": [{"input": 1, "output": "a"}]}`,
 			want: "conversation: input is a number, not text",

@@ -272,6 +272,29 @@ func TestUnreadOfShape(t *testing.T) {
 	}
 }
 
+// TestToolsOfShape: the tools are those under the key that the user named, or else under the shape's own.
+func TestToolsOfShape(t *testing.T) {
+	const capybara = `"conversation": [{"input": "q", "output": "a"}]`
+	const xlam = `"query": "q", "answers": [{"name": "f", "arguments": {}}], "tools": [{"name": "f", "parameters": {}}]`
+	for name, c := range map[string]struct{ shape, key, text, want string }{
+		"the usual key":        {"capybara", "tools", capybara + `, "tools": [{"name": "f"}]`, "f"},
+		"a given key":          {"capybara", "offered", capybara + `, "tools": [{"name": "f"}], "offered": [{"name": "g"}]`, "g"},
+		"the shape's own":      {"xlam", "tools", xlam, "f"},
+		"a given key, missing": {"xlam", "offered", xlam, "f"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			src := open(t, "{"+c.text+"}", func(cfg *Config) { cfg.Shape, cfg.ToolsKey = c.shape, c.key })
+			ex, _, err := src.Next(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(ex.Tools) != 1 || ex.Tools[0].Name != c.want {
+				t.Errorf("%+v", ex.Tools)
+			}
+		})
+	}
+}
+
 // unread returns the keys of the first entry that are reported as unread.
 func unread(t *testing.T, text string) (keys []string) {
 	t.Helper()

@@ -38,8 +38,9 @@ type Source struct {
 		parsed []chat.Tool
 	}
 
-	shape     *published.Conversations // shape of the entries; nil means they are plain
-	keepEqual bool                     // keep duplicate entries
+	shape      *published.Conversations // shape of the entries; nil means they are plain
+	shapeTools string                   // key of the tools in entries of a shape; empty for plain ones
+	keepEqual  bool                     // keep duplicate entries
 }
 
 var _ source.Source = (*Source)(nil)
@@ -59,11 +60,11 @@ func Open(ctx context.Context, cfg Config, opt source.Options) (*Source, error) 
 }
 
 func newSource(cfg Config) *Source {
-	shape := published.ConversationsNamed(cfg.Shape)
-	if shape != nil {
-		cfg.MessagesKey, cfg.ToolsKey = published.MessagesKey, published.ToolsKey
+	s := &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys)}
+	if s.shape = published.ConversationsNamed(cfg.Shape); s.shape != nil {
+		s.cfg.MessagesKey, s.shapeTools = published.MessagesKey, published.ToolsKey
 	}
-	return &Source{cfg: cfg, candidates: candidates.NewReader(cfg.CandidateKeys), shape: shape}
+	return s
 }
 
 // maxTools is the maximum size of a tools file, in bytes.
@@ -278,7 +279,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		return fmt.Errorf("%s: %w", cfg.OverridesKey, err)
 	}
 	ex.Tools = s.tools
-	if tools := s.field(cfg.ToolsKey, "functions"); tools != nil {
+	if tools := s.field(cfg.ToolsKey, s.shapeTools, "functions"); tools != nil {
 		if ex.Tools, err = s.toolsOf(tools); err != nil {
 			return fmt.Errorf("%s: %w", cfg.ToolsKey, err)
 		}
