@@ -1,6 +1,7 @@
 package published
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -60,20 +61,60 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 	var m messages
 	for x := range said.Elements() {
 		role, _ := value(x, "role").Text()
-		if said := value(x, "content"); said.Kind() != json.Array || role != "assistant" && role != "tool" {
+		said := value(x, "content")
+		if said.Kind() != json.Array || role != "assistant" && role != "tool" {
 			m = m.raw(x)
-		} else {
-			m = partsOf(m, role, said)
+			continue
+		}
+		var left []string
+		m, left = m.rest(partsOf(role, said), role, x)
+		for _, key := range left {
+			if !slices.Contains(c.unread, key) {
+				c.unread = append(c.unread, key)
+			}
 		}
 	}
-	return conversed{messages: m.end(), keys: []string{"messages"}}, nil
+	c.messages, c.keys = m.end(), []string{"messages"}
+	return c, nil
 }
 
-// partsOf appends the model's turns, or the tool results, that an AI SDK message contains. The result of a tool that
+// rest appends the messages that an AI SDK message consists of. Those of its role get its other members, such as its
+// weight. If there are several, a list or an object, such as the token ids, can't be divided among them: left names
+// what they don't get.
+func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages, left []string) {
+	n := 0
+	for part := range parts.Elements() {
+		if value(part, "role").Is(role) {
+			n++
+		}
+	}
+	for part := range parts.Elements() {
+		if !value(part, "role").Is(role) {
+			m = m.raw(part)
+			continue
+		}
+		o := object(slices.Clone(part[:len(part)-1]))
+		for key, v := range whole.Members() {
+			name, _ := key.Text()
+			own, divided := value(part, name), n > 1 && (v.Kind() == json.Array || v.Kind() == json.Object)
+			switch {
+			case name == "role" || name == "content" || v.Kind() == json.Null || bytes.Equal(own, v):
+			case divided || own != nil:
+				left = append(left, role+": "+name)
+			default:
+				o = o.set(name, v)
+			}
+		}
+		m = m.raw(o.end())
+	}
+	return m, left
+}
+
+// partsOf returns the model's turns, or the tool results, that an AI SDK message contains. The result of a tool that
 // the provider ran appears between parts of the model's text.
-func partsOf(m messages, role string, said json.Raw) messages {
+func partsOf(role string, said json.Raw) json.Raw {
 	var t turn
-	var own messages
+	var m, own messages
 	for part := range said.Elements() {
 		kind, _ := value(part, "type").Text()
 		if t.results != nil && kind != "tool-result" && role == "assistant" {
@@ -92,10 +133,10 @@ func partsOf(m messages, role string, said json.Raw) messages {
 		}
 	}
 	if role == "tool" {
-		return t.addResults(m)
+		return t.addResults(m).end()
 	}
 	t.content = content(own.end())
-	return t.add(m)
+	return t.add(m).end()
 }
 
 // outputText returns a call's result: a string, or the value of {type, value}.

@@ -37,6 +37,21 @@ func TestAgents(t *testing.T) {
 				`{"role":"tool","content":"said","tool_call_id":"d"},{"role":"assistant","content":null,"tool_calls":[]}]}`,
 			nil,
 		},
+		"the AI SDK, with members beside the content": {
+			"ai_sdk", `{"messages":[{"role":"assistant","weight":0,"token_ids":[1],"id":null,"content":[{"type":"text","text":"a"},
+				{"type":"tool-call","toolCallId":"c","toolName":"f","input":{}},
+				{"type":"tool-result","toolCallId":"c","output":"r"},{"type":"text","text":"b"}]},
+				{"role":"assistant","token_ids":[2],"content":[{"type":"text","text":"d"}]},
+				{"role":"tool","tool_call_id":"e","is_error":true,"content":[{"type":"tool-result","toolCallId":"e","output":"s"}]},
+				{"role":"tool","tool_call_id":"x","content":[{"type":"tool-result","toolCallId":"f","output":"t"}]}]}`,
+			`{"messages":[{"role":"assistant","content":"a","tool_calls":[` +
+				`{"id":"c","type":"function","function":{"name":"f","arguments":{}}}],"weight":0},` +
+				`{"role":"tool","tool_call_id":"c","content":"r"},{"role":"assistant","content":"b","weight":0},` +
+				`{"role":"assistant","content":"d","token_ids":[2]},` +
+				`{"role":"tool","tool_call_id":"e","content":"s","is_error":true},` +
+				`{"role":"tool","tool_call_id":"f","content":"t"}]}`,
+			[]string{"assistant: token_ids", "tool: tool_call_id"},
+		},
 		"R2E-Gym": {
 			"r2e", `{"trajectory_steps":[{"thought":"t","action":"<a>","observation":"o"},
 				{"thought":"","action":"<b>","observation":"p"}],"problem_statement":"fix {x}","reward":1,"max_steps":1,

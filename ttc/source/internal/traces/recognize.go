@@ -556,7 +556,7 @@ func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.
 	out := json.AppendString([]byte(`{"role":`), to)
 	if name == "function_call" || name == "tool_call" {
 		if calls := callsOf(value); calls != nil {
-			return append(append(append(out, `,"content":null,"tool_calls":`...), calls...), '}')
+			out, value = append(append(out, `,"tool_calls":`...), calls...), nil
 		}
 	}
 	if text, _ := value.Text(); keys[0] != "role" && strings.Contains(text, "<tool_") {

@@ -201,6 +201,25 @@ func TestLegacyFunctionCall(t *testing.T) {
 	}
 }
 
+// TestMembersBesideCalls: what a message with calls says about itself is read, also if the calls are written elsewhere.
+func TestMembersBesideCalls(t *testing.T) {
+	ex := one(t, nil, `{"messages": [{"from": "human", "value": "q"},
+		{"from": "function_call", "value": "{\"name\": \"f\"}", "weight": 0, "model": "m"},
+		{"from": "observation", "value": "r"}, {"from": "function_call", "value": "{\"name\": \"g\"}"}]}`)
+	n := ex.Graph.Nodes
+	if sampled(ex) != "NNNA" || n[1].Policy != "m" || n[1].Message.Form != chat.Null ||
+		len(n[1].Message.ToolCalls) != 1 || n[1].Message.ToolCalls[0].Name != "f" {
+		t.Errorf("%s %+v", sampled(ex), n[1])
+	}
+	ex = one(t, func(c *Config) { c.Shape = "ai_sdk" }, `{"messages": [{"role": "user", "content": "q"},
+		{"role": "assistant", "weight": 0, "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]},
+		{"role": "tool", "is_error": true, "content": [{"type": "tool-result", "toolCallId": "c", "output": "r"}]},
+		{"role": "assistant", "content": [{"type": "text", "text": "a"}]}]}`)
+	if n = ex.Graph.Nodes; sampled(ex) != "NNNA" || n[2].Error == nil || !*n[2].Error {
+		t.Errorf("%s %+v", sampled(ex), n[2])
+	}
+}
+
 func TestBadEntriesAreDroppedWithAReason(t *testing.T) {
 	r, err := read(t, nil, source.Options{}, write(t, fileName, strings.Join([]string{
 		`3`, `{}`, `{"messages": []}`, `{"messages": [{"content": "x"}]}`, `{"messages": [{"role": "assistant", "content": "x", "token_ids": [1], "logprobs": [-1, -2]}]}`,
