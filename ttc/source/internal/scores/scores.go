@@ -65,45 +65,57 @@ func (s *Scores) read(ctx context.Context, path string, cfg *Config) error {
 	}
 	defer f.Close()
 	r := json.NewReader(f, json.Auto, json.Limits{Size: entrySize})
+	// Tables omit a blank score together with its key, so an entry without the key has no score. If no entry in the
+	// file has the key, the setting is wrong.
+	var unknown error
 	for n := 1; ; n++ {
 		entry, _, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return unknown
 		}
 		if err != nil {
 			return source.ReadError(path, err, 0)
 		}
-		if err := s.add(entry, cfg); err != nil {
+		hasKey, err := s.add(entry, cfg)
+		switch {
+		case err != nil:
 			return fmt.Errorf("%s, entry %d: %w", path, n, err)
+		case hasKey:
+			unknown = nil
+		case n == 1:
+			unknown = fmt.Errorf(
+				"%s, entry 1: entry has no %q; its keys are %s: specify the score's key with dataset.scores.value",
+				path,
+				cfg.Value,
+				source.KeysOf(entry),
+			)
 		}
 	}
 }
 
-func (s *Scores) add(entry json.Raw, cfg *Config) error {
+// add adds an entry's score, if it has one, and reports whether it has the score's key.
+func (s *Scores) add(entry json.Raw, cfg *Config) (hasKey bool, err error) {
 	id, ok := entry.Get(cfg.Key)
 	if !ok {
-		return fmt.Errorf(
+		return false, fmt.Errorf(
 			"entry has no %q; its keys are %s: specify the id's key with dataset.scores.key",
 			cfg.Key,
 			source.KeysOf(entry),
 		)
 	}
 	value, ok := entry.Get(cfg.Value)
-	if !ok {
-		return fmt.Errorf(
-			"entry has no %q; its keys are %s: specify the score's key with dataset.scores.value",
-			cfg.Value,
-			source.KeysOf(entry),
-		)
-	}
-	if value.Kind() == json.Null {
-		return nil
+	if !ok || value.Kind() == json.Null {
+		return ok, nil
 	}
 	score, err := number(value)
 	if err != nil {
-		return err
+		return true, err
 	}
-	name := source.IDText(id)
+	return true, s.set(source.IDText(id), score)
+}
+
+// set stores the score of an id.
+func (s *Scores) set(name string, score float64) error {
 	before, known := s.byID[name]
 	switch {
 	case known && before != score && !s.conflicts[name]:

@@ -33,14 +33,14 @@ func TestGive(t *testing.T) {
 {"id": "same", "score": 1}
 {"id": "same", "score": 1.0}
 `)
-	table := write(t, "b.csv", "id,score\ny,0.25\n")
+	table := write(t, "b.csv", "id,score\nblank,\ny,0.25\nanother blank,\n")
 	s, err := Read(context.Background(), &Config{Path: []string{lines, table}, Key: "id", Value: "score"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	had := 1.0
 	for id, want := range map[string]any{
-		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25, "unknown": nil,
+		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25, "blank": nil, "unknown": nil,
 	} {
 		t.Run(id, func(t *testing.T) {
 			ex := &ttc.Example{ID: id}
@@ -73,6 +73,7 @@ func TestRefused(t *testing.T) {
 	for text, why := range map[string]string{
 		`{"name": "x", "score": 1}`:   `entry 1: entry has no "id"; its keys are name, score: specify the id's key with dataset.scores.key`,
 		`{"id": "x", "reward": 1}`:    `dataset.scores.value`,
+		`{"id": "x"} {"id": "y"}`:     `entry 1: entry has no "score"; its keys are id: specify the score's key`,
 		`{"id": "x", "score": "hi"}`:  "expected a number as the score",
 		`{"id": "x", "score": "nan"}`: "expected a number as the score",
 		`{"id": "x", "score": [1]}`:   "expected a number as the score",
