@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Path  []string `yaml:"path" scalar:"true" validate:"required,min=1" doc:"score files, one entry per score: JSON lines, JSON, CSV or Parquet, optionally compressed"`
 	Key   string   `yaml:"key" default:"id" doc:"key of the example's id in these files"`
-	Value string   `yaml:"value" default:"score" doc:"key of the score in these files: a number, or true (1) or false (0); null means no score"`
+	Value string   `yaml:"value" default:"score" doc:"key of the score in these files: a number, or true (1) or false (0); null, NaN or an empty text means no score"`
 }
 
 // Limits on the data that is read and stored.
@@ -104,11 +104,11 @@ func (s *Scores) add(entry json.Raw, cfg *Config) (hasKey bool, err error) {
 		)
 	}
 	value, ok := entry.Get(cfg.Value)
-	if !ok || value.Kind() == json.Null {
+	if !ok || value.Kind() == json.Null || value.Is("") {
 		return ok, nil
 	}
 	score, err := number(value)
-	if err != nil {
+	if err != nil || math.IsNaN(score) { // pandas writes a gap as NaN
 		return true, err
 	}
 	return true, s.set(source.IDText(id), score)
@@ -146,7 +146,7 @@ func number(v json.Raw) (float64, error) {
 		text = string(v)
 	}
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || v.Kind() != json.Number && !isText {
+	if err != nil || math.IsInf(x, 0) || v.Kind() != json.Number && !isText {
 		return 0, fmt.Errorf("expected a number as the score, got %s", v.Kind())
 	}
 	return x, nil

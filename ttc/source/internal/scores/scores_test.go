@@ -32,6 +32,9 @@ func TestGive(t *testing.T) {
 {"id": "two", "score": 0}
 {"id": "same", "score": 1}
 {"id": "same", "score": 1.0}
+{"id": "gap", "score": NaN}
+{"id": "empty", "score": ""}
+{"id": "same", "score": NaN}
 `)
 	table := write(t, "b.csv", "id,score\nblank,\ny,0.25\nanother blank,\n")
 	s, err := Read(context.Background(), &Config{Path: []string{lines, table}, Key: "id", Value: "score"})
@@ -40,7 +43,7 @@ func TestGive(t *testing.T) {
 	}
 	had := 1.0
 	for id, want := range map[string]any{
-		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25, "blank": nil, "unknown": nil,
+		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25, "blank": nil, "gap": nil, "empty": nil, "unknown": nil,
 	} {
 		t.Run(id, func(t *testing.T) {
 			ex := &ttc.Example{ID: id}
@@ -75,7 +78,8 @@ func TestRefused(t *testing.T) {
 		`{"id": "x", "reward": 1}`:    `dataset.scores.value`,
 		`{"id": "x"} {"id": "y"}`:     `entry 1: entry has no "score"; its keys are id: specify the score's key`,
 		`{"id": "x", "score": "hi"}`:  "expected a number as the score",
-		`{"id": "x", "score": "nan"}`: "expected a number as the score",
+		`{"id": "x", "score": "inf"}`: "expected a number as the score",
+		`{"id": "x", "score": "nan"}`: "no score",
 		`{"id": "x", "score": [1]}`:   "expected a number as the score",
 		`{"id": "x", "score": null}`:  "no score",
 		`{"id": `:                     "a.jsonl",
