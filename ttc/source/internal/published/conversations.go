@@ -137,27 +137,37 @@ func capybara(e json.Raw) (c conversed, err error) {
 	return conversed{messages: m.end(), keys: []string{key}}, nil
 }
 
-// maxMessages bounds the length of a branch. Each message names its parent, so the messages may form a cycle.
-const maxMessages = 100_000
-
-// chatGPT reads an exported conversation: a tree of messages. The branch that ends at current_node is the one that was
-// shown.
-func chatGPT(e json.Raw) (c conversed, err error) {
-	mapping := value(e, "mapping")
-	at, err := textOf(e, "current_node")
-	if err != nil {
-		return c, err
+// shown returns the branch of a tree of messages that ends at a message, last message first.
+func shown(mapping json.Raw, at string) (branch []json.Raw, err error) {
+	nodes := map[string]json.Raw{}
+	for key, node := range mapping.Members() {
+		id, _ := key.Text()
+		nodes[id] = node
 	}
-	var branch []json.Raw
-	for steps := 0; at != ""; steps++ {
-		node := value(mapping, at)
-		if node.Kind() != json.Object || steps == maxMessages {
-			return c, fmt.Errorf("mapping has no message %q, or its messages form a cycle", at)
+	for at != "" {
+		node := nodes[at]
+		if node.Kind() != json.Object {
+			return nil, fmt.Errorf("mapping has no message %q, or its messages form a cycle", at)
 		}
+		delete(nodes, at) // each message names its parent, so the messages may form a cycle
 		if m := value(node, "message"); m != nil {
 			branch = append(branch, m)
 		}
 		at, _ = value(node, "parent").Text()
+	}
+	return branch, nil
+}
+
+// chatGPT reads an exported conversation: a tree of messages. The branch that ends at current_node is the one that was
+// shown.
+func chatGPT(e json.Raw) (c conversed, err error) {
+	at, err := textOf(e, "current_node")
+	if err != nil {
+		return c, err
+	}
+	branch, err := shown(value(e, "mapping"), at)
+	if err != nil {
+		return c, err
 	}
 	var m messages
 	hidden := 0

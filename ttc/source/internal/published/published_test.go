@@ -1,8 +1,11 @@
 package published
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -278,6 +281,12 @@ func TestConversations(t *testing.T) {
 			shape: "chatgpt", text: `{"current_node": "a", "mapping": {"a": {"parent": "a"}}}`,
 			want: `mapping has no message "a", or its messages form a cycle`,
 		},
+		"a message twice": {
+			shape: "chatgpt",
+			text: `{"current_node": "a", "mapping": {"a": {"parent": "b"},
+				"a": {"message": {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["q"]}}}}}`,
+			want: `{"messages":[{"role":"user","content":"q"}]}`,
+		},
 		"capybara": {
 			shape: "capybara",
 			text:  `{"source": "s", "conversation": [{"input": "q", "output": "a"}, {"input": "r", "output": "b"}]}`,
@@ -359,6 +368,30 @@ func TestConversations(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestLongBranch: a branch is read in time proportional to its length, and a cycle is noticed when a message repeats.
+func TestLongBranch(t *testing.T) {
+	const length = 5000
+	export := func(first string) json.Raw {
+		var text strings.Builder
+		fmt.Fprintf(&text, `{"current_node": "%d", "mapping": {`, length)
+		for i := length; i > 1; i-- {
+			fmt.Fprintf(&text, `"%d": {"parent": "%d"}, `, i, i-1)
+		}
+		return json.Raw(text.String() + `"1": {"parent": "` + first + `"}}}`)
+	}
+	tree, circle := export(""), export(strconv.Itoa(length))
+	begin := time.Now()
+	if _, _, err := ConversationsNamed("chatgpt").Rewrite(tree); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := ConversationsNamed("chatgpt").Rewrite(circle); err == nil {
+		t.Error("a circle was read")
+	}
+	if took := time.Since(begin); took > 3*time.Second {
+		t.Errorf("%d messages took %v", length, took)
 	}
 }
 
