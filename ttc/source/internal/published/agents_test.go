@@ -38,7 +38,8 @@ func TestAgents(t *testing.T) {
 			nil,
 		},
 		"the AI SDK, with members beside the content": {
-			"ai_sdk", `{"messages":[{"role":"assistant","weight":0,"token_ids":[1],"id":null,"content":[{"type":"text","text":"a"},
+			"ai_sdk", `{"messages":[{"role":"assistant","weight":0,"token_ids":[1],"id":null,"content":[
+				{"type":"text","text":"a"},
 				{"type":"tool-call","toolCallId":"c","toolName":"f","input":{}},
 				{"type":"tool-result","toolCallId":"c","output":"r"},{"type":"text","text":"b"}]},
 				{"role":"assistant","token_ids":[2],"content":[{"type":"text","text":"d"}]},

@@ -43,7 +43,8 @@ func TestGive(t *testing.T) {
 	}
 	had := 1.0
 	for id, want := range map[string]any{
-		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25, "blank": nil, "gap": nil, "empty": nil, "unknown": nil,
+		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25,
+		"blank": nil, "gap": nil, "empty": nil, "unknown": nil,
 	} {
 		t.Run(id, func(t *testing.T) {
 			ex := &ttc.Example{ID: id}

@@ -274,11 +274,11 @@ func TestUnreadOfShape(t *testing.T) {
 
 // TestToolsOfShape: the tools are those under the key that the user named, or else under the shape's own.
 func TestToolsOfShape(t *testing.T) {
-	const capybara = `"conversation": [{"input": "q", "output": "a"}]`
+	const capybara = `"conversation": [{"input": "q", "output": "a"}], "tools": [{"name": "f"}]`
 	const xlam = `"query": "q", "answers": [{"name": "f", "arguments": {}}], "tools": [{"name": "f", "parameters": {}}]`
 	for name, c := range map[string]struct{ shape, key, text, want string }{
-		"the usual key":        {"capybara", "tools", capybara + `, "tools": [{"name": "f"}]`, "f"},
-		"a given key":          {"capybara", "offered", capybara + `, "tools": [{"name": "f"}], "offered": [{"name": "g"}]`, "g"},
+		"the usual key":        {"capybara", "tools", capybara, "f"},
+		"a given key":          {"capybara", "offered", capybara + `, "offered": [{"name": "g"}]`, "g"},
 		"the shape's own":      {"xlam", "tools", xlam, "f"},
 		"a given key, missing": {"xlam", "offered", xlam, "f"},
 	} {

@@ -212,7 +212,8 @@ func TestMembersBesideCalls(t *testing.T) {
 		t.Errorf("%s %+v", sampled(ex), n[1])
 	}
 	ex = one(t, func(c *Config) { c.Shape = "ai_sdk" }, `{"messages": [{"role": "user", "content": "q"},
-		{"role": "assistant", "weight": 0, "content": [{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]},
+		{"role": "assistant", "weight": 0, "content": [
+			{"type": "tool-call", "toolCallId": "c", "toolName": "f", "input": {}}]},
 		{"role": "tool", "is_error": true, "content": [{"type": "tool-result", "toolCallId": "c", "output": "r"}]},
 		{"role": "assistant", "content": [{"type": "text", "text": "a"}]}]}`)
 	if n = ex.Graph.Nodes; sampled(ex) != "NNNA" || n[2].Error == nil || !*n[2].Error {
