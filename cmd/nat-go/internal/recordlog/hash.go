@@ -23,12 +23,13 @@ type Hashes struct {
 // Hashes returns the hashes of every record in the group, hashing each distinct text once. They are valid until the
 // next call.
 func (g *Group) Hashes() []Hashes {
-	g.hashTexts()
+	contents := g.Contents()
 	g.hashes = slices.Grow(g.hashes[:0], len(g.Records))[:len(g.Records)]
-	var buf []byte
 	for i := range g.hashes {
 		h, s := &g.hashes[i], g.sides[i]
-		*h = Hashes{Prompt: g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected)}
+		*h = Hashes{
+			Content: contents[i], Prompt: g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected),
+		}
 		if s.messages >= 0 {
 			// The training and validation sets must not share the messages before the first assistant turn.
 			p, n := g.Records[i].Messages, 0
@@ -39,8 +40,6 @@ func (g *Group) Hashes() []Hashes {
 			c.passage(&builders.Passage{Text: p.Text, Nodes: p.Nodes[:n:n]})
 			h.Prompt = Hash(xxh3.Hash128(c.buf).Bytes())
 		}
-		buf = g.appendContent(buf[:0], i)
-		h.Content = Hash(xxh3.Hash128(buf).Bytes())
 	}
 	return g.hashes
 }
@@ -49,12 +48,30 @@ func (g *Group) Hashes() []Hashes {
 func (g *Group) Contents() []Hash {
 	g.hashTexts()
 	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]
-	var buf []byte
+	times := map[sameRollout]int{}
+	var c codec
 	for i := range g.contents {
-		buf = g.appendContent(buf[:0], i)
-		g.contents[i] = Hash(xxh3.Hash128(buf).Bytes())
+		c.buf = g.appendContent(c.buf[:0], i)
+		h := Hash(xxh3.Hash128(c.buf).Bytes())
+		if rec := &g.Records[i]; rec.Record.Kind() == builders.KindRollout {
+			same := sameRollout{h, rec.Origin.Builder}
+			if n := times[same]; n > 0 {
+				integer(&c, &n)
+				h = Hash(xxh3.Hash128(c.buf).Bytes())
+			}
+			times[same]++
+		}
+		g.contents[i] = h
 	}
 	return g.contents
+}
+
+// sameRollout identifies the rollouts that one builder made from one example and that say the same, such as equal
+// answers among its candidates. The second and later ones are hashed with their number, so that no rollout counts as
+// a duplicate of another. Rollouts of different builders get the same numbers, because they are the same samples.
+type sameRollout struct {
+	content Hash
+	builder string
 }
 
 func (g *Group) hashTexts() {
@@ -88,7 +105,7 @@ func (g *Group) appendContent(buf []byte, i int) []byte {
 
 // appendOwn appends the fields that distinguish records of the same kind with the same messages. Rollouts with the same
 // content are still separate samples, because advantages depend on how often a model says something. So these fields
-// include a rollout's position in the inputs.
+// include the position of a rollout's example in the inputs; see sameRollout for rollouts of the same example.
 func appendOwn(buf []byte, res *builders.Resolved) []byte {
 	c := codec{buf: buf}
 	switch r := res.Record.(type) {

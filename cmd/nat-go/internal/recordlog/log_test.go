@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -216,6 +217,46 @@ func TestEqualRolloutsOfTwoTrialsAreTwoSamples(t *testing.T) {
 	}
 	if h := b.Group().Hashes(); h[0].Content == h[1].Content {
 		t.Error("two trials that said the same count as one rollout")
+	}
+}
+
+// TestEqualRolloutsOfAnExampleAreSeparateSamples checks that equal answers to one prompt aren't duplicates, also after
+// the log is read back, and that two builders which take the same answers take the same samples.
+func TestEqualRolloutsOfAnExampleAreSeparateSamples(t *testing.T) {
+	b := NewBuilder([]string{"x", "y"})
+	b.Begin(&ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "e"}}})
+	const answers = 3
+	for builder := range 2 {
+		for range answers {
+			if err := b.Record(builder, &builders.Rollout{Messages: builders.Content{
+				Ref:      builders.Ref{Part: builders.InlineMessages},
+				Messages: []chat.Message{{Role: "assistant", Form: chat.Text, Text: "4"}},
+			}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var e codec
+	var back Group
+	if err := e.group(b.Group()); err != nil {
+		t.Fatal(err)
+	}
+	if err := back.decode(e.buf, Large{usualFrame, usualLists}); err != nil {
+		t.Fatal(err)
+	}
+	contents := b.Group().Contents()
+	distinct := map[Hash]bool{}
+	for i, h := range contents[:answers] {
+		distinct[h] = true
+		if contents[answers+i] != h {
+			t.Errorf("answer %d: two builders' records are separate samples", i)
+		}
+	}
+	if len(distinct) != answers {
+		t.Errorf("%d equal answers count as %d", answers, len(distinct))
+	}
+	if again := back.Contents(); !slices.Equal(again, contents) {
+		t.Errorf("contents differ after the log is read back: %x, %x", again, contents)
 	}
 }
 
