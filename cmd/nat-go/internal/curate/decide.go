@@ -293,11 +293,12 @@ func heldTags(b []bucketRow) (held map[byte]bool) {
 }
 
 // dropContradictions drops a preference in a bucket if the bucket also contains the opposite preference for the same
-// score. It doesn't drop preferences with the same content as one added by Hold.
+// score. It doesn't drop preferences with the same content as one added by Hold. Preferences that were dropped before
+// keep their reason, and contradict nothing.
 func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
-		if r := &b[i]; r.preference() {
+		if r := &b[i]; r.preference() && (r.ordinal == heldOrdinal || d.of[r.ordinal].Kept()) {
 			if scores[r.tag&1] == nil {
 				scores[r.tag&1] = map[[8]byte]bool{}
 			}
@@ -305,7 +306,9 @@ func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
 		}
 	}
 	for i := range b {
-		if r := &b[i]; r.preference() && r.ordinal != heldOrdinal && !held[r.tag] && scores[r.tag&1^1][r.score] {
+		r := &b[i]
+		if r.preference() && r.ordinal != heldOrdinal && d.of[r.ordinal].Kept() && !held[r.tag] &&
+			scores[r.tag&1^1][r.score] {
 			d.of[r.ordinal] = Dropped(Contradiction)
 		}
 	}

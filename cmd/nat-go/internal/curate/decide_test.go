@@ -189,6 +189,40 @@ func TestACopyOfAnotherScoreStillContradicts(t *testing.T) {
 	}
 }
 
+// TestDroppedBeforeDecideKeepsItsReason checks that a contradiction doesn't replace the reason of a preference that was
+// dropped before, and that such a preference contradicts nothing.
+func TestDroppedBeforeDecideKeepsItsReason(t *testing.T) {
+	x, err := NewIndex(Rules{Contradictions: true, Dedupe: true}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	recs := []rec{
+		{Kind: builders.KindPreference, Prompt: 1, Chosen: 1, Rejected: 2},
+		{Kind: builders.KindPreference, Prompt: 1, Chosen: 2, Rejected: 1}, // dropped before
+		{Kind: builders.KindPreference, Prompt: 2, Chosen: 1, Rejected: 2},
+		{Kind: builders.KindPreference, Prompt: 2, Chosen: 2, Rejected: 1},
+		{Kind: builders.KindPreference, Prompt: 2, Chosen: 2, Rejected: 1}, // dropped before
+	}
+	for i, r := range recs {
+		if err := x.Add(r.entry(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x.Drop(1, Contaminated)
+	x.Drop(4, Contaminated)
+	d, err := x.Decide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	no, before := Dropped(Contradiction), Dropped(Contaminated)
+	for i, want := range []Decision{Train, before, no, no, before} {
+		if got := d.At(uint64(i)); got != want {
+			t.Errorf("record %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
 func TestDedupeIsIdempotent(t *testing.T) {
 	dir := t.TempDir()
 	property.Check(t, func(rt *rapid.T) {
