@@ -54,20 +54,20 @@ type neighbours struct {
 	score         [8]byte
 }
 
-// nameOf returns the name that identifies an example across all collection runs: its id, which is the same in every
+// NameOf returns the name that identifies an example across all collection runs: its id, which is the same in every
 // run, or, if the id was made from a row number, the run's number and the id.
-func nameOf(o *builders.Origin) string {
-	if source.IsRowName(o.Example) {
-		return fmt.Sprintf("%d\x00%s", o.Run, o.Example)
+func NameOf(run int, id string) string {
+	if source.IsRowName(id) {
+		return fmt.Sprintf("%d\x00%s", run, id)
 	}
-	return o.Example
+	return id
 }
 
 // fill sets the fields of an entry except for its ordinal and drop.
 func (n *neighbours) fill(e *Entry, rec *builders.Resolved, h *recordlog.Hashes) {
 	if rec.Origin != n.origin {
 		n.origin = rec.Origin
-		n.example = xxh3.HashString128(nameOf(n.origin)).Bytes()
+		n.example = xxh3.HashString128(NameOf(n.origin.Run, n.origin.Example)).Bytes()
 		n.task = n.example
 		if n.origin.Task != "" {
 			n.task = xxh3.HashString128("task\x00" + n.origin.Task).Bytes()

@@ -17,7 +17,7 @@ type Entry struct {
 	Rejected [16]byte
 	Score    [8]byte  // name of a Preference's score: only pairs with the same score contradict each other
 	Task     [16]byte // name of the task; Example or zero if the record doesn't have one
-	Example  [16]byte // name of the example: see nameOf
+	Example  [16]byte // name of the example: see NameOf
 }
 
 // Rules configures the decisions that the gate doesn't make.

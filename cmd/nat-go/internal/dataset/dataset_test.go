@@ -403,6 +403,58 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestRowNamesOfSeveralInputs checks that examples without ids, in the same row of different inputs, count as different
+// examples, whether they are read from the log or from the rows.
+func TestRowNamesOfSeveralInputs(t *testing.T) {
+	run, log := t.TempDir(), t.TempDir()
+	w, err := recordlog.Create(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	var entries []curate.Entry
+	const inputs = 5
+	for i := range inputs {
+		b := recordlog.NewBuilder([]string{"dpo"})
+		b.Begin(&ttc.Group{Key: fmt.Sprint(i), Examples: []*ttc.Example{{ID: "#5", Run: i}}})
+		r := &builders.Preference{Prompt: content(fmt.Sprint(i)), Chosen: content("good"), Rejected: content("bad")}
+		if err := errors.Join(b.Record(0, r), w.Append(b.Group())); err != nil {
+			t.Fatal(err)
+		}
+		from := len(entries)
+		entries = curate.EntriesOf(entries, b.Group(), curate.Gates{})
+		entries[from].Ordinal = uint64(from)
+	}
+	if err := w.Commit(nil, true); err != nil {
+		t.Fatal(err)
+	}
+	d, err := decide(t, entries, curate.Rules{Split: curate.Split{By: curate.ByExample, Validation: 0.4}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	trl, _ := Lookup("trl")
+	spec := Spec{
+		Dir: filepath.Join(run, "dataset"), Log: log, Decisions: d, Formats: []Format{trl}, Dropped: func(ledger.Drop) {},
+	}
+	if _, err := Write(t.Context(), spec); err != nil {
+		t.Fatal(err)
+	}
+	if r := verify(t, spec.Dir, nil); len(r.Findings) > 0 {
+		t.Errorf("findings %+v", r.Findings)
+	}
+	fromLog, err := measure(log, d, "", nil, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fromRows, err := MeasureRows(find(t, spec.Dir).Formats[0], nil, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fromLog.Examples != inputs || fromRows.Examples != inputs {
+		t.Errorf("%d examples in the log and %d in the rows, want %d", fromLog.Examples, fromRows.Examples, inputs)
+	}
+}
+
 func TestReadDrops(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "dropped.jsonl")
 	if got, err := readDrops(path); got != nil || err != nil {

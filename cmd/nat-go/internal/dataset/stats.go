@@ -201,7 +201,7 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 			for _, c := range o.Changed {
 				m.contexts.Change(c.By, 1)
 			}
-			return m.example(o.Example, splits[o.File])
+			return m.example(o.Run, o.Example, splits[o.File])
 		})
 		if err != nil {
 			return nil, err
@@ -285,7 +285,7 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 		if err := m.row(row, s); err != nil {
 			return err
 		}
-		if err := m.example(r.Origin.Example, s); err != nil {
+		if err := m.example(r.Origin.Run, r.Origin.Example, s); err != nil {
 			return err
 		}
 	}
@@ -295,8 +295,8 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 	return nil
 }
 
-func (m *meter) example(id string, s rows.Split) error {
-	return m.examples.add(xxh3.HashString128(id).Bytes(), occurrence{split: s})
+func (m *meter) example(run int, id string, s rows.Split) error {
+	return m.examples.add(xxh3.HashString128(curate.NameOf(run, id)).Bytes(), occurrence{split: s})
 }
 
 // row processes a row. For a record without a separate prompt, Completion is the whole conversation.

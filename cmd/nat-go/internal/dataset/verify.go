@@ -11,6 +11,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
@@ -413,7 +414,7 @@ func (c *formatCheck) origins() error {
 		if err := c.contexts(i, &o); err != nil {
 			return err
 		}
-		return examples.add(xxh3.HashString128(o.Example).Bytes(), occurrence{
+		return examples.add(xxh3.HashString128(curate.NameOf(o.Run, o.Example)).Bytes(), occurrence{
 			split: c.folder.Files[i].Split,
 			file:  uint32(i),
 			row:   o.Row,
