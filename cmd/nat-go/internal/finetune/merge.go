@@ -275,25 +275,61 @@ func (r *joiner) joinRuns(ctx context.Context) error {
 	return p.join.inheritAnswers(p.folder)
 }
 
-// appendPart appends a part's groups and renumbers its inputs. An input that an earlier part also read keeps its
-// number.
+// numbering assigns a part's inputs their numbers in the merge.
+type numbering struct {
+	numbers []int // by the part's own number
+	base    int   // number of inputs in the merge before this part's were added
+	fresh   []source.Input
+	done    map[*builders.Origin]bool // origins already renumbered; several records may share an origin
+}
+
+// number numbers p's inputs. An input that an earlier part also read keeps its number. The others, which are fresh, get
+// the next numbers. No two inputs of a part get the same number, even if their contents are equal: the part's run used
+// both.
+func (b *recording) number(p *part) *numbering {
+	n := &numbering{base: len(b.at.Inputs), done: map[*builders.Origin]bool{}}
+	taken := make([]bool, n.base)
+	for _, in := range p.at.Inputs {
+		i := 0
+		for i < n.base && (taken[i] || !sameContent(b.at.Inputs[i], in)) {
+			i++
+		}
+		if i < n.base {
+			taken[i] = true
+		} else {
+			i += len(n.fresh)
+			n.fresh = append(n.fresh, in)
+		}
+		n.numbers = append(n.numbers, i)
+	}
+	return n
+}
+
+// of returns an input's number in the merge.
+func (n *numbering) of(run int) int {
+	if run >= 0 && run < len(n.numbers) {
+		return n.numbers[run]
+	}
+	return n.base + run
+}
+
+// group renumbers the inputs of a group's records and drops.
+func (n *numbering) group(g *recordlog.Group) {
+	clear(n.done)
+	for i := range g.Records {
+		if o := g.Records[i].Origin; !n.done[o] {
+			n.done[o], o.Run = true, n.of(o.Run)
+		}
+	}
+	for i := range g.Drops {
+		g.Drops[i].Run = n.of(g.Drops[i].Run)
+	}
+}
+
+// appendPart appends a part's groups, with the numbers that its inputs have in the merge.
 func (b *recording) appendPart(ctx context.Context, p *part) error {
-	number := make([]int, len(p.at.Inputs))
-	base := len(b.at.Inputs)
-	for i, in := range p.at.Inputs {
-		number[i] = slices.IndexFunc(b.at.Inputs, func(x source.Input) bool { return sameContent(x, in) })
-		if number[i] < 0 {
-			number[i] = len(b.at.Inputs)
-			b.at.Inputs = append(b.at.Inputs, in)
-		}
-	}
-	renumber := func(run int) int {
-		if run >= 0 && run < len(number) {
-			return number[run]
-		}
-		return base + run
-	}
-	done := map[*builders.Origin]bool{} // origins already renumbered; several records may share an origin
+	n := b.number(p)
+	b.at.Inputs = append(b.at.Inputs, n.fresh...)
 	for g, err := range recordlog.Groups(p.folder.Records()) {
 		if err == nil {
 			err = ctx.Err()
@@ -301,15 +337,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 		if err != nil {
 			return exit.Default(exit.Environment, err)
 		}
-		clear(done)
-		for i := range g.Records {
-			if o := g.Records[i].Origin; !done[o] {
-				done[o], o.Run = true, renumber(o.Run)
-			}
-		}
-		for i := range g.Drops {
-			g.Drops[i].Run = renumber(g.Drops[i].Run)
-		}
+		n.group(g)
 		if err := b.log.Append(g); err != nil {
 			return logError("write the record log", err)
 		}
@@ -328,14 +356,15 @@ func sameContent(a, b source.Input) bool {
 	return a.Same(b) || a.Sum != 0 && a.Sum == b.Sum && a.Size == b.Size
 }
 
-// hold adds keep's validation side to the index. It returns an error if that run doesn't have one.
+// hold adds keep's validation side to the index. It returns an error if that run doesn't have one. An input's number is
+// part of what identifies a record, so keep's inputs get their numbers in the merge.
 func (b *recording) hold(ctx context.Context, keep *part) error {
 	place := &dataset.Place{Run: keep.folder}
 	d, err := place.Decisions()
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	held := 0
+	n, held := b.number(keep), 0
 	var entries []curate.Entry
 	for g, err := range recordlog.Groups(keep.folder.Records()) {
 		if err == nil {
@@ -344,6 +373,7 @@ func (b *recording) hold(ctx context.Context, keep *part) error {
 		if err != nil {
 			return exit.Default(exit.Environment, err)
 		}
+		n.group(g)
 		entries = curate.EntriesOf(entries[:0], g, curate.Gates{})
 		for _, e := range entries {
 			if !d.At(e.Ordinal).Validates() {
