@@ -122,6 +122,7 @@ type Format struct {
 	// Files returns the file name under dataset/<name>/. A .parquet file is a table; any other is JSON lines.
 	Files   func(builders.Kind, Split) string
 	Service bool // the consumer is a service that reads the JSON itself
+	Prompts bool // a rollout's row is only its prompt, from which the trainer samples
 	// TakesNull means that the consumer treats a key whose value is null as missing.
 	TakesNull bool
 	open      func(*Encoder)

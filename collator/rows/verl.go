@@ -33,6 +33,7 @@ var verl = Format{
 	Consumer: "verl (RLHFDataset, MultiTurnSFTDataset)",
 	Shape:    `Parquet: {"data_source", "prompt": [{role, content}], "ability", "reward_model": {style, ground_truth}, "extra_info"}; sft*.parquet: {"messages": [messages], "tools": [definitions]}`,
 	Carries:  []builders.Kind{builders.KindDemonstration, builders.KindRollout, builders.KindState},
+	Prompts:  true,
 	Files: func(k builders.Kind, s Split) string {
 		switch {
 		case k == builders.KindDemonstration && s == Validation:

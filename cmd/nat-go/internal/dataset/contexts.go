@@ -67,7 +67,7 @@ func (w *formatWriter) carried(m *member) (contexts []ttc.History, changes []bui
 	if m.record.Record.Kind() != builders.KindRollout || len(contexts) == 0 {
 		return contexts, changes
 	}
-	if w.enc.Whole(builders.KindRollout) {
+	if w.enc.Prompts {
 		if len(changes) > 0 && changes[0].Turn == 0 {
 			return contexts[:1], changes[:1]
 		}
