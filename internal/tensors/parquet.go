@@ -3,6 +3,7 @@ package tensors
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
@@ -34,11 +35,10 @@ const (
 // trainer uses the columns input_ids and labels (or completion_mask) without tokenising again.
 type ParquetWriter struct {
 	columns []Column        // in the caller's order
-	leaf    []int           // positions of the columns in the file, which sorts them by name
+	order   []int           // the columns' indices in the order of the file, which sorts them by name
 	w       *parquet.Writer //nolint:staticcheck // GenericWriter wants a Go type; the columns have none
 	row     parquet.Row
-	cells   [][]parquet.Value // the current row's cells, by position in the file
-	bytes   int               // approximate size of the open row group
+	bytes   int // approximate size of the open row group
 }
 
 // NewParquetWriter starts a file with these columns.
@@ -54,16 +54,11 @@ func NewParquetWriter(w io.Writer, columns ...Column) (*ParquetWriter, error) {
 		}
 		group[c.Name] = node
 	}
-	p := &ParquetWriter{columns: columns, cells: make([][]parquet.Value, len(columns))}
-	for _, c := range columns {
-		place := 0
-		for _, other := range columns {
-			if strings.Compare(other.Name, c.Name) < 0 {
-				place++
-			}
-		}
-		p.leaf = append(p.leaf, place)
+	p := &ParquetWriter{columns: columns}
+	for i := range columns {
+		p.order = append(p.order, i)
 	}
+	slices.SortFunc(p.order, func(a, b int) int { return strings.Compare(columns[a].Name, columns[b].Name) })
 	p.w = parquet.NewWriter(w, parquet.NewSchema("rows", group), parquet.Compression(&parquet.Zstd),
 		parquet.CreatedBy("nat-go", "1", "0"))
 	return p, nil
@@ -92,20 +87,18 @@ func (p *ParquetWriter) Append(cells ...any) error {
 	if len(cells) != len(p.columns) {
 		return fmt.Errorf("parquet: row has %d cells for %d columns", len(cells), len(p.columns))
 	}
-	for i, cell := range cells {
-		values, ok := p.values(p.cells[p.leaf[i]][:0], p.columns[i].Kind, p.leaf[i], cell)
+	p.row = p.row[:0]
+	for leaf, i := range p.order {
+		cell := cells[i]
+		row, ok := appendCell(p.row, p.columns[i].Kind, leaf, cell)
 		if !ok {
 			return fmt.Errorf("parquet column %q: unsupported cell type %T", p.columns[i].Name, cell)
 		}
-		p.cells[p.leaf[i]] = values
-		p.bytes += 8 * len(values)
+		p.bytes += 8 * (len(row) - len(p.row))
 		if text, ok := cell.(string); ok {
 			p.bytes += len(text)
 		}
-	}
-	p.row = p.row[:0]
-	for _, values := range p.cells {
-		p.row = append(p.row, values...)
+		p.row = row
 	}
 	if _, err := p.w.WriteRows([]parquet.Row{p.row}); err != nil {
 		return fmt.Errorf("parquet: %w", err)
@@ -117,8 +110,8 @@ func (p *ParquetWriter) Append(cells ...any) error {
 	return p.w.Flush()
 }
 
-// values appends a cell as Parquet values with their levels, and reports whether the cell's type matches the kind.
-func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell any) ([]parquet.Value, bool) {
+// appendCell appends a cell as Parquet values with their levels, and reports whether its type matches the kind.
+func appendCell(out parquet.Row, kind Kind, leaf int, cell any) (parquet.Row, bool) {
 	switch c := cell.(type) {
 	case []int64:
 		return list(out, leaf, c, parquet.Int64Value), kind == Int64List
@@ -139,10 +132,11 @@ func (p *ParquetWriter) values(out []parquet.Value, kind Kind, leaf int, cell an
 
 // list appends a list's items with their levels. The first item starts a row, and the others repeat within it. An empty
 // list becomes a null one level up.
-func list[T any](out []parquet.Value, leaf int, items []T, value func(T) parquet.Value) []parquet.Value {
+func list[T any](out parquet.Row, leaf int, items []T, value func(T) parquet.Value) parquet.Row {
 	if len(items) == 0 {
 		return append(out, parquet.NullValue().Level(0, 0, leaf))
 	}
+	out = slices.Grow(out, len(items))
 	for i, item := range items {
 		out = append(out, value(item).Level(min(i, 1), 1, leaf))
 	}
