@@ -26,6 +26,10 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	if c == nil {
 		return nil, fmt.Errorf("unknown channel %q", l.Channel)
 	}
+	layout, err := layoutOf(c, l)
+	if err != nil {
+		return nil, err
+	}
 	if !filepath.IsLocal(filepath.FromSlash(l.File)) {
 		return nil, fmt.Errorf("cannot read file %q: it is outside the folder", l.File)
 	}
@@ -58,20 +62,16 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := unpack(c, l, all)
+	rows, err := unpack(c, layout, l, all)
 	if err != nil {
 		return nil, err
 	}
-	return rows, compare(c, l, rows, all)
+	return rows, compare(c, layout, l, rows, all)
 }
 
 // compare reassembles the rows and compares the result with the file's tensors.
-func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
-	layout := slices.Index(layoutNames[:], l.Layout)
-	if layout < 0 {
-		return fmt.Errorf("unknown layout %q", l.Layout)
-	}
-	again := assemble(c, rows, Layout(layout), l.Form, l.PadID)
+func compare(c *Channel, layout Layout, l *Line, rows []*Row, all []tensors.Tensor) error {
+	again := assemble(c, rows, layout, l.Form, l.PadID)
 	slices.SortFunc(again, func(a, b tensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
 	left := byName(all)
 	for _, want := range again {
@@ -101,6 +101,20 @@ func compare(c *Channel, l *Line, rows []*Row, all []tensors.Tensor) error {
 		return err
 	}
 	return checkCounts(l, rows)
+}
+
+// layoutOf returns the layout of a batch, whose form must be one that the channel can have in it. assemble can't make
+// any other: equal width, for example, needs a second side.
+func layoutOf(c *Channel, l *Line) (Layout, error) {
+	i := slices.Index(layoutNames[:], l.Layout)
+	if i < 0 {
+		return 0, fmt.Errorf("unknown layout %q", l.Layout)
+	}
+	layout := Layout(i)
+	if own := l.Form.forChannel(c, layout); l.Form != own {
+		return 0, fmt.Errorf("invalid form of a %s batch in layout %s: got %+v, expected %+v", c.Name, layout, l.Form, own)
+	}
+	return layout, nil
 }
 
 // differsAt returns the first position at which two equally long byte slices differ, or -1 if they are equal.
@@ -234,14 +248,17 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 }
 
 // unpack rebuilds rows from a batch's tensors and its line. compare checks the rest.
-func unpack(c *Channel, l *Line, all []tensors.Tensor) ([]*Row, error) {
+func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, error) {
 	r := &reader{tensors: all}
-	if l.Layout == Composer.String() {
+	if layout == Composer {
 		r.name = func(name string) string { return composerName(c, name) }
 	}
 	weights, _ := items[float32](r, "row_weight", 1)
 	if r.err == nil && len(weights) != len(l.RowInfo) {
 		r.err = fmt.Errorf("mismatched rows: %d in the file, %d in row_info", len(weights), len(l.RowInfo))
+	}
+	if r.err == nil && len(weights) == 0 {
+		r.err = errors.New("invalid tensor row_weight: got no rows, expected at least 1")
 	}
 	if r.err != nil {
 		return nil, r.err
@@ -359,7 +376,7 @@ func (p *plane) row(i, after, rows int) (start, n int, err error) {
 			n++
 		}
 	}
-	if n < 0 || start+n > len(p.ids) {
+	if n < 0 || n > len(p.ids)-start { // start+n may overflow
 		return 0, 0, fmt.Errorf("row %d runs beyond the tensor", i)
 	}
 	return start, n, nil
