@@ -269,6 +269,9 @@ func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, e
 		if (c == RL) != (l.RowInfo[i].RL != nil) {
 			return nil, fmt.Errorf("invalid row_info %d: it does not match channel %s", i, c.Name)
 		}
+		if l.RowInfo[i].ownerBefore() {
+			return nil, fmt.Errorf("invalid row_info %d: a token owner ends before the first token", i)
+		}
 		if v := c.variant(rows[0]); i > 0 && c != RL && c.variant(rows[i]) != v {
 			return nil, fmt.Errorf("invalid row_info %d: its columns differ from those of row 0", i)
 		}
@@ -282,6 +285,13 @@ func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, e
 		}
 	}
 	return rows, r.err
+}
+
+// ownerBefore reports whether an owner ends before a side's first token, where no token can be looked up.
+func (m *Meta) ownerBefore() bool {
+	return slices.ContainsFunc(m.Proof, func(p Proof) bool {
+		return slices.ContainsFunc(p.Owners, func(o Owner) bool { return o.End < 0 })
+	})
 }
 
 func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix string) error {

@@ -25,6 +25,24 @@ func change(all []tensors.Tensor, name string, f func(tensors.Tensor) tensors.Te
 	all[i] = f(all[i])
 }
 
+// craftedRows returns the rows of a sound batch that is then changed.
+func craftedRows(c *Channel, layout Layout) []*Row {
+	switch {
+	case c == SFT:
+		return sample(2, c)
+	case c != SDPO:
+		return sample(1, c)
+	}
+	r := siteRow()
+	if layout != Composer { // which needs sides that end together
+		r.Meta.Sites[0].Mode, r.Meta.Sites[0].Hint = NoHint, 0
+		r.Sides[1].IDs = r.Sides[0].IDs
+		r.Sides[0].IDs = append(slices.Clone(r.Sides[0].IDs), 4) // the student goes on after the target
+		r.TrainSites()
+	}
+	return []*Row{r}
+}
+
 // TestCraftedBatches checks that a file and its line in the index, whose hash is right, are refused if no batch can
 // have been written that way.
 func TestCraftedBatches(t *testing.T) {
@@ -49,6 +67,16 @@ func TestCraftedBatches(t *testing.T) {
 		"an equally wide answer":  {SFT, Padded, wide, form + "sft batch in layout padded"},
 		"an equally wide rollout": {RL, Composer, wide, form + "rl batch in layout composer"},
 		"a wider student":         {SDPO, Padded, wide, form + "sdpo batch in layout padded"},
+		"teachers without cells": {SDPO, Padded, func(_ *Line, all []tensors.Tensor) {
+			for _, name := range []string{"teacher_input_ids", "teacher_attention_mask"} {
+				change(all, name, func(x tensors.Tensor) tensors.Tensor {
+					return tensors.Tensor{Name: x.Name, DType: x.DType, Shape: []int{1 << 59, 0}, Data: []byte{}}
+				})
+			}
+		}, "expected tokens in each row"},
+		"an owner before the row": {SDPO, Composer, func(l *Line, _ []tensors.Tensor) {
+			l.RowInfo[0].Proof[0].Owners = Owners{{-3, 0, Context}, {6, 1, InLoss}}
+		}, "invalid row_info 0: a token owner ends before the first token"},
 		"a sum of lengths that overflows": {SFT, Packed, func(_ *Line, all []tensors.Tensor) {
 			change(all, "seq_lengths", func(x tensors.Tensor) tensors.Tensor {
 				lengths, _ := tensors.Items[int64](x)
@@ -57,20 +85,7 @@ func TestCraftedBatches(t *testing.T) {
 		}, "row 1 runs beyond the tensor"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var rows []*Row
-			switch test.channel {
-			case SFT:
-				rows = sample(2, SFT)
-			case SDPO:
-				r := siteRow()
-				r.Meta.Sites[0].Mode, r.Meta.Sites[0].Hint = NoHint, 0
-				r.Sides[1].IDs = r.Sides[0].IDs
-				r.Sides[0].IDs = append(slices.Clone(r.Sides[0].IDs), 4) // the student goes on after the target
-				r.TrainSites()
-				rows = append(rows, r)
-			default:
-				rows = sample(1, test.channel)
-			}
+			rows := craftedRows(test.channel, test.layout)
 			checkCrafted(t, test.channel, rows, test.layout, test.change, test.want)
 		})
 	}

@@ -331,6 +331,9 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	if len(mask) != len(ids) {
 		return nil, fmt.Errorf("mismatched sizes of %sinput_ids and its mask", prefix)
 	}
+	if shape[0] > len(ids) { // the rows would have no cells, so their number isn't bounded by the file's size
+		return nil, fmt.Errorf("invalid %sinput_ids: got shape %v, expected tokens in each row", prefix, shape)
+	}
 	out := make([]Side, shape[0])
 	for i := range out {
 		row, on := ids[i*shape[1]:(i+1)*shape[1]], mask[i*shape[1]:(i+1)*shape[1]]
