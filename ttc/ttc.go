@@ -47,13 +47,17 @@ type Example struct {
 	Interrupted bool // the entry has neither steps nor an answer, as when the workflow raised an exception
 
 	// TeacherTopK is the number of log-probs per token that the source requests from a teacher for the example's task.
-	// 0 requests only the token's own log-prob, a negative number requests no teacher, and nil means unspecified.
+	// 0 requests only the token's own log-prob, a negative number requests no teacher, and nil means unspecified. It is
+	// at most MaxTeacherTopK.
 	TeacherTopK *int
 
 	// Truth is the value that a checker compares answers with; nil if the source has none. It is copied to the records'
 	// origins, and builders don't use it.
 	Truth json.Raw
 }
+
+// MaxTeacherTopK is the maximum of Example.TeacherTopK. A batch has room for that many log-probs for every token.
+const MaxTeacherTopK = 1000
 
 // History is a hash of a message and of everything that the model was given before it; see package internal/history.
 type History uint64

@@ -54,9 +54,11 @@ func (w *rollouts) batch(ctx context.Context, l *batch.Line, all []tensors.Tenso
 	if err != nil {
 		return nil, err
 	}
-	k := 1 // if no row needs a teacher, the columns still exist, with missing entries only
+	k := 1 // if no row is scored, the columns still exist, with missing entries only
 	for i := range ask {
-		k = max(k, ask[i].entries(w.teacher.topK()))
+		if results[i].Err == nil { // a failed row has no entries that need room
+			k = max(k, ask[i].entries(w.teacher.topK()))
+		}
 	}
 	ids, logps := noEntries(len(g.rows) * g.width * k)
 	w.rep.Batches++

@@ -205,3 +205,29 @@ func TestTaughtBatchesAreChecked(t *testing.T) {
 		})
 	}
 }
+
+// TestFailedRowsTakeNoRoom checks that a row without an answer doesn't widen the columns of its batch.
+func TestFailedRowsTakeNoRoom(t *testing.T) {
+	s := newServer(t)
+	rows := [][]int64{{1, 2, 3}, {6, 7, 8}}
+	s.spoil = func(ids []int32, answer map[string]any) {
+		if ids[0] == 6 {
+			answer["choices"] = []any{map[string]any{}}
+		}
+	}
+	many := 6
+	line := &batch.Line{RowInfo: []batch.Meta{{RL: &batch.Scored{}}, {RL: &batch.Scored{TeacherTopK: &many}}}}
+	all, err := newRollouts(s.client(t, nil)).batch(t.Context(), line, []tensors.Tensor{
+		tensors.Of("input_ids", slices.Concat(rows...), 2, 3),
+		tensors.Of("attention_mask", []int64{1, 1, 1, 1, 1, 1}, 2, 3),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if line.RowInfo[1].RL.Teacher.Failed != string(TeacherBadAnswer) {
+		t.Fatalf("%+v", line.RowInfo[1].RL.Teacher)
+	}
+	if got := find(t, all, batch.TeacherIDs).Shape; !slices.Equal(got, []int{2, 3, 4}) {
+		t.Errorf("shape %v", got)
+	}
+}

@@ -365,6 +365,9 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 		}
 		if e.TeacherTopK != nil {
 			k := int(e.GetTeacherTopK())
+			if k > ttc.MaxTeacherTopK {
+				d.fail("invalid teacher_top_k %d: expected a whole number up to %d", k, ttc.MaxTeacherTopK)
+			}
 			ex.TeacherTopK = &k
 		}
 		r.group.Examples = append(r.group.Examples, ex)

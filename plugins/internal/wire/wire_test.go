@@ -130,7 +130,7 @@ var groups = rapid.Custom(func(t *rapid.T) *ttc.Group {
 					Processed:   rapid.Bool().Draw(t, "processed"),
 				}
 			}), "sampling"),
-			TeacherTopK: optional(t, rapid.IntRange(-1, 1000), "teacher top k"),
+			TeacherTopK: optional(t, rapid.IntRange(-1, ttc.MaxTeacherTopK), "teacher top k"),
 			Tools: list(t, rapid.Custom(func(t *rapid.T) chat.Tool {
 				return chat.Tool{Name: texts.Draw(t, "name"), Raw: raws.Draw(t, "raw")}
 			}), 2, "tools"),
@@ -635,6 +635,11 @@ func TestReadersRefuse(t *testing.T) {
 			"a prompt out of range",
 			"prompt 1 of 0",
 			&pb.GroupPart{Begin: true, Examples: []*pb.Example{{Candidates: []*pb.Candidate{{Prompt: 1}}}}},
+		},
+		{
+			"more log-probs than a batch has room for",
+			"invalid teacher_top_k 2147483647: expected a whole number up to 1000",
+			&pb.GroupPart{Begin: true, Examples: []*pb.Example{{TeacherTopK: new(int32(math.MaxInt32))}}},
 		},
 		{
 			"an example that is cut off",

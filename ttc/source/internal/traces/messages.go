@@ -609,9 +609,6 @@ func sampling(raw json.Raw) *ttc.Sampling {
 	return s
 }
 
-// maxTopK is the maximum number of log-probs per token that a rollout may request.
-const maxTopK = 1000
-
 // overrides reads a rollout's request to a teacher for its task. Atropos puts the same object next to a scored group;
 // its other keys are ignored.
 func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
@@ -628,9 +625,9 @@ func (s *Source) overrides(raw json.Raw) (topK *int, err error) {
 			if v.Kind() == json.Null {
 				continue
 			}
-			if !ok || n < -maxTopK || n > maxTopK {
+			if !ok || n < -ttc.MaxTeacherTopK || n > ttc.MaxTeacherTopK {
 				return nil, fmt.Errorf("invalid teacher_top_k %s: expected a whole number up to %d",
-					shorten(v), maxTopK)
+					shorten(v), ttc.MaxTeacherTopK)
 			}
 			if topK == nil {
 				k := max(0, int(n))
