@@ -58,8 +58,12 @@ func (m *moments) deviation() float64 {
 	return math.Sqrt(max(0, m.m2/float64(m.n-1)))
 }
 
+// usable reports whether a reward is a number that the float32 columns of a batch can hold. Larger ones would be
+// infinite there, and make their task's statistics useless.
+func usable(reward float64) bool { return math.Abs(reward) <= math.MaxFloat32 }
+
 // add counts a rollout's reward, whether or not the rollout yields rows, because a dropped rollout was still an attempt
-// at the task. A reward that is null or isn't finite is not counted. add returns the task's number.
+// at the task. A reward that is null or unusable is not counted. add returns the task's number.
 func (t *tasks) add(key taskKey, reward *float64) int64 {
 	if t.by == nil {
 		t.by = map[taskKey]int64{}
@@ -70,7 +74,7 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 		t.by[key] = n
 		t.list = append(t.list, moments{})
 	}
-	if reward != nil && !math.IsNaN(*reward) && !math.IsInf(*reward, 0) {
+	if reward != nil && usable(*reward) {
 		t.list[n].add(*reward)
 		t.all.add(*reward)
 	}

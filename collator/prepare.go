@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"path/filepath"
 	"slices"
 
@@ -60,7 +59,7 @@ type prepared struct {
 func pack(items []prepared) (p Prepared, err error) {
 	for i := range items {
 		k := &items[i]
-		if r := k.Reward; r != nil && (math.IsNaN(*r) || math.IsInf(*r, 0)) {
+		if r := k.Reward; r != nil && !usable(*r) {
 			k.Reward = nil // a null reward is not counted
 		}
 		if k.Refused == nil && len(k.TurnDrops) == 0 && len(k.SiteDrops) == 0 && k.TopK == nil {

@@ -1,8 +1,6 @@
 package collator
 
 import (
-	"math"
-
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -40,8 +38,8 @@ func (rollouts) Rows(w *worker, it *Item) outcome {
 // onlyOwn refuses rollouts that the rl channel can't accept.
 func (w *worker) onlyOwn(it *Item, m *material) *cause {
 	reward := it.Record.Record.(*builders.Rollout).Reward
-	if reward != nil && (math.IsNaN(*reward) || math.IsInf(*reward, 0)) {
-		return refuse(ledger.NonFiniteScore, "the reward is %v", *reward)
+	if reward != nil && !usable(*reward) {
+		return refuse(ledger.NonFiniteScore, "the reward is %v: expected a finite float32", *reward)
 	}
 	if count(m.trained) == 0 {
 		return refuse(ledger.NothingTrained, "no assistant message was sampled")

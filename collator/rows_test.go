@@ -5,6 +5,7 @@ package collator
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -136,6 +137,43 @@ func TestAdvantagesCountWhatWasDropped(t *testing.T) {
 				t.Errorf("%v: got %v, want %v", how, row.Meta.RL.Advantage, wantFirst)
 			}
 		}
+	}
+}
+
+// TestHugeRewards checks that rewards beyond float32, such as a sentinel for a failure, are refused like infinite ones,
+// and don't count towards their task's mean, whereas the largest float32 does.
+func TestHugeRewards(t *testing.T) {
+	conv := says("user: q", "assistant: a")
+	for _, c := range []struct {
+		name    string
+		huge    []float64
+		refused string
+		want    []float64
+	}{
+		{"1e39", []float64{-1e39, 1e39}, "non_finite_score 2", []float64{0.5, -0.5}},
+		{"of Python", []float64{-math.MaxFloat64, math.MaxFloat64}, "non_finite_score 2", []float64{0.5, -0.5}},
+		{"not finite", []float64{math.Inf(-1), math.NaN()}, "non_finite_score 2", []float64{0.5, -0.5}},
+		{"float32", []float64{math.MaxFloat32, -math.MaxFloat32}, "", []float64{1, 0, math.MaxFloat32, -math.MaxFloat32}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var items []Item
+			for i, r := range append([]float64{1, 0}, c.huge...) {
+				items = append(items, sampledRollout(t, fmt.Sprint(i), "task", &r, conv))
+			}
+			cfg := toyConfig(t, "chatml.jinja")
+			cfg.Advantages = Plain
+			out := collate(t, cfg, one(items))
+			want(t, out.reasons("record"), c.refused)
+			if len(out.rows) != len(c.want) {
+				t.Fatalf("got %d rows, want %d", len(out.rows), len(c.want))
+			}
+			for _, row := range out.rows {
+				i := int(row.Meta.Ordinal)
+				if got := row.Meta.RL.Advantage; math.Abs(got-c.want[i]) > 1e-6*max(1, math.Abs(c.want[i])) {
+					t.Errorf("rollout %d: got advantage %v, want %v", i, got, c.want[i])
+				}
+			}
+		})
 	}
 }
 
