@@ -111,7 +111,10 @@ func layoutOf(c *Channel, l *Line) (Layout, error) {
 		return 0, fmt.Errorf("unknown layout %q", l.Layout)
 	}
 	layout := Layout(i)
-	if own := l.Form.forChannel(c, layout); l.Form != own {
+	if layout.forChannel(c) != layout {
+		return 0, fmt.Errorf("invalid layout of %s: got %s", c.Name, layout)
+	}
+	if own := l.forChannel(c, layout); l.Form != own {
 		return 0, fmt.Errorf("invalid form of a %s batch in layout %s: got %+v, expected %+v", c.Name, layout, l.Form, own)
 	}
 	return layout, nil

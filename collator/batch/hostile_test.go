@@ -67,6 +67,10 @@ func TestCraftedBatches(t *testing.T) {
 		"an equally wide answer":  {SFT, Padded, wide, form + "sft batch in layout padded"},
 		"an equally wide rollout": {RL, Composer, wide, form + "rl batch in layout composer"},
 		"a wider student":         {SDPO, Padded, wide, form + "sdpo batch in layout padded"},
+		"an sft batch as a step": {
+			SFT, Padded, func(l *Line, _ []tensors.Tensor) { l.Layout = "composer" },
+			"invalid layout of sft: got composer",
+		},
 		"teachers without cells": {SDPO, Padded, func(_ *Line, all []tensors.Tensor) {
 			for _, name := range []string{"teacher_input_ids", "teacher_attention_mask"} {
 				change(all, name, func(x tensors.Tensor) tensors.Tensor {

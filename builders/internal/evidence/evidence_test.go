@@ -367,9 +367,13 @@ func TestBlankParts(t *testing.T) {
 	} {
 		Read(c.text, Call{Arguments: json.Raw(c.arguments)}) // must not panic
 	}
-	if f := Read(`{"errors":[{"field":"email"},{"message":"Email is already taken"}],"success":false}`, Call{}); !f.Failed ||
-		!strings.Contains(f.Quote, "already taken") {
-		t.Errorf("%+v", f)
+	for _, text := range []string{
+		`{"errors":[{"field":"email"},{"message":"Email is already taken"}],"success":false}`,
+		`{"errors":["Email is already taken"],"success":false}`,
+	} {
+		if f := Read(text, Call{}); !f.Failed || !strings.Contains(f.Quote, "already taken") {
+			t.Errorf("%s: %+v", text, f)
+		}
 	}
 }
 

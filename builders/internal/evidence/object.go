@@ -257,7 +257,7 @@ func (o *object) words() string {
 		case json.Array:
 			for e := range v.Elements() {
 				s, _ := e.Text()
-				if in, ok := read(e); ok {
+				if in, ok := read(e); ok && e.Kind() == json.Object {
 					s = in.text("message", "msg", "detail", "title", "type")
 				}
 				if strings.TrimSpace(s) != "" {

@@ -28,7 +28,8 @@ func (g *Group) Hashes() []Hashes {
 	for i := range g.hashes {
 		h, s := &g.hashes[i], g.sides[i]
 		*h = Hashes{
-			Content: contents[i], Prompt: g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected),
+			Content: contents[i],
+			Prompt:  g.hashOf(s.prompt), Chosen: g.hashOf(s.chosen), Rejected: g.hashOf(s.rejected),
 		}
 		if s.messages >= 0 {
 			// The training and validation sets must not share the messages before the first assistant turn.

@@ -78,6 +78,12 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 	return c, nil
 }
 
+// ownKeys are the keys of an AI SDK message that are read, or say nothing about the messages that it becomes: an id is
+// different in each rollout.
+var ownKeys = []string{
+	"role", "content", "id", "createdAt", "providerOptions", "providerMetadata", "experimental_providerMetadata",
+}
+
 // rest appends the messages that an AI SDK message consists of. Those of its role get its other members, such as its
 // weight. If there are several, a list or an object, such as the token ids, can't be divided among them: left names
 // what they don't get.
@@ -98,7 +104,7 @@ func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages,
 			name, _ := key.Text()
 			own, divided := value(part, name), n > 1 && (v.Kind() == json.Array || v.Kind() == json.Object)
 			switch {
-			case name == "role" || name == "content" || v.Kind() == json.Null || bytes.Equal(own, v):
+			case v.Kind() == json.Null || bytes.Equal(own, v) || slices.Contains(ownKeys, name):
 			case divided || own != nil:
 				left = append(left, role+": "+name)
 			default:

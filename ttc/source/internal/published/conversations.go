@@ -88,11 +88,26 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 		name("task_id", c.task).name("model", c.model)
 	for key, v := range entry.Members() {
 		name, _ := key.Text()
-		if name != MessagesKey && (name != ToolsKey || c.tools == nil) && !slices.Contains(c.keys, name) {
+		switch {
+		case name == MessagesKey || name == ToolsKey && c.tools != nil || slices.Contains(c.keys, name):
+		case name == ToolsKey && !areDefinitions(v):
+			c.unread = append(c.unread, name)
+		default:
 			out = out.set(name, v)
 		}
 	}
 	return out.end(), c.unread, nil
+}
+
+// areDefinitions reports whether a value may be a list of tool definitions, or its JSON text. An entry may also have a
+// list of names, or a map as in the AI SDK's own programs.
+func areDefinitions(tools json.Raw) bool {
+	for e := range tools.Elements() {
+		if e.Kind() != json.Object {
+			return false
+		}
+	}
+	return tools.Kind() != json.Object
 }
 
 // exchangesKey returns the key under which all entries have a list of objects with an input and an output.
