@@ -36,7 +36,7 @@ type outcome struct {
 }
 
 // counts holds the parts of an outcome that are counted. Turns is the number of turns to be trained, and TurnDrops
-// lists those that no row trains on.
+// lists the turns that no row trains on.
 type counts struct {
 	Refused   *cause  `json:",omitempty"` // reason why the record is refused
 	Turns     int     `json:",omitempty"`

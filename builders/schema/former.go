@@ -49,7 +49,7 @@ func (s *Spec) Formerly(key string) *Field {
 }
 
 // former reads a setting that field f replaced and reports its current form. It returns the value that f gets, or "" if
-// the setting has no effect. rank is the setting's index among those that f replaced; the lowest rank takes precedence.
+// the setting has no effect. rank is the setting's index in f.Former, of which the lowest takes precedence.
 func (w *walker) former(f *Field, key, val *yaml.Node, ptr string) (now string, rank int) {
 	written, _ := w.doc.Written(val)
 	found := finding.Finding{

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Proxy is a proxy in front of a server. It injects faults like those of networks and busy servers.
+// Proxy is a proxy in front of a server. It injects the faults of networks and busy servers.
 type Proxy struct {
 	Address string
 

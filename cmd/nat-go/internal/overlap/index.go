@@ -107,7 +107,7 @@ func (x *Index) add(gram uint64, at Place) {
 	}
 }
 
-// holds reports whether a run is one of those that the index keeps. The lowest bit of a hash is always set.
+// holds reports whether the index keeps a run. The lowest bit of a hash is always set.
 func (x *Index) holds(gram uint64) bool { return gram>>1&(x.OneIn-1) == 0 }
 
 // find returns the slot of a run, or the free slot for it.

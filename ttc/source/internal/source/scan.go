@@ -174,7 +174,7 @@ func (c *scanner) lineAfter(ctx context.Context, at int64) (int64, error) {
 	}
 }
 
-// take adds a block's entries to those of the blocks before it.
+// take adds a block's entries to the entries of earlier blocks.
 func (c *scanner) take(at int64, b *block) error {
 	if c.next.Offset < 0 || at > 0 && c.next.Offset >= b.end { // the whole block belongs to an earlier entry
 		return nil
