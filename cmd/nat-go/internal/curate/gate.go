@@ -121,20 +121,16 @@ func gateDistillation(d *builders.Distillation, p builders.Passage) fault {
 
 func siteFault(nodes []ttc.Node, s builders.Site) fault {
 	within := func(i int) bool { return i >= 0 && i < len(nodes) }
-	result := &chat.Message{Role: "tool"} // placeholder for a site without a result, whose call shows the error
-	switch {
-	case s.Result == -1 && s.Target == builders.FailedTurn && within(s.Call):
-	case !within(s.Call) || !within(s.Result) || s.Call >= s.Result:
+	alone := s.Result == -1 && s.Target == builders.FailedTurn // the call itself shows the error
+	if !within(s.Call) || !alone && (!within(s.Result) || s.Call >= s.Result) {
 		return faultf(ledger.BadRecord, "invalid call %d or result %d among %d messages", s.Call, s.Result, len(nodes))
-	default:
-		result = &nodes[s.Result].Message
 	}
 	call := &nodes[s.Call].Message
 	switch {
 	case call.Role != "assistant" || s.CallSeq >= len(call.ToolCalls) ||
 		s.CallSeq < 0 && (s.CallSeq != -1 || len(call.ToolCalls) > 0):
 		return faultf(ledger.BadRoles, "message %d has no tool call %d", s.Call, s.CallSeq)
-	case result.Role == "assistant":
+	case !alone && nodes[s.Result].Message.Role == "assistant":
 		return faultf(ledger.BadRoles, "expected a tool's result or a user's report in message %d, got an "+
 			"assistant message", s.Result)
 	case s.Target > builders.NextTurn || s.HintKind > builders.Hindsight:
