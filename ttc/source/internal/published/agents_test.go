@@ -42,7 +42,7 @@ func TestAgents(t *testing.T) {
 				{"type":"text","text":"a"},
 				{"type":"tool-call","toolCallId":"c","toolName":"f","input":{}},
 				{"type":"tool-result","toolCallId":"c","output":"r"},{"type":"text","text":"b"}]},
-				{"role":"assistant","token_ids":[2],"content":[{"type":"text","text":"d"}]},
+				{"role":"assistant","token_ids":[2],"id":"m","providerOptions":{"p":{}},"content":[{"type":"text","text":"d"}]},
 				{"role":"tool","tool_call_id":"e","is_error":true,"content":[{"type":"tool-result","toolCallId":"e","output":"s"}]},
 				{"role":"tool","tool_call_id":"x","content":[{"type":"tool-result","toolCallId":"f","output":"t"}]}]}`,
 			`{"messages":[{"role":"assistant","content":"a","tool_calls":[` +

@@ -298,6 +298,14 @@ func TestConversations(t *testing.T) {
 			want: `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}],` +
 				`"tools":[{"name": "f"}]}`,
 		},
+		"capybara with names of tools": {
+			shape: "capybara", text: `{"conversation": [{"input": "q", "output": "a"}], "tools": ["f"]}`,
+			want: `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`, unread: []string{"tools"},
+		},
+		"capybara with a map of tools": {
+			shape: "capybara", text: `{"conversation": [{"input": "q", "output": "a"}], "tools": {"f": {}}}`,
+			want: `{"messages":[{"role":"user","content":"q"},{"role":"assistant","content":"a"}]}`, unread: []string{"tools"},
+		},
 		"capybara with a number": {
 			shape: "capybara", text: `{"conversation": [{"input": 1, "output": "a"}]}`,
 			want: "conversation: input is a number, not text",
