@@ -85,7 +85,7 @@ func TestPackByTask(t *testing.T) {
 	var rows []entry
 	for task, n := range []uint32{60, 30, 25} {
 		for range 4 {
-			rows = append(rows, entry{Hash: uint64(task), Length: [maxSides]uint32{n}})
+			rows = append(rows, entry{Hash: uint64(task), Width: [maxSides]uint32{n}, Sequences: [maxSides]uint32{1}})
 		}
 	}
 	var got []string

@@ -32,7 +32,7 @@ func keptSpool(t *testing.T, sizes []uint32) *Spool {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	for i, n := range sizes {
-		k := Encoded{Length: [maxSides]uint32{8}, Bytes: n, Ordinal: int64(i), Group: -1}
+		k := Encoded{Width: [maxSides]uint32{8}, Sequences: [maxSides]uint32{1}, Bytes: n, Ordinal: int64(i), Group: -1}
 		if err := s.Add(SFT, Train, &k); err != nil {
 			t.Fatal(err)
 		}

@@ -103,35 +103,46 @@ func byLength(rows []entry) []entry {
 	return rows
 }
 
-// cut makes padded batches from rows, in order. A row longer than the budget gets its own batch. If the sides must have
-// equal widths, each side costs as much as the longer one.
+// cut makes padded batches from rows, in order. A row longer than the budget gets its own batch.
 func cut(rows []entry, budget int, equal bool) [][]entry {
 	var out [][]entry
 	from := 0
-	var width [maxSides]int
+	var size extent
 	for i := range rows {
-		next := width
-		cost := 0
-		for k, n := range rows[i].Length {
-			if equal {
-				n = slices.Max(rows[i].Length[:])
-			}
-			next[k] = max(next[k], int(n))
-			cost += next[k] * (i - from + 1)
-		}
-		if i > from && cost > budget {
+		next := size.with(&rows[i], equal)
+		if i > from && next.cells() > budget {
 			out = append(out, rows[from:i])
-			from = i
-			for k, n := range rows[i].Length {
-				if equal {
-					n = slices.Max(rows[i].Length[:])
-				}
-				next[k] = int(n)
-			}
+			from, next = i, extent{}.with(&rows[i], equal)
 		}
-		width = next
+		size = next
 	}
 	return append(out, rows[from:])
+}
+
+// extent is the size of a padded batch: the number of sequences on each side, and the length of the longest.
+type extent struct{ width, sequences [maxSides]int }
+
+// with returns the extent after a row is added. If the sides must have equal widths, each is as wide as the wider one.
+func (x extent) with(e *entry, equal bool) extent {
+	for k, n := range e.Sequences {
+		x.sequences[k] += int(n)
+		x.width[k] = max(x.width[k], int(e.Width[k]))
+	}
+	if equal {
+		widest := slices.Max(x.width[:])
+		for k := range x.width {
+			x.width[k] = widest
+		}
+	}
+	return x
+}
+
+// cells returns the number of tokens in the batch, including padding.
+func (x extent) cells() (n int) {
+	for k, w := range x.width {
+		n += w * x.sequences[k]
+	}
+	return n
 }
 
 // pack distributes rows among sequences of up to budget tokens. If the rows may be sorted, each row goes, longest

@@ -221,10 +221,11 @@ func (r *Row) Prompts() (chosen, rejected int, same bool) {
 // Encoded is a row for a spool. It holds the row's encoding, or the location where the encoding is stored. Rows are
 // encoded in parallel by the workers that make them, and are then added to the spool one by one.
 type Encoded struct {
-	Variant uint8
-	Length  [maxSides]uint32
-	Bytes   uint32 // of the encoding
-	Sum     uint64 // xxh3 hash of an encoding stored elsewhere, which the reader verifies
+	Variant   uint8
+	Width     [maxSides]uint32 // tokens of the longest sequence on each side
+	Sequences [maxSides]uint32 // number of sequences on each side
+	Bytes     uint32           // of the encoding
+	Sum       uint64           // xxh3 hash of an encoding stored elsewhere, which the reader verifies
 
 	// The location of an encoding stored elsewhere, followed by values that may not be known when the row is made.
 	File    int   `json:"-"`
@@ -247,9 +248,9 @@ func Encode(c *Channel, r *Row) (*Encoded, error) {
 	}
 	for i := range c.Sides {
 		all := seqs(c, []*Row{r}, i)
+		e.Sequences[i] = uint32(len(all))
 		for _, s := range all {
-			// Each sequence is padded to the longest one, so a side's length is the number of cells.
-			e.Length[i] = max(e.Length[i], uint32(len(s.IDs)*len(all)))
+			e.Width[i] = max(e.Width[i], uint32(len(s.IDs)))
 		}
 	}
 	var err error

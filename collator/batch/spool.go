@@ -87,7 +87,7 @@ func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
 func (s *Spool) enter(c *Channel, split Split, r *Encoded, at int64) error {
 	e := entry{
 		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: r.Variant,
-		Ordinal: s.rows, Offset: at, Bytes: r.Bytes, Length: r.Length,
+		Ordinal: s.rows, Offset: at, Bytes: r.Bytes, Width: r.Width, Sequences: r.Sequences,
 	}
 	switch {
 	case s.order.Task:
@@ -129,25 +129,21 @@ const maxSides = 2
 // entry holds the facts about a row that are needed for planning batches. Encoded entries sort in the order in which
 // batches are made, which is by channel, split and variant, then shuffled or in row order.
 type entry struct {
-	Channel uint8
-	Split   Split
-	Variant uint8
-	Hash    uint64
-	Ordinal int64
-	Offset  int64
-	Bytes   uint32
-	Length  [maxSides]uint32
+	Channel   uint8
+	Split     Split
+	Variant   uint8
+	Hash      uint64
+	Ordinal   int64
+	Offset    int64
+	Bytes     uint32
+	Width     [maxSides]uint32
+	Sequences [maxSides]uint32
 }
 
 var entryWidth = binary.Size(entry{})
 
-// total returns the number of tokens in the row, over all sides.
-func (e *entry) total() (n int) {
-	for _, l := range e.Length {
-		n += int(l)
-	}
-	return n
-}
+// total returns the number of tokens in the row, over all sides, if the sequences of a side are padded to equal lengths.
+func (e *entry) total() int { return extent{}.with(e, false).cells() }
 
 // mix hashes words, such as a seed, an epoch and a row's number, into a pseudo-random sort key. It mixes in each word
 // with MurmurHash3's finaliser.
