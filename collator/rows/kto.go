@@ -94,14 +94,20 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 		return dst, e.refuse("cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task " +
 			"have the same reward (the builder's good_from sets which rewards are good)")
 	}
-	dst, err := e.fullMessages(append(dst, `{"prompt": `...), prompt)
-	if err != nil {
-		return dst, err
-	}
 	answer := nodes[len(prompt):]
 	for n := len(answer) - 1; answer[n].Message.Role != "assistant" || answer[n].Sampled == ttc.No; n-- {
 		answer = answer[:n]
 		e.trimmed++
+	}
+	for i := range answer {
+		if answer[i].Message.Role == "assistant" && answer[i].Sampled == ttc.No {
+			return dst, e.refuse("message %d, between sampled turns, was not sampled, but the trainer trains on all of a completion",
+				len(prompt)+i)
+		}
+	}
+	dst, err := e.fullMessages(append(dst, `{"prompt": `...), prompt)
+	if err != nil {
+		return dst, err
 	}
 	if dst, err = e.fullMessages(append(dst, `, "completion": `...), answer); err != nil {
 		return dst, err

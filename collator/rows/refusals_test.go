@@ -19,10 +19,11 @@ var refused = map[string]string{
 	"a file with prompt_as: text holds only plain text, but this record has tools":    "TRL 1.16 trainer/dpo_trainer.py:1076-1080, kto_trainer.py:1089-1092: tools go to the template, which texts don't get",
 	"cannot mask only the reasoning of message %d (train_reasoning: false): %s": "TRL 1.16 trainer/sft_trainer.py:1372 (completion_mask), verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:235 (all of a turn), " +
 		"Axolotl 0.19.0 prompt_strategies/chat_template.py:560-596 (a turn's text, but then not its calls), 872-892 (find_turn puts a text in place of the turn's own)",
-	"the trainer trains on every assistant turn, but the first one, message %d, is context only": "verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:234-237",
-	"message %d is not the result of the next call, and the format cannot hold ids":              "ms-swift 4.6.0 agent_template/hermes.py:25-29: results are positional",
-	"message %d is a result without a preceding call":                                            "ms-swift 4.6.0 agent_template/hermes.py:25-29, template/base.py:373-410",
-	"the arguments of a call to %q are not a JSON object":                                        "ms-swift 4.6.0 agent_template/base.py:132-137, Axolotl 0.19.0 prompt_strategies/chat_template.py transform_message (json.loads), and templates of Hugging Face, which iterate over them",
+	"the trainer trains on every assistant turn, but the first one, message %d, is context only":        "verl 0.9.1 utils/dataset/multiturn_sft_dataset.py:234-237",
+	"message %d, between sampled turns, was not sampled, but the trainer trains on all of a completion": "TRL 1.16 trainer/kto_trainer.py (tokenize_fn): all tokens after the prompt's are the completion's",
+	"message %d is not the result of the next call, and the format cannot hold ids":                     "ms-swift 4.6.0 agent_template/hermes.py:25-29: results are positional",
+	"message %d is a result without a preceding call":                                                   "ms-swift 4.6.0 agent_template/hermes.py:25-29, template/base.py:373-410",
+	"the arguments of a call to %q are not a JSON object":                                               "ms-swift 4.6.0 agent_template/base.py:132-137, Axolotl 0.19.0 prompt_strategies/chat_template.py transform_message (json.loads), and templates of Hugging Face, which iterate over them",
 	"message %d has the role %q, which the consumer does not support": "ms-swift 4.6.0 dataset/preprocessor/core.py:101, OpenAI's guide to supervised fine-tuning, " +
 		"NeMo Gym 0.7.0 nemo_gym/openai_utils.py:293-295 (NeMoGymEasyInputMessage.role)",
 	"the content of the %s message is not text": "ms-swift 4.6.0 dataset/preprocessor/core.py:102, template/base.py:300 (content is concatenated), " +

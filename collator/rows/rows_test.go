@@ -224,6 +224,10 @@ func TestRows(t *testing.T) {
 		r.Record.Header().Metadata = []byte(`{"label": ` + label + `}`)
 		return r
 	}
+	between := rollout("t", 1, says("user", "q"), says("assistant", "a"), says("user", "r"), says("assistant", "b"),
+		says("assistant", "c"), says("user", "s"), says("assistant", "d"))
+	between.Record.Header().Metadata = []byte(`{"label": true}`)
+	between.Messages.Nodes[4].Sampled = ttc.No
 	for _, c := range []struct {
 		name   string
 		format Format
@@ -251,6 +255,7 @@ func TestRows(t *testing.T) {
 		{"kto rollout", kto, Options{}, labelled("true"), `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], ` +
 			`"completion": [{"role": "assistant", "content": null, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": {"a":1}}}]}, ` +
 			`{"role": "tool", "content": "x"}, {"role": "assistant", "content": "y"}], "label": true}`},
+		{"kto rollout with a turn that wasn't sampled", kto, Options{}, between, "!cannot represent the record in kto rows: message 4, between sampled turns, was not sampled, but the trainer trains on all of a completion"},
 		{"kto rollout without a label", kto, Options{}, labelled("null"), "!cannot represent the record in kto rows: cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task have the same reward (the builder's good_from sets which rewards are good)"},
 		{"kto rollout without a prompt", kto, Options{}, rollout("t", 1, says("assistant", "a")), `!cannot represent the record in kto rows: missing prompt: no message comes before the first sampled turn`},
 		{"kto rollout as text", kto, Options{TextPrompt: PlainText}, labelled("true"), `!cannot represent the record in kto rows: a file with prompt_as: text holds only plain text, but this record has messages`},
