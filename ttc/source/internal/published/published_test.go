@@ -48,10 +48,10 @@ func TestAnswers(t *testing.T) {
 		},
 		"a sample of lm-eval": {
 			"lm_eval", `{"doc_id": 3, "doc": {"question": "q"}, "target": "a", "arguments": {"gen_args_0": {"arg_0": "Q: q"}},
-				"resps": [["a", "b"]], "filter": "none", "metrics": ["em"], "em": 1}`,
+				"resps": [["a", "b"]], "filtered_resps": ["a"], "filter": "none", "metrics": ["em"], "em": 1}`,
 			[]string{
 				`{"id":"3","prompt":"Q: q","output":"a","score":1,"metadata":{"doc_id":3,"target":"a","filter":"none"}}`,
-				`{"id":"3","prompt":"Q: q","output":"b","score":1,"metadata":{"doc_id":3,"target":"a","filter":"none"}}`,
+				"error: em of this answer is null or missing",
 			},
 		},
 		"an older sample of lm-eval": {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -71,7 +72,8 @@ func isLMEval(h *source.Head) bool {
 	return hasAll(h, "doc_id", "doc", "resps") && hasAny(h, "arguments", "target", "filtered_resps")
 }
 
-// lmEval reads a sample. Its answers are the model's output before any filters.
+// lmEval reads a sample. Its answers are the model's output before any filters. If a sample has several, its score is
+// of the answer that the filter chose (lm_eval/filters/selection.py), and the others have none.
 func lmEval(e json.Raw) (string, []Line, error) {
 	prompt, ok := source.At(e, "arguments.gen_args_0.arg_0")
 	if !ok {
@@ -97,10 +99,17 @@ func lmEval(e json.Raw) (string, []Line, error) {
 	id := source.IDText(value(e, "doc_id"))
 	var lines []Line
 	first, _ := source.At(e, "resps.0")
-	for answer := range first.Elements() {
+	chosen, _ := source.At(e, "filtered_resps.0")
+	scored, _ := chosen.Text()
+	all := slices.Collect(first.Elements())
+	for _, answer := range all {
 		text, ok := answer.Text()
 		if !ok {
 			return "", nil, errors.New("resps has likelihoods instead of answers: the task is multiple choice")
+		}
+		if len(all) > 1 && text != scored {
+			lines = append(lines, Line{Err: fmt.Errorf("%s of this answer %w", metric, ErrNoScore)})
+			continue
 		}
 		line := object(nil).name(IDKey, id).set(PromptKey, prompt).text(OutputKey, text).set(ScoreKey, score)
 		lines = append(lines, Line{Answer: line.set(MetadataKey, pick(e, "doc_id", "target", "filter")).end()})

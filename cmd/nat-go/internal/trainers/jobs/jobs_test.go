@@ -848,3 +848,33 @@ func TestFloodingTrainer(t *testing.T) {
 		})
 	}
 }
+
+// printer is a trainer that has printed a number of bytes.
+type printer struct {
+	fake
+	size int64
+}
+
+func (p *printer) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte, int64, error) {
+	n := min(256<<10, p.size-from)
+	return make([]byte, n), from + n, nil
+}
+
+// TestOutputOfEndedJob checks that all of an ended job's output is shown, however long it is.
+func TestOutputOfEndedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &printer{fake{states: []any{trainers.Completed}}, 5*tailBytes + 1}
+		var shown int64
+		c := &Client{
+			Dir: runfolder.Folder(t.TempDir()), Type: "fake", Adapter: p, Limits: trainers.Limits{Poll: time.Second},
+			Log: zerolog.Nop(), Output: func(b []byte) { shown += int64(len(b)) },
+		}
+		j, err := c.Submit(t.Context(), trainers.DataSet{RunID: "r"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Wait(t.Context(), j, NewLeave(t.Context(), nil)); err != nil || shown != p.size {
+			t.Errorf("%v; %d of %d bytes shown", err, shown, p.size)
+		}
+	})
+}
