@@ -863,7 +863,7 @@ func (p *printer) Tail(_ context.Context, _ trainers.JobRef, from int64) ([]byte
 // TestOutputOfEndedJob checks that all of an ended job's output is shown, however long it is.
 func TestOutputOfEndedJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &printer{fake{states: []any{trainers.Completed}}, 5*tailBytes + 1}
+		p := &printer{fake{states: []any{trainers.Failed}}, 5*tailBytes + 1}
 		var shown int64
 		c := &Client{
 			Dir: runfolder.Folder(t.TempDir()), Type: "fake", Adapter: p, Limits: trainers.Limits{Poll: time.Second},
@@ -873,7 +873,7 @@ func TestOutputOfEndedJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Wait(t.Context(), j, NewLeave(t.Context(), nil)); err != nil || shown != p.size {
+		if err := c.Wait(t.Context(), j, nil); err == nil || shown != p.size {
 			t.Errorf("%v; %d of %d bytes shown", err, shown, p.size)
 		}
 	})
