@@ -141,12 +141,12 @@ func (c *compiler) display(n node, f *frame) expr {
 			return st.newList(evaluate(st, items))
 		}
 	case *dictNode:
-		keys, values, at := c.exprs(n.keys, f), c.exprs(n.values, f), n.at()
+		items, at := c.exprs(n.items, f), n.at()
 		return func(st *state) val {
-			st.spend(2 * valueSize * len(keys))
+			st.spend(valueSize * len(items))
 			d := &pyvalue.Dict{}
-			for i := range keys {
-				k, v := keys[i](st), values[i](st)
+			for i := 0; i < len(items); i += 2 {
+				k, v := items[i](st), items[i+1](st)
 				st.pos = at
 				st.hashes(k)
 				check(d.Set(k, v))

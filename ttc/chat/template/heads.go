@@ -393,7 +393,7 @@ func (u *listUse) allows(n node) bool {
 	case *condNode:
 		return u.decides(n.test) && u.allows(n.then) && u.allows(n.otherwise)
 	}
-	return u.all(children(n))
+	return u.all(n.parts())
 }
 
 // indexes reports whether n may be used as an index into a list of messages.

@@ -138,7 +138,7 @@ func (l *loop) attribute(name string) (val, bool) {
 }
 
 func (c *compiler) forStatement(n *forNode, f *frame) stmt {
-	contains(statementChildren(n), func(e node) bool {
+	contains(n.parts(), func(e node) bool {
 		if name, ok := e.(*nameNode); ok && name.use == useStore && name.name == "loop" {
 			throwAt(name.at(), "TemplateAssertionError", "Can't assign to special loop variable in for-loop target")
 		}
