@@ -33,10 +33,6 @@ const (
 
 // Expressions.
 type (
-	dataNode struct { // template text outside tags
-		pos
-		text string
-	}
 	nameNode struct {
 		pos
 		name string
@@ -46,7 +42,7 @@ type (
 		pos
 		name, attr string
 	}
-	constNode struct {
+	constNode struct { // a literal, or template text outside tags
 		pos
 		value val
 	}
@@ -74,8 +70,8 @@ type (
 	}
 	unaryNode struct { // + -
 		pos
-		minus bool
-		node  node
+		op   string
+		node node
 	}
 	compareNode struct {
 		pos

@@ -77,7 +77,6 @@ func (v variable) activation(st *state) *activation {
 }
 
 type compiler struct {
-	lib  *library
 	from []string // names of the variables the template reads
 }
 
@@ -247,17 +246,11 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 func (c *compiler) constantTexts(items []node) (string, int) {
 	var text strings.Builder
 	for i, item := range items {
-		switch item := item.(type) {
-		case *dataNode:
-			text.WriteString(item.text)
-			continue
-		case *constNode:
-			if item.value.Kind() == pyvalue.KindStr {
-				text.WriteString(item.value.Text())
-				continue
-			}
+		k, ok := item.(*constNode)
+		if !ok || k.value.Kind() != pyvalue.KindStr {
+			return text.String(), i
 		}
-		return text.String(), i
+		text.WriteString(k.value.Text())
 	}
 	return text.String(), len(items)
 }
@@ -331,7 +324,11 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 		to := f.variable(r)
 		return func(st *state, v val) { *to.of(st) = v }
 	case *nsRefNode:
-		return c.assignAttribute(t, f)
+		ns, at := c.namespace(t, f), t.at()
+		return func(st *state, v val) {
+			st.pos = at
+			ns(st).attrs.SetStr(t.attr, v)
+		}
 	case *tupleNode:
 		parts := make([]func(*state, val), len(t.items))
 		for i, e := range t.items {
@@ -349,25 +346,17 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 	return nil
 }
 
-func (c *compiler) assignAttribute(t *nsRefNode, f *frame) func(st *state, v val) {
+// namespace compiles the evaluation of the namespace in a target.
+func (c *compiler) namespace(t *nsRefNode, f *frame) func(st *state) *namespace {
 	r, _ := f.sym.find(t.name)
-	from, attr, at := f.variable(r), t.attr, t.at()
-	return func(st *state, v val) {
-		st.pos = at
-		ns := asNamespace(*from.of(st))
-		if ns == nil {
-			throw("TemplateRuntimeError", "cannot assign attribute on non-namespace object")
+	from, at := f.variable(r), t.at()
+	return func(st *state) *namespace {
+		ns, ok := from.of(st).Object().(*namespace)
+		if !ok {
+			throwAt(at, "TemplateRuntimeError", "cannot assign attribute on non-namespace object")
 		}
-		ns.attrs.SetStr(attr, v)
+		return ns
 	}
-}
-
-func asNamespace(v val) *namespace {
-	if v.Kind() != pyvalue.KindObject {
-		return nil
-	}
-	ns, _ := v.Object().(*namespace)
-	return ns
 }
 
 // unpack implements `a, b, ... = v` for n names.
@@ -410,17 +399,10 @@ func (c *compiler) set(n *setNode, f *frame) stmt {
 }
 
 // namespaceChecks run before the value is computed, as in jinja2.
-func (c *compiler) namespaceChecks(target node, f *frame) []func(st *state) {
-	var checks []func(st *state)
+func (c *compiler) namespaceChecks(target node, f *frame) (checks []func(st *state) *namespace) {
 	contains([]node{target}, func(n node) bool {
 		if t, ok := n.(*nsRefNode); ok {
-			r, _ := f.sym.find(t.name)
-			from, at := f.variable(r), t.at()
-			checks = append(checks, func(st *state) {
-				if asNamespace(*from.of(st)) == nil {
-					throwAt(at, "TemplateRuntimeError", "cannot assign attribute on non-namespace object")
-				}
-			})
+			checks = append(checks, c.namespace(t, f))
 		}
 		return false
 	})

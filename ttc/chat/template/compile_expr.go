@@ -12,9 +12,6 @@ func (c *compiler) expr(n node, f *frame) expr {
 	case *constNode:
 		v := n.value
 		return func(*state) val { return v }
-	case *dataNode:
-		v := pyvalue.Str(n.text)
-		return func(*state) val { return v }
 	case *nameNode:
 		return c.name(n, f)
 	case *attrNode:
@@ -254,87 +251,42 @@ func addends(n *binaryNode) []node {
 	return out
 }
 
-// addition represents a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands
-// beats building a new string for every plus. String literals are not evaluated.
-type addition struct{ parts []addend }
-
-// addend is a literal text or an expression.
-type addend struct {
-	text string
-	of   expr
-}
-
-func (c *compiler) addition(n *binaryNode, f *frame) *addition {
-	sum := &addition{}
-	for _, n := range addends(n) {
-		if k, ok := n.(*constNode); ok && k.value.Kind() == pyvalue.KindStr {
-			sum.parts = append(sum.parts, addend{text: k.value.Text()})
-			continue
-		}
-		sum.parts = append(sum.parts, addend{of: c.expr(n, f)})
-	}
-	return sum
-}
-
-// operands evaluates the expressions and reports whether all of them are strings other than Markup.
-func (a *addition) operands(st *state, vals []val) ([]val, bool) {
-	plain := true
-	for i := range a.parts {
-		st.step()
-		if e := a.parts[i].of; e != nil {
+// sum compiles a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands beats
+// building a new string for every plus.
+func (c *compiler) sum(n *binaryNode, f *frame) expr {
+	operands, at := c.exprs(addends(n), f), n.at()
+	return func(st *state) val {
+		var room [8]val
+		vals, plain := room[:0], true // whether all operands are strings other than Markup
+		for _, e := range operands {
+			st.step()
 			v := e(st)
 			plain = plain && v.Kind() == pyvalue.KindStr && !isMarkup(v)
 			vals = append(vals, v)
 		}
-	}
-	return vals, plain
-}
-
-// fold adds the operands one after another.
-func (a *addition) fold(st *state, vals []val) (v val) {
-	for i := range a.parts {
-		w := pyvalue.Str(a.parts[i].text)
-		if a.parts[i].of != nil {
-			w, vals = vals[0], vals[1:]
-		}
-		if i == 0 {
-			v = w
-			continue
-		}
-		v = st.arithmetic("+", v, w)
-	}
-	return v
-}
-
-func (c *compiler) sum(n *binaryNode, f *frame) expr {
-	sum, at := c.addition(n, f), n.at()
-	return func(st *state) val {
-		var room [4]val
-		vals, plain := sum.operands(st, room[:0])
 		st.pos = at
 		if !plain {
-			return sum.fold(st, vals)
+			sum := vals[0]
+			for _, v := range vals[1:] {
+				sum = st.arithmetic("+", sum, v)
+			}
+			return sum
 		}
 		b := st.borrow()
-		for i := range sum.parts {
-			text, p := sum.parts[i].text, (*prov)(nil)
-			if sum.parts[i].of != nil {
-				text, p = vals[0].Text(), rawProv(vals[0])
-				vals = vals[1:]
-			}
-			st.spend(len(text))
-			b.write(text, p)
+		for _, v := range vals {
+			st.spend(len(v.Text()))
+			b.write(v.Text(), rawProv(v))
 		}
 		return st.finish(b)
 	}
 }
 
 func (c *compiler) unary(n *unaryNode, f *frame) expr {
-	e, minus, at := c.expr(n.node, f), n.minus, n.at()
+	e, op, at := c.expr(n.node, f), n.op, n.at()
 	return func(st *state) val {
 		v := e(st)
 		st.pos = at
-		return negate(v, minus)
+		return signed(op, v)
 	}
 }
 
@@ -381,7 +333,7 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 	arguments, at := c.arguments(&n.args, f), n.at()
 	if attr, ok := n.fn.(*attrNode); ok {
 		of, name := c.expr(attr.node, f), pyvalue.Str(attr.name)
-		ofText, ofDict := c.lib.strings[attr.name], c.lib.dicts[attr.name]
+		ofText, ofDict := stringMethods[attr.name], dictMethods[attr.name]
 		if attr.name[0] == '_' || isChanging(attr.name) {
 			ofDict = nil
 		}
@@ -397,9 +349,7 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 			if method != nil {
 				a := arguments(st)
 				st.pos = at
-				st.step()
-				st.reads(v)
-				st.reads(a.plain...)
+				st.applies(v, a)
 				return method(st, v, a)
 			}
 			st.pos = attr.at()
@@ -418,49 +368,23 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 	}
 }
 
-// noFilter raises an error about a filter that this engine doesn't have.
-func noFilter(at int32, class, name, found string) {
-	if slices.Contains(unsupportedFilters, name) {
-		throwAt(at, unsupportedError, "the filter %s is not supported in chat templates", name)
-	}
-	throwAt(at, class, "No filter named '%s'%s.", name, found)
-}
-
-// noTest raises an error about a test that this engine doesn't have.
-func noTest(at int32, class, name, found string) {
-	if slices.Contains(unsupportedTests, name) {
-		throwAt(at, unsupportedError, "the test %s is not supported in chat templates", name)
-	}
-	throwAt(at, class, "No test named '%s'%s.", name, found)
-}
-
 // filter compiles the application of a filter to a value.
 func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
 	arguments, at, name := c.arguments(&n.args, f), n.at(), n.name
-	fn := c.lib.filters[name]
+	fn := filters[name]
 	if fn == nil {
 		if !f.soft {
-			noFilter(at, "TemplateAssertionError", name, "")
+			refuseUnknown(at, "TemplateAssertionError", "filter", name, "")
 		}
 		return func(*state, val) val {
-			noFilter(at, "TemplateRuntimeError", name, " found")
+			refuseUnknown(at, "TemplateRuntimeError", "filter", name, " found")
 			return missing
-		}
-	}
-	if n.args.empty() {
-		return func(st *state, v val) val {
-			st.pos = at
-			st.step()
-			st.reads(v)
-			return fn(st, v, &st.none)
 		}
 	}
 	return func(st *state, v val) val {
 		a := arguments(st)
 		st.pos = at
-		st.step()
-		st.reads(v)
-		st.reads(a.plain...)
+		st.applies(v, a)
 		return fn(st, v, a)
 	}
 }
@@ -485,19 +409,17 @@ func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
 	fn := testNamed(name)
 	if fn == nil {
 		if !f.soft {
-			noTest(at, "TemplateAssertionError", name, "")
+			refuseUnknown(at, "TemplateAssertionError", "test", name, "")
 		}
 		return func(*state) bool {
-			noTest(at, "TemplateRuntimeError", name, " found")
+			refuseUnknown(at, "TemplateRuntimeError", "test", name, " found")
 			return false
 		}
 	}
 	return func(st *state) bool {
 		v, a := of(st), arguments(st)
 		st.pos = at
-		st.step()
-		st.reads(v)
-		st.reads(a.plain...)
+		st.applies(v, a)
 		return fn(st, v, a)
 	}
 }

@@ -48,15 +48,13 @@ func (st *state) mapped(a *args) func(val) val {
 		throw("FilterArgumentError", "map requires a filter argument")
 	}
 	name := a.plain[0]
-	f := st.lib.filters[name.Text()]
+	f := filters[name.Text()]
 	rest := st.newArgs(a.plain[1:], a.names, a.named)
 	return func(item val) val {
 		if f == nil {
-			noFilter(st.pos, "TemplateRuntimeError", name.Text(), "")
+			refuseUnknown(st.pos, "TemplateRuntimeError", "filter", name.Text(), "")
 		}
-		st.step()
-		st.reads(item)
-		st.reads(rest.plain...)
+		st.applies(item, rest)
 		return f(st, item, rest)
 	}
 }
@@ -80,12 +78,10 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 			rest := st.newArgs(plain[1:], a.names, a.named)
 			return func(item val) (val, bool) {
 				if test == nil {
-					noTest(st.pos, "TemplateRuntimeError", plain[0].Text(), "")
+					refuseUnknown(st.pos, "TemplateRuntimeError", "test", plain[0].Text(), "")
 				}
 				of := get(item)
-				st.step()
-				st.reads(of)
-				st.reads(rest.plain...)
+				st.applies(of, rest)
 				return item, test(st, of, rest) == keep
 			}
 		})

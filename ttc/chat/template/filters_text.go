@@ -21,7 +21,7 @@ func indentFilter(st *state, v val, a *args) val {
 		st.checkRoom(min(n, math.MaxInt32))
 		width = pyvalue.Str(strings.Repeat(" ", n))
 	}
-	var b builder
+	b := st.borrow()
 	if or(p[1], pyvalue.False).Truth() {
 		b.write(width.Text(), provOf(width))
 	}
@@ -45,7 +45,7 @@ func indentFilter(st *state, v val, a *args) val {
 		st.checkRoom(b.size())
 	}
 	st.spend(b.size())
-	return st.like(v, b.value())
+	return st.like(v, st.finish(b))
 }
 
 func lastRune(s string) rune {

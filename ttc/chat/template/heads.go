@@ -221,10 +221,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))
 	}
 	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(thrown); !ok {
-				panic(r)
-			}
+		if _, ok := caught(recover()); ok {
 			out = tailed{}
 		}
 		b.b, b.p.spans, b.p.n, b.p.escapes = b.b[:at], b.p.spans[:spans], at, escapes

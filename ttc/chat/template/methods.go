@@ -7,6 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
+type method func(st *state, self val, a *args) val
+
 var stringMethods = map[string]method{
 	"upper":      plainMethod("upper", (*state).upper),
 	"lower":      plainMethod("lower", (*state).lower),

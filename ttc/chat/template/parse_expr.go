@@ -124,7 +124,7 @@ func (p *parser) unary(withFilter bool) node {
 	var n node
 	if t.is(tokOp, "-") || t.is(tokOp, "+") {
 		p.next()
-		n = &unaryNode{pos(t.pos), t.text == "-", p.unary(false)}
+		n = &unaryNode{pos(t.pos), t.text, p.unary(false)}
 	} else {
 		n = p.primary(false)
 	}

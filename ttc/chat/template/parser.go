@@ -3,6 +3,8 @@ package template
 import (
 	"slices"
 	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 const (
@@ -103,7 +105,7 @@ func (p *parser) statements(ends []string) []node {
 			}
 			return body
 		case tokData:
-			add(&dataNode{pos(t.pos), t.text})
+			add(&constNode{pos(t.pos), pyvalue.Str(t.text)})
 			p.next()
 		case tokVarBegin:
 			p.next()

@@ -88,7 +88,7 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 		return str(string(out), p)
 	}
 	st.countScan(s)
-	var b builder
+	b := st.borrow()
 	var one []byte
 	eachRune(s, func(at int, r rune, size int) {
 		if at&1023 == 0 {
@@ -102,7 +102,7 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 			b.writeFrom(one, p, at)
 		}
 	})
-	return st.like(v, b.value())
+	return st.like(v, st.finish(b))
 }
 
 func (st *state) upper(v val) val {
@@ -224,7 +224,7 @@ func (st *state) replace(v, old, with val) val {
 	if !strings.Contains(s, o) {
 		return v
 	}
-	var b builder
+	b := st.borrow()
 	at := 0
 	for {
 		i := strings.Index(s[at:], o)
@@ -239,7 +239,7 @@ func (st *state) replace(v, old, with val) val {
 	}
 	b.writeSlice(s, p, at, len(s))
 	st.spend(b.size())
-	return st.like(v, b.value())
+	return st.like(v, st.finish(b))
 }
 
 // split implements v.split(sep, limit).
