@@ -39,13 +39,13 @@ type frame struct {
 }
 
 func (f *frame) inner() *frame {
-	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, inLoop: f.inLoop}
+	return &frame{sym: newSymbols(f.sym, f.fn), fn: f.fn, inLoop: f.inLoop}
 }
 
 // function returns a new frame for a function nested in f.
 func (f *frame) function() *frame {
 	fn := &funcScope{parent: f.fn, slots: map[string]int{}}
-	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn}
+	return &frame{sym: newSymbols(f.sym, fn), fn: fn}
 }
 
 func (f *frame) softened() *frame {
@@ -92,8 +92,7 @@ func (c *compiler) given(name string) int {
 
 // root compiles a whole template.
 func (c *compiler) root(body []node) (stmt, *funcScope) {
-	fn := &funcScope{slots: map[string]int{}}
-	f := &frame{sym: newSymbols(nil, fn, 0), fn: fn}
+	f := (&frame{}).function()
 	f.sym.scan(body...)
 	enter := c.enter(f)
 	k := &fork{prompt: -1}
@@ -104,7 +103,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 			enter(st)
 			st.heads = nil // this template's heads can't be rendered
 			return run(st)
-		}, fn
+		}, f.fn
 	}
 	before, loop := c.body(body[:at], f), c.loop(body[at].(*forNode), f, k)
 	k.after = c.body(body[at+1:], f)
@@ -117,7 +116,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 		before(st)
 		loop(st)
 		return k.after(st)
-	}, fn
+	}, f.fn
 }
 
 // enter compiles the code that runs on entry to a frame and gives every variable its initial value.
@@ -286,33 +285,23 @@ func (c *compiler) printJSON(n *filterNode, f *frame) stmt {
 
 func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
 	soft := f.softened()
-	test, body := c.condition(n.test, soft), c.body(n.body, soft)
 	type branch struct {
 		test condition
 		body stmt
 	}
-	elifs := make([]branch, len(n.elifs))
-	for i, e := range n.elifs {
-		elifs[i] = branch{c.condition(e.test, soft), c.body(e.body, soft)}
+	var branches []branch
+	for _, e := range slices.Concat([]*ifNode{n}, n.elifs) {
+		branches = append(branches, branch{c.condition(e.test, soft), c.body(e.body, soft)})
 	}
-	var otherwise stmt
-	if n.otherwise != nil {
-		otherwise = c.body(n.otherwise, soft)
-	}
+	otherwise := c.body(n.otherwise, soft)
 	return func(st *state) flow {
 		st.step()
-		if test(st) {
-			return body(st)
-		}
-		for i := range elifs {
-			if elifs[i].test(st) {
-				return elifs[i].body(st)
+		for i := range branches {
+			if b := &branches[i]; b.test(st) {
+				return b.body(st)
 			}
 		}
-		if otherwise != nil {
-			return otherwise(st)
-		}
-		return flowOn
+		return otherwise(st)
 	}
 }
 

@@ -15,7 +15,7 @@ func (c *compiler) expr(n node, f *frame) expr {
 	case *nameNode:
 		return c.name(n, f)
 	case *attrNode:
-		return c.attribute(n, f)
+		return c.lookedUp(n, f)
 	case *itemNode:
 		return c.item(n, f)
 	case *callNode:
@@ -23,18 +23,13 @@ func (c *compiler) expr(n node, f *frame) expr {
 	case *filterNode:
 		of, filter := c.expr(n.node, f), c.filter(n, f)
 		return func(st *state) val { return filter(st, of(st)) }
-	case *testNode:
-		is := c.test(n, f)
+	case *testNode, *notNode, *compareNode:
+		is := c.condition(n, f)
 		return func(st *state) val { return pyvalue.Bool(is(st)) }
 	case *condNode:
 		return c.conditional(n, f)
 	case *logicNode:
 		return c.logic(n, f)
-	case *notNode:
-		is := c.condition(n.node, f)
-		return func(st *state) val { return pyvalue.Bool(!is(st)) }
-	case *compareNode:
-		return c.compare(n, f)
 	case *binaryNode:
 		return c.binary(n, f)
 	case *unaryNode:
@@ -70,7 +65,8 @@ func (c *compiler) name(n *nameNode, f *frame) expr {
 	}
 }
 
-func (c *compiler) attribute(n *attrNode, f *frame) expr {
+// lookedUp compiles a lookup with a constant key.
+func (c *compiler) lookedUp(n node, f *frame) expr {
 	if p := c.path(n, f); p != nil {
 		return func(st *state) val { return *p.ref(st) }
 	}
@@ -80,8 +76,7 @@ func (c *compiler) attribute(n *attrNode, f *frame) expr {
 
 func (c *compiler) item(n *itemNode, f *frame) expr {
 	if _, l := c.lookup(n); l != nil {
-		p := c.ptr(n, f)
-		return func(st *state) val { return *p(st) }
+		return c.lookedUp(n, f)
 	}
 	of, at := c.expr(n.node, f), n.at()
 	if s, ok := n.index.(*sliceNode); ok {
@@ -163,16 +158,11 @@ func (c *compiler) display(n node, f *frame) expr {
 func (c *compiler) conditional(n *condNode, f *frame) expr {
 	soft := f.softened()
 	test, then := c.condition(n.test, soft), c.expr(n.then, soft)
-	if n.otherwise == nil {
-		absent := undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
-		return func(st *state) val {
-			if test(st) {
-				return then(st)
-			}
-			return absent
-		}
+	absent := undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
+	otherwise := func(*state) val { return absent }
+	if n.otherwise != nil {
+		otherwise = c.expr(n.otherwise, soft)
 	}
-	otherwise := c.expr(n.otherwise, soft)
 	return func(st *state) val {
 		if test(st) {
 			return then(st)
@@ -189,11 +179,6 @@ func (c *compiler) logic(n *logicNode, f *frame) expr {
 		}
 		return right(st)
 	}
-}
-
-func (c *compiler) compare(n *compareNode, f *frame) expr {
-	is := c.condition(n, f)
-	return func(st *state) val { return pyvalue.Bool(is(st)) }
 }
 
 // comparison compiles comparisons that don't have a faster path.

@@ -90,29 +90,23 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 
 // attrGetter looks up a dotted path; parts consisting of digits are indices.
 func (st *state) attrGetter(attribute val) func(val) val {
-	parts := attributeParts(attribute)
+	var parts []val
+	switch {
+	case attribute.Kind() == pyvalue.KindStr:
+		for p := range strings.SplitSeq(attribute.Text(), ".") {
+			v := pyvalue.Str(p)
+			if i, ok := parseInt(p); ok && !strings.ContainsFunc(p, func(r rune) bool { return !pytext.IsDigit(r) }) {
+				v = pyvalue.Int(i)
+			}
+			parts = append(parts, v)
+		}
+	case !attribute.IsNone() && !isMissing(attribute):
+		parts = []val{attribute}
+	}
 	return func(v val) val {
 		for _, p := range parts {
 			v = st.getitem(v, p)
 		}
 		return v
 	}
-}
-
-func attributeParts(attribute val) []val {
-	if attribute.IsNone() || isMissing(attribute) {
-		return nil
-	}
-	if attribute.Kind() != pyvalue.KindStr {
-		return []val{attribute}
-	}
-	var parts []val
-	for _, p := range strings.Split(attribute.Text(), ".") {
-		v := pyvalue.Str(p)
-		if i, ok := parseInt(p); ok && !strings.ContainsFunc(p, func(r rune) bool { return !pytext.IsDigit(r) }) {
-			v = pyvalue.Int(i)
-		}
-		parts = append(parts, v)
-	}
-	return parts
 }

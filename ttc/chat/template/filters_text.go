@@ -27,7 +27,7 @@ func indentFilter(st *state, v val, a *args) val {
 	}
 	text := v.Text()
 	lines := st.splitLines(v)
-	if text == "" || isLineBreak(lastRune(text)) {
+	if last, _ := lastRune(text); text == "" || isLineBreak(last) {
 		lines = append(lines, pyvalue.Str("")) // jinja2 adds a line break before it splits
 	}
 	at := 0 // start of the line in the text
@@ -48,13 +48,14 @@ func indentFilter(st *state, v val, a *args) val {
 	return st.like(v, st.finish(b))
 }
 
-func lastRune(s string) rune {
-	k := len(s) - 1
+// lastRune returns the last character of s and its size.
+func lastRune(s string) (rune, int) {
+	k := max(0, len(s)-1)
 	for k > 0 && s[k]&0xc0 == 0x80 {
 		k--
 	}
 	r, _ := pytext.DecodeRune(s[k:])
-	return r
+	return r, len(s) - k
 }
 
 func joinFilter(st *state, v val, a *args) val {

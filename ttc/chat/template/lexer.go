@@ -382,42 +382,20 @@ func (l *lexer) str(quote byte) {
 // unescape decodes a string literal as jinja2 does: non-ASCII characters are first written as escapes, then all escapes
 // are decoded - so a backslash before a letter like é is kept, and the letter becomes text.
 func unescape(s string, pos int) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
 	var out []byte
-	for i := 0; i < len(s); {
-		if s[i] != '\\' {
-			out = append(out, s[i])
-			i++
-			continue
+	for {
+		text, escape, found := strings.Cut(s, `\`)
+		out = append(out, text...)
+		if !found {
+			return string(out)
 		}
-		if i+1 == len(s) {
+		if escape == "" {
 			throwAt(int32(pos), "TemplateSyntaxError", "\\ at end of string")
 		}
-		i++
-		if s[i] >= 0x80 {
-			r, n := pytext.DecodeRune(s[i:])
-			out = append(append(out, '\\'), escapeText(r)...)
-			i += n
-			continue
-		}
 		var n int
-		out, n = unescapeOne(out, s[i:], pos)
-		i += n
+		out, n = unescapeOne(out, escape, pos)
+		s = escape[n:]
 	}
-	return string(out)
-}
-
-// escapeText returns r's escape without its backslash, which the backslash before r in the template escapes.
-func escapeText(r rune) string {
-	switch {
-	case r < 0x100:
-		return fmt.Sprintf("x%02x", r)
-	case r < 0x10000:
-		return fmt.Sprintf("u%04x", r)
-	}
-	return fmt.Sprintf("U%08x", r)
 }
 
 // unescapeOne decodes the escape whose letter comes first in s and returns how many bytes of s it consumed.
@@ -427,6 +405,15 @@ func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 		return append(out, "\\'\"\a\b\f\n\r\t\v"[i]), 1
 	}
 	switch {
+	case c >= 0x80: // the backslash escapes the backslash of the letter's escape
+		r, n := pytext.DecodeRune(s)
+		format := `\U%08x`
+		if r < 0x100 {
+			format = `\x%02x`
+		} else if r < 0x10000 {
+			format = `\u%04x`
+		}
+		return fmt.Appendf(out, format, r), n
 	case c == '\n':
 		return out, 1
 	case c >= '0' && c <= '7':

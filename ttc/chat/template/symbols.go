@@ -57,11 +57,12 @@ type symbols struct {
 	stores []string
 }
 
-func newSymbols(parent *symbols, fn *funcScope, level int) *symbols {
+func newSymbols(parent *symbols, fn *funcScope) *symbols {
+	s := &symbols{parent: parent, fn: fn, refs: map[string]ref{}, loads: map[ref]load{}}
 	if parent != nil {
-		level = parent.level + 1
+		s.level = parent.level + 1
 	}
-	return &symbols{level: level, parent: parent, fn: fn, refs: map[string]ref{}, loads: map[ref]load{}}
+	return s
 }
 
 func (s *symbols) copy() *symbols {

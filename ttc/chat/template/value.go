@@ -181,14 +181,7 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 	if len(a.plain) > len(params) {
 		throw("TypeError", "%s() takes %d positional arguments but %d were given", fn, len(params), len(a.plain))
 	}
-	out := a.st.values(len(params))
-	for i := range out {
-		if i < len(a.plain) {
-			out[i] = a.plain[i]
-		} else {
-			out[i] = missing
-		}
-	}
+	out := a.padded(len(params))
 	for k, name := range a.names {
 		i := slices.Index(params, name)
 		if i < 0 {
@@ -203,6 +196,15 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 		if isMissing(out[i]) {
 			throw("TypeError", "%s() missing a required argument: '%s'", fn, params[i])
 		}
+	}
+	return out
+}
+
+// padded returns the n plain arguments; those not given are missing.
+func (a *args) padded(n int) []val {
+	out := a.st.values(n)
+	for i := copy(out, a.plain); i < n; i++ {
+		out[i] = missing
 	}
 	return out
 }
@@ -456,9 +458,6 @@ const valueSize = 48
 // index implements operator.index(v): it returns the value of an int or bool, clamped to the range of an int, and
 // throws Python's error for anything else.
 func index(v val) int {
-	if u := asUndefined(v); u != nil {
-		throw("TypeError", "'Undefined' object cannot be interpreted as an integer")
-	}
 	if v.Kind() != pyvalue.KindInt && v.Kind() != pyvalue.KindBool {
 		throw("TypeError", "'%s' object cannot be interpreted as an integer", v.TypeName())
 	}
