@@ -293,12 +293,16 @@ func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
 	for _, e := range slices.Concat([]*ifNode{n}, n.elifs) {
 		branches = append(branches, branch{c.condition(e.test, soft), c.body(e.body, soft)})
 	}
+	test, body, elifs := branches[0].test, branches[0].body, branches[1:]
 	otherwise := c.body(n.otherwise, soft)
 	return func(st *state) flow {
 		st.step()
-		for i := range branches {
-			if b := &branches[i]; b.test(st) {
-				return b.body(st)
+		if test(st) {
+			return body(st)
+		}
+		for i := range elifs {
+			if elifs[i].test(st) {
+				return elifs[i].body(st)
 			}
 		}
 		return otherwise(st)

@@ -366,6 +366,14 @@ func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
 			return missing
 		}
 	}
+	if n.args.empty() {
+		return func(st *state, v val) val {
+			st.pos = at
+			st.step()
+			st.reads(v)
+			return fn(st, v, &st.none)
+		}
+	}
 	return func(st *state, v val) val {
 		a := arguments(st)
 		st.pos = at
