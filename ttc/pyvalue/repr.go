@@ -70,10 +70,8 @@ func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 			return append(appendQuoted(dst, v, mark), ')'), nil
 		}
 		return appendQuoted(dst, v, mark), nil
-	case KindList, KindTuple:
-		return appendItems(dst, v, mark, depth)
-	case KindDict:
-		return appendDict(dst, v, mark, depth)
+	case KindList, KindTuple, KindDict:
+		return appendContainer(dst, v, mark, depth)
 	}
 	mark.at(v, len(dst))
 	switch v.kind {
@@ -108,18 +106,32 @@ func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
 	return AppendReprAt(dst, v, mark, 0)
 }
 
-func appendItems(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
-	open, end := byte('['), byte(']')
-	if v.kind == KindTuple {
-		open, end = '(', ')'
+// contents returns the brackets, keys and elements of a list, tuple or dict. Only a dict has keys.
+func (v Value) contents() (brackets string, keys, items []Value) {
+	switch v.kind {
+	case KindDict:
+		return "{}", v.Dict().keys, v.Dict().values
+	case KindTuple:
+		return "()", nil, v.Items()
 	}
+	return "[]", nil, v.Items()
+}
+
+func appendContainer(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
+	brackets, keys, items := v.contents()
 	mark.at(v, len(dst))
-	dst = append(dst, open)
-	items := v.Items()
+	dst = append(dst, brackets[0])
 	for i, e := range items {
 		if i > 0 {
 			mark.at(v, len(dst))
 			dst = append(dst, ", "...)
+		}
+		if keys != nil {
+			if dst, err = AppendReprAt(dst, keys[i], mark, depth+1); err != nil {
+				return dst, err
+			}
+			mark.at(v, len(dst))
+			dst = append(dst, ": "...)
 		}
 		if dst, err = AppendReprAt(dst, e, mark, depth+1); err != nil {
 			return dst, err
@@ -129,29 +141,7 @@ func appendItems(dst []byte, v Value, mark Marker, depth int) (_ []byte, err err
 	if v.kind == KindTuple && len(items) == 1 {
 		dst = append(dst, ',')
 	}
-	return append(dst, end), nil
-}
-
-func appendDict(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
-	mark.at(v, len(dst))
-	dst = append(dst, '{')
-	d := v.Dict()
-	for i, k := range d.keys {
-		if i > 0 {
-			mark.at(v, len(dst))
-			dst = append(dst, ", "...)
-		}
-		if dst, err = AppendReprAt(dst, k, mark, depth+1); err != nil {
-			return dst, err
-		}
-		mark.at(v, len(dst))
-		dst = append(dst, ": "...)
-		if dst, err = AppendReprAt(dst, d.values[i], mark, depth+1); err != nil {
-			return dst, err
-		}
-	}
-	mark.at(v, len(dst))
-	return append(dst, '}'), nil
+	return append(dst, brackets[1]), nil
 }
 
 // maxIntDigits is CPython's limit for conversions between int and decimal text.
