@@ -339,13 +339,8 @@ func (r *Redactor) places(s, whole string) (out []found) {
 		}
 	}
 	for v := range r.known {
-		for at := 0; ; {
-			i := strings.Index(s[at:], v)
-			if i < 0 {
-				break
-			}
-			add("secret", at+i, at+i+len(v))
-			at += i + len(v)
+		for at := range occurrences(s, v) {
+			add("secret", at, at+len(v))
 		}
 	}
 	return out
@@ -362,11 +357,8 @@ func unescaped(s string) string {
 	if !strings.ContainsAny(s, "\\\x1b") {
 		return s
 	}
-	var b []byte
+	b := []byte(s)
 	for _, m := range escape().FindAllStringIndex(s, -1) {
-		if b == nil {
-			b = []byte(s)
-		}
 		space := byte(' ')
 		if last := s[m[1]-1]; s[m[0]] == '\\' && (last == 'n' || last == 'r') {
 			space = '\n'
@@ -374,9 +366,6 @@ func unescaped(s string) string {
 		for i := m[0]; i < m[1]; i++ {
 			b[i] = space
 		}
-	}
-	if b == nil {
-		return s
 	}
 	return string(b)
 }

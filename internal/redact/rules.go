@@ -36,19 +36,13 @@ func (r *rule) windows(s string) iter.Seq[[2]int] {
 	return func(yield func([2]int) bool) {
 		var places []int
 		for _, h := range r.hints {
-			for at := 0; ; {
-				i := strings.Index(s[at:], h)
-				if i < 0 {
-					break
-				}
-				at += i
+			for at := range occurrences(s, h) {
 				if r.near == nil || r.near(s, at) {
 					places = append(places, at)
 					if r.long {
 						break
 					}
 				}
-				at += len(h)
 			}
 		}
 		slices.Sort(places)
@@ -62,6 +56,18 @@ func (r *rule) windows(s string) iter.Seq[[2]int] {
 				w[1] = min(len(s), places[i]+windowAfter)
 			}
 			if !yield(w) {
+				return
+			}
+		}
+	}
+}
+
+// occurrences returns the positions of a part in a text, in order and without overlaps.
+func occurrences(s, part string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for at := 0; ; at += len(part) {
+			i := strings.Index(s[at:], part)
+			if at += i; i < 0 || !yield(at) {
 				return
 			}
 		}
@@ -97,102 +103,69 @@ func afterWord(s string, at int) bool {
 	return true
 }
 
+// matching returns a rule.
+func matching(class, pattern string, is func(match, before string) bool, hints ...string) rule {
+	return rule{class: class, hints: hints, re: regexp.MustCompile(pattern), is: is}
+}
+
+// where restricts a rule to hints at certain positions.
+func (r rule) where(near func(s string, at int) bool) rule {
+	r.near = near
+	return r
+}
+
+// ofAnyLength lets a rule match more than a window.
+func (r rule) ofAnyLength() rule {
+	r.long = true
+	return r
+}
+
 // key returns the rule for a service's keys. bits is the minimum entropy of a key, in bits per byte.
-func key(class, pattern string, bits float64, hints ...string) rule {
-	return rule{
-		class: class, hints: hints, re: regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(` + pattern + `)`),
-		is: func(match, before string) bool {
-			return secret.Entropy(match) >= bits && !secret.IsExample(match) && !strings.HasSuffix(before, "sha512-")
-		},
-	}
+func key(class, pattern string, bits float64, hint string) rule {
+	return matching(class, `(?:^|[^A-Za-z0-9_])(`+pattern+`)`, func(match, before string) bool {
+		return secret.Entropy(match) >= bits && !secret.IsExample(match) && !strings.HasSuffix(before, "sha512-")
+	}, hint)
 }
 
 var rules = sync.OnceValue(func() []rule {
-	re := regexp.MustCompile
 	return append([]rule{
-		{class: "github_token", hints: []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_"}, re: re(
-			`(gh[pousr]_[A-Za-z0-9]{36})`), is: func(m, _ string) bool { return checked(m[4:]) || secret.Entropy(m) > 4 }},
-		{class: "npm_token", hints: []string{"npm_"}, re: re(`(npm_[A-Za-z0-9]{36})`), is: func(m, _ string) bool {
-			return checked(m[4:]) || secret.Entropy(m) > 4
-		}},
-		{class: "jwt", hints: []string{"eyJ"}, re: re(
-			`\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})`), is: isJWT},
-		{class: "url_password", hints: []string{"://"}, re: re(
-			`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>$]{3,})@[A-Za-z0-9\[]`)},
-		{class: "bearer_token", hints: []string{"earer ", "EARER "}, re: re(
-			`(?i)\bbearer\s+([A-Za-z0-9._~+/-]{16,}=*)`,
-		), is: func(m, _ string) bool { return secret.Entropy(m) > 3 && digits(m) }},
-		{class: "email", hints: []string{"@"}, re: re(
-			`\b([A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,24})\b`,
-		), is: isEmail},
-		{
-			class: "phone", hints: []string{"+", "("}, near: beforeDigit, re: re(
-				`(?:^|[^\w.+/-])(\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\))?(?:[ .-]\d{2,5}){2,5}|\(\d{3}\) \d{3}-\d{4}|\+[1-9]\d{9,13})\b`,
-			),
-			is: isPhone,
-		},
-		{
-			class: "ip",
-			hints: []string{"."},
-			near:  between,
-			re:    re(`(?:^|[^\w.])((?:\d{1,3}\.){3}\d{1,3})\b`),
-			is:    isIPv4,
-		},
-		{
-			class: "ip",
-			hints: []string{":"},
-			near:  hexBefore,
-			re:    re(`(?:^|[^\w:.])((?:[0-9A-Fa-f]{1,4}:){5,7}[0-9A-Fa-f:]{1,9})`),
-			is:    isIPv6,
-		},
-		{
-			class: "home",
-			hints: []string{"/home/", "/Users/"},
-			re:    re(`(?:/home|/Users)/([A-Za-z0-9][\w.-]{0,31})`),
-			is:    isPerson,
-		},
-		{
-			class: "home",
-			hints: []string{`Users\`},
-			re:    re(`[A-Za-z]:\\{1,4}Users\\{1,4}([A-Za-z0-9][\w.-]{0,31})`),
-			is:    isPerson,
-		},
+		matching("github_token", `(gh[pousr]_[A-Za-z0-9]{36})`, isIssued, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+		matching("npm_token", `(npm_[A-Za-z0-9]{36})`, isIssued, "npm_"),
+		matching("jwt", `\b(eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,})`, isJWT, "eyJ"),
+		matching("url_password", `[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@"'<>]*:([^/\s@"'<>$]{3,})@[A-Za-z0-9\[]`, nil,
+			"://"),
+		matching("bearer_token", `(?i)\bbearer\s+([A-Za-z0-9._~+/-]{16,}=*)`, func(m, _ string) bool {
+			return secret.Entropy(m) > 3 && digits(m)
+		}, "earer ", "EARER "),
+		matching("email", `\b([A-Za-z0-9][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9][A-Za-z0-9-]*(?:\.[A-Za-z0-9-]+)*`+
+			`\.[A-Za-z]{2,24})\b`, isEmail, "@"),
+		matching("phone", `(?:^|[^\w.+/-])(\+[1-9]\d{0,2}(?:[ .-]?\(\d{1,4}\))?(?:[ .-]\d{2,5}){2,5}|`+
+			`\(\d{3}\) \d{3}-\d{4}|\+[1-9]\d{9,13})\b`, isPhone, "+", "(").where(beforeDigit),
+		matching("ip", `(?:^|[^\w.])((?:\d{1,3}\.){3}\d{1,3})\b`, isIPv4, ".").where(between),
+		matching("ip", `(?:^|[^\w:.])((?:[0-9A-Fa-f]{1,4}:){5,7}[0-9A-Fa-f:]{1,9})`, isIPv6, ":").where(hexBefore),
+		matching("home", `(?:/home|/Users)/([A-Za-z0-9][\w.-]{0,31})`, isPerson, "/home/", "/Users/"),
+		matching("home", `[A-Za-z]:\\{1,4}Users\\{1,4}([A-Za-z0-9][\w.-]{0,31})`, isPerson, `Users\`),
 	}, append(surrounded(), keys()...)...)
 })
 
 // surrounded returns the rules for secrets that can only be recognised by the text before them.
 func surrounded() []rule {
-	re := regexp.MustCompile
 	return []rule{
-		{class: "private_key", long: true, hints: []string{"Private-Lines:"}, re: re(
-			`Private-Lines: \d+\s+([A-Za-z0-9+/=\s]+?)\s*Private-MAC`)},
-		{class: "private_key", long: true, hints: []string{"key-data"}, re: re(
-			`key-data["']?\s*[:=]\s*["']?(LS0tLS[A-Za-z0-9+/]{20,}={0,2})`,
-		)},
-		{class: "secret", hints: []string{"netrc", "machine "}, re: re(
-			`\bmachine\s+\S+\s+login\s+\S+\s+password\s+([^\s"'\\]{4,})`)},
-		{class: "secret", hints: []string{" -u ", " -u'", ` -u"`, "--user"}, re: re(
-			`(?:-u ?|--user[ =])["']?[^\s:"']+:([^\s"'$]{4,})`), is: ofCurl},
-		{
-			class: "secret", hints: []string{"mysql"}, re: re(
-				`\bmysql(?:dump|admin|import)?\b[^\n|;&]{0,200}? -p["']?([^\s"'$-][^\s"'$]{4,})`,
-			),
-			is: func(m, _ string) bool { return digits(m) },
-		},
-		{class: "secret", hints: []string{"sshpass"}, re: re(`\bsshpass\s+-p\s*["']?([^\s"'$]{4,})`)},
-		{class: "secret", hints: []string{"auth"}, near: beforeColon, re: re(
-			`\bauth["\s]*:["\s]*([A-Za-z0-9+/]{12,}={0,2})`,
-		), is: isLogin},
-		{class: "secret", hints: []string{"secret_key_base"}, re: re(`secret_key_base["'\s:=]+([0-9a-f]{32,})`)},
-		{class: "webhook", hints: []string{"/api/webhooks/"}, re: re(
-			`discord(?:app)?\.com/api/webhooks/\d+/([\w-]{40,})`,
-		)},
-		{class: "webhook", hints: []string{"webhook.office.com"}, re: re(
-			`webhook\.office\.com/webhookb2/([\w@/-]{60,})`,
-		)},
-		{class: "home", hints: []string{"projects/-"}, re: re(
-			`projects/-(?:home|Users)-([A-Za-z0-9][A-Za-z0-9_.]{0,31})`,
-		), is: isPerson},
+		matching("private_key", `Private-Lines: \d+\s+([A-Za-z0-9+/=\s]+?)\s*Private-MAC`, nil, "Private-Lines:").
+			ofAnyLength(),
+		matching("private_key", `key-data["']?\s*[:=]\s*["']?(LS0tLS[A-Za-z0-9+/]{20,}={0,2})`, nil, "key-data").
+			ofAnyLength(),
+		matching("secret", `\bmachine\s+\S+\s+login\s+\S+\s+password\s+([^\s"'\\]{4,})`, nil, "netrc", "machine "),
+		matching("secret", `(?:-u ?|--user[ =])["']?[^\s:"']+:([^\s"'$]{4,})`, ofCurl,
+			" -u ", " -u'", ` -u"`, "--user"),
+		matching("secret", `\bmysql(?:dump|admin|import)?\b[^\n|;&]{0,200}? -p["']?([^\s"'$-][^\s"'$]{4,})`,
+			func(m, _ string) bool { return digits(m) }, "mysql"),
+		matching("secret", `\bsshpass\s+-p\s*["']?([^\s"'$]{4,})`, nil, "sshpass"),
+		matching("secret", `\bauth["\s]*:["\s]*([A-Za-z0-9+/]{12,}={0,2})`, isLogin, "auth").where(beforeColon),
+		matching("secret", `secret_key_base["'\s:=]+([0-9a-f]{32,})`, nil, "secret_key_base"),
+		matching("webhook", `discord(?:app)?\.com/api/webhooks/\d+/([\w-]{40,})`, nil, "/api/webhooks/"),
+		matching("webhook", `webhook\.office\.com/webhookb2/([\w@/-]{60,})`, nil, "webhook.office.com"),
+		matching("home", `projects/-(?:home|Users)-([A-Za-z0-9][A-Za-z0-9_.]{0,31})`, isPerson, "projects/-"),
 	}
 }
 
@@ -215,14 +188,17 @@ func isLogin(match, _ string) bool {
 
 // keys returns the rules for keys that are recognisable without a word before them.
 func keys() []rule {
-	azure := key("azure_key", `[A-Za-z0-9+/]{86}==`, 4.5, "==")
-	azure.near = func(s string, at int) bool { return afterWord(s, at-1) }
-	discord := key("discord_token", `[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}`, 4, ".")
-	discord.near = afterWord
-	return []rule{azure, discord}
+	return []rule{
+		key("azure_key", `[A-Za-z0-9+/]{86}==`, 4.5, "==").
+			where(func(s string, at int) bool { return afterWord(s, at-1) }),
+		key("discord_token", `[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,38}`, 4, ".").where(afterWord),
+	}
 }
 
 func digits(s string) bool { return strings.ContainsAny(s, "0123456789") }
+
+// isIssued reports whether a token with a prefix of four bytes has a checksum or looks random.
+func isIssued(match, _ string) bool { return checked(match[4:]) || secret.Entropy(match) > 4 }
 
 // checked reports whether the last six characters are the checksum of the preceding ones, as in GitHub's and
 // npm's tokens.

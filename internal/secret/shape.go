@@ -132,8 +132,9 @@ func wholeLine(window func(s string, at, end int) ([2]int, bool)) func(s string,
 // settingHints are lower-case words; every text that names a secret contains at least one of them.
 var settingHints = []string{"token", "secret", "pass", "pwd", "key", "credential", "pat=", "bearer "}
 
-func hinted(lower string, hints []string) bool {
-	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(lower, h) })
+func hinted(text string) bool {
+	lower := strings.ToLower(text)
+	return slices.ContainsFunc(settingHints, func(h string) bool { return strings.Contains(lower, h) })
 }
 
 // Shape masks text that looks like a secret under any name. It is for text from elsewhere: messages, program output,
@@ -154,18 +155,12 @@ func Shape(s string) string {
 	return b.String()
 }
 
-// looks reports whether a text contains something that looks like a secret.
-func looks(s string) bool { return spansIn(s) != nil }
-
 // spansIn returns the byte ranges [from, to) of possible secrets, in order and disjoint.
-func spansIn(s string) [][2]int { return merge(found(s)) }
-
-// found returns the ranges of possible secrets, which may overlap.
-func found(s string) (out [][2]int) {
+func spansIn(s string) (out [][2]int) {
 	for _, p := range Find(s) {
 		out = append(out, [2]int{p.From, p.To})
 	}
-	return out
+	return merge(out)
 }
 
 // merge sorts spans and joins touching ones.
@@ -353,16 +348,10 @@ var keyName = compiled(`[\w-]+`)
 // listed matches a flag and its value in a list of words: ["--token", "value"].
 var listed = compiled(`(?i)["'\s\[,]--?(?:[\w-]*[_-])?` + flagWords + `["']?\s*,\s*` + value)
 
-// Setting reports whether the value of a setting, in a hand-written file, contains a secret. Unlike looks, it counts
+// Setting reports whether the value of a setting, in a hand-written file, contains a secret. Unlike Find, it counts
 // the value of a flag named like a secret even if the value doesn't look random.
 func Setting(text string) bool {
-	if looks(text) {
-		return true
-	}
-	if !hinted(strings.ToLower(text), settingHints) {
-		return false
-	}
-	return plain(text, given(), assigned()) != nil
+	return Find(text) != nil || hinted(text) && plain(text, given(), assigned()) != nil
 }
 
 // plain returns the ranges of secrets, which may be plain words, in a text written as a setting.
@@ -403,14 +392,13 @@ func OfSetting(key, value string) []string {
 		return []string{value}
 	}
 	list := OfAddress(value)
-	for _, span := range found(value) {
-		list = append(list, value[span[0]:span[1]])
+	for _, p := range Find(value) {
+		list = append(list, value[p.From:p.To])
 	}
-	if !hinted(strings.ToLower(value), settingHints) {
-		return list
-	}
-	for _, span := range plain(value, given(), assigned()) {
-		list = append(list, value[span[0]:span[1]])
+	if hinted(value) {
+		for _, span := range plain(value, given(), assigned()) {
+			list = append(list, value[span[0]:span[1]])
+		}
 	}
 	return list
 }

@@ -78,12 +78,15 @@ func OfAddress(address string) []string {
 	return []string{header, password}
 }
 
-// Len returns the number of strings that are searched for.
-func (v *Values) Len() int {
+// all returns the forms of all values, which are not changed afterwards.
+func (v *Values) all() []string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	return len(v.forms)
+	return v.forms
 }
+
+// Len returns the number of strings that are searched for.
+func (v *Values) Len() int { return len(v.all()) }
 
 // Redact masks the values in s.
 func (v *Values) Redact(s string) string {
@@ -98,31 +101,17 @@ func (v *Values) Redact(s string) string {
 // RedactCut masks the values in s, which was cut out of a longer text. head and tail tell which ends of s are cuts.
 // Part of a value that remains at a cut is masked too.
 func (v *Values) RedactCut(s string, head, tail bool) string {
-	v.mu.RLock()
-	forms := v.forms
-	v.mu.RUnlock()
+	forms := v.all()
 	from, to := 0, len(s)
 	if head && tail && len(s) >= minCut &&
 		slices.ContainsFunc(forms, func(f string) bool { return strings.Contains(f, s) }) {
 		return Mask
 	}
 	if head {
-		for _, f := range forms {
-			for n := min(len(f)-1, len(s)); n >= minCut && n > from; n-- {
-				if strings.HasPrefix(s, f[len(f)-n:]) {
-					from = n
-				}
-			}
-		}
+		from = overlap(s, minCut, forms, func(f string, n int) bool { return strings.HasPrefix(s, f[len(f)-n:]) })
 	}
 	if tail {
-		for _, f := range forms {
-			for n := min(len(f)-1, len(s)); n >= minCut && n > len(s)-to; n-- {
-				if strings.HasSuffix(s, f[:n]) {
-					to = len(s) - n
-				}
-			}
-		}
+		to -= begun(s, minCut, forms)
 	}
 	if from >= to && s != "" {
 		return Mask
@@ -138,12 +127,30 @@ func (v *Values) RedactCut(s string, head, tail bool) string {
 	return out
 }
 
+// overlap returns the most bytes, and at least the given number, that s shares with part of a value; 0 if there are
+// none. shares reports whether it shares n bytes with a form.
+func overlap(s string, least int, forms []string, shares func(form string, n int) bool) (most int) {
+	for _, f := range forms {
+		for n := min(len(f)-1, len(s)); n >= least && n > most; n-- {
+			if shares(f, n) {
+				most = n
+			}
+		}
+	}
+	return most
+}
+
+// begun returns the length of the longest incomplete value at the end of s, of at least the given length.
+func begun(s string, least int, forms []string) int {
+	return overlap(s, least, forms, func(f string, n int) bool { return strings.HasSuffix(s, f[:n]) })
+}
+
 // Writer masks the values in the text written through it, however it is split into pieces. A possible beginning of a
 // value is held back until more follows; Flush writes it.
 type Writer struct {
 	v    *Values
 	w    io.Writer
-	held []byte
+	held string
 }
 
 // Writer makes a writer that writes to w.
@@ -151,23 +158,21 @@ func (v *Values) Writer(w io.Writer) *Writer { return &Writer{v: v, w: w} }
 
 // Write accepts all of p unless the underlying writer fails.
 func (w *Writer) Write(p []byte) (int, error) {
-	w.v.mu.RLock()
-	forms := w.v.forms
-	w.v.mu.RUnlock()
+	forms := w.v.all()
 	if len(forms) == 0 && len(w.held) == 0 {
 		return w.w.Write(p)
 	}
-	text := append(w.held, p...)
+	text := w.held + string(p)
 	cut := safeCut(text, forms)
-	_, err := io.WriteString(w.w, w.v.Redact(string(text[:cut])))
-	w.held = append(w.held[:0:0], text[cut:]...)
+	_, err := io.WriteString(w.w, w.v.Redact(text[:cut]))
+	w.held = strings.Clone(text[cut:])
 	return len(p), err
 }
 
 // Flush writes the held-back text. An incomplete beginning of a value is masked.
 func (w *Writer) Flush() error {
-	text := string(w.held)
-	w.held = nil
+	text := w.held
+	w.held = ""
 	if text == "" {
 		return nil
 	}
@@ -177,22 +182,14 @@ func (w *Writer) Flush() error {
 
 // safeCut returns the length of the part of a text that can be masked and passed on. No value extends beyond the end of
 // that part, but an incomplete one may begin there.
-func safeCut(text []byte, forms []string) int {
-	cut := len(text)
-	for _, f := range forms {
-		for n := min(len(f)-1, len(text)); n > len(text)-cut; n-- {
-			if bytes.HasSuffix(text, []byte(f[:n])) {
-				cut = len(text) - n
-				break
-			}
-		}
-	}
+func safeCut(text string, forms []string) int {
+	cut := len(text) - begun(text, 1, forms)
 	for moved := true; moved; {
 		moved = false
 		for _, f := range forms {
 			from := max(0, cut-len(f)+1)
 			to := min(len(text), cut+len(f)-1)
-			if i := bytes.Index(text[from:to], []byte(f)); i >= 0 && from+i < cut {
+			if i := strings.Index(text[from:to], f); i >= 0 && from+i < cut {
 				cut, moved = from+i, true
 			}
 		}
@@ -228,6 +225,8 @@ func forms(value string) []string {
 	return out
 }
 
+var percentEscape = compiled(`%[0-9A-F]{2}`)
+
 func escaped(s string) []string {
 	asGo, ascii := strconv.Quote(s), strconv.QuoteToASCII(s)
 	query := url.QueryEscape(s)
@@ -249,21 +248,8 @@ func escaped(s string) []string {
 		twice := strconv.Quote(plain) // JSON within JSON, as in an error inside an answer
 		list = append(list, plain, strings.ReplaceAll(plain, "/", `\/`), twice[1:len(twice)-1])
 	}
-	// Percent escapes also come in lower case.
-	lower := func(t string) string {
-		var out strings.Builder
-		for i := 0; i < len(t); i++ {
-			if t[i] == '%' && i+2 < len(t) {
-				out.WriteString(strings.ToLower(t[i : i+3]))
-				i += 2
-				continue
-			}
-			out.WriteByte(t[i])
-		}
-		return out.String()
-	}
-	if strings.Contains(query, "%") {
-		list = append(list, lower(query), lower(url.PathEscape(s)))
+	for _, t := range []string{query, url.PathEscape(s)} { // percent escapes also come in lower case
+		list = append(list, percentEscape().ReplaceAllStringFunc(t, strings.ToLower))
 	}
 	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		list = append(list, e.EncodeToString([]byte(s)), e.WithPadding(base64.NoPadding).EncodeToString([]byte(s)))

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
@@ -52,8 +53,6 @@ func plain[T string | []byte](s T) int {
 	return len(s)
 }
 
-const hexDigits = "0123456789abcdef"
-
 func appendSafe[T string | []byte](dst []byte, s T) []byte {
 	for i := 0; i < len(s); {
 		if n := plain(s[i:]); n > 0 {
@@ -89,9 +88,7 @@ func hidden(r rune) bool {
 	return r != '\u200d' && r != '\u200c' && (unicode.Is(unicode.C, r) || r == '\u2028' || r == '\u2029')
 }
 
-func appendUnit(dst []byte, r rune) []byte {
-	return append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
-}
+func appendUnit(dst []byte, r rune) []byte { return fmt.Appendf(dst, `\u%04x`, r) }
 
 // appendInvalid appends an escaped lone surrogate (three bytes of WTF-8) or stray byte, and returns the number of bytes
 // consumed.
@@ -99,5 +96,5 @@ func appendInvalid[T string | []byte](dst []byte, s T) ([]byte, int) {
 	if len(s) >= 3 && s[0] == 0xed && s[1] >= 0xa0 && s[1] <= 0xbf && s[2]&0xc0 == 0x80 {
 		return appendUnit(dst, 0xd000|rune(s[1]&0x3f)<<6|rune(s[2]&0x3f)), 3
 	}
-	return append(dst, '\\', 'x', hexDigits[s[0]>>4], hexDigits[s[0]&15]), 1
+	return fmt.Appendf(dst, `\x%02x`, s[0]), 1
 }

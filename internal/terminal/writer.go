@@ -82,30 +82,30 @@ func (w *Writer) remember(err error) error {
 	return err
 }
 
-// Is reports whether w, or the target of a Writer, is a terminal.
-func Is(w io.Writer) bool {
+// Is reports whether w, or the target of a Writer, is a terminal. Only terminals have a size.
+func Is(w io.Writer) bool { return size(w) != nil }
+
+// Width returns the number of columns of the terminal behind w, or 0 if it is not a terminal.
+func Width(w io.Writer) int {
+	if s := size(w); s != nil {
+		return int(s.Col)
+	}
+	return 0
+}
+
+func size(w io.Writer) *unix.Winsize {
 	if t, ok := w.(*Writer); ok {
 		w = t.raw
 	}
 	f, ok := w.(*os.File)
 	if !ok {
-		return false
+		return nil
 	}
-	_, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ) // only terminals have a size
-	return err == nil
-}
-
-// Width returns the number of columns of the terminal behind w, or 0 if it is not a terminal.
-func Width(w io.Writer) int {
-	if t, ok := w.(*Writer); ok {
-		w = t.raw
+	s, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return nil
 	}
-	if f, ok := w.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ); err == nil {
-			return int(size.Col)
-		}
-	}
-	return 0
+	return s
 }
 
 // Write accepts all of p unless the underlying writer fails.

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -94,15 +95,9 @@ func (r *Refusal) Error() string {
 
 // New returns an empty index.
 func New(codec Codec, opt Options) (*Index, error) {
-	if opt.Limits.Examples <= 0 {
-		opt.Limits.Examples = 100_000
-	}
-	if opt.Limits.Bytes <= 0 {
-		opt.Limits.Bytes = 32 << 20
-	}
-	if opt.Memory <= 0 {
-		opt.Memory = extsort.DefaultMemory
-	}
+	opt.Limits.Examples = cmp.Or(max(opt.Limits.Examples, 0), 100_000)
+	opt.Limits.Bytes = cmp.Or(max(opt.Limits.Bytes, 0), 32<<20)
+	opt.Memory = cmp.Or(max(opt.Memory, 0), extsort.DefaultMemory)
 	s, err := spool.New(opt.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("grouping: %w", err)

@@ -2,6 +2,7 @@ package json
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -16,12 +17,8 @@ type Limits struct {
 }
 
 func (l Limits) orDefaults() Limits {
-	if l.Depth <= 0 {
-		l.Depth = 1000
-	}
-	if l.Size <= 0 {
-		l.Size = 256 << 20
-	}
+	l.Depth = cmp.Or(max(l.Depth, 0), 1000)
+	l.Size = cmp.Or(max(l.Size, 0), 256<<20)
 	return l
 }
 
@@ -35,10 +32,14 @@ type SyntaxError struct {
 }
 
 func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("byte %d (line %d): %s", e.Offset, e.Line, e.problem())
+}
+
+func (e *SyntaxError) problem() string {
 	if e.Truncated {
-		return fmt.Sprintf("byte %d (line %d): %s", e.Offset, e.Line, e.Msg)
+		return e.Msg
 	}
-	return fmt.Sprintf("byte %d (line %d): %s, found %s", e.Offset, e.Line, e.Msg, e.Found)
+	return e.Msg + ", found " + e.Found
 }
 
 // LineError rewords an error from Parse for input that is one line of a file. It omits Parse's line number, which is
@@ -48,11 +49,7 @@ func LineError(err error) error {
 	if !errors.As(err, &e) {
 		return err
 	}
-	said := fmt.Errorf("byte %d of the line: %s, found %s", e.Offset, e.Msg, e.Found)
-	if e.Truncated {
-		said = fmt.Errorf("byte %d of the line: %s", e.Offset, e.Msg)
-	}
-	return said
+	return fmt.Errorf("byte %d of the line: %s", e.Offset, e.problem())
 }
 
 // SizeError reports that a value exceeds the limit. A Reader can then continue with the next value.

@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/nat-go/nat-go/internal/property"
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 )
 
 func TestParse(t *testing.T) {
@@ -592,7 +593,7 @@ func compare(t *testing.T, raw Raw, want any) {
 func joined(s string) string {
 	var units []uint16
 	for i := 0; i < len(s); {
-		r, n := decodeRune([]byte(s)[i:])
+		r, n := pytext.DecodeRune(s[i:])
 		if r >= 0x10000 {
 			a, b := utf16.EncodeRune(r)
 			units = append(units, uint16(a), uint16(b))
@@ -607,7 +608,7 @@ func joined(s string) string {
 func replaceLone(s string) string {
 	var out []rune
 	for i := 0; i < len(s); {
-		r, n := decodeRune([]byte(s)[i:])
+		r, n := pytext.DecodeRune(s[i:])
 		if r&^0x7FF == 0xD800 {
 			r = 0xFFFD
 		}

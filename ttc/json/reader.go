@@ -218,8 +218,7 @@ func (r *Reader) value() (Raw, int64, error) {
 			if end := r.brokenLine(i); end > 0 && !tooLarge {
 				return nil, start, r.endOfLine(end, start)
 			}
-			err := r.scan.errorAt(r.buf, i, r.base, r.line, start, st)
-			return nil, start, err
+			return nil, start, r.scan.errorAt(r.buf, i, r.base, r.line, start, st)
 		}
 		if tooLarge {
 			r.pos = i
@@ -289,9 +288,7 @@ func (r *Reader) fill() error {
 		}
 		r.block = make([]byte, size)
 		r.buf = r.block[:copy(r.block, r.buf)]
-	} else if len(r.buf) == len(
-		r.block,
-	) { // only a number can fill the block, since strings are consumed as they arrive
+	} else if len(r.buf) == len(r.block) { // by a number, since strings are consumed as they arrive
 		return r.syntaxError(fmt.Sprintf("a number of more than %d bytes", r.lim.Size))
 	} else if &r.block[0] != unsafe.SliceData(r.buf) {
 		r.buf = r.block[:copy(r.block, r.buf)]
@@ -345,28 +342,15 @@ func tooMany(v []byte, limit int64) bool {
 	return limit > 0 && int64(len(v)) > 2*limit && begins(v) > limit && objects(v, limit) > limit
 }
 
-// objects counts the objects and lists in a value, stopping once there are more than limit.
+// objects counts the objects and lists in a checked value, stopping once there are more than limit.
 func objects(v []byte, limit int64) (n int64) {
-	for len(v) > 0 && n <= limit {
+	for n <= limit {
 		text := bytes.IndexByte(v, '"')
 		if text < 0 {
-			text = len(v)
+			return n + begins(v)
 		}
 		n += begins(v[:text])
-		if v = v[text:]; len(v) > 0 {
-			v = v[1:]
-		}
-		for len(v) > 0 {
-			end := bytes.IndexAny(v, `"\\`)
-			if end < 0 {
-				return n
-			}
-			if v[end] == '"' {
-				v = v[end+1:]
-				break
-			}
-			v = v[min(end+2, len(v)):]
-		}
+		v = v[endOfString(v, text):]
 	}
 	return n
 }

@@ -63,6 +63,12 @@ func (s *scanner) push(object bool) bool {
 	return true
 }
 
+// fail reports an illegal byte at data[i].
+func (s *scanner) fail(i int, msg string) (int, status) {
+	s.msg = msg
+	return i, unexpected
+}
+
 func (s *scanner) inObject() bool {
 	d := s.depth - 1
 	return s.stack[d>>6]>>(d&63)&1 == 1
@@ -105,17 +111,15 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 					return i, complete
 				}
 			default:
-				s.msg = "expected ',' or ']'"
 				if object {
-					s.msg = "expected ',' or '}'"
+					return s.fail(i, "expected ',' or '}'")
 				}
-				return i, unexpected
+				return s.fail(i, "expected ',' or ']'")
 			}
 			continue
 		case wantColon:
 			if c != ':' {
-				s.msg = "expected ':' after the key"
-				return i, unexpected
+				return s.fail(i, "expected ':' after the key")
 			}
 			i++
 			s.state = wantValue
@@ -141,13 +145,13 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 				}
 				continue
 			}
-			s.msg = "expected a key in double quotes"
-			if s.state == wantKeyOrEnd {
-				s.msg = "expected a key in double quotes or '}'"
-			} else if c == '}' {
-				s.msg = "expected another key: remove the comma before '}'"
+			switch {
+			case s.state == wantKeyOrEnd:
+				return s.fail(i, "expected a key in double quotes or '}'")
+			case c == '}':
+				return s.fail(i, "expected another key: remove the comma before '}'")
 			}
-			return i, unexpected
+			return s.fail(i, "expected a key in double quotes")
 		}
 
 		// wantValue, wantValueOrEnd
@@ -162,8 +166,7 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 			continue
 		case '{', '[':
 			if !s.push(c == '{') {
-				s.msg = "nested too deep"
-				return i, unexpected
+				return s.fail(i, "nested too deep")
 			}
 			s.within = s.index.enter(i, s.within)
 			i++
@@ -181,16 +184,14 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 				continue
 			}
 		}
-		end, ok, msg := scanScalar(data, i, final)
-		if msg != "" {
-			s.msg = msg
-			if c == ']' && s.depth > 0 && !s.inObject() {
-				s.msg = "expected another value: remove the comma before ']'"
-			}
-			return end, unexpected
-		}
-		if !ok {
+		end, st := s.scalar(data, i, final)
+		switch {
+		case st == needMore:
 			return i, needMore
+		case st == unexpected && c == ']' && s.depth > 0 && !s.inObject():
+			return s.fail(i, "expected another value: remove the comma before ']'")
+		case st == unexpected:
+			return end, unexpected
 		}
 		s.index.begin(i)
 		s.index.end(end)
@@ -203,13 +204,9 @@ func (s *scanner) scan(data []byte, i int, final bool) (int, status) {
 
 // restOfString continues inside a string or key from data[i]; the status complete means that it ended.
 func (s *scanner) restOfString(data []byte, i int) (int, status) {
-	i, ok, msg := scanString(data, i)
-	switch {
-	case msg != "":
-		s.msg = msg
-		return i, unexpected
-	case !ok:
-		return i, needMore
+	i, st := s.text(data, i)
+	if st != complete {
+		return i, st
 	}
 	s.index.end(i)
 	if s.state == inKey {
@@ -271,9 +268,8 @@ func special(w uint64) uint64 {
 	return ((quote - ones) | (slash - ones) | (w - ones*0x20) | w) & highs
 }
 
-// scanString continues inside a string from data[i]. It returns the position after the closing quote and true; the
-// position to continue from and false if the bytes run out; or the illegal byte's position and a message.
-func scanString(data []byte, i int) (int, bool, string) {
+// text continues inside a string from data[i]. It returns where it stopped, like scan.
+func (s *scanner) text(data []byte, i int) (int, status) {
 	for {
 		for i+8 <= len(data) {
 			if m := special(binary.LittleEndian.Uint64(data[i:])); m != 0 {
@@ -283,32 +279,32 @@ func scanString(data []byte, i int) (int, bool, string) {
 			i += 8
 		}
 		if i >= len(data) {
-			return i, false, ""
+			return i, needMore
 		}
 		switch c := data[i]; {
 		case c == '"':
-			return i + 1, true, ""
+			return i + 1, complete
 		case c == '\\':
 			n, msg := escapeLen(data[i:])
 			if msg != "" {
-				return i, false, msg
+				return s.fail(i, msg)
 			}
 			if n == 0 {
-				return i, false, ""
+				return i, needMore
 			}
 			i += n
 		case c < 0x20:
-			return i, false, "control character in a string: write it as an escape such as \\n"
+			return s.fail(i, "control character in a string: write it as an escape such as \\n")
 		case c < 0x80:
 			i++
 		default:
 			for { // stay in this loop for as long as the text isn't ASCII
 				n, ok := runeLen(data[i:])
 				if !ok {
-					return i, false, "text that is not UTF-8"
+					return s.fail(i, "text that is not UTF-8")
 				}
 				if n == 0 {
-					return i, false, ""
+					return i, needMore
 				}
 				i += n
 				if i >= len(data) || data[i] < 0x80 {
@@ -385,96 +381,83 @@ const (
 	maxIntegerDigits = 4300      // CPython's limit on the digits of an integer literal (sys.set_int_max_str_digits)
 )
 
-// scanScalar reads a number or a word at data[i]. It returns the position after it and true; false if the input ends
-// before the end of the number or word is certain; or the illegal byte's position and a message.
-func scanScalar(data []byte, i int, final bool) (int, bool, string) {
-	switch data[i] {
-	case 't':
-		return scanWord(data, i, "true")
-	case 'f':
-		return scanWord(data, i, "false")
-	case 'n':
-		return scanWord(data, i, "null")
-	case 'N':
-		return scanWord(data, i, "NaN")
-	case 'I':
-		return scanWord(data, i, "Infinity")
-	case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
-		return scanNumber(data, i, final)
+// words are the words that are values, by their first letters.
+var words = [256]string{'t': "true", 'f': "false", 'n': "null", 'N': "NaN", 'I': "Infinity"}
+
+// scalar reads a number or a word at data[i]. It returns where it stopped, like scan; it needs more input unless the end
+// of the number or word is certain.
+func (s *scanner) scalar(data []byte, i int, final bool) (int, status) {
+	c := data[i]
+	switch {
+	case c == '-' || c-'0' < 10:
+		return s.number(data, i, final)
+	case words[c] != "":
+		return s.word(data, i, words[c])
 	}
-	return i, false, "expected a value"
+	return s.fail(i, "expected a value")
 }
 
-func scanWord(data []byte, i int, word string) (int, bool, string) {
-	for k := 0; k < len(word); k++ {
-		if i+k >= len(data) {
-			return i, false, ""
-		}
-		if data[i+k] != word[k] {
-			return i, false, "expected a value"
-		}
+func (s *scanner) word(data []byte, i int, word string) (int, status) {
+	n := min(len(word), len(data)-i)
+	switch {
+	case string(data[i:i+n]) != word[:n]:
+		return s.fail(i, "expected a value")
+	case n < len(word):
+		return i, needMore
 	}
-	return i + len(word), true, ""
+	return i + n, complete
 }
 
-func scanNumber(data []byte, i int, final bool) (int, bool, string) {
+func (s *scanner) number(data []byte, i int, final bool) (int, status) {
 	start := i
 	if data[i] == '-' {
 		i++
 		if i < len(data) && data[i] == 'I' {
-			return scanWord(data, i, "Infinity")
+			return s.word(data, i, words['I'])
 		}
 	}
-	if i >= len(data) {
-		return wantDigit(data, start, i)
-	}
-	digits := i
-	if data[i] == '0' {
+	first := i
+	if i < len(data) && data[i] == '0' {
 		i++
-	} else {
-		i = skipDigits(data, i)
-		if i == digits {
-			return i, false, "expected a digit"
-		}
+	} else if i = skipDigits(data, i); i == first {
+		return s.wantDigit(data, i)
 	}
-	integer := i - digits
-	fraction := false
+	integer, isInt := i-first, true
 	if i < len(data) && data[i] == '.' {
-		fraction = true
 		i++
 		from := i
 		if i = skipDigits(data, i); i == from {
-			return wantDigit(data, start, i)
+			return s.wantDigit(data, i)
 		}
+		isInt = false
 	}
 	if i < len(data) && data[i]|0x20 == 'e' {
-		fraction = true
 		i++
 		if i < len(data) && (data[i] == '+' || data[i] == '-') {
 			i++
 		}
 		from := i
 		if i = skipDigits(data, i); i == from {
-			return wantDigit(data, start, i)
+			return s.wantDigit(data, i)
 		}
+		isInt = false
 	}
-	if i-start > maxNumberBytes {
-		return start, false, "a number of more than a million characters"
+	switch {
+	case i-start > maxNumberBytes:
+		return s.fail(start, "a number of more than a million characters")
+	case i >= len(data) && !final:
+		return start, needMore
+	case isInt && integer > maxIntegerDigits:
+		return s.fail(start, "an integer of more than 4300 digits (Python refuses it too)")
 	}
-	if i >= len(data) && !final {
-		return start, false, ""
-	}
-	if !fraction && integer > maxIntegerDigits {
-		return start, false, "an integer of more than 4300 digits (Python refuses it too)"
-	}
-	return i, true, ""
+	return i, complete
 }
 
-func wantDigit(data []byte, start, i int) (int, bool, string) {
-	if i >= len(data) {
-		return start, false, ""
+func (s *scanner) wantDigit(data []byte, i int) (int, status) {
+	if i < len(data) {
+		return s.fail(i, "expected a digit")
 	}
-	return i, false, "expected a digit"
+	return i, needMore
 }
 
 func skipDigits(data []byte, i int) int {

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
+
+	"github.com/nat-go/nat-go/ttc/internal/pytext"
 )
 
 // Text returns the text of a string value as WTF-8, which is UTF-8 except that an escaped lone surrogate keeps its
@@ -68,43 +71,25 @@ func appendUnescaped(dst, body []byte) []byte {
 		dst = append(dst, body[:n]...)
 		c := body[n+1]
 		body = body[n+2:]
-		switch c {
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r := hex4(body)
-			body = body[4:]
-			if isHigh(r) && len(body) >= 6 && body[0] == '\\' && body[1] == 'u' {
-				if low := hex4(body[2:]); isLow(low) {
-					r = 0x10000 + (r-0xD800)<<10 + (low - 0xDC00)
-					body = body[6:]
-				}
-			}
-			dst = appendRune(dst, r)
-		default: // '"' '\\' '/'
-			dst = append(dst, c)
+		if c != 'u' {
+			dst = append(dst, unescaped[c])
+			continue
 		}
+		r := hex4(body)
+		body = body[4:]
+		if utf16.IsSurrogate(r) && len(body) >= 6 && body[0] == '\\' && body[1] == 'u' {
+			if pair := utf16.DecodeRune(r, hex4(body[2:])); pair != utf8.RuneError {
+				r, body = pair, body[6:]
+			}
+		}
+		dst = pytext.AppendRune(dst, r)
 	}
 }
 
-// appendRune appends r as WTF-8.
-func appendRune(dst []byte, r rune) []byte {
-	if r&^0x7FF == 0xD800 {
-		return append(dst, 0xED, byte(0x80|r>>6&0x3F), byte(0x80|r&0x3F))
-	}
-	return utf8.AppendRune(dst, r)
+// unescaped maps the letter of an escape to the character it stands for.
+var unescaped = [256]byte{
+	'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t',
 }
-
-func isHigh(r rune) bool { return r&^0x3FF == 0xD800 }
-func isLow(r rune) bool  { return r&^0x3FF == 0xDC00 }
 
 func hex4(p []byte) rune {
 	return rune(hexValue[p[0]])<<12 | rune(hexValue[p[1]])<<8 | rune(hexValue[p[2]])<<4 | rune(hexValue[p[3]])
@@ -176,7 +161,7 @@ func appendQuoted(dst []byte, s string, ascii bool) (out []byte, isUTF8 bool) {
 			start = i
 			continue
 		}
-		r, size := decodeRune(text[i:])
+		r, size := pytext.DecodeRune(s[i:])
 		if valid := r&^0x7FF != 0xD800 && (r != utf8.RuneError || size == 3); !valid {
 			isUTF8 = false
 		} else if !ascii {
@@ -194,14 +179,6 @@ func appendQuoted(dst []byte, s string, ascii bool) (out []byte, isUTF8 bool) {
 	}
 	dst = append(dst, text[start:]...)
 	return append(dst, '"'), isUTF8
-}
-
-// decodeRune decodes the WTF-8 sequence at the start of p.
-func decodeRune(p []byte) (rune, int) {
-	if p[0] == 0xED && len(p) > 2 && p[1]&0xE0 == 0xA0 && p[2]&0xC0 == 0x80 {
-		return 0xD000 | rune(p[1]&0x3F)<<6 | rune(p[2]&0x3F), 3
-	}
-	return utf8.DecodeRune(p)
 }
 
 // skipPlain returns the position of the first byte at or after text[i] that is a quote, a backslash or not printable
@@ -237,9 +214,8 @@ func AppendEscape(dst []byte, r rune) []byte {
 		return append(dst, '\\', 'b')
 	}
 	if r >= 0x10000 {
-		r -= 0x10000
-		dst = appendU(dst, 0xD800+r>>10)
-		r = 0xDC00 + r&0x3FF
+		high, low := utf16.EncodeRune(r)
+		return appendU(appendU(dst, high), low)
 	}
 	return appendU(dst, r)
 }

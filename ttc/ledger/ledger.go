@@ -1,8 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -20,6 +21,8 @@ const (
 	Collate Stage = "collate" // records -> token rows
 	Teacher Stage = "teacher" // error sites -> error sites for which a teacher can give a hint
 )
+
+var stages = []Stage{Source, Build, Gate, Curate, Write, Collate, Teacher}
 
 // Reason is a drop reason: a registered code, or "plugin/code" for one defined by a third party.
 type Reason string
@@ -106,11 +109,9 @@ func (b *Book) Accounts() []Account {
 	for _, a := range b.accounts {
 		out = append(out, *a)
 	}
-	sort.Slice(out, func(i, j int) bool {
-		if out[i].Stage != out[j].Stage {
-			return stageOrder(out[i].Stage) < stageOrder(out[j].Stage)
-		}
-		return out[i].Unit < out[j].Unit
+	place := func(s Stage) uint { return uint(slices.Index(stages, s)) } // an unknown stage comes last
+	slices.SortFunc(out, func(a, b Account) int {
+		return cmp.Or(cmp.Compare(place(a.Stage), place(b.Stage)), cmp.Compare(a.Unit, b.Unit))
 	})
 	return out
 }
@@ -139,15 +140,6 @@ func (b *Book) Check() error {
 		return nil
 	}
 	return fmt.Errorf("books don't balance: %s", strings.Join(bad, "; "))
-}
-
-func stageOrder(s Stage) int {
-	for i, x := range []Stage{Source, Build, Gate, Curate, Write, Collate, Teacher} {
-		if x == s {
-			return i
-		}
-	}
-	return 100
 }
 
 // Quantity formats a count with its unit: "1 row", "3 rows", "2 batches".

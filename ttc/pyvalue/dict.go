@@ -56,7 +56,10 @@ func (d *Dict) GetStr(key string) (Value, bool) {
 // dict changes.
 func (d *Dict) Ref(key string) *Value {
 	if d.index != nil {
-		return d.indexed(key)
+		if i, ok := d.index[hashKey{kind: KindStr, s: key}]; ok {
+			return &d.values[i]
+		}
+		return nil
 	}
 	p, n, alike := unsafe.Pointer(unsafe.StringData(key)), uint64(len(key)), false
 	for i := range d.keys { // stored and requested keys mostly come from Intern, so compare pointers first
@@ -69,25 +72,13 @@ func (d *Dict) Ref(key string) *Value {
 		}
 		alike = true
 	}
-	if alike {
-		return d.spelled(key)
+	if !alike {
+		return nil
 	}
-	return nil
-}
-
-// spelled finds a string key by comparing its text with every key in the dict.
-func (d *Dict) spelled(key string) *Value {
 	for i := range d.keys {
 		if d.keys[i].IsText(key) {
 			return &d.values[i]
 		}
-	}
-	return nil
-}
-
-func (d *Dict) indexed(key string) *Value {
-	if i, ok := d.index[hashKey{kind: KindStr, s: key}]; ok {
-		return &d.values[i]
 	}
 	return nil
 }

@@ -47,10 +47,8 @@ func (o *Dump) value(dst []byte, v Value, mark Marker, depth int) ([]byte, error
 	switch v.kind {
 	case KindStr:
 		return o.text(dst, v, mark), nil
-	case KindList, KindTuple:
-		return o.items(dst, v, mark, depth)
-	case KindDict:
-		return o.dict(dst, v, mark, depth)
+	case KindList, KindTuple, KindDict:
+		return o.container(dst, v, mark, depth)
 	case KindObject:
 		return dst, Errorf("TypeError", "Object of type %s is not JSON serializable", v.TypeName())
 	}
@@ -100,52 +98,35 @@ func (o *Dump) newline(dst []byte, v Value, mark Marker, depth int) []byte {
 	return dst
 }
 
-func (o *Dump) items(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
+func (o *Dump) container(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
+	brackets, keys, items := v.contents()
+	if v.kind == KindTuple {
+		brackets = "[]"
+	}
 	mark.at(v, len(dst))
-	items := v.Items()
 	if len(items) == 0 {
-		return append(dst, "[]"...), nil
+		return append(dst, brackets...), nil
 	}
-	dst = append(dst, '[')
-	for i, e := range items {
+	dst = append(dst, brackets[0])
+	for i := range items {
 		if i > 0 {
 			mark.at(v, len(dst))
 			dst = append(dst, o.Separators[0]...)
 		}
 		dst = o.newline(dst, v, mark, depth+1)
-		if dst, err = o.value(dst, e, mark, depth+1); err != nil {
-			return dst, err
-		}
-	}
-	mark.at(v, len(dst))
-	return append(o.newline(dst, v, mark, depth), ']'), nil
-}
-
-func (o *Dump) dict(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
-	mark.at(v, len(dst))
-	d := v.Dict()
-	if d.Len() == 0 {
-		return append(dst, "{}"...), nil
-	}
-	dst = append(dst, '{')
-	for i := range d.keys {
-		if i > 0 {
+		if keys != nil {
+			if dst, err = o.key(dst, keys[i], mark); err != nil {
+				return dst, err
+			}
 			mark.at(v, len(dst))
-			dst = append(dst, o.Separators[0]...)
+			dst = append(dst, o.Separators[1]...)
 		}
-		dst = o.newline(dst, v, mark, depth+1)
-		var err error
-		if dst, err = o.key(dst, d.keys[i], mark); err != nil {
-			return dst, err
-		}
-		mark.at(v, len(dst))
-		dst = append(dst, o.Separators[1]...)
-		if dst, err = o.value(dst, d.values[i], mark, depth+1); err != nil {
+		if dst, err = o.value(dst, items[i], mark, depth+1); err != nil {
 			return dst, err
 		}
 	}
 	mark.at(v, len(dst))
-	return append(o.newline(dst, v, mark, depth), '}'), nil
+	return append(o.newline(dst, v, mark, depth), brackets[1]), nil
 }
 
 func (o *Dump) key(dst []byte, k Value, mark Marker) ([]byte, error) {

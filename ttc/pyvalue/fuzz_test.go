@@ -3,6 +3,7 @@ package pyvalue
 import (
 	"bytes"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -20,7 +21,12 @@ func FuzzParse(f *testing.F) {
 		if _, err := Repr(v); err != nil {
 			t.Fatal(err)
 		}
-		once, err := Dump{}.Append(nil, v, nil)
+		how := Dump{}
+		once, err := how.Append(nil, v, nil)
+		if err == nil && !utf8.Valid(once) { // a lone surrogate, which a file has only as an escape
+			how.ASCII = true
+			once, err = how.Append(nil, v, nil)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -28,7 +34,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %v", once, err)
 		}
-		twice, _ := Dump{}.Append(nil, again, nil)
+		twice, _ := how.Append(nil, again, nil)
 		if !bytes.Equal(once, twice) {
 			t.Fatalf("%q != %q", once, twice)
 		}

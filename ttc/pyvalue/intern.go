@@ -1,22 +1,15 @@
 package pyvalue
 
 import (
+	"cmp"
 	"strings"
-	"unsafe"
 )
 
 // Intern returns s. If s is a word that recurs in conversations, such as a role, the result shares Parse's copy of it.
-func Intern(s string) string { return intern(unsafe.Slice(unsafe.StringData(s), len(s))) }
+func Intern(s string) string { return cmp.Or(words[s], s) }
 
-// intern is string(b), but returns a shared copy of the keys and roles that recur in conversations. Templates look up
-// and compare these words most, and a shared copy stays in the processor's cache.
-func intern(b []byte) string {
-	if s, ok := words[string(b)]; ok {
-		return s
-	}
-	return string(b)
-}
-
+// words holds the keys and roles that recur in conversations. Templates look up and compare these words most, and a
+// shared copy stays in the processor's cache.
 var words = func() map[string]string {
 	known := map[string]string{}
 	for _, w := range strings.Fields("role content tool_calls tool_call_id id type text name arguments function " +

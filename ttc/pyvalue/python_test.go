@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	stdjson "encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -212,9 +213,9 @@ func textText(t *rapid.T) string {
 		case 1:
 			b = json.AppendEscape(b, rapid.Rune().Draw(t, "r"))
 		case 2:
-			b = appendHex4(append(b, '\\', 'u'), rune(rapid.IntRange(0, 0xffff).Draw(t, "u")))
+			b = fmt.Appendf(b, `\u%04x`, rapid.IntRange(0, 0xffff).Draw(t, "u"))
 		case 3:
-			b = appendHex4(append(b, '\\', 'u'), rune(rapid.IntRange(0, 0x2ff).Draw(t, "u")))
+			b = fmt.Appendf(b, `\u%04x`, rapid.IntRange(0, 0x2ff).Draw(t, "u"))
 		default:
 			b = append(b, rapid.SampledFrom([]string{"x", "y", "Z", " "}).Draw(t, "c")...)
 		}

@@ -1,6 +1,8 @@
 package pyvalue
 
 import (
+	"bytes"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -57,20 +59,6 @@ type Printer interface {
 
 // AppendReprAt is like AppendRepr, for a value nested inside an object at the given depth.
 func AppendReprAt(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
-	return appendRepr(dst, v, mark, depth)
-}
-
-// subclass is a tag that makes a str an instance of a Python subclass: its repr is Name('text'). An empty name means
-// str itself.
-type subclass interface{ ClassName() string }
-
-// AppendRepr appends repr(v). mark may be nil. It fails only on values that are nested too deeply, and on ints that
-// AppendInt refuses.
-func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
-	return appendRepr(dst, v, mark, 0)
-}
-
-func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	if depth > MaxDepth {
 		return dst, errTooDeep()
 	}
@@ -82,10 +70,8 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 			return append(appendQuoted(dst, v, mark), ')'), nil
 		}
 		return appendQuoted(dst, v, mark), nil
-	case KindList, KindTuple:
-		return appendItems(dst, v, mark, depth)
-	case KindDict:
-		return appendDict(dst, v, mark, depth)
+	case KindList, KindTuple, KindDict:
+		return appendContainer(dst, v, mark, depth)
 	}
 	mark.at(v, len(dst))
 	switch v.kind {
@@ -110,20 +96,44 @@ func appendRepr(dst []byte, v Value, mark Marker, depth int) ([]byte, error) {
 	return append(append(append(dst, '<'), v.TypeName()...), " object>"...), nil
 }
 
-func appendItems(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
-	open, end := byte('['), byte(']')
-	if v.kind == KindTuple {
-		open, end = '(', ')'
+// subclass is a tag that makes a str an instance of a Python subclass: its repr is Name('text'). An empty name means
+// str itself.
+type subclass interface{ ClassName() string }
+
+// AppendRepr appends repr(v). mark may be nil. It fails only on values that are nested too deeply, and on ints that
+// AppendInt refuses.
+func AppendRepr(dst []byte, v Value, mark Marker) ([]byte, error) {
+	return AppendReprAt(dst, v, mark, 0)
+}
+
+// contents returns the brackets, keys and elements of a list, tuple or dict. Only a dict has keys.
+func (v Value) contents() (brackets string, keys, items []Value) {
+	switch v.kind {
+	case KindDict:
+		return "{}", v.Dict().keys, v.Dict().values
+	case KindTuple:
+		return "()", nil, v.Items()
 	}
+	return "[]", nil, v.Items()
+}
+
+func appendContainer(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
+	brackets, keys, items := v.contents()
 	mark.at(v, len(dst))
-	dst = append(dst, open)
-	items := v.Items()
+	dst = append(dst, brackets[0])
 	for i, e := range items {
 		if i > 0 {
 			mark.at(v, len(dst))
 			dst = append(dst, ", "...)
 		}
-		if dst, err = appendRepr(dst, e, mark, depth+1); err != nil {
+		if keys != nil {
+			if dst, err = AppendReprAt(dst, keys[i], mark, depth+1); err != nil {
+				return dst, err
+			}
+			mark.at(v, len(dst))
+			dst = append(dst, ": "...)
+		}
+		if dst, err = AppendReprAt(dst, e, mark, depth+1); err != nil {
 			return dst, err
 		}
 	}
@@ -131,29 +141,7 @@ func appendItems(dst []byte, v Value, mark Marker, depth int) (_ []byte, err err
 	if v.kind == KindTuple && len(items) == 1 {
 		dst = append(dst, ',')
 	}
-	return append(dst, end), nil
-}
-
-func appendDict(dst []byte, v Value, mark Marker, depth int) (_ []byte, err error) {
-	mark.at(v, len(dst))
-	dst = append(dst, '{')
-	d := v.Dict()
-	for i, k := range d.keys {
-		if i > 0 {
-			mark.at(v, len(dst))
-			dst = append(dst, ", "...)
-		}
-		if dst, err = appendRepr(dst, k, mark, depth+1); err != nil {
-			return dst, err
-		}
-		mark.at(v, len(dst))
-		dst = append(dst, ": "...)
-		if dst, err = appendRepr(dst, d.values[i], mark, depth+1); err != nil {
-			return dst, err
-		}
-	}
-	mark.at(v, len(dst))
-	return append(dst, '}'), nil
+	return append(dst, brackets[1]), nil
 }
 
 // maxIntDigits is CPython's limit for conversions between int and decimal text.
@@ -164,19 +152,13 @@ func AppendInt(dst []byte, v Value) ([]byte, error) {
 	if !v.isBig() {
 		return strconv.AppendInt(dst, int64(v.n), 10), nil
 	}
-	if v.Big().BitLen() > maxIntDigits*4 {
-		return dst, errIntDigits()
+	if v.Big().BitLen() <= maxIntDigits*4 {
+		text := v.Big().Append(nil, 10)
+		if len(bytes.TrimPrefix(text, []byte{'-'})) <= maxIntDigits {
+			return append(dst, text...), nil
+		}
 	}
-	at := len(dst)
-	dst = v.Big().Append(dst, 10)
-	if n := len(dst) - at; n > maxIntDigits+1 || n == maxIntDigits+1 && dst[at] != '-' {
-		return dst[:at], errIntDigits()
-	}
-	return dst, nil
-}
-
-func errIntDigits() error {
-	return Errorf("ValueError", "Exceeds the limit (%d digits) for integer string conversion", maxIntDigits)
+	return dst, Errorf("ValueError", "Exceeds the limit (%d digits) for integer string conversion", maxIntDigits)
 }
 
 // AppendFloat appends repr(f): the shortest digits that read back as f, in Python's layout.
@@ -197,12 +179,10 @@ func AppendFloat(dst []byte, f float64) []byte {
 	}
 	at := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
-	for _, c := range dst[at:] {
-		if c == '.' {
-			return dst
-		}
+	if bytes.IndexByte(dst[at:], '.') < 0 {
+		dst = append(dst, ".0"...)
 	}
-	return append(dst, ".0"...)
+	return dst
 }
 
 // appendQuoted appends the repr of the str v: single quotes unless the text contains one and no double quote;
@@ -240,8 +220,6 @@ func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 	return append(dst, quote)
 }
 
-const hexDigits = "0123456789abcdef"
-
 func appendEscape(dst []byte, r rune, quote byte) []byte {
 	switch r {
 	case '\\', rune(quote):
@@ -255,13 +233,9 @@ func appendEscape(dst []byte, r rune, quote byte) []byte {
 	}
 	switch {
 	case r < 0x100:
-		return append(dst, '\\', 'x', hexDigits[r>>4], hexDigits[r&15])
+		return fmt.Appendf(dst, `\x%02x`, r)
 	case r < 0x10000:
-		return appendHex4(append(dst, '\\', 'u'), r)
+		return fmt.Appendf(dst, `\u%04x`, r)
 	}
-	return appendHex4(appendHex4(append(dst, '\\', 'U'), r>>16), r&0xffff)
-}
-
-func appendHex4(dst []byte, r rune) []byte {
-	return append(dst, hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+	return fmt.Appendf(dst, `\U%08x`, r)
 }

@@ -240,42 +240,24 @@ func (v Value) WithTag(tag *Tag) Value {
 	return v
 }
 
+// typeNames are Python's names for the types, by Kind; an Object has a TypeName of its own.
+var typeNames = [...]string{"NoneType", "bool", "int", "float", "str", "list", "tuple", "dict"}
+
 // TypeName returns Python's name for v's type.
 func (v Value) TypeName() string {
-	switch v.kind {
-	case KindNone:
-		return "NoneType"
-	case KindBool:
-		return "bool"
-	case KindInt:
-		return "int"
-	case KindFloat:
-		return "float"
-	case KindStr:
-		return "str"
-	case KindList:
-		return "list"
-	case KindTuple:
-		return "tuple"
-	case KindDict:
-		return "dict"
+	if v.kind == KindObject {
+		return v.Object().TypeName()
 	}
-	return v.Object().TypeName()
+	return typeNames[v.kind]
 }
 
 // Truth is bool(v). Objects are true unless they have a method `Truth() bool` that says otherwise.
 func (v Value) Truth() bool {
 	switch v.kind {
-	case KindNone:
-		return false
-	case KindBool:
-		return v.n != 0
-	case KindInt:
+	case KindNone, KindBool, KindInt, KindStr:
 		return v.n != 0 || v.isBig()
 	case KindFloat:
 		return v.Float64() != 0 // NaN is true
-	case KindStr:
-		return v.n != 0
 	case KindList, KindTuple:
 		return len(v.Items()) > 0
 	case KindDict:

@@ -26,11 +26,9 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 	var table map[string]method
 	switch v.Kind() {
 	case pyvalue.KindStr:
-		table = st.lib.strings
+		table = stringMethods
 	case pyvalue.KindDict:
-		table = st.lib.dicts
-	case pyvalue.KindList, pyvalue.KindTuple:
-		table = nil // a list's other methods are unsupported: no public template calls them
+		table = dictMethods
 	case pyvalue.KindObject:
 		return st.objectAttribute(v, name)
 	}
@@ -102,8 +100,8 @@ func (st *state) subscript(v, i val) (val, bool) {
 		case *undefined:
 			o.raise()
 		case *rangeObject:
-			if n, ok := normalIndex(i, int(o.len())); ok {
-				return o.at(int64(n)), true
+			if n, ok := normalIndex(i, o.length()); ok {
+				return o.at(n), true
 			}
 		}
 	}
@@ -168,15 +166,13 @@ func (st *state) getitem(v, i val) val {
 // callValue calls v.
 func (st *state) callValue(v val, a *args) val {
 	st.step()
-	if v.Kind() == pyvalue.KindObject {
-		switch o := v.Object().(type) {
-		case *undefined:
-			o.raise()
-		case *callable:
-			return o.fn(st, a)
-		case *macro:
-			return st.callMacro(o, a)
-		}
+	switch o := v.Object().(type) {
+	case *undefined:
+		o.raise()
+	case *callable:
+		return o.fn(st, a)
+	case *macro:
+		return st.callMacro(o, a)
 	}
 	throw("TypeError", "'%s' object is not callable", v.TypeName())
 	return missing

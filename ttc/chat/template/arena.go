@@ -111,7 +111,8 @@ func (a *arena) string(b []byte) string {
 	return unsafe.String(&a.text[n], len(b)) // these bytes are not written again before reset
 }
 
-// collected returns b.prov(), allocated in the arena.
+// collected returns a copy of the collected spans. It returns nil if none were collected, because all of the text then
+// comes from the template.
 func (st *state) collected(b *provBuilder) *prov {
 	if len(b.spans) == 0 {
 		return nil

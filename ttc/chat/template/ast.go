@@ -3,12 +3,24 @@ package template
 import "slices"
 
 // A node is a statement or an expression of a parsed template.
-type node interface{ at() int32 }
+type node interface {
+	at() int32
+	parts() []node // in the order in which jinja2 visits them
+}
 
 // pos is where a node starts in the normalised source.
 type pos int32
 
-func (p pos) at() int32 { return int32(p) }
+func (p pos) at() int32     { return int32(p) }
+func (p pos) parts() []node { return nil }
+
+// group is a node that consists of other nodes.
+type group struct {
+	pos
+	items []node
+}
+
+func (n *group) parts() []node { return n.items }
 
 // use is how an expression uses a name.
 type use uint8
@@ -21,10 +33,6 @@ const (
 
 // Expressions.
 type (
-	dataNode struct { // template text outside tags
-		pos
-		text string
-	}
 	nameNode struct {
 		pos
 		name string
@@ -34,23 +42,15 @@ type (
 		pos
 		name, attr string
 	}
-	constNode struct {
+	constNode struct { // a literal, or template text outside tags
 		pos
 		value val
 	}
-	tupleNode struct {
-		pos
-		items []node
-	}
-	listNode struct {
-		pos
-		items []node
-	}
-	dictNode struct {
-		pos
-		keys, values []node
-	}
-	condNode struct { // `then if test else otherwise`; otherwise may be nil
+	tupleNode  struct{ group }
+	listNode   struct{ group }
+	concatNode struct{ group }
+	dictNode   struct{ group } // keys and values alternate
+	condNode   struct {        // `then if test else otherwise`; otherwise may be nil
 		pos
 		test, then, otherwise node
 	}
@@ -70,12 +70,8 @@ type (
 	}
 	unaryNode struct { // + -
 		pos
-		minus bool
-		node  node
-	}
-	concatNode struct {
-		pos
-		items []node
+		op   string
+		node node
 	}
 	compareNode struct {
 		pos
@@ -133,11 +129,8 @@ func (a *arguments) nodes() []node { return slices.Concat(a.plain, a.values, pre
 
 // Statements.
 type (
-	outputNode struct {
-		pos
-		items []node
-	}
-	forNode struct {
+	outputNode struct{ group }
+	forNode    struct {
 		pos
 		target, iter    node
 		body, otherwise []node
@@ -179,89 +172,49 @@ type (
 	continueNode struct{ pos }
 )
 
-// children lists a node's parts, in the order in which jinja2 visits them.
-func children(n node) []node {
-	switch n := n.(type) {
-	case *tupleNode:
-		return n.items
-	case *listNode:
-		return n.items
-	case *dictNode:
-		var out []node
-		for i := range n.keys {
-			out = append(out, n.keys[i], n.values[i])
-		}
-		return out
-	case *condNode:
-		return present(n.test, n.then, n.otherwise)
-	case *binaryNode:
-		return []node{n.left, n.right}
-	case *logicNode:
-		return []node{n.left, n.right}
-	case *notNode:
-		return []node{n.node}
-	case *unaryNode:
-		return []node{n.node}
-	case *concatNode:
-		return n.items
-	case *compareNode:
-		out := []node{n.first}
-		for _, o := range n.ops {
-			out = append(out, o.node)
-		}
-		return out
-	case *attrNode:
-		return []node{n.node}
-	case *itemNode:
-		return []node{n.node, n.index}
-	case *sliceNode:
-		return present(n.start, n.stop, n.step)
-	case *callNode:
-		return append([]node{n.fn}, n.args.nodes()...)
-	case *filterNode:
-		return append(present(n.node), n.args.nodes()...)
-	case *testNode:
-		return append([]node{n.node}, n.args.nodes()...)
-	}
-	return statementChildren(n)
-}
+func (n *condNode) parts() []node        { return present(n.test, n.then, n.otherwise) }
+func (n *binaryNode) parts() []node      { return []node{n.left, n.right} }
+func (n *logicNode) parts() []node       { return []node{n.left, n.right} }
+func (n *notNode) parts() []node         { return []node{n.node} }
+func (n *unaryNode) parts() []node       { return []node{n.node} }
+func (n *attrNode) parts() []node        { return []node{n.node} }
+func (n *itemNode) parts() []node        { return []node{n.node, n.index} }
+func (n *sliceNode) parts() []node       { return present(n.start, n.stop, n.step) }
+func (n *callNode) parts() []node        { return append([]node{n.fn}, n.args.nodes()...) }
+func (n *filterNode) parts() []node      { return append(present(n.node), n.args.nodes()...) }
+func (n *testNode) parts() []node        { return append([]node{n.node}, n.args.nodes()...) }
+func (n *bodyNode) parts() []node        { return n.macro.parts() }
+func (n *filterBlockNode) parts() []node { return slices.Concat(n.body, []node{n.filter}) }
+func (n *setNode) parts() []node         { return []node{n.target, n.value} }
+func (n *setBlockNode) parts() []node    { return slices.Concat([]node{n.target}, n.body) }
 
-func present(nodes ...node) []node {
-	var out []node
-	for _, n := range nodes {
-		if n != nil {
-			out = append(out, n)
-		}
+func (n *compareNode) parts() []node {
+	out := []node{n.first}
+	for _, o := range n.ops {
+		out = append(out, o.node)
 	}
 	return out
 }
 
-func statementChildren(n node) []node {
-	switch n := n.(type) {
-	case *outputNode:
-		return n.items
-	case *forNode:
-		return slices.Concat([]node{n.target, n.iter}, n.body, n.otherwise, present(n.test))
-	case *ifNode:
-		out := slices.Concat([]node{n.test}, n.body)
-		for _, e := range n.elifs {
-			out = append(out, e)
-		}
-		return slices.Concat(out, n.otherwise)
-	case *macroNode:
-		var out []node
-		for _, p := range n.params {
-			out = append(out, p)
-		}
-		return slices.Concat(out, n.defaults, n.body)
-	case *bodyNode:
-		return statementChildren(n.macro)
-	case *filterBlockNode:
-		return slices.Concat(n.body, []node{n.filter})
-	case *setNode:
-		return []node{n.target, n.value}
-	case *setBlockNode:
-		return slices.Concat([]node{n.target}, n.body)
+func (n *forNode) parts() []node {
+	return slices.Concat([]node{n.target, n.iter}, n.body, n.otherwise, present(n.test))
+}
+
+func (n *ifNode) parts() []node {
+	return slices.Concat([]node{n.test}, n.body, nodes(n.elifs), n.otherwise)
+}
+
+func (n *macroNode) parts() []node { return slices.Concat(nodes(n.params), n.defaults, n.body) }
+
+func present(list ...node) []node {
+	return slices.DeleteFunc(list, func(n node) bool { return n == nil })
+}
+
+// nodes returns a list of nodes of one type as nodes.
+func nodes[T node](list []T) []node {
+	var out []node
+	for _, n := range list {
+		out = append(out, n)
 	}
-	return nil
+	return out
 }

@@ -39,13 +39,13 @@ type frame struct {
 }
 
 func (f *frame) inner() *frame {
-	return &frame{sym: newSymbols(f.sym, f.fn, 0), fn: f.fn, inLoop: f.inLoop}
+	return &frame{sym: newSymbols(f.sym, f.fn), fn: f.fn, inLoop: f.inLoop}
 }
 
 // function returns a new frame for a function nested in f.
 func (f *frame) function() *frame {
 	fn := &funcScope{parent: f.fn, slots: map[string]int{}}
-	return &frame{sym: newSymbols(f.sym, fn, 0), fn: fn}
+	return &frame{sym: newSymbols(f.sym, fn), fn: fn}
 }
 
 func (f *frame) softened() *frame {
@@ -77,7 +77,6 @@ func (v variable) activation(st *state) *activation {
 }
 
 type compiler struct {
-	lib  *library
 	from []string // names of the variables the template reads
 }
 
@@ -93,8 +92,7 @@ func (c *compiler) given(name string) int {
 
 // root compiles a whole template.
 func (c *compiler) root(body []node) (stmt, *funcScope) {
-	fn := &funcScope{slots: map[string]int{}}
-	f := &frame{sym: newSymbols(nil, fn, 0), fn: fn}
+	f := (&frame{}).function()
 	f.sym.scan(body...)
 	enter := c.enter(f)
 	k := &fork{prompt: -1}
@@ -105,7 +103,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 			enter(st)
 			st.heads = nil // this template's heads can't be rendered
 			return run(st)
-		}, fn
+		}, f.fn
 	}
 	before, loop := c.body(body[:at], f), c.loop(body[at].(*forNode), f, k)
 	k.after = c.body(body[at+1:], f)
@@ -118,7 +116,7 @@ func (c *compiler) root(body []node) (stmt, *funcScope) {
 		before(st)
 		loop(st)
 		return k.after(st)
-	}, fn
+	}, f.fn
 }
 
 // enter compiles the code that runs on entry to a frame and gives every variable its initial value.
@@ -247,17 +245,11 @@ func (c *compiler) output(n *outputNode, f *frame) stmt {
 func (c *compiler) constantTexts(items []node) (string, int) {
 	var text strings.Builder
 	for i, item := range items {
-		switch item := item.(type) {
-		case *dataNode:
-			text.WriteString(item.text)
-			continue
-		case *constNode:
-			if item.value.Kind() == pyvalue.KindStr {
-				text.WriteString(item.value.Text())
-				continue
-			}
+		k, ok := item.(*constNode)
+		if !ok || k.value.Kind() != pyvalue.KindStr {
+			return text.String(), i
 		}
-		return text.String(), i
+		text.WriteString(k.value.Text())
 	}
 	return text.String(), len(items)
 }
@@ -293,19 +285,16 @@ func (c *compiler) printJSON(n *filterNode, f *frame) stmt {
 
 func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
 	soft := f.softened()
-	test, body := c.condition(n.test, soft), c.body(n.body, soft)
 	type branch struct {
 		test condition
 		body stmt
 	}
-	elifs := make([]branch, len(n.elifs))
-	for i, e := range n.elifs {
-		elifs[i] = branch{c.condition(e.test, soft), c.body(e.body, soft)}
+	var branches []branch
+	for _, e := range slices.Concat([]*ifNode{n}, n.elifs) {
+		branches = append(branches, branch{c.condition(e.test, soft), c.body(e.body, soft)})
 	}
-	var otherwise stmt
-	if n.otherwise != nil {
-		otherwise = c.body(n.otherwise, soft)
-	}
+	test, body, elifs := branches[0].test, branches[0].body, branches[1:]
+	otherwise := c.body(n.otherwise, soft)
 	return func(st *state) flow {
 		st.step()
 		if test(st) {
@@ -316,10 +305,7 @@ func (c *compiler) ifStatement(n *ifNode, f *frame) stmt {
 				return elifs[i].body(st)
 			}
 		}
-		if otherwise != nil {
-			return otherwise(st)
-		}
-		return flowOn
+		return otherwise(st)
 	}
 }
 
@@ -331,7 +317,11 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 		to := f.variable(r)
 		return func(st *state, v val) { *to.of(st) = v }
 	case *nsRefNode:
-		return c.assignAttribute(t, f)
+		ns, at := c.namespace(t, f), t.at()
+		return func(st *state, v val) {
+			st.pos = at
+			ns(st).attrs.SetStr(t.attr, v)
+		}
 	case *tupleNode:
 		parts := make([]func(*state, val), len(t.items))
 		for i, e := range t.items {
@@ -349,25 +339,17 @@ func (c *compiler) assign(target node, f *frame) func(st *state, v val) {
 	return nil
 }
 
-func (c *compiler) assignAttribute(t *nsRefNode, f *frame) func(st *state, v val) {
+// namespace compiles the evaluation of the namespace in a target.
+func (c *compiler) namespace(t *nsRefNode, f *frame) func(st *state) *namespace {
 	r, _ := f.sym.find(t.name)
-	from, attr, at := f.variable(r), t.attr, t.at()
-	return func(st *state, v val) {
-		st.pos = at
-		ns := asNamespace(*from.of(st))
-		if ns == nil {
-			throw("TemplateRuntimeError", "cannot assign attribute on non-namespace object")
+	from, at := f.variable(r), t.at()
+	return func(st *state) *namespace {
+		ns, ok := from.of(st).Object().(*namespace)
+		if !ok {
+			throwAt(at, "TemplateRuntimeError", "cannot assign attribute on non-namespace object")
 		}
-		ns.attrs.SetStr(attr, v)
+		return ns
 	}
-}
-
-func asNamespace(v val) *namespace {
-	if v.Kind() != pyvalue.KindObject {
-		return nil
-	}
-	ns, _ := v.Object().(*namespace)
-	return ns
 }
 
 // unpack implements `a, b, ... = v` for n names.
@@ -410,17 +392,10 @@ func (c *compiler) set(n *setNode, f *frame) stmt {
 }
 
 // namespaceChecks run before the value is computed, as in jinja2.
-func (c *compiler) namespaceChecks(target node, f *frame) []func(st *state) {
-	var checks []func(st *state)
+func (c *compiler) namespaceChecks(target node, f *frame) (checks []func(st *state) *namespace) {
 	contains([]node{target}, func(n node) bool {
 		if t, ok := n.(*nsRefNode); ok {
-			r, _ := f.sym.find(t.name)
-			from, at := f.variable(r), t.at()
-			checks = append(checks, func(st *state) {
-				if asNamespace(*from.of(st)) == nil {
-					throwAt(at, "TemplateRuntimeError", "cannot assign attribute on non-namespace object")
-				}
-			})
+			checks = append(checks, c.namespace(t, f))
 		}
 		return false
 	})

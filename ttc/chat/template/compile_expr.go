@@ -12,13 +12,10 @@ func (c *compiler) expr(n node, f *frame) expr {
 	case *constNode:
 		v := n.value
 		return func(*state) val { return v }
-	case *dataNode:
-		v := pyvalue.Str(n.text)
-		return func(*state) val { return v }
 	case *nameNode:
 		return c.name(n, f)
 	case *attrNode:
-		return c.attribute(n, f)
+		return c.lookedUp(n, f)
 	case *itemNode:
 		return c.item(n, f)
 	case *callNode:
@@ -26,18 +23,13 @@ func (c *compiler) expr(n node, f *frame) expr {
 	case *filterNode:
 		of, filter := c.expr(n.node, f), c.filter(n, f)
 		return func(st *state) val { return filter(st, of(st)) }
-	case *testNode:
-		is := c.test(n, f)
+	case *testNode, *notNode, *compareNode:
+		is := c.condition(n, f)
 		return func(st *state) val { return pyvalue.Bool(is(st)) }
 	case *condNode:
 		return c.conditional(n, f)
 	case *logicNode:
 		return c.logic(n, f)
-	case *notNode:
-		is := c.condition(n.node, f)
-		return func(st *state) val { return pyvalue.Bool(!is(st)) }
-	case *compareNode:
-		return c.compare(n, f)
 	case *binaryNode:
 		return c.binary(n, f)
 	case *unaryNode:
@@ -73,7 +65,8 @@ func (c *compiler) name(n *nameNode, f *frame) expr {
 	}
 }
 
-func (c *compiler) attribute(n *attrNode, f *frame) expr {
+// lookedUp compiles a lookup with a constant key.
+func (c *compiler) lookedUp(n node, f *frame) expr {
 	if p := c.path(n, f); p != nil {
 		return func(st *state) val { return *p.ref(st) }
 	}
@@ -83,8 +76,7 @@ func (c *compiler) attribute(n *attrNode, f *frame) expr {
 
 func (c *compiler) item(n *itemNode, f *frame) expr {
 	if _, l := c.lookup(n); l != nil {
-		p := c.ptr(n, f)
-		return func(st *state) val { return *p(st) }
+		return c.lookedUp(n, f)
 	}
 	of, at := c.expr(n.node, f), n.at()
 	if s, ok := n.index.(*sliceNode); ok {
@@ -141,12 +133,12 @@ func (c *compiler) display(n node, f *frame) expr {
 			return st.newList(evaluate(st, items))
 		}
 	case *dictNode:
-		keys, values, at := c.exprs(n.keys, f), c.exprs(n.values, f), n.at()
+		items, at := c.exprs(n.items, f), n.at()
 		return func(st *state) val {
-			st.spend(2 * valueSize * len(keys))
+			st.spend(valueSize * len(items))
 			d := &pyvalue.Dict{}
-			for i := range keys {
-				k, v := keys[i](st), values[i](st)
+			for i := 0; i < len(items); i += 2 {
+				k, v := items[i](st), items[i+1](st)
 				st.pos = at
 				st.hashes(k)
 				check(d.Set(k, v))
@@ -166,16 +158,11 @@ func (c *compiler) display(n node, f *frame) expr {
 func (c *compiler) conditional(n *condNode, f *frame) expr {
 	soft := f.softened()
 	test, then := c.condition(n.test, soft), c.expr(n.then, soft)
-	if n.otherwise == nil {
-		absent := undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
-		return func(st *state) val {
-			if test(st) {
-				return then(st)
-			}
-			return absent
-		}
+	absent := undefinedHint("the inline if-expression evaluated to false and no else section was defined.")
+	otherwise := func(*state) val { return absent }
+	if n.otherwise != nil {
+		otherwise = c.expr(n.otherwise, soft)
 	}
-	otherwise := c.expr(n.otherwise, soft)
 	return func(st *state) val {
 		if test(st) {
 			return then(st)
@@ -192,11 +179,6 @@ func (c *compiler) logic(n *logicNode, f *frame) expr {
 		}
 		return right(st)
 	}
-}
-
-func (c *compiler) compare(n *compareNode, f *frame) expr {
-	is := c.condition(n, f)
-	return func(st *state) val { return pyvalue.Bool(is(st)) }
 }
 
 // comparison compiles comparisons that don't have a faster path.
@@ -254,87 +236,42 @@ func addends(n *binaryNode) []node {
 	return out
 }
 
-// addition represents a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands
-// beats building a new string for every plus. String literals are not evaluated.
-type addition struct{ parts []addend }
-
-// addend is a literal text or an expression.
-type addend struct {
-	text string
-	of   expr
-}
-
-func (c *compiler) addition(n *binaryNode, f *frame) *addition {
-	sum := &addition{}
-	for _, n := range addends(n) {
-		if k, ok := n.(*constNode); ok && k.value.Kind() == pyvalue.KindStr {
-			sum.parts = append(sum.parts, addend{text: k.value.Text()})
-			continue
-		}
-		sum.parts = append(sum.parts, addend{of: c.expr(n, f)})
-	}
-	return sum
-}
-
-// operands evaluates the expressions and reports whether all of them are strings other than Markup.
-func (a *addition) operands(st *state, vals []val) ([]val, bool) {
-	plain := true
-	for i := range a.parts {
-		st.step()
-		if e := a.parts[i].of; e != nil {
+// sum compiles a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands beats
+// building a new string for every plus.
+func (c *compiler) sum(n *binaryNode, f *frame) expr {
+	operands, at := c.exprs(addends(n), f), n.at()
+	return func(st *state) val {
+		var room [8]val
+		vals, plain := room[:0], true // whether all operands are strings other than Markup
+		for _, e := range operands {
+			st.step()
 			v := e(st)
 			plain = plain && v.Kind() == pyvalue.KindStr && !isMarkup(v)
 			vals = append(vals, v)
 		}
-	}
-	return vals, plain
-}
-
-// fold adds the operands one after another.
-func (a *addition) fold(st *state, vals []val) (v val) {
-	for i := range a.parts {
-		w := pyvalue.Str(a.parts[i].text)
-		if a.parts[i].of != nil {
-			w, vals = vals[0], vals[1:]
-		}
-		if i == 0 {
-			v = w
-			continue
-		}
-		v = st.arithmetic("+", v, w)
-	}
-	return v
-}
-
-func (c *compiler) sum(n *binaryNode, f *frame) expr {
-	sum, at := c.addition(n, f), n.at()
-	return func(st *state) val {
-		var room [4]val
-		vals, plain := sum.operands(st, room[:0])
 		st.pos = at
 		if !plain {
-			return sum.fold(st, vals)
+			sum := vals[0]
+			for _, v := range vals[1:] {
+				sum = st.arithmetic("+", sum, v)
+			}
+			return sum
 		}
 		b := st.borrow()
-		for i := range sum.parts {
-			text, p := sum.parts[i].text, (*prov)(nil)
-			if sum.parts[i].of != nil {
-				text, p = vals[0].Text(), rawProv(vals[0])
-				vals = vals[1:]
-			}
-			st.spend(len(text))
-			b.write(text, p)
+		for _, v := range vals {
+			st.spend(len(v.Text()))
+			b.write(v.Text(), rawProv(v))
 		}
 		return st.finish(b)
 	}
 }
 
 func (c *compiler) unary(n *unaryNode, f *frame) expr {
-	e, minus, at := c.expr(n.node, f), n.minus, n.at()
+	e, op, at := c.expr(n.node, f), n.op, n.at()
 	return func(st *state) val {
 		v := e(st)
 		st.pos = at
-		return negate(v, minus)
+		return signed(op, v)
 	}
 }
 
@@ -381,7 +318,7 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 	arguments, at := c.arguments(&n.args, f), n.at()
 	if attr, ok := n.fn.(*attrNode); ok {
 		of, name := c.expr(attr.node, f), pyvalue.Str(attr.name)
-		ofText, ofDict := c.lib.strings[attr.name], c.lib.dicts[attr.name]
+		ofText, ofDict := stringMethods[attr.name], dictMethods[attr.name]
 		if attr.name[0] == '_' || isChanging(attr.name) {
 			ofDict = nil
 		}
@@ -397,9 +334,7 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 			if method != nil {
 				a := arguments(st)
 				st.pos = at
-				st.step()
-				st.reads(v)
-				st.reads(a.plain...)
+				st.applies(v, a)
 				return method(st, v, a)
 			}
 			st.pos = attr.at()
@@ -418,32 +353,16 @@ func (c *compiler) callExpr(n *callNode, f *frame) expr {
 	}
 }
 
-// noFilter raises an error about a filter that this engine doesn't have.
-func noFilter(at int32, class, name, found string) {
-	if slices.Contains(unsupportedFilters, name) {
-		throwAt(at, unsupportedError, "the filter %s is not supported in chat templates", name)
-	}
-	throwAt(at, class, "No filter named '%s'%s.", name, found)
-}
-
-// noTest raises an error about a test that this engine doesn't have.
-func noTest(at int32, class, name, found string) {
-	if slices.Contains(unsupportedTests, name) {
-		throwAt(at, unsupportedError, "the test %s is not supported in chat templates", name)
-	}
-	throwAt(at, class, "No test named '%s'%s.", name, found)
-}
-
 // filter compiles the application of a filter to a value.
 func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
 	arguments, at, name := c.arguments(&n.args, f), n.at(), n.name
-	fn := c.lib.filters[name]
+	fn := filters[name]
 	if fn == nil {
 		if !f.soft {
-			noFilter(at, "TemplateAssertionError", name, "")
+			refuseUnknown(at, "TemplateAssertionError", "filter", name, "")
 		}
 		return func(*state, val) val {
-			noFilter(at, "TemplateRuntimeError", name, " found")
+			refuseUnknown(at, "TemplateRuntimeError", "filter", name, " found")
 			return missing
 		}
 	}
@@ -458,9 +377,7 @@ func (c *compiler) filter(n *filterNode, f *frame) func(st *state, v val) val {
 	return func(st *state, v val) val {
 		a := arguments(st)
 		st.pos = at
-		st.step()
-		st.reads(v)
-		st.reads(a.plain...)
+		st.applies(v, a)
 		return fn(st, v, a)
 	}
 }
@@ -485,19 +402,17 @@ func (c *compiler) test(n *testNode, f *frame) func(st *state) bool {
 	fn := testNamed(name)
 	if fn == nil {
 		if !f.soft {
-			noTest(at, "TemplateAssertionError", name, "")
+			refuseUnknown(at, "TemplateAssertionError", "test", name, "")
 		}
 		return func(*state) bool {
-			noTest(at, "TemplateRuntimeError", name, " found")
+			refuseUnknown(at, "TemplateRuntimeError", "test", name, " found")
 			return false
 		}
 	}
 	return func(st *state) bool {
 		v, a := of(st), arguments(st)
 		st.pos = at
-		st.step()
-		st.reads(v)
-		st.reads(a.plain...)
+		st.applies(v, a)
 		return fn(st, v, a)
 	}
 }

@@ -121,7 +121,7 @@ func (c *compiler) named(name string, at int32, item bool) *lookup {
 	value := pyvalue.Str(name)
 	return &lookup{
 		at: at, name: name, value: value, item: item,
-		plain:  c.lib.dicts[name] == nil && !isChanging(name) && name[0] != '_',
+		plain:  dictMethods[name] == nil && !isChanging(name) && name[0] != '_',
 		absent: undefinedIn(pyvalue.OfDict(&pyvalue.Dict{}), value),
 	}
 }
@@ -173,7 +173,7 @@ func namePtr(from variable, name string) ptr {
 
 // attributeRef returns v.name. It is for values other than dicts, and for names that may be methods.
 func (st *state) attributeRef(v, name *val) *val {
-	if n := name.Text(); v.Kind() == pyvalue.KindObject && n[0] != '_' {
+	if n := name.Text(); n[0] != '_' {
 		switch o := v.Object().(type) {
 		case *loop:
 			if item, ok := o.attribute(n); ok {

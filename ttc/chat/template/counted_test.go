@@ -69,8 +69,7 @@ func builtinCalls(x string) []string {
 		with(x + "|" + name)
 		out = append(out, x+"|"+name+"|list", "'a'|"+name+"("+x+")")
 	}
-	lib := builtins
-	for _, table := range []map[string]method{lib.strings, lib.dicts} {
+	for _, table := range []map[string]method{stringMethods, dictMethods} {
 		for _, name := range slices.Sorted(maps.Keys(table)) {
 			with(x + "." + name)
 			out = append(out, "'a'."+name+"("+x+")", "{}."+name+"("+x+")", "[1]."+name+"("+x+")")

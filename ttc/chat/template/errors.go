@@ -35,15 +35,21 @@ func throwAt(pos int32, class, format string, a ...any) {
 
 func throw(class, format string, a ...any) { throwAt(-1, class, format, a...) }
 
+// caught returns what a recovered panic threw, or false if there was no panic. Any other panic goes on.
+func caught(recovered any) (thrown, bool) {
+	th, ok := recovered.(thrown)
+	if recovered != nil && !ok {
+		panic(recovered)
+	}
+	return th, ok
+}
+
 // check raises a Python exception that a value operation reported.
 func check(err error) {
-	if err == nil {
-		return
-	}
-	if e, ok := err.(*pyvalue.Error); ok {
+	if err != nil {
+		e := err.(*pyvalue.Error)
 		throw(e.Class, "%s", e.Text)
 	}
-	throw("RuntimeError", "%v", err)
 }
 
 // place turns a thrown value into an Error with its position in the source.

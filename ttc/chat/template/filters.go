@@ -4,34 +4,36 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
+type filterFunc func(st *state, v val, a *args) val
+
+// filters are the supported filters of jinja2, with transformers' own tojson.
 var filters = map[string]filterFunc{
 	"capitalize": textFilter("capitalize", (*state).capitalize),
-	"count":      lengthFilter,
+	"count":      plainFilter("length", lengthFilter),
 	"d":          defaultFilter,
 	"default":    defaultFilter,
 	"dictsort":   dictsortFilter,
-	"e":          escapeFilter,
-	"escape":     escapeFilter,
-	"first":      firstFilter,
+	"e":          plainFilter("escape", (*state).escape),
+	"escape":     plainFilter("escape", (*state).escape),
+	"first":      plainFilter("first", firstFilter),
 	"format":     formatFilter,
 	"indent":     indentFilter,
 	"int":        intFilter,
-	"items":      itemsFilter,
+	"items":      plainFilter("items", itemsFilter),
 	"join":       joinFilter,
-	"last":       lastFilter,
-	"length":     lengthFilter,
-	"list":       listFilter,
+	"last":       plainFilter("last", lastFilter),
+	"length":     plainFilter("length", lengthFilter),
+	"list":       plainFilter("list", listFilter),
 	"lower":      textFilter("lower", (*state).lower),
-	"map":        mapFilter,
 	"min":        minFilter,
 	"reject":     selectFilter("reject", false, false),
 	"rejectattr": selectFilter("rejectattr", true, false),
 	"replace":    replaceFilter,
-	"safe":       safeFilter,
+	"safe":       textFilter("safe", safeFilter),
 	"select":     selectFilter("select", false, true),
 	"selectattr": selectFilter("selectattr", true, true),
 	"sort":       sortFilter,
-	"string":     func(st *state, v val, a *args) val { a.bind("string", 0); return st.softText(v) },
+	"string":     plainFilter("string", (*state).softText),
 	"title":      textFilter("title", (*state).titleWords),
 	"tojson":     tojsonFilter,
 	"trim":       trimFilter,
@@ -39,15 +41,21 @@ var filters = map[string]filterFunc{
 	"upper":      textFilter("upper", (*state).upper),
 }
 
-func textFilter(name string, f func(st *state, v val) val) filterFunc {
+func init() { filters["map"] = mapFilter } // which looks filters up itself
+
+// plainFilter returns a filter without arguments, and textFilter one that is applied to str(v).
+func plainFilter(name string, f func(st *state, v val) val) filterFunc {
 	return func(st *state, v val, a *args) val {
 		a.bind(name, 0)
-		return f(st, st.softText(v))
+		return f(st, v)
 	}
 }
 
-func lengthFilter(_ *state, v val, a *args) val {
-	a.bind("length", 0)
+func textFilter(name string, f func(st *state, v val) val) filterFunc {
+	return plainFilter(name, func(st *state, v val) val { return f(st, st.softText(v)) })
+}
+
+func lengthFilter(_ *state, v val) val {
 	n, ok := length(v)
 	if !ok {
 		throw("TypeError", "object of type '%s' has no len()", v.TypeName())
@@ -63,13 +71,4 @@ func defaultFilter(_ *state, v val, a *args) val {
 	return v
 }
 
-func escapeFilter(st *state, v val, a *args) val {
-	a.bind("escape", 0)
-	return st.escape(v)
-}
-
-func safeFilter(st *state, v val, a *args) val {
-	a.bind("safe", 0)
-	v = st.softText(v)
-	return str(v.Text(), markupProv(rawProv(v)))
-}
+func safeFilter(_ *state, v val) val { return str(v.Text(), markupProv(rawProv(v))) }

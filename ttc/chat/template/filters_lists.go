@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"sort"
 	"strings"
 
@@ -91,8 +92,7 @@ func (st *state) sorted(items, keys []val) []val {
 	return out
 }
 
-func firstFilter(st *state, v val, a *args) val {
-	a.bind("first", 0)
+func firstFilter(st *state, v val) val {
 	it := st.mustIterate(v)
 	if item, ok := it.next(); ok {
 		return item
@@ -100,16 +100,13 @@ func firstFilter(st *state, v val, a *args) val {
 	return undefinedHint("No first item, sequence was empty.")
 }
 
-func lastFilter(st *state, v val, a *args) val {
-	a.bind("last", 0)
-	if v.Kind() == pyvalue.KindObject {
-		switch v.Object().(type) {
-		case *dictView, *rangeObject, *undefined:
-		default:
+func lastFilter(st *state, v val) val {
+	switch v.Object().(type) {
+	case *dictView, *rangeObject, *undefined:
+	default:
+		if !isSequence(v) {
 			throw("TypeError", "'%s' object is not reversible", v.TypeName())
 		}
-	} else if _, ok := length(v); !ok {
-		throw("TypeError", "'%s' object is not reversible", v.TypeName())
 	}
 	if items := st.list(v); len(items) > 0 {
 		return items[len(items)-1]
@@ -117,8 +114,7 @@ func lastFilter(st *state, v val, a *args) val {
 	return undefinedHint("No last item, sequence was empty.")
 }
 
-func itemsFilter(st *state, v val, a *args) val {
-	a.bind("items", 0)
+func itemsFilter(st *state, v val) val {
 	d, i := v.Dict(), -1
 	empty := asUndefined(v) != nil
 	return pyvalue.OfObject(&generator{"do_items", func() (val, bool) {
@@ -137,11 +133,10 @@ func itemsFilter(st *state, v val, a *args) val {
 	}})
 }
 
-func listFilter(st *state, v val, a *args) val {
-	a.bind("list", 0)
+func listFilter(st *state, v val) val {
 	items := st.list(v)
 	st.spend(valueSize * len(items))
-	return pyvalue.NewList(append([]val(nil), items...))
+	return pyvalue.NewList(slices.Clone(items))
 }
 
 func sortFilter(st *state, v val, a *args) val {

@@ -48,15 +48,13 @@ func (st *state) mapped(a *args) func(val) val {
 		throw("FilterArgumentError", "map requires a filter argument")
 	}
 	name := a.plain[0]
-	f := st.lib.filters[name.Text()]
+	f := filters[name.Text()]
 	rest := st.newArgs(a.plain[1:], a.names, a.named)
 	return func(item val) val {
 		if f == nil {
-			noFilter(st.pos, "TemplateRuntimeError", name.Text(), "")
+			refuseUnknown(st.pos, "TemplateRuntimeError", "filter", name.Text(), "")
 		}
-		st.step()
-		st.reads(item)
-		st.reads(rest.plain...)
+		st.applies(item, rest)
 		return f(st, item, rest)
 	}
 }
@@ -80,12 +78,10 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 			rest := st.newArgs(plain[1:], a.names, a.named)
 			return func(item val) (val, bool) {
 				if test == nil {
-					noTest(st.pos, "TemplateRuntimeError", plain[0].Text(), "")
+					refuseUnknown(st.pos, "TemplateRuntimeError", "test", plain[0].Text(), "")
 				}
 				of := get(item)
-				st.step()
-				st.reads(of)
-				st.reads(rest.plain...)
+				st.applies(of, rest)
 				return item, test(st, of, rest) == keep
 			}
 		})
@@ -94,29 +90,23 @@ func selectFilter(name string, byAttribute, keep bool) filterFunc {
 
 // attrGetter looks up a dotted path; parts consisting of digits are indices.
 func (st *state) attrGetter(attribute val) func(val) val {
-	parts := attributeParts(attribute)
+	var parts []val
+	switch {
+	case attribute.Kind() == pyvalue.KindStr:
+		for p := range strings.SplitSeq(attribute.Text(), ".") {
+			v := pyvalue.Str(p)
+			if i, ok := parseInt(p); ok && !strings.ContainsFunc(p, func(r rune) bool { return !pytext.IsDigit(r) }) {
+				v = pyvalue.Int(i)
+			}
+			parts = append(parts, v)
+		}
+	case !attribute.IsNone() && !isMissing(attribute):
+		parts = []val{attribute}
+	}
 	return func(v val) val {
 		for _, p := range parts {
 			v = st.getitem(v, p)
 		}
 		return v
 	}
-}
-
-func attributeParts(attribute val) []val {
-	if attribute.IsNone() || isMissing(attribute) {
-		return nil
-	}
-	if attribute.Kind() != pyvalue.KindStr {
-		return []val{attribute}
-	}
-	var parts []val
-	for _, p := range strings.Split(attribute.Text(), ".") {
-		v := pyvalue.Str(p)
-		if i, ok := parseInt(p); ok && !strings.ContainsFunc(p, func(r rune) bool { return !pytext.IsDigit(r) }) {
-			v = pyvalue.Int(i)
-		}
-		parts = append(parts, v)
-	}
-	return parts
 }

@@ -21,13 +21,13 @@ func indentFilter(st *state, v val, a *args) val {
 		st.checkRoom(min(n, math.MaxInt32))
 		width = pyvalue.Str(strings.Repeat(" ", n))
 	}
-	var b builder
+	b := st.borrow()
 	if or(p[1], pyvalue.False).Truth() {
 		b.write(width.Text(), provOf(width))
 	}
 	text := v.Text()
 	lines := st.splitLines(v)
-	if text == "" || isLineBreak(lastRune(text)) {
+	if last, _ := lastRune(text); text == "" || isLineBreak(last) {
 		lines = append(lines, pyvalue.Str("")) // jinja2 adds a line break before it splits
 	}
 	at := 0 // start of the line in the text
@@ -45,16 +45,17 @@ func indentFilter(st *state, v val, a *args) val {
 		st.checkRoom(b.size())
 	}
 	st.spend(b.size())
-	return st.like(v, b.value())
+	return st.like(v, st.finish(b))
 }
 
-func lastRune(s string) rune {
-	k := len(s) - 1
+// lastRune returns the last character of s and its size.
+func lastRune(s string) (rune, int) {
+	k := max(0, len(s)-1)
 	for k > 0 && s[k]&0xc0 == 0x80 {
 		k--
 	}
 	r, _ := pytext.DecodeRune(s[k:])
-	return r
+	return r, len(s) - k
 }
 
 func joinFilter(st *state, v val, a *args) val {

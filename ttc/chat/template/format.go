@@ -58,7 +58,7 @@ func formatMethod(st *state, self val, a *args) val {
 // fill copies a format. A doubled mark becomes a literal mark; for any other mark, fill calls convert with the mark and
 // the byte after it.
 func (st *state) fill(format val, marks string, convert func(b *builder, mark string)) val {
-	var b builder
+	b := st.borrow()
 	s, p, at := format.Text(), provOf(format), 0
 	for {
 		i := strings.IndexAny(s[at:], marks)
@@ -70,14 +70,14 @@ func (st *state) fill(format val, marks string, convert func(b *builder, mark st
 		if mark := s[at-2 : min(at, len(s))]; len(mark) == 2 && mark[0] == mark[1] {
 			b.write(mark[:1], nil)
 		} else {
-			convert(&b, mark)
+			convert(b, mark)
 		}
 		st.step()
 		st.checkRoom(b.size())
 	}
 	b.writeSlice(s, p, at, len(s))
 	st.spend(b.size())
-	return st.like(format, b.value())
+	return st.like(format, st.finish(b))
 }
 
 // isLone reports whether a format may leave the value unused because Python treats the value as a mapping.

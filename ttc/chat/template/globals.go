@@ -4,6 +4,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
+// globals are jinja2's functions, and transformers' own raise_exception and strftime_now.
 var globals = map[string]val{
 	"range":           function("safe_range", rangeGlobal),
 	"dict":            class("dict", dictGlobal),
@@ -35,7 +36,7 @@ func rangeGlobal(_ *state, a *args) val {
 	if r.step == 0 {
 		throw("ValueError", "range() arg 3 must not be zero")
 	}
-	if r.len() > maxRange {
+	if r.length() > maxRange {
 		throw("OverflowError", "Range too big. The sandbox blocks ranges larger than MAX_RANGE (%d).", maxRange)
 	}
 	return pyvalue.OfObject(r)

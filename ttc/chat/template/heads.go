@@ -221,10 +221,7 @@ func (k *fork) head(st *state, common int, again func(), open bool) (out tailed)
 		st.bytes = min(h.before.bytes, maxTailBytes+10*(h.before.bytes-bytes))
 	}
 	defer func() {
-		if r := recover(); r != nil {
-			if _, ok := r.(thrown); !ok {
-				panic(r)
-			}
+		if _, ok := caught(recover()); ok {
 			out = tailed{}
 		}
 		b.b, b.p.spans, b.p.n, b.p.escapes = b.b[:at], b.p.spans[:spans], at, escapes
@@ -393,7 +390,7 @@ func (u *listUse) allows(n node) bool {
 	case *condNode:
 		return u.decides(n.test) && u.allows(n.then) && u.allows(n.otherwise)
 	}
-	return u.all(children(n))
+	return u.all(n.parts())
 }
 
 // indexes reports whether n may be used as an index into a list of messages.

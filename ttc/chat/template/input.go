@@ -84,14 +84,14 @@ func originOf(v val, src *Source) val {
 		out.Tag = src
 		for i := range d.Len() {
 			k, e := d.At(i)
-			key := k.WithTag(newSingle(Span{chat.Span{End: len(k.Text())}, src, 0, Flat}, false).asTag())
+			key := k.WithTag(newSingle(Span{chat.Span{End: len(k.Text())}, src, 0, Flat}).asTag())
 			_ = out.Set(key, originOf(e, &Source{src.Message, src.Field + "." + k.Text()}))
 		}
 		return pyvalue.OfDict(out)
 	case pyvalue.KindObject:
 		return v
 	}
-	return v.WithTag(newSingle(Span{chat.Span{End: len(v.Text())}, src, 0, Linear}, false).asTag())
+	return v.WithTag(newSingle(Span{chat.Span{End: len(v.Text())}, src, 0, Linear}).asTag())
 }
 
 // reasoningKeys are the keys under which messages carry hidden reasoning, in the order in which transformers looks for

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -35,27 +36,19 @@ type token struct {
 
 func (t token) is(kind tokenKind, text string) bool { return t.kind == kind && t.text == text }
 
-func (t token) describe() string {
-	switch t.kind {
-	case tokEOF:
-		return "end of template"
-	case tokData:
-		return "template data / text"
-	case tokVarBegin:
-		return "begin of print statement"
-	case tokVarEnd:
-		return "end of print statement"
-	case tokBlockBegin:
-		return "begin of statement block"
-	case tokBlockEnd:
-		return "end of statement block"
-	case tokString:
-		return "string"
-	case tokNumber:
-		return "number"
-	}
-	return t.text
+// tokenNames are jinja2's names of the tokens that aren't described by their text.
+var tokenNames = map[tokenKind]string{
+	tokEOF:        "end of template",
+	tokData:       "template data / text",
+	tokVarBegin:   "begin of print statement",
+	tokVarEnd:     "end of print statement",
+	tokBlockBegin: "begin of statement block",
+	tokBlockEnd:   "end of statement block",
+	tokString:     "string",
+	tokNumber:     "number",
 }
+
+func (t token) describe() string { return cmp.Or(tokenNames[t.kind], t.text) }
 
 // normalise converts every line break to a line feed and drops a trailing one (keep_trailing_newline is off).
 func normalise(src string) string {
@@ -72,12 +65,10 @@ type lexer struct {
 	pos      int
 	tokens   []token
 	brackets []byte
-	// lineStart is set if the last match ended with a line feed, so white space before a block is at a line's start.
-	lineStart bool
 }
 
 func lex(src string) []token {
-	l := &lexer{src: src, lineStart: true}
+	l := &lexer{src: src}
 	for l.pos < len(src) {
 		l.root()
 	}
@@ -95,11 +86,6 @@ func (l *lexer) data(text string, pos int) {
 	}
 }
 
-func (l *lexer) advance(to int) {
-	l.lineStart = to > l.pos && l.src[to-1] == '\n'
-	l.pos = to
-}
-
 // root reads template data up to the next tag, and then the tag.
 func (l *lexer) root() {
 	start, at := l.pos, l.pos
@@ -107,7 +93,7 @@ func (l *lexer) root() {
 		i := strings.IndexByte(l.src[at:], '{')
 		if i < 0 || at+i+1 >= len(l.src) {
 			l.data(l.src[start:], start)
-			l.advance(len(l.src))
+			l.pos = len(l.src)
 			return
 		}
 		at += i
@@ -123,21 +109,18 @@ func (l *lexer) root() {
 		raw = l.rawBegin(after)
 	}
 	l.data(l.stripped(text, sign, kind == '{'), start)
+	l.pos = max(raw, after)
 	switch {
 	case raw >= 0:
-		l.advance(raw)
 		l.raw(at)
 	case kind == '#':
-		l.advance(after)
 		l.comment(at)
 	case kind == '{':
-		l.advance(after)
 		l.emit(tokVarBegin, "", at)
-		l.tag(true)
+		l.tag(tokVarEnd)
 	default:
-		l.advance(after)
 		l.emit(tokBlockBegin, "", at)
-		l.tag(false)
+		l.tag(tokBlockEnd)
 	}
 }
 
@@ -161,15 +144,10 @@ func (l *lexer) named(at int, name string) int {
 // rawBegin returns the end of a raw tag whose name is expected at the given position, or -1 if it is another tag.
 // Unlike other tags, a raw tag keeps the line break after it.
 func (l *lexer) rawBegin(at int) int {
-	at = l.named(at, "raw")
-	switch {
-	case at < 0:
-	case strings.HasPrefix(l.src[at:], "-%}"):
-		return l.skipSpace(at + 3)
-	case strings.HasPrefix(l.src[at:], "%}"):
-		return at + 2
+	if at = l.named(at, "raw"); at < 0 {
+		return -1
 	}
-	return -1
+	return l.end(at, "%}")
 }
 
 // raw reads text up to and including the endraw tag.
@@ -188,13 +166,13 @@ func (l *lexer) raw(open int) {
 		}
 		if end := l.closing(after, "%}"); end >= 0 {
 			l.data(l.stripped(l.src[start:at], sign, false), start)
-			l.advance(end)
+			l.pos = end
 			return
 		}
 	}
 }
 
-// stripped applies the tag's sign and lstrip_blocks to the data before it.
+// stripped applies the tag's sign and lstrip_blocks to the data before it, which begins at l.pos.
 func (l *lexer) stripped(text string, sign byte, variable bool) string {
 	switch {
 	case sign == '-':
@@ -203,7 +181,8 @@ func (l *lexer) stripped(text string, sign byte, variable bool) string {
 		return text
 	}
 	line := strings.LastIndexByte(text, '\n') + 1
-	if (line > 0 || l.lineStart) && strings.TrimLeftFunc(text[line:], pytext.IsSpace) == "" {
+	lineStart := line > 0 || l.pos == 0 || l.src[l.pos-1] == '\n'
+	if lineStart && strings.TrimLeftFunc(text[line:], pytext.IsSpace) == "" {
 		return text[:line]
 	}
 	return text
@@ -213,23 +192,25 @@ func (l *lexer) skipSpace(at int) int {
 	return len(l.src) - len(strings.TrimLeftFunc(l.src[at:], pytext.IsSpace))
 }
 
-// closing matches the end of a block tag or comment: `+%}`, `-%}\s*` or `%}\n?`. It returns the end of the match, or
-// -1.
-func (l *lexer) closing(at int, end string) int {
-	rest := l.src[at:]
-	switch {
-	case strings.HasPrefix(rest, "+"+end):
-		return at + 1 + len(end)
-	case strings.HasPrefix(rest, "-"+end):
-		return l.skipSpace(at + 1 + len(end))
-	case strings.HasPrefix(rest, end):
-		at += len(end)
-		if at < len(l.src) && l.src[at] == '\n' {
-			at++
-		}
-		return at
+// end matches the end of a tag: `-%}\s*` or `%}`. It returns the end of the match, or -1.
+func (l *lexer) end(at int, mark string) int {
+	switch rest := l.src[at:]; {
+	case strings.HasPrefix(rest, "-"+mark):
+		return l.skipSpace(at + 1 + len(mark))
+	case strings.HasPrefix(rest, mark):
+		return at + len(mark)
 	}
 	return -1
+}
+
+// closing matches the end of a block tag or comment: `+%}`, `-%}\s*` or `%}\n?`. It returns the end of the match, or
+// -1.
+func (l *lexer) closing(at int, mark string) int {
+	switch rest := l.src[at:]; {
+	case strings.HasPrefix(rest, "+"+mark), strings.HasPrefix(rest, mark+"\n"):
+		return at + len(mark) + 1
+	}
+	return l.end(at, mark)
 }
 
 func (l *lexer) comment(open int) {
@@ -242,56 +223,45 @@ func (l *lexer) comment(open int) {
 	if at > l.pos && (l.src[at-1] == '-' || l.src[at-1] == '+') {
 		at--
 	}
-	l.advance(l.closing(at, "#}"))
+	l.pos = l.closing(at, "#}")
 }
 
-// tag reads the tokens of a print statement or block up to its end.
-func (l *lexer) tag(variable bool) {
+// tag reads the tokens of a print statement or block up to its end, a token of the given kind.
+func (l *lexer) tag(endKind tokenKind) {
 	l.brackets = l.brackets[:0]
 	for l.pos < len(l.src) {
-		if len(l.brackets) == 0 {
-			if end := l.tagEnd(variable); end >= 0 {
-				kind := tokBlockEnd
-				if variable {
-					kind = tokVarEnd
-				}
-				l.emit(kind, "", l.pos)
-				l.advance(end)
-				return
-			}
+		end := -1
+		switch {
+		case len(l.brackets) > 0:
+		case endKind == tokVarEnd:
+			end = l.end(l.pos, "}}")
+		default:
+			end = l.closing(l.pos, "%}")
 		}
-		if sp := l.skipSpace(l.pos); sp > l.pos {
-			l.advance(sp)
+		if end >= 0 {
+			l.emit(endKind, "", l.pos)
+			l.pos = end
+			return
+		}
+		if space := l.skipSpace(l.pos); space > l.pos {
+			l.pos = space
 			continue
 		}
 		l.expressionToken()
 	}
 }
 
-func (l *lexer) tagEnd(variable bool) int {
-	if !variable {
-		return l.closing(l.pos, "%}")
-	}
-	switch rest := l.src[l.pos:]; {
-	case strings.HasPrefix(rest, "-}}"):
-		return l.skipSpace(l.pos + 3)
-	case strings.HasPrefix(rest, "}}"):
-		return l.pos + 2
-	}
-	return -1
-}
-
 func (l *lexer) expressionToken() {
 	c := l.src[l.pos]
 	switch {
-	case c >= '0' && c <= '9':
+	case isDigit(c):
 		l.number()
 	case c == '\'' || c == '"':
 		l.str(c)
 	default:
 		if end := l.nameEnd(); end > l.pos {
 			l.emit(tokName, l.src[l.pos:end], l.pos)
-			l.advance(end)
+			l.pos = end
 			return
 		}
 		l.operator()
@@ -338,7 +308,7 @@ func (l *lexer) operator() {
 		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", r, pytext.Len(l.src[:l.pos]))
 	}
 	l.emit(tokOp, op, l.pos)
-	l.advance(l.pos + len(op))
+	l.pos += len(op)
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
@@ -359,7 +329,7 @@ func (l *lexer) number() {
 			throwAt(int32(start), "TemplateSyntaxError", "bad number %q", l.src[start:end])
 		}
 		l.tokens = append(l.tokens, token{kind: tokNumber, num: pyvalue.Float(f), pos: int32(start), text: "float"})
-		l.advance(end)
+		l.pos = end
 		return
 	}
 	end := l.digits(start)
@@ -371,7 +341,7 @@ func (l *lexer) number() {
 		throwAt(int32(start), unsupportedError, "a number in a notation other than 123 is not supported in chat templates")
 	}
 	l.tokens = append(l.tokens, token{kind: tokNumber, num: pyvalue.Int(i), pos: int32(start), text: "integer"})
-	l.advance(end)
+	l.pos = end
 }
 
 func (l *lexer) floatEnd() (int, bool) {
@@ -406,75 +376,49 @@ func (l *lexer) str(quote byte) {
 		throwAt(int32(l.pos), "TemplateSyntaxError", "unexpected char %q at %d", rune(quote), pytext.Len(l.src[:l.pos]))
 	}
 	l.emit(tokString, unescape(l.src[l.pos+1:at], l.pos), l.pos)
-	l.advance(at + 1)
+	l.pos = at + 1
 }
 
 // unescape decodes a string literal as jinja2 does: non-ASCII characters are first written as escapes, then all escapes
 // are decoded - so a backslash before a letter like é is kept, and the letter becomes text.
 func unescape(s string, pos int) string {
-	if strings.IndexByte(s, '\\') < 0 {
-		return s
-	}
 	var out []byte
-	for i := 0; i < len(s); {
-		if s[i] != '\\' {
-			out = append(out, s[i])
-			i++
-			continue
+	for {
+		text, escape, found := strings.Cut(s, `\`)
+		out = append(out, text...)
+		if !found {
+			return string(out)
 		}
-		if i+1 == len(s) {
+		if escape == "" {
 			throwAt(int32(pos), "TemplateSyntaxError", "\\ at end of string")
 		}
-		i++
-		if s[i] >= 0x80 {
-			r, n := pytext.DecodeRune(s[i:])
-			out = append(append(out, '\\'), escapeText(r)...)
-			i += n
-			continue
-		}
 		var n int
-		out, n = unescapeOne(out, s[i:], pos)
-		i += n
+		out, n = unescapeOne(out, escape, pos)
+		s = escape[n:]
 	}
-	return string(out)
-}
-
-// escapeText returns r's escape without its backslash, which the backslash before r in the template escapes.
-func escapeText(r rune) string {
-	switch {
-	case r < 0x100:
-		return fmt.Sprintf("x%02x", r)
-	case r < 0x10000:
-		return fmt.Sprintf("u%04x", r)
-	}
-	return fmt.Sprintf("U%08x", r)
-}
-
-var simpleEscapes = map[byte]byte{
-	'\\': '\\',
-	'\'': '\'',
-	'"':  '"',
-	'a':  7,
-	'b':  8,
-	'f':  12,
-	'n':  '\n',
-	'r':  '\r',
-	't':  '\t',
-	'v':  11,
 }
 
 // unescapeOne decodes the escape whose letter comes first in s and returns how many bytes of s it consumed.
 func unescapeOne(out []byte, s string, pos int) ([]byte, int) {
 	c := s[0]
-	if plain, ok := simpleEscapes[c]; ok {
-		return append(out, plain), 1
+	if i := strings.IndexByte(`\'"abfnrtv`, c); i >= 0 {
+		return append(out, "\\'\"\a\b\f\n\r\t\v"[i]), 1
 	}
 	switch {
+	case c >= 0x80: // the backslash escapes the backslash of the letter's escape
+		r, n := pytext.DecodeRune(s)
+		format := `\U%08x`
+		if r < 0x100 {
+			format = `\x%02x`
+		} else if r < 0x10000 {
+			format = `\u%04x`
+		}
+		return fmt.Appendf(out, format, r), n
 	case c == '\n':
 		return out, 1
 	case c >= '0' && c <= '7':
 		n := 1
-		for n < 3 && n < len(s) && s[n] >= '0' && s[n] <= '7' {
+		for n < min(3, len(s)) && s[n] >= '0' && s[n] <= '7' {
 			n++
 		}
 		v, _ := strconv.ParseUint(s[:n], 8, 16)

@@ -13,8 +13,7 @@ type loop struct {
 	rest    iterator
 	index0  int
 	size    int // -1 until requested
-	peeked  bool
-	after   val
+	after   val // the next item, if it was looked at
 	current val
 	before  val
 	heads   *heads // set if a head can end between the loop's iterations
@@ -29,15 +28,7 @@ func (l *loop) Repr() string {
 
 func (st *state) newLoop(of val, rest iterator) *loop {
 	l := &from(st, &st.made.loops, 1)[0]
-	*l = loop{
-		of:      of,
-		rest:    rest,
-		index0:  -1,
-		size:    -1,
-		after:   missing,
-		current: missing,
-		before:  missing,
-	}
+	*l = loop{of: of, rest: rest, index0: -1, size: -1, after: missing, current: missing, before: missing}
 	if st.heads != nil && !isMissing(of) {
 		if from, ok := st.heads.from(of.List()); ok {
 			l.heads, l.from = st.heads, from
@@ -47,16 +38,13 @@ func (st *state) newLoop(of val, rest iterator) *loop {
 }
 
 func (l *loop) advance() (val, bool) {
-	var item val
-	if l.peeked && !isMissing(l.after) {
-		item = l.after
-	} else {
-		var ok bool
+	item, ok := l.after, true
+	if isMissing(item) {
 		if item, ok = l.rest.next(); !ok {
 			return missing, false
 		}
 	}
-	l.peeked, l.after = false, missing
+	l.after = missing
 	l.index0++
 	l.before, l.current = l.current, item
 	return item, true
@@ -64,9 +52,8 @@ func (l *loop) advance() (val, bool) {
 
 func (l *loop) peek() val {
 	l.sees(l.index0 + 1)
-	if !l.peeked || isMissing(l.after) {
+	if isMissing(l.after) {
 		l.after, _ = l.rest.next()
-		l.peeked = true
 	}
 	return l.after
 }
@@ -81,7 +68,7 @@ func (l *loop) sees(i int) {
 // end makes the current item the last one until back is called.
 func (l *loop) end() (back func()) {
 	was := *l
-	l.rest, l.peeked, l.after, l.size = slice(nil), false, missing, -1
+	l.rest, l.after, l.size = slice(nil), missing, -1
 	return func() { *l = was }
 }
 
@@ -102,7 +89,7 @@ func (l *loop) length() int {
 	}
 	l.rest = slice(rest)
 	l.size = len(rest) + l.index0 + 1
-	if l.peeked && !isMissing(l.after) {
+	if !isMissing(l.after) {
 		l.size++
 	}
 	return l.size
@@ -138,7 +125,7 @@ func (l *loop) attribute(name string) (val, bool) {
 }
 
 func (c *compiler) forStatement(n *forNode, f *frame) stmt {
-	contains(statementChildren(n), func(e node) bool {
+	contains(n.parts(), func(e node) bool {
 		if name, ok := e.(*nameNode); ok && name.use == useStore && name.name == "loop" {
 			throwAt(name.at(), "TemplateAssertionError", "Can't assign to special loop variable in for-loop target")
 		}
@@ -153,17 +140,13 @@ func (c *compiler) loop(n *forNode, f *frame, k *fork) stmt {
 	return func(st *state) flow { return run(st, iter(st)) }
 }
 
-// loopVariable returns the variable `loop` if something in the loop may use it.
-func (c *compiler) loopVariable(n *forNode, body *frame) (loopVar variable, used bool) {
-	if used = undeclared(n.body, "loop")["loop"]; used {
-		loopVar = body.variable(body.sym.parameter("loop"))
-	}
-	return loopVar, used
-}
-
 // loopBody compiles a loop over given items. body and otherwise are the frames of the loop's body and of its else part.
 func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) func(st *state, items val) flow {
-	loopVar, extended := c.loopVariable(n, body)
+	var loopVar variable
+	extended := undeclared(n.body, "loop")["loop"] // something in the loop may use the variable loop
+	if extended {
+		loopVar = body.variable(body.sym.parameter("loop"))
+	}
 	body.sym.scanParams(n.target)
 	body.sym.scan(n.body...)
 	filter := c.loopFilter(n, outer, body)
@@ -258,8 +241,7 @@ func (c *compiler) loopFilter(n *forNode, outer, body *frame) func(st *state, re
 	if n.test == nil {
 		return nil
 	}
-	in := &frame{fn: &funcScope{parent: body.fn, slots: map[string]int{}}}
-	in.sym = newSymbols(outer.sym, in.fn, 0)
+	in := outer.function()
 	in.sym.scanParams(n.target)
 	in.sym.scan(n.test)
 	enter, assign, test := c.enter(in), c.assign(n.target, in), c.condition(n.test, in)

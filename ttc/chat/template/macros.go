@@ -1,6 +1,8 @@
 package template
 
 import (
+	"slices"
+
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
@@ -39,21 +41,19 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 	in.sym.scan(n.defaults...)
 	in.sym.scan(n.body...)
 	m := &macroCode{name: n.name, fn: in.fn, at: n.at()}
-	explicit := map[string]bool{}
 	for _, p := range n.params {
-		if explicit[p.name] {
+		if slices.Contains(m.params, p.name) {
 			throwAt(p.at(), "SyntaxError", "duplicate argument '%s' in function definition", p.name)
 		}
-		explicit[p.name] = true
 		m.params = append(m.params, p.name)
 	}
 	wants := undeclared(n.body, "caller", "kwargs", "varargs")
-	if wants["caller"] && !explicit["caller"] {
+	if wants["caller"] && !slices.Contains(m.params, "caller") {
 		v := in.variable(in.sym.parameter("caller"))
 		m.caller = &v
 	}
 	for _, name := range []string{"kwargs", "varargs"} {
-		if wants[name] && !explicit[name] {
+		if wants[name] && !slices.Contains(m.params, name) {
 			throwAt(n.at(), unsupportedError, "the variable %s of a macro is not supported in chat templates", name)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
+type method func(st *state, self val, a *args) val
+
 var stringMethods = map[string]method{
 	"upper":      plainMethod("upper", (*state).upper),
 	"lower":      plainMethod("lower", (*state).lower),
@@ -40,12 +42,7 @@ func (a *args) positional(name string, minArgs, maxArgs int) []val {
 	if n := len(a.plain); n < minArgs || n > maxArgs {
 		throw("TypeError", "%s() takes from %d to %d arguments (%d given)", name, minArgs, maxArgs, n)
 	}
-	out := a.st.values(maxArgs)
-	copy(out, a.plain)
-	for i := len(a.plain); i < maxArgs; i++ {
-		out[i] = missing
-	}
-	return out
+	return a.padded(maxArgs)
 }
 
 // textArg returns an argument that must be a str.

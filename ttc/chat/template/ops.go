@@ -35,20 +35,18 @@ func (st *state) arithmetic(op string, a, b val) val {
 }
 
 func (st *state) add(a, b val) (val, bool) {
+	kind := a.Kind()
 	switch {
-	case a.Kind() == pyvalue.KindStr && b.Kind() == pyvalue.KindStr:
-		return st.join2(a, b), true
-	case a.Kind() == pyvalue.KindStr:
-		throw("TypeError", "can only concatenate str (not \"%s\") to str", b.TypeName())
-	case a.Kind() == pyvalue.KindList && b.Kind() != pyvalue.KindList, a.Kind() == pyvalue.KindTuple &&
-		b.Kind() != pyvalue.KindTuple:
+	case kind != pyvalue.KindStr && a.List() == nil:
+		return missing, false
+	case kind != b.Kind():
 		throw("TypeError", "can only concatenate %s (not \"%s\") to %s", a.TypeName(), b.TypeName(), a.TypeName())
-	case a.Kind() == pyvalue.KindList:
+	case kind == pyvalue.KindStr:
+		return st.join2(a, b), true
+	case kind == pyvalue.KindList:
 		return pyvalue.NewList(st.joinItems(a, b)), true
-	case a.Kind() == pyvalue.KindTuple:
-		return pyvalue.NewTuple(st.joinItems(a, b)...), true
 	}
-	return missing, false
+	return pyvalue.NewTuple(st.joinItems(a, b)...), true
 }
 
 func (st *state) joinItems(a, b val) []val {
@@ -69,18 +67,10 @@ func (st *state) join2(a, b val) val {
 	}
 	x, y := a.Text(), b.Text()
 	st.spend(len(x) + len(y))
-	p, q := provOf(a), provOf(b)
-	if p == nil && q == nil {
-		return pyvalue.Str(x + y)
-	}
-	var pb provBuilder
-	pb.addSlice(p, 0, len(x))
-	pb.addSlice(q, 0, len(y))
-	r := pb.prov()
-	if am || bm {
-		r = markupProv(r)
-	}
-	return str(x+y, r)
+	sum := st.borrow()
+	sum.write(x, provOf(a))
+	sum.write(y, provOf(b))
+	return st.like(a, st.finish(sum))
 }
 
 // repeat computes seq * times for a text. It refuses lists and tuples, and returns false for other values.
@@ -100,9 +90,9 @@ func (st *state) repeat(seq, times val) (val, bool) {
 			st.checkRoom(math.MaxInt32)
 		}
 		st.spend(len(s) * n)
-		var b builder
-		st.writeRepeated(&b, seq, n)
-		return st.like(seq, b.value()), true
+		b := st.borrow()
+		st.writeRepeated(b, seq, n)
+		return st.like(seq, st.finish(b)), true
 	}
 	return missing, false
 }
@@ -177,27 +167,25 @@ func tooLarge() {
 	throw("LimitError", "ints larger than 64 bits cannot be computed with in chat templates")
 }
 
-func negate(v val, minus bool) val {
+// signed is +v or -v.
+func signed(op string, v val) val {
 	defined(v)
-	sign := "+"
-	if minus {
-		sign = "-"
-	}
 	switch {
 	case !v.IsNumber():
-		throw("TypeError", "bad operand type for unary %s: '%s'", sign, v.TypeName())
-	case v.Kind() == pyvalue.KindFloat && minus:
+		throw("TypeError", "bad operand type for unary %s: '%s'", op, v.TypeName())
+	case v.Kind() == pyvalue.KindFloat && op == "-":
 		return pyvalue.Float(-v.Float64())
 	case v.Kind() == pyvalue.KindFloat:
 		return pyvalue.Float(v.Float64())
-	case minus:
-		i := whole(v)
+	}
+	i := whole(v)
+	if op == "-" {
 		if i == math.MinInt64 {
 			tooLarge()
 		}
-		return pyvalue.Int(-i)
+		i = -i
 	}
-	return pyvalue.Int(whole(v))
+	return pyvalue.Int(i)
 }
 
 // holds evaluates the comparison `a op b`.
@@ -244,21 +232,17 @@ func (st *state) costAt(v val, depth int) {
 	if depth > pyvalue.MaxDepth {
 		throw("RecursionError", "maximum recursion depth exceeded in comparison")
 	}
-	switch v.Kind() {
-	case pyvalue.KindStr:
+	if v.Kind() == pyvalue.KindStr {
 		st.left -= 1 + int64(len(v.Text()))>>6
-	case pyvalue.KindList, pyvalue.KindTuple:
-		st.step()
-		for _, e := range v.Items() {
-			st.costAt(e, depth+1)
-		}
-	case pyvalue.KindDict:
-		st.step()
-		for _, e := range v.Dict().Values() {
-			st.costAt(e, depth+1)
-		}
-	default:
-		st.step()
+		return
+	}
+	st.step()
+	items := v.Items()
+	if d := v.Dict(); d != nil {
+		items = d.Values()
+	}
+	for _, e := range items {
+		st.costAt(e, depth+1)
 	}
 }
 
@@ -299,53 +283,34 @@ func (st *state) in(a, b val) bool {
 // slice is v[i:j:k].
 func (st *state) slice(v, i, j, k val) val {
 	defined(v)
+	_, isRange := v.Object().(*rangeObject)
+	switch {
+	case v.Dict() != nil:
+		throw("TypeError", "unhashable type: 'slice'")
+	case v.Kind() != pyvalue.KindStr && v.List() == nil && !isRange:
+		throw("TypeError", "'%s' object is not subscriptable", v.TypeName())
+	}
 	for _, x := range []val{i, j, k} {
 		if !x.IsNone() && x.Kind() != pyvalue.KindInt && x.Kind() != pyvalue.KindBool {
-			if canSlice(v) {
-				throw("TypeError", "slice indices must be integers or None or have an __index__ method")
-			}
+			throw("TypeError", "slice indices must be integers or None or have an __index__ method")
 		}
 	}
-	switch v.Kind() {
-	case pyvalue.KindStr:
+	if isRange {
+		throwUnsupported("a slice of a range")
+	}
+	if v.Kind() == pyvalue.KindStr {
 		return st.sliceText(v, i, j, k)
-	case pyvalue.KindList, pyvalue.KindTuple:
-		items := v.Items()
-		start, stop, step := bounds(len(items), i, j, k)
-		var out []val
-		if step == 1 && start < stop { // immutable, so it can be shared
-			out = items[start:stop:stop]
-		} else {
-			out = pick(st, items, start, stop, step)
-		}
-		if v.Kind() == pyvalue.KindTuple {
-			return st.newTuple(out)
-		}
-		list := st.newList(out)
-		if st.heads != nil && step == 1 {
-			st.heads.slices(v, list, start)
-		}
-		return list
-	case pyvalue.KindDict:
-		throw("TypeError", "unhashable type: 'slice'")
-	case pyvalue.KindObject:
-		if _, ok := v.Object().(*rangeObject); ok {
-			throwUnsupported("a slice of a range")
-		}
 	}
-	throw("TypeError", "'%s' object is not subscriptable", v.TypeName())
-	return missing
-}
-
-func canSlice(v val) bool {
-	switch v.Kind() {
-	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple:
-		return true
-	case pyvalue.KindObject:
-		_, ok := v.Object().(*rangeObject)
-		return ok
+	start, stop, step := bounds(len(v.Items()), i, j, k)
+	out := st.pick(v.Items(), start, stop, step)
+	if v.Kind() == pyvalue.KindTuple {
+		return st.newTuple(out)
 	}
-	return false
+	list := st.newList(out)
+	if st.heads != nil && step == 1 {
+		st.heads.slices(v, list, start)
+	}
+	return list
 }
 
 // bounds implements slice(i, j, k).indices(n).
@@ -387,12 +352,12 @@ func count(start, stop, step int) int {
 	return 0
 }
 
-func pick(st *state, items []val, start, stop, step int) []val {
+func (st *state) pick(items []val, start, stop, step int) []val {
 	n := count(start, stop, step)
-	st.spend(valueSize * n)
-	if step == 1 {
+	if step == 1 { // immutable, so they can be shared
 		return items[start : start+n : start+n]
 	}
+	st.spend(valueSize * n)
 	out := st.made.vals.take(n)
 	for i := range out {
 		out[i] = items[start+i*step]

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/pyvalue"
@@ -28,23 +29,29 @@ func (p *parser) chain(links int) {
 	}
 }
 
-func (p *parser) or() node {
-	n := p.and()
-	for links := 0; p.skipName("or"); links++ {
+// joined parses operands joined by operators of one precedence.
+func (p *parser) joined(operand func() node, ops ...string) node {
+	n := operand()
+	for links := 0; slices.ContainsFunc(ops, p.isOp); links++ {
 		p.chain(links)
-		n = &logicNode{pos(n.at()), true, n, p.and()}
+		t := p.next()
+		n = &binaryNode{pos(t.pos), t.text, n, operand()}
 	}
 	return n
 }
 
-func (p *parser) and() node {
-	n := p.not()
-	for links := 0; p.skipName("and"); links++ {
+// logic parses operands joined by `or` or `and`.
+func (p *parser) logic(operand func() node, op string) node {
+	n := operand()
+	for links := 0; p.skipName(op); links++ {
 		p.chain(links)
-		n = &logicNode{pos(n.at()), false, n, p.not()}
+		n = &logicNode{pos(n.at()), op == "or", n, operand()}
 	}
 	return n
 }
+
+func (p *parser) or() node  { return p.logic(p.and, "or") }
+func (p *parser) and() node { return p.logic(p.not, "and") }
 
 func (p *parser) not() node {
 	if t := p.cur(); t.is(tokName, "not") {
@@ -87,15 +94,7 @@ func (p *parser) compare() node {
 	return &compareNode{pos(n.at()), n, ops}
 }
 
-func (p *parser) sum() node {
-	n := p.concat()
-	for links := 0; p.isOp("+") || p.isOp("-"); links++ {
-		p.chain(links)
-		t := p.next()
-		n = &binaryNode{pos(t.pos), t.text, n, p.concat()}
-	}
-	return n
-}
+func (p *parser) sum() node { return p.joined(p.concat, "+", "-") }
 
 func (p *parser) concat() node {
 	n := p.product()
@@ -107,16 +106,11 @@ func (p *parser) concat() node {
 		p.chain(len(items))
 		items = append(items, p.product())
 	}
-	return &concatNode{pos(n.at()), items}
+	return &concatNode{group{pos(n.at()), items}}
 }
 
 func (p *parser) product() node {
-	n := p.unary(true)
-	for links := 0; p.isOp("*") || p.isOp("/") || p.isOp("//") || p.isOp("%"); links++ {
-		p.chain(links)
-		t := p.next()
-		n = &binaryNode{pos(t.pos), t.text, n, p.unary(true)}
-	}
+	n := p.joined(func() node { return p.unary(true) }, "*", "/", "//", "%")
 	if t := p.cur(); t.is(tokOp, "**") {
 		p.unsupported(t, "the operator **")
 	}
@@ -130,7 +124,7 @@ func (p *parser) unary(withFilter bool) node {
 	var n node
 	if t.is(tokOp, "-") || t.is(tokOp, "+") {
 		p.next()
-		n = &unaryNode{pos(t.pos), t.text == "-", p.unary(false)}
+		n = &unaryNode{pos(t.pos), t.text, p.unary(false)}
 	} else {
 		n = p.primary(false)
 	}
@@ -231,11 +225,11 @@ func (p *parser) tuple(o tupleOptions) node {
 			p.fail(p.cur(), "Expected an expression, got '%s'", p.cur().describe())
 		}
 	}
-	return &tupleNode{pos(start.pos), items}
+	return &tupleNode{group{pos(start.pos), items}}
 }
 
 func (p *parser) list() node {
-	n := &listNode{pos: pos(p.op("[").pos)}
+	n := &listNode{group{pos: pos(p.op("[").pos)}}
 	p.separated("]", func() { n.items = append(n.items, p.expression()) })
 	return n
 }
@@ -255,11 +249,11 @@ func (p *parser) separated(end string, element func()) {
 }
 
 func (p *parser) dict() node {
-	n := &dictNode{pos: pos(p.op("{").pos)}
+	n := &dictNode{group{pos: pos(p.op("{").pos)}}
 	p.separated("}", func() {
-		n.keys = append(n.keys, p.expression())
+		n.items = append(n.items, p.expression())
 		p.op(":")
-		n.values = append(n.values, p.expression())
+		n.items = append(n.items, p.expression())
 	})
 	return n
 }
@@ -317,7 +311,7 @@ func (p *parser) subscript(n node) node {
 	if len(args) == 1 {
 		return &itemNode{pos(t.pos), n, args[0]}
 	}
-	return &itemNode{pos(t.pos), n, &tupleNode{pos(t.pos), args}}
+	return &itemNode{pos(t.pos), n, &tupleNode{group{pos(t.pos), args}}}
 }
 
 func (p *parser) subscribed() node {

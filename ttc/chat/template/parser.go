@@ -3,6 +3,8 @@ package template
 import (
 	"slices"
 	"strings"
+
+	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
 const (
@@ -45,21 +47,16 @@ func (p *parser) unsupported(t token, what string) {
 func (p *parser) isOp(op string) bool     { return p.cur().is(tokOp, op) }
 func (p *parser) isName(name string) bool { return p.cur().is(tokName, name) }
 
-func (p *parser) skipOp(op string) bool {
-	if p.isOp(op) {
+func (p *parser) skip(kind tokenKind, text string) bool {
+	found := p.cur().is(kind, text)
+	if found {
 		p.next()
-		return true
 	}
-	return false
+	return found
 }
 
-func (p *parser) skipName(name string) bool {
-	if p.isName(name) {
-		p.next()
-		return true
-	}
-	return false
-}
+func (p *parser) skipOp(op string) bool     { return p.skip(tokOp, op) }
+func (p *parser) skipName(name string) bool { return p.skip(tokName, name) }
 
 func (p *parser) expect(kind tokenKind, text, what string) token {
 	t := p.cur()
@@ -95,7 +92,7 @@ func (p *parser) statements(ends []string) []node {
 	var out *outputNode
 	add := func(n node) {
 		if out == nil {
-			out = &outputNode{pos: pos(n.at())}
+			out = &outputNode{group{pos: pos(n.at())}}
 			body = append(body, out)
 		}
 		out.items = append(out.items, n)
@@ -108,7 +105,7 @@ func (p *parser) statements(ends []string) []node {
 			}
 			return body
 		case tokData:
-			add(&dataNode{pos(t.pos), t.text})
+			add(&constNode{pos(t.pos), pyvalue.Str(t.text)})
 			p.next()
 		case tokVarBegin:
 			p.next()
@@ -276,7 +273,7 @@ func (p *parser) callBlock(t token) node {
 	m.body, _ = p.block("endcall")
 	call.args.names = append(call.args.names, "caller")
 	call.args.values = append(call.args.values, &bodyNode{pos(t.pos), m})
-	return &outputNode{pos(t.pos), []node{call}}
+	return &outputNode{group{pos(t.pos), []node{call}}}
 }
 
 func (p *parser) filterBlock(t token) node {
@@ -289,8 +286,7 @@ func (p *parser) filterBlock(t token) node {
 func (p *parser) target(o tupleOptions) node {
 	o.simple = true
 	n := p.tuple(o)
-	p.assignableNode(n)
-	setUse(n, useStore)
+	p.store(n)
 	return n
 }
 
@@ -301,25 +297,17 @@ func (p *parser) assignable(t token) {
 	}
 }
 
-func (p *parser) assignableNode(n node) {
+// store marks the names in a target as stored.
+func (p *parser) store(n node) {
 	switch n := n.(type) {
-	case *nameNode, *nsRefNode:
+	case *nameNode:
+		n.use = useStore
+	case *nsRefNode:
 	case *tupleNode:
 		for _, e := range n.items {
-			p.assignableNode(e)
+			p.store(e)
 		}
 	default:
 		throwAt(n.at(), "TemplateSyntaxError", "can't assign to this expression")
-	}
-}
-
-func setUse(n node, u use) {
-	switch n := n.(type) {
-	case *nameNode:
-		n.use = u
-	case *tupleNode:
-		for _, e := range n.items {
-			setUse(e, u)
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"slices"
 	"sort"
 	"strconv"
 	"unsafe"
@@ -54,11 +53,7 @@ func provOf(v val) *prov {
 			b.add(s.End-s.Start, s.Source, s.Offset, s.Mode)
 		}
 	}
-	out := b.prov()
-	if p.markup {
-		out = markupProv(out)
-	}
-	return out
+	return &prov{spans: b.spans, markup: p.markup}
 }
 
 // ClassName returns the class name that repr shows around a text: Markup for a Markup, otherwise none.
@@ -261,27 +256,13 @@ func escapeAt(s string) (out, in int) {
 	return 2 + digits, len(pytext.AppendRune(nil, rune(r)))
 }
 
-// prov returns a copy of the collected spans. It returns nil if none were collected, because all of the text then comes
-// from the template.
-func (b *provBuilder) prov() *prov {
-	switch len(b.spans) {
-	case 0:
-		return nil
-	case 1: // the most common case takes one allocation
-		return newSingle(b.spans[0], b.escapes)
-	}
-	return &prov{spans: slices.Clone(b.spans), escapes: b.escapes}
-}
-
-// singleProv is a prov with a single span.
-type singleProv struct {
-	prov
-	span [1]Span
-}
-
-func newSingle(s Span, escapes bool) *prov {
-	one := &singleProv{span: [1]Span{s}}
-	one.spans, one.escapes = one.span[:], escapes
+// newSingle returns a prov with a single span, in one allocation.
+func newSingle(s Span) *prov {
+	one := &struct {
+		prov
+		span [1]Span
+	}{span: [1]Span{s}}
+	one.spans = one.span[:]
 	return &one.prov
 }
 
@@ -322,8 +303,6 @@ func (b *builder) size() int { return len(b.b) + spanSize*len(b.p.spans) }
 
 // spanSize is the size of a span, in bytes.
 const spanSize = int(unsafe.Sizeof(Span{}))
-
-func (b *builder) value() val { return str(string(b.b), b.p.prov()) }
 
 // reset empties b and releases the sources.
 func (b *builder) reset() {

@@ -9,7 +9,7 @@ import (
 
 // states is a pool of states, whose buffers are reused.
 var states = sync.Pool{New: func() any {
-	st := &state{lib: builtins, own: &builder{}}
+	st := &state{own: &builder{}}
 	st.out, st.none.st = st.own, st
 	st.mark = st.marker.mark
 	return st
@@ -30,7 +30,6 @@ func (st *state) release() {
 	}
 	st.own.reset()
 	*st = state{
-		lib:   st.lib,
 		none:  st.none,
 		own:   st.own,
 		out:   st.own,
@@ -44,7 +43,6 @@ func (st *state) release() {
 
 // state is the state of one render.
 type state struct {
-	lib    *library
 	input  Input
 	given  []val // the variables that the template reads
 	act    *activation
@@ -100,6 +98,13 @@ func (st *state) reads(texts ...val) {
 	}
 }
 
+// applies counts the work of applying a filter, test or method to a value.
+func (st *state) applies(v val, a *args) {
+	st.step()
+	st.reads(v)
+	st.reads(a.plain...)
+}
+
 // checkRoom checks that n more bytes may be allocated.
 func (st *state) checkRoom(n int) {
 	if uint64(n) > uint64(st.bytes) { // also true if n is negative, having overflowed an int
@@ -134,7 +139,7 @@ func (st *state) resolve(name string) val {
 	case "add_generation_prompt":
 		return pyvalue.Bool(in.AddGenerationPrompt)
 	}
-	if v, ok := st.lib.globals[name]; ok {
+	if v, ok := globals[name]; ok {
 		return v
 	}
 	return missing

@@ -57,11 +57,12 @@ type symbols struct {
 	stores []string
 }
 
-func newSymbols(parent *symbols, fn *funcScope, level int) *symbols {
+func newSymbols(parent *symbols, fn *funcScope) *symbols {
+	s := &symbols{parent: parent, fn: fn, refs: map[string]ref{}, loads: map[ref]load{}}
 	if parent != nil {
-		level = parent.level + 1
+		s.level = parent.level + 1
 	}
-	return &symbols{level: level, parent: parent, fn: fn, refs: map[string]ref{}, loads: map[ref]load{}}
+	return s
 }
 
 func (s *symbols) copy() *symbols {
@@ -195,7 +196,7 @@ func (s *symbols) scanNode(n node) {
 		s.scan(n.target)
 	case *bodyNode:
 	default:
-		s.scan(children(n)...)
+		s.scan(n.parts()...)
 	}
 }
 
@@ -206,12 +207,7 @@ func (s *symbols) scanIf(n *ifNode) {
 		c.scan(nodes...)
 		return c
 	}
-	var elifs []node
-	for _, e := range n.elifs {
-		elifs = append(elifs, e)
-	}
-	body, middle, otherwise := part(n.body), part(elifs), part(n.otherwise)
-	s.branch([]*symbols{body, middle, otherwise})
+	s.branch([]*symbols{part(n.body), part(nodes(n.elifs)), part(n.otherwise)})
 }
 
 // scanParams declares the names of a loop target as parameters.
@@ -244,7 +240,7 @@ func undeclared(nodes []node, names ...string) map[string]bool {
 				delete(left, n.name)
 			}
 		default:
-			for _, c := range children(n) {
+			for _, c := range n.parts() {
 				visit(c)
 			}
 		}
@@ -257,5 +253,5 @@ func undeclared(nodes []node, names ...string) map[string]bool {
 
 // contains reports whether the given function returns true for any of the nodes or their descendants.
 func contains(nodes []node, is func(node) bool) bool {
-	return slices.ContainsFunc(nodes, func(n node) bool { return is(n) || contains(children(n), is) })
+	return slices.ContainsFunc(nodes, func(n node) bool { return is(n) || contains(n.parts(), is) })
 }

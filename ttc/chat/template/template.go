@@ -2,7 +2,6 @@ package template
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"slices"
 	"time"
@@ -27,27 +26,18 @@ const maxSource = 1 << 20
 // Compile compiles a chat template. The error is an *Error.
 func Compile(src string) (t *Template, err error) {
 	t = &Template{src: normalise(src)}
-	if len(src) > maxSource {
-		return nil, &Error{
-			Class:  "LimitError",
-			Text:   fmt.Sprintf("the template is larger than %d bytes", maxSource),
-			Line:   1,
-			Column: 1,
-		}
-	}
 	defer func() {
-		if r := recover(); r != nil {
-			th, ok := r.(thrown)
-			if !ok {
-				panic(r)
-			}
+		if th, ok := caught(recover()); ok {
 			t, err = nil, th.place(t.src, 0)
 		}
 	}()
+	if len(src) > maxSource {
+		throwAt(0, "LimitError", "the template is larger than %d bytes", maxSource)
+	}
 	if !utf8.ValidString(src) { // invalid UTF-8 would render as garbage between the fields
 		throwAt(0, "UnicodeDecodeError", "the template is not UTF-8; save it as UTF-8")
 	}
-	c := &compiler{lib: builtins}
+	c := &compiler{}
 	t.run, t.root = c.root((&parser{tokens: lex(t.src)}).statements(nil))
 	t.from = c.from
 	return t, nil
@@ -164,11 +154,7 @@ func (t *Template) renderIn(room *Room, in Input, h *heads) (res Result, err err
 	}
 	st.input, st.left, st.bytes, st.heads = in, in.Limits.Steps, in.Limits.Bytes, h
 	defer func() {
-		if r := recover(); r != nil {
-			th, ok := r.(thrown)
-			if !ok {
-				panic(r)
-			}
+		if th, ok := caught(recover()); ok {
 			res, err = Result{}, th.place(t.src, st.pos)
 		}
 		st.release()

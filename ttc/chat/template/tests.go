@@ -4,6 +4,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
 
+type testFunc func(st *state, v val, a *args) bool
+
 // plainTests are tests that depend only on the value.
 var plainTests = map[string]func(val) bool{
 	"defined":   func(v val) bool { return asUndefined(v) == nil },
@@ -52,14 +54,10 @@ func isSequence(v val) bool {
 	switch v.Kind() {
 	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
 		return true
-	case pyvalue.KindObject:
-		switch v.Object().(type) {
-		case *rangeObject:
-			return true
-		case *undefined:
-			// Undefined supports len() and defines __getitem__.
-			return true
-		}
+	}
+	switch v.Object().(type) {
+	case *rangeObject, *undefined: // Undefined supports len() and defines __getitem__.
+		return true
 	}
 	return false
 }

@@ -49,14 +49,11 @@ func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool)
 	}
 	for right && j > i {
 		st.left--
-		k := j - 1
-		for k > i && s[k]&0xc0 == 0x80 {
-			k--
-		}
-		if r, _ := pytext.DecodeRune(s[k:j]); !in(r) {
+		r, n := lastRune(s[i:j])
+		if !in(r) {
 			break
 		}
-		j = k
+		j -= n
 	}
 	return i, j
 }
@@ -88,7 +85,7 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 		return str(string(out), p)
 	}
 	st.countScan(s)
-	var b builder
+	b := st.borrow()
 	var one []byte
 	eachRune(s, func(at int, r rune, size int) {
 		if at&1023 == 0 {
@@ -102,7 +99,7 @@ func (st *state) mapRunes(v val, f func(dst []byte, at int, r rune) []byte) val 
 			b.writeFrom(one, p, at)
 		}
 	})
-	return st.like(v, b.value())
+	return st.like(v, st.finish(b))
 }
 
 func (st *state) upper(v val) val {
@@ -128,14 +125,12 @@ func appendLower(dst []byte, s string, at int, r rune) []byte {
 func finalSigma(s string, at int) bool {
 	before := false
 	for i := at; i > 0; {
-		i--
-		for i > 0 && s[i]&0xc0 == 0x80 {
-			i--
-		}
-		if r, _ := pytext.DecodeRune(s[i:]); !pytext.IsCaseIgnorable(r) {
+		r, n := lastRune(s[:i])
+		if !pytext.IsCaseIgnorable(r) {
 			before = pytext.IsCased(r)
 			break
 		}
+		i -= n
 	}
 	if !before {
 		return false
@@ -164,7 +159,7 @@ func (st *state) capitalize(v val) val {
 func (st *state) title(v val) val {
 	s := v.Text()
 	return st.mapRunes(v, func(dst []byte, at int, r rune) []byte {
-		if at > 0 && pytext.IsCased(lastRune(s[:at])) {
+		if before, _ := lastRune(s[:at]); pytext.IsCased(before) {
 			return appendLower(dst, s, at, r)
 		}
 		return pytext.AppendTitle(dst, r)
@@ -175,7 +170,7 @@ func (st *state) title(v val) val {
 func (st *state) titleWords(v val) val {
 	s, rest := v.Text(), 0 // rest is the start of the word's second character
 	return st.mapRunes(str(s, plainProv(provOf(v))), func(dst []byte, at int, r rune) []byte {
-		if at == 0 || isWordBreak(lastRune(s[:at])) {
+		if before, _ := lastRune(s[:at]); at == 0 || isWordBreak(before) {
 			_, n := pytext.DecodeRune(s[at:])
 			rest = at + n
 			return pytext.AppendUpper(dst, r)
@@ -198,18 +193,11 @@ func (st *state) escape(v val) val {
 	return str(v.Text(), markupProv(provOf(v)))
 }
 
+var htmlEscapes = [...]string{'&': "&amp;", '<': "&lt;", '>': "&gt;", '\'': "&#39;", '"': "&#34;"}
+
 func appendHTML(dst []byte, _ int, r rune) []byte {
-	switch r {
-	case '&':
-		return append(dst, "&amp;"...)
-	case '<':
-		return append(dst, "&lt;"...)
-	case '>':
-		return append(dst, "&gt;"...)
-	case '\'':
-		return append(dst, "&#39;"...)
-	case '"':
-		return append(dst, "&#34;"...)
+	if int(r) < len(htmlEscapes) && htmlEscapes[r] != "" {
+		return append(dst, htmlEscapes[r]...)
 	}
 	return pytext.AppendRune(dst, r)
 }
@@ -224,7 +212,7 @@ func (st *state) replace(v, old, with val) val {
 	if !strings.Contains(s, o) {
 		return v
 	}
-	var b builder
+	b := st.borrow()
 	at := 0
 	for {
 		i := strings.Index(s[at:], o)
@@ -239,7 +227,7 @@ func (st *state) replace(v, old, with val) val {
 	}
 	b.writeSlice(s, p, at, len(s))
 	st.spend(b.size())
-	return st.like(v, b.value())
+	return st.like(v, st.finish(b))
 }
 
 // split implements v.split(sep, limit).
@@ -278,28 +266,23 @@ func (st *state) splitSpace(v val, limit int) []val {
 	s := v.Text()
 	st.spend(len(s))
 	st.countScan(s)
-	type word struct{ i, j int }
-	var words []word
-	start := -1
+	var out []val
+	start := -1 // of the word that isn't complete
+	add := func(end int) {
+		st.spend(valueSize)
+		out = append(out, st.cut(v, start, end))
+		start = -1
+	}
 	eachRune(s, func(at int, r rune, _ int) {
 		switch space := pytext.IsSpace(r); {
-		case space && start >= 0:
-			words = append(words, word{start, at})
-			start = -1
+		case space && start >= 0 && len(out) != limit: // the remainder keeps its white space
+			add(at)
 		case !space && start < 0:
 			start = at
 		}
 	})
 	if start >= 0 {
-		words = append(words, word{start, len(s)})
-	}
-	if limit >= 0 && len(words) > limit { // the remainder keeps its trailing white space
-		words = append(words[:limit:limit], word{words[limit].i, len(s)})
-	}
-	out := make([]val, len(words))
-	st.spend(valueSize * len(out))
-	for i, w := range words {
-		out[i] = st.cut(v, w.i, w.j)
+		add(len(s))
 	}
 	return out
 }

@@ -11,10 +11,11 @@ import (
 // error that says so; without the lists, jinja2's rule for unknown names would apply, which may produce an empty
 // string.
 
-var unsupportedFilters = strings.Fields("abs attr batch center filesizeformat float forceescape groupby " +
-	"max pprint random reverse round slice striptags sum truncate urlencode urlize wordcount wordwrap xmlattr")
-
-var unsupportedTests = strings.Fields("callable divisibleby escaped even filter lower odd sameas test upper")
+var unsupportedBuiltins = map[string][]string{
+	"filter": strings.Fields("abs attr batch center filesizeformat float forceescape groupby max pprint random " +
+		"reverse round slice striptags sum truncate urlencode urlize wordcount wordwrap xmlattr"),
+	"test": strings.Fields("callable divisibleby escaped even filter lower odd sameas test upper"),
+}
 
 var numberNames = strings.Fields("real imag numerator denominator conjugate bit_length bit_count as_integer_ratio " +
 	"to_bytes from_bytes is_integer hex fromhex")
@@ -39,6 +40,14 @@ func throwUnsupported(what string) {
 	throw(unsupportedError, "%s is not supported in chat templates", what)
 }
 
+// refuseUnknown raises an error about a filter or test that this engine doesn't have.
+func refuseUnknown(at int32, class, kind, name, found string) {
+	if slices.Contains(unsupportedBuiltins[kind], name) {
+		throwAt(at, unsupportedError, "the %s %s is not supported in chat templates", kind, name)
+	}
+	throwAt(at, class, "No %s named '%s'%s.", kind, name, found)
+}
+
 // refuse raises an error for arguments that jinja2 accepts but this engine doesn't support: the ones in names, and
 // positional ones beyond the first few.
 func (a *args) refuse(fn string, few int, names ...string) {
@@ -61,15 +70,13 @@ func unsupportedFunction(name string) val {
 func refuseUnsupported(v val, name string) {
 	of := v.TypeName()
 	names := unsupportedAttributes[v.Kind()]
-	if v.Kind() == pyvalue.KindObject {
-		switch v.Object().(type) {
-		case *macro:
-			names = []string{"name", "arguments", "caller", "catch_kwargs", "catch_varargs", "explicit_caller"}
-		case *dictView:
-			names = []string{"isdisjoint", "mapping"}
-		case *rangeObject:
-			names = []string{"count", "index", "start", "stop", "step"}
-		}
+	switch v.Object().(type) {
+	case *macro:
+		names = []string{"name", "arguments", "caller", "catch_kwargs", "catch_varargs", "explicit_caller"}
+	case *dictView:
+		names = []string{"isdisjoint", "mapping"}
+	case *rangeObject:
+		names = []string{"count", "index", "start", "stop", "step"}
 	}
 	if slices.Contains(names, name) {
 		throwUnsupported("the attribute " + name + " of " + of)
@@ -84,9 +91,6 @@ func refuseSets(a, b val) {
 }
 
 func isKeyed(v val) bool {
-	if v.Kind() != pyvalue.KindObject {
-		return false
-	}
 	d, ok := v.Object().(*dictView)
 	return ok && d.kind != "values"
 }

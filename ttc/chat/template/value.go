@@ -32,6 +32,7 @@ type undefined struct {
 
 func (*undefined) TypeName() string            { return "Undefined" }
 func (*undefined) Truth() bool                 { return false }
+func (*undefined) length() int                 { return 0 }
 func (*undefined) Str() string                 { return "" }
 func (*undefined) Repr() string                { return "Undefined" }
 func (*undefined) Hash() string                { return "Undefined" }
@@ -46,9 +47,6 @@ func undefinedHint(hint string) val { return pyvalue.OfObject(&undefined{hint: h
 func undefinedIn(of, name val) val { return pyvalue.OfObject(&undefined{of: of, name: name}) }
 
 func asUndefined(v val) *undefined {
-	if v.Kind() != pyvalue.KindObject {
-		return nil
-	}
 	u, _ := v.Object().(*undefined)
 	return u
 }
@@ -183,14 +181,7 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 	if len(a.plain) > len(params) {
 		throw("TypeError", "%s() takes %d positional arguments but %d were given", fn, len(params), len(a.plain))
 	}
-	out := a.st.values(len(params))
-	for i := range out {
-		if i < len(a.plain) {
-			out[i] = a.plain[i]
-		} else {
-			out[i] = missing
-		}
-	}
+	out := a.padded(len(params))
 	for k, name := range a.names {
 		i := slices.Index(params, name)
 		if i < 0 {
@@ -205,6 +196,15 @@ func (a *args) bind(fn string, required int, params ...string) []val {
 		if isMissing(out[i]) {
 			throw("TypeError", "%s() missing a required argument: '%s'", fn, params[i])
 		}
+	}
+	return out
+}
+
+// padded returns the n plain arguments; those not given are missing.
+func (a *args) padded(n int) []val {
+	out := a.st.values(n)
+	for i := copy(out, a.plain); i < n; i++ {
+		out[i] = missing
 	}
 	return out
 }
@@ -284,7 +284,8 @@ type dictView struct {
 }
 
 func (d *dictView) TypeName() string { return "dict_" + d.kind }
-func (d *dictView) Truth() bool      { return d.dict.Len() > 0 }
+func (d *dictView) Truth() bool      { return d.length() > 0 }
+func (d *dictView) length() int      { return d.dict.Len() }
 func (d *dictView) Unhashable() bool { return d.kind != "values" }
 
 // AppendRepr prints a view along with its content.
@@ -316,20 +317,20 @@ func (d *dictView) items() []val {
 type rangeObject struct{ start, stop, step int64 }
 
 func (*rangeObject) TypeName() string { return "range" }
-func (r *rangeObject) len() int64     { return int64(count(int(r.start), int(r.stop), int(r.step))) }
-func (r *rangeObject) Truth() bool    { return r.len() > 0 }
-func (r *rangeObject) at(i int64) val { return pyvalue.Int(r.start + i*r.step) }
+func (r *rangeObject) length() int    { return count(int(r.start), int(r.stop), int(r.step)) }
+func (r *rangeObject) Truth() bool    { return r.length() > 0 }
+func (r *rangeObject) at(i int) val   { return pyvalue.Int(r.start + int64(i)*r.step) }
 func (r *rangeObject) Hash() string   { return fmt.Sprint("range", r.normal()) }
 
 // normal returns a normal form that is equal for ranges over the same numbers.
 func (r *rangeObject) normal() [3]int64 {
-	switch n := r.len(); n {
+	switch n := r.length(); n {
 	case 0:
 		return [3]int64{}
 	case 1:
 		return [3]int64{1, r.start, 0}
 	default:
-		return [3]int64{n, r.start, r.step}
+		return [3]int64{int64(n), r.start, r.step}
 	}
 }
 
@@ -345,6 +346,9 @@ func (r *rangeObject) Repr() string {
 	return fmt.Sprintf("range(%d, %d, %d)", r.start, r.stop, r.step)
 }
 
+// sized is a kind of object that has a length in Python.
+type sized interface{ length() int }
+
 // length is len(v), or false if v doesn't have a length in Python.
 func length(v val) (int, bool) {
 	switch v.Kind() {
@@ -354,32 +358,19 @@ func length(v val) (int, bool) {
 		return len(v.Items()), true
 	case pyvalue.KindDict:
 		return v.Dict().Len(), true
-	case pyvalue.KindObject:
-		switch o := v.Object().(type) {
-		case *undefined:
-			return 0, true
-		case *dictView:
-			return o.dict.Len(), true
-		case *rangeObject:
-			return int(o.len()), true
-		case *loop:
-			return o.length(), true
-		}
+	}
+	if o, ok := v.Object().(sized); ok {
+		return o.length(), true
 	}
 	return 0, false
 }
 
 func isIterable(v val) bool {
-	switch v.Kind() {
-	case pyvalue.KindStr, pyvalue.KindList, pyvalue.KindTuple, pyvalue.KindDict:
+	switch v.Object().(type) {
+	case sized, *generator:
 		return true
-	case pyvalue.KindObject:
-		switch v.Object().(type) {
-		case *undefined, *dictView, *rangeObject, *generator, *loop:
-			return true
-		}
 	}
-	return false
+	return isSequence(v)
 }
 
 // iterate returns an iterator over v, or false if v isn't iterable in Python.
@@ -402,7 +393,7 @@ func (st *state) iterate(v val) (iterator, bool) {
 			}
 			return slice(o.items()), true
 		case *rangeObject:
-			i, n := int64(-1), o.len()
+			i, n := -1, o.length()
 			return iterator{draw: func() (val, bool) {
 				if i++; i >= n {
 					return missing, false
@@ -467,9 +458,6 @@ const valueSize = 48
 // index implements operator.index(v): it returns the value of an int or bool, clamped to the range of an int, and
 // throws Python's error for anything else.
 func index(v val) int {
-	if u := asUndefined(v); u != nil {
-		throw("TypeError", "'Undefined' object cannot be interpreted as an integer")
-	}
 	if v.Kind() != pyvalue.KindInt && v.Kind() != pyvalue.KindBool {
 		throw("TypeError", "'%s' object cannot be interpreted as an integer", v.TypeName())
 	}

@@ -33,18 +33,13 @@ func Len(s string) int {
 
 // ByteIndex returns the byte offset of code point i in s, or len(s) if i is at or past the end.
 func ByteIndex(s string, i int) int {
-	if i <= 0 {
-		return 0
-	}
-	n := 0
-	for b := 0; b < len(s); b++ {
-		if s[b]&0xc0 == 0x80 {
-			continue
+	for b := range len(s) {
+		if s[b]&0xc0 != 0x80 {
+			if i <= 0 {
+				return b
+			}
+			i--
 		}
-		if n == i {
-			return b
-		}
-		n++
 	}
 	return len(s)
 }

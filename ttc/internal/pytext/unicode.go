@@ -12,8 +12,7 @@ func IsPrintable(r rune) bool {
 	}
 	// printable holds the first code point of every run. Printable and non-printable runs alternate; a run that starts
 	// at an even index is printable.
-	n := sort.Search(len(printable), func(i int) bool { return printable[i] > r })
-	return n%2 == 1
+	return inRanges(printable, r)
 }
 
 // IsSpace implements chr(r).isspace(), which also defines white space for strip() and split().
