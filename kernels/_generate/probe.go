@@ -38,13 +38,10 @@ func (g *generator) multiplyProbe(name string, v []VecPhysical) {
 		}
 	}
 	g.Label("loop")
-	for _, r := range v {
-		g.VFMADD231PS(r, r, r)
-	}
+	each(g.VFMADD231PS, v, v, v)
 	g.SUBQ(Imm(uint64(len(v))), n)
 	g.JGT(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // readProbe loads n float32 values of each side, four vectors of both sides per step; bytes is the size of a vector.
@@ -60,8 +57,7 @@ func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	g.ADDQ(Imm(uint64(bytes)), i) // four vectors of float32
 	g.CMPQ(i, n)
 	g.JLT(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // writeInstructions writes the number of vector instructions that the kernels use, as counted in the generated code,
