@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"unsafe"
@@ -19,15 +20,10 @@ const (
 )
 
 func (d DType) String() string {
-	switch d {
-	case Float32:
-		return "float32"
-	case BFloat16:
-		return "bfloat16"
-	case Float16:
-		return "float16"
+	if d > Float16 {
+		return "unknown"
 	}
-	return "unknown"
+	return [...]string{"float32", "bfloat16", "float16"}[d]
 }
 
 // Size returns the size of an element in bytes.
@@ -63,12 +59,7 @@ func F16Matrix(x []uint16, rows, cols int) Matrix {
 	return Matrix{DType: Float16, U16: x, Rows: rows, Cols: cols}
 }
 
-func (m *Matrix) stride() int {
-	if m.Stride == 0 {
-		return m.Cols
-	}
-	return m.Stride
-}
+func (m *Matrix) stride() int { return cmp.Or(m.Stride, m.Cols) }
 
 func (m *Matrix) len() int {
 	if m.DType == Float32 {
@@ -117,11 +108,8 @@ func (m *Matrix) row(r int) unsafe.Pointer {
 	return unsafe.Pointer(&m.U16[r*m.stride()])
 }
 
-// At returns the element at row r and column c.
-func (m *Matrix) At(r, c int) float64 { return m.at(r, c) }
-
-// at decodes one element exactly.
-func (m *Matrix) at(r, c int) float64 { return load(m.row(r), m.DType, c) }
+// At returns the exact element at row r and column c.
+func (m *Matrix) At(r, c int) float64 { return load(m.row(r), m.DType, c) }
 
 func load(p unsafe.Pointer, d DType, i int) float64 {
 	switch d {

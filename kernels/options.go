@@ -22,17 +22,7 @@ const (
 
 // ParseClip parses none, token, element or element_bregman.
 func ParseClip(s string) (Clip, error) {
-	switch s {
-	case "", "none":
-		return ClipNone, nil
-	case "token":
-		return ClipToken, nil
-	case "element":
-		return ClipElement, nil
-	case "element_bregman":
-		return ClipBregman, nil
-	}
-	return 0, fail(CodeClip, "unknown clip mode %q: expected none, token, element or element_bregman", s)
+	return parse[Clip](CodeClip, "clip mode", s, "none", "token", "element", "element_bregman")
 }
 
 // Reduction turns the weighted sum S of row losses into one number.
@@ -60,13 +50,7 @@ const (
 
 // ParseRest parses bucket or renormalise.
 func ParseRest(s string) (Rest, error) {
-	switch s {
-	case "", "bucket":
-		return RestBucket, nil
-	case "renormalise":
-		return RestRenormalise, nil
-	}
-	return 0, fail(CodeKind, "unknown rest %q: expected bucket or renormalise", s)
+	return parse[Rest](CodeKind, "rest", s, "bucket", "renormalise")
 }
 
 // Options configures a divergence.
@@ -82,6 +66,14 @@ type Options struct {
 	Workers int
 	Strict  bool   // a row without a finite softmax is an error
 	Path    string // one of Paths(); "" means the path that NATGO_KERNELS names or, if it is unset, the best one
+}
+
+// choosePath checks the options and returns the path they choose.
+func (o *Options) choosePath() (*tileSet, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return choose(o.Path)
 }
 
 func (o *Options) check() error {

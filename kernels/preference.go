@@ -14,15 +14,7 @@ const (
 
 // ParsePreference parses sigmoid, ipo or hinge.
 func ParsePreference(s string) (PreferenceKind, error) {
-	switch s {
-	case "", "sigmoid":
-		return Sigmoid, nil
-	case "ipo":
-		return IPO, nil
-	case "hinge":
-		return Hinge, nil
-	}
-	return 0, fail(CodeKind, "unknown preference loss %q: expected sigmoid, ipo or hinge", s)
+	return parse[PreferenceKind](CodeKind, "preference loss", s, "sigmoid", "ipo", "hinge")
 }
 
 // PreferenceOptions are the options of DPO.
@@ -77,7 +69,7 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 	}
 	for i := range n {
 		for _, c := range columns {
-			if v := c.x[i]; math.IsNaN(v) || math.IsInf(v, 0) {
+			if v := c.x[i]; !finite(v) {
 				return 0, fail(CodeLogProb, "pair %d: %s is %v", i, c.name, v)
 			}
 		}

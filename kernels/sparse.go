@@ -37,10 +37,7 @@ func checkSupported(o *Options, rest Rest) (*tileSet, error) {
 	if rest > RestRenormalise {
 		return nil, fail(CodeKind, "unknown rest %d", rest)
 	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	return choose(o.Path)
+	return o.choosePath()
 }
 
 // Path returns the name of the path in use.
@@ -165,11 +162,10 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
-	job := bucketJob{
-		opt: &j.opt, student: &b.Student, sparse: &b.Teacher, out: out, weights: b.Weights, rest: j.rest,
-		upstream: b.Upstream,
-	}
-	return job.run(&j.pool, j.path, b.Labels)
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
+	r.job = &bucketJob{opt: &j.opt, student: &b.Student, sparse: &b.Teacher, out: out, rest: j.rest}
+	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }
 
 // tailMass returns 1 - sum exp(lp), subtracting the largest term first so that nothing cancels if it is nearly 1.
@@ -219,13 +215,7 @@ func (j *TopKJSD) Path() string { return j.path.name }
 
 // Run computes the loss and the results requested by out; see JSD.Run. It sets TeacherLSE to 0.
 func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
-	vocab, err := b.vocab()
-	if err == nil {
-		err = checkRows(b.Student.Rows, b.Labels, b.Weights)
-	}
-	if err == nil {
-		err = out.check(&b.Student)
-	}
+	vocab, err := b.check(out)
 	if err == nil && b.Vocab > 0 && b.Vocab < b.Student.Cols {
 		err = fail(CodeShape, "a valid-vocabulary limit is not supported with a top-k support")
 	}
@@ -234,10 +224,9 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	}
 	teacher := b.Teacher
 	teacher.Stride, teacher.Cols = teacher.stride(), vocab
-	job := bucketJob{
-		opt: &j.opt, student: &b.Student, teacher: &teacher, k: min(j.k, b.Student.Cols), out: out,
-		weights: b.Weights,
-		rest:    j.rest, upstream: b.Upstream,
-	}
-	return job.run(&j.pool, j.path, b.Labels)
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
+	k := min(j.k, b.Student.Cols)
+	r.job = &bucketJob{opt: &j.opt, student: &b.Student, teacher: &teacher, k: k, out: out, rest: j.rest}
+	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }
