@@ -105,13 +105,10 @@ func (s Stats) Slow() string {
 
 func (b *Batch) vocab() (int, error) {
 	s, t := &b.Student, &b.Teacher
-	if err := s.check("student"); err != nil {
-		return 0, err
-	}
-	if err := t.check("teacher"); err != nil {
-		return 0, err
-	}
+	err := cmp.Or(s.check("student"), t.check("teacher"))
 	switch {
+	case err != nil:
+		return 0, err
 	case s.Rows != t.Rows:
 		return 0, fail(CodeShape, "student rows=%d, teacher rows=%d", s.Rows, t.Rows)
 	case s.DType != t.DType:
@@ -128,12 +125,8 @@ func (b *Batch) vocab() (int, error) {
 
 // check checks a batch and the memory for its results, and returns the size of the vocabulary.
 func (b *Batch) check(out *Output) (v int, err error) {
-	v, err = b.vocab()
-	if err == nil {
-		err = checkRows(b.Student.Rows, b.Labels, b.Weights)
-	}
-	if err == nil {
-		err = out.check(&b.Student)
+	if v, err = b.vocab(); err == nil {
+		err = cmp.Or(checkRows(b.Student.Rows, b.Labels, b.Weights), out.check(&b.Student))
 	}
 	return v, err
 }

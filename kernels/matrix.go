@@ -70,31 +70,24 @@ func (m *Matrix) len() int {
 
 // check validates shape and storage; side names the matrix in errors.
 func (m *Matrix) check(side string) error {
-	if m.DType > Float16 {
-		return fail(CodeShape, "%s: unknown element type %d", side, m.DType)
-	}
-	if m.Rows < 0 || m.Cols < 0 {
-		return fail(CodeShape, "%s: rows=%d V=%d must not be negative", side, m.Rows, m.Cols)
-	}
-	if m.Rows == 0 {
-		return nil
-	}
-	if m.Cols == 0 {
-		return fail(CodeShape, "%s: V=0 with rows=%d", side, m.Rows)
-	}
 	st := m.stride()
-	if st < m.Cols {
-		return fail(CodeShape, "%s: stride %d is smaller than V=%d", side, st, m.Cols)
-	}
 	hi, lo := bits.Mul64(uint64(m.Rows-1), uint64(st))
 	need := lo + uint64(m.Cols)
-	if hi != 0 || need < lo || need > math.MaxInt/4 {
+	switch {
+	case m.DType > Float16:
+		return fail(CodeShape, "%s: unknown element type %d", side, m.DType)
+	case m.Rows < 0 || m.Cols < 0:
+		return fail(CodeShape, "%s: rows=%d V=%d must not be negative", side, m.Rows, m.Cols)
+	case m.Rows == 0:
+	case m.Cols == 0:
+		return fail(CodeShape, "%s: V=0 with rows=%d", side, m.Rows)
+	case st < m.Cols:
+		return fail(CodeShape, "%s: stride %d is smaller than V=%d", side, st, m.Cols)
+	case hi != 0 || need < lo || need > math.MaxInt/4:
 		return fail(CodeShape, "%s: rows x V = %d x %d: overflow", side, m.Rows, m.Cols)
-	}
-	if m.Stride == 0 && m.len() != m.Rows*m.Cols {
+	case m.Stride == 0 && m.len() != m.Rows*m.Cols:
 		return fail(CodeShape, "%s: len is %d, want rows x V = %d x %d", side, m.len(), m.Rows, m.Cols)
-	}
-	if m.len() < int(need) {
+	case m.len() < int(need):
 		return fail(CodeShape, "%s: len is %d, rows=%d V=%d stride=%d need %d", side, m.len(), m.Rows, m.Cols, st, need)
 	}
 	return nil

@@ -77,28 +77,23 @@ func (o *Options) choosePath() (*tileSet, error) {
 }
 
 func (o *Options) check() error {
-	if !(o.Beta >= 0 && o.Beta <= 1) {
-		return fail(CodeBeta, "invalid beta %v: expected a number in [0,1]", o.Beta)
-	}
-	if !(o.Temperature > 0) || math.IsInf(o.Temperature, 0) || !(float32(1/o.Temperature) > 0) ||
-		math.IsInf(float64(float32(1/o.Temperature)), 0) {
-		return fail(CodeTemperature, "invalid temperature (tau) %v: expected a finite number above 0", o.Temperature)
-	}
+	inverse := float32(1 / o.Temperature)
 	switch {
+	case !(o.Beta >= 0 && o.Beta <= 1):
+		return fail(CodeBeta, "invalid beta %v: expected a number in [0,1]", o.Beta)
+	case !(o.Temperature > 0) || math.IsInf(o.Temperature, 0) || !(inverse > 0) || math.IsInf(float64(inverse), 0):
+		return fail(CodeTemperature, "invalid temperature (tau) %v: expected a finite number above 0", o.Temperature)
 	case o.Clip > ClipBregman:
 		return fail(CodeClip, "unknown clip mode %d", o.Clip)
 	case o.Clip == ClipNone && o.ClipValue != 0:
 		return fail(CodeClip, "clip value %v without a clip mode (clip is none)", o.ClipValue)
 	case o.Clip != ClipNone && !(o.ClipValue > 0):
 		return fail(CodeClip, "invalid clip value %v: expected a number above 0", o.ClipValue)
-	}
-	if o.Reduction > ReduceDenom {
+	case o.Reduction > ReduceDenom:
 		return fail(CodeDenominator, "unknown reduction %d", o.Reduction)
-	}
-	if o.Reduction == ReduceDenom && (!(o.Denominator > 0) || math.IsInf(o.Denominator, 1)) {
+	case o.Reduction == ReduceDenom && (!(o.Denominator > 0) || math.IsInf(o.Denominator, 1)):
 		return fail(CodeDenominator, "invalid denom %v: expected a finite number above 0", o.Denominator)
-	}
-	if o.Reduction != ReduceDenom && o.Denominator != 0 {
+	case o.Reduction != ReduceDenom && o.Denominator != 0:
 		return fail(CodeDenominator, "denom %v is set but the reduction does not use one", o.Denominator)
 	}
 	return nil

@@ -41,17 +41,15 @@ type PairResult struct {
 // DPO computes the loss of every pair into out and returns sum(w*loss)/max(pairs,1). The gradient of that mean is
 // w*Grad/max(pairs,1). A log-probability that is not finite is refused, because it would make the mean useless.
 func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
-	if !(o.Beta > 0) || math.IsInf(o.Beta, 1) {
+	switch {
+	case !(o.Beta > 0) || math.IsInf(o.Beta, 1):
 		return 0, fail(CodeBeta, "invalid beta %v: expected a finite number above 0", o.Beta)
-	}
-	if !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 0.5) {
+	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 0.5):
 		return 0, fail(CodeLabelSmoothing, "invalid label_smoothing %v: expected a number in [0, 0.5)",
 			o.LabelSmoothing)
-	}
-	if o.LabelSmoothing > 0 && o.Kind != Sigmoid {
+	case o.LabelSmoothing > 0 && o.Kind != Sigmoid:
 		return 0, fail(CodeLabelSmoothing, "label_smoothing must be 0 for ipo and hinge")
-	}
-	if o.Kind > Hinge {
+	case o.Kind > Hinge:
 		return 0, fail(CodeKind, "unknown preference loss %d", o.Kind)
 	}
 	n := len(p.PolicyChosen)

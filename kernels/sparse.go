@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -57,20 +58,16 @@ type SparseBatch struct {
 const massTolerance = 1e-3
 
 func (b *SparseBatch) check(rest Rest) error {
-	if err := b.Student.check("student"); err != nil {
-		return err
-	}
-	if err := checkRows(b.Student.Rows, b.Labels, b.Weights); err != nil {
-		return err
-	}
+	err := cmp.Or(b.Student.check("student"), checkRows(b.Student.Rows, b.Labels, b.Weights))
 	t := &b.Teacher
-	if len(t.IDs) != len(t.LogProbs) {
+	switch {
+	case err != nil:
+		return err
+	case len(t.IDs) != len(t.LogProbs):
 		return fail(CodeShape, "%d ids but %d log-probabilities (logp)", len(t.IDs), len(t.LogProbs))
-	}
-	if len(t.Offsets) != b.Student.Rows+1 {
+	case len(t.Offsets) != b.Student.Rows+1:
 		return fail(CodeOffsets, "%d offsets for %d rows: expected one more than rows", len(t.Offsets), b.Student.Rows)
-	}
-	if t.Offsets[0] != 0 {
+	case t.Offsets[0] != 0:
 		return fail(CodeOffsets, "invalid first offset %d: expected 0", t.Offsets[0])
 	}
 	for r := range b.Student.Rows {
@@ -121,17 +118,15 @@ func checkSupport(r int, ids []int32, lp []float32, v int, rest Rest, seen []uin
 		}
 	}
 	renorm := rest == RestRenormalise
-	if renorm && len(ids) == 0 {
-		return fail(CodeIDs, "row %d: the support is empty, nothing to renormalise", r)
-	}
 	mass := logSum(len(lp), func(i int) float64 { return float64(lp[i]) })
-	if renorm && math.IsInf(mass, -1) {
+	switch {
+	case renorm && len(ids) == 0:
+		return fail(CodeIDs, "row %d: the support is empty, nothing to renormalise", r)
+	case renorm && math.IsInf(mass, -1):
 		return fail(CodeLogProb, "row %d: every log-probability is -Inf, nothing to renormalise", r)
-	}
-	if !renorm && mass > massTolerance {
+	case !renorm && mass > massTolerance:
 		return fail(CodeMass, "row %d: the total probability exceeds 1 (log mass %.4g): are these logits?", r, mass)
-	}
-	if renorm && slices.Max(lp) > massTolerance {
+	case renorm && slices.Max(lp) > massTolerance:
 		return fail(CodeMass, "row %d: probability above 1 (log-probability %v): are these logits?", r, slices.Max(lp))
 	}
 	return nil

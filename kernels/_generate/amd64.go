@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -154,25 +155,34 @@ var (
 
 // constants is a read-only block of float32 values or patterns, each repeated the same number of times.
 type constants struct {
-	ctx  *build.Context
-	sym  Mem
-	at   map[string]int
-	off  int
-	each int
+	sym Mem
+	at  map[string]int
 }
 
-func (g *generator) newConstants(name string, each int) *constants {
-	sym := g.StaticGlobal(name)
-	g.DataAttributes(attr.RODATA | attr.NOPTR)
-	return &constants{ctx: g.Context, sym: sym, at: map[string]int{}, each: each}
+// datum is a named float32 value or a pattern.
+type datum struct {
+	name string
+	bits U32
 }
 
-func (c *constants) add(name string, v U32) {
-	c.at[name] = c.off
-	for range c.each {
-		c.ctx.AddDatum(c.off, v)
-		c.off += 4
+// expConstants names the coefficients of a polynomial for exp2 e0, e1, ...
+func expConstants(polynomial []float64) (list []datum) {
+	for i, v := range polynomial {
+		list = append(list, datum{fmt.Sprint("e", i), bits(v)})
 	}
+	return list
+}
+
+func (g *generator) newConstants(name string, each int, list []datum) *constants {
+	c := &constants{sym: g.StaticGlobal(name), at: map[string]int{}}
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i, k := range list {
+		c.at[k.name] = 4 * each * i
+		for j := range each {
+			g.AddDatum(4*(each*i+j), k.bits)
+		}
+	}
+	return c
 }
 
 func (c *constants) mem(name string) Mem {
@@ -269,4 +279,20 @@ func (g *generator) largest(path string, width lanes, d dtype, v []VecPhysical) 
 	g.VMAXPS(v[1], v[0], v[0])
 	g.VMAXPS(v[3], v[2], v[2])
 	g.VMAXPS(v[2], v[0], v[0])
+}
+
+// finish is the body of a finish tile: it leaves (g + q*qk) * gk in v, for four vectors at a time, and passes on the
+// memory for the results. begin is called before the loop.
+func (g *generator) finish(n lanes, v []VecPhysical, qk, gk VecPhysical, begin func(), results func(out memory)) {
+	kept, raw, out, end, i := RDI, RSI, RBX, RCX, RAX
+	g.move("kept g out n", kept, raw, out, end)
+	g.XORQ(i, i)
+	g.broadcast("qk gk", qk, gk)
+	begin()
+	g.loop(i, end, 4*uint64(n), func() {
+		each(g.VMOVUPS, floats(n, raw, i, 0), v)
+		each(g.VFMADD231PS, floats(n, kept, i, 0), qk, v)
+		each(g.VMULPS, v, gk, v)
+		results(floats(n, out, i, 0))
+	})
 }

@@ -115,23 +115,10 @@ func (n *neon) broadcast(v int, field string) {
 	n.line("VLD1R (R9), [V%d.S4]", v)
 }
 
-type neonConst struct {
-	name  string
-	value float32
-}
-
-// neonConsts holds the constants besides the coefficients of exp2, which precede them.
-var neonConsts = append(neonExp(), []neonConst{
-	{"low", -127}, {"high", 127}, {"bias", math.Float32frombits(127)}, {"far", 1e30}, {"-far", -1e30},
-	{"limit", 15.99}, {"-limit", -15.99}, {"-inf", float32(math.Inf(-1))},
+var neonConsts = append(expConstants(expNear), []datum{
+	{"low", bits(-127)}, {"high", bits(127)}, {"bias", 127}, {"far", bits(1e30)}, {"-far", bits(-1e30)},
+	{"limit", bits(15.99)}, {"-limit", bits(-15.99)}, {"-inf", bits(math.Inf(-1))},
 }...)
-
-func neonExp() (list []neonConst) {
-	for i, v := range expNear {
-		list = append(list, neonConst{fmt.Sprint("e", i), float32(v)})
-	}
-	return list
-}
 
 // constant loads a named constant; R11 holds the address of the constants.
 func (n *neon) constant(v int, name string) {
@@ -412,7 +399,7 @@ func arm64Tiles(own numbers) (tiles []byte, stubs *ir.File) {
 		"\n\n//go:build arm64 && !purego\n\n#include \"textflag.h\"\n\n")
 	for i, c := range neonConsts {
 		for lane := range 4 {
-			fmt.Fprintf(&n.b, "DATA neon<>+%d(SB)/4, $0x%08x\n", 16*i+4*lane, math.Float32bits(c.value))
+			fmt.Fprintf(&n.b, "DATA neon<>+%d(SB)/4, $0x%08x\n", 16*i+4*lane, uint32(c.bits))
 		}
 	}
 	fmt.Fprintf(&n.b, "GLOBL neon<>(SB), RODATA|NOPTR, $%d\n", 16*len(neonConsts))

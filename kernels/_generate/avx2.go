@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/operand"
@@ -10,26 +9,13 @@ import (
 
 // narrowConstants defines the constants, each repeated over a vector because AVX2 lacks broadcast operands.
 func (g *generator) narrowConstants() {
-	c := g.newConstants("each256", 8)
-	for i, v := range expNear {
-		c.add(fmt.Sprint("e", i), bits(v))
-	}
-	c.add("biased", bits(1.5*(1<<23)+127)) // adding this rounds to an integer, which a shift moves into the exponent
-	c.add("low", bits(-127))
-	c.add("high", bits(127))
-	c.add("abs", U32(1<<31-1))
-	c.add("narrowLimit", bits(14.99))
-	c.add("one", bits(1))
-	c.add("two", bits(2))
-	c.add("upper", U32(0xffff0000))
-	c.add("far", bits(1e30))
-	c.add("-far", bits(-1e30))
-	c.add("sign", U32(1<<31))
 	lift := math.Log2(float64(g.number("klLift")))
-	c.add("lift", bits(lift))
-	c.add("lifted low", bits(-127-lift))
-	c.add("lifted high", bits(127-lift))
-	g.narrow = c
+	g.narrow = g.newConstants("each256", 8, append(expConstants(expNear), []datum{
+		{"biased", bits(1.5*(1<<23) + 127)}, // adding this rounds to an integer, which a shift moves into the exponent
+		{"low", bits(-127)}, {"high", bits(127)}, {"abs", 1<<31 - 1}, {"narrowLimit", bits(14.99)}, {"one", bits(1)},
+		{"two", bits(2)}, {"upper", 0xffff0000}, {"far", bits(1e30)}, {"-far", bits(-1e30)}, {"sign", 1 << 31},
+		{"lift", bits(lift)}, {"lifted low", bits(-127 - lift)}, {"lifted high", bits(127 - lift)},
+	}...))
 }
 
 // widen256 adds the lanes of v to a float64 accumulator. t0 may be v.
@@ -334,8 +320,8 @@ func (g *second256) evenSegment() {
 	}
 }
 
-// generalSegment is like evenSegment, but for the general table, which has 8 segments on each side of 0. It leaves D in odds,
-// clamped only to values that float32 can multiply.
+// generalSegment is like evenSegment, but for the general table, which has 8 segments on each side of 0. It leaves D in
+// odds, clamped only to values that float32 can multiply.
 func (g *second256) generalSegment() {
 	for j, d := range g.odds {
 		size := g.teacher[j]

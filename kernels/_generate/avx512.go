@@ -1,30 +1,16 @@
 package main
 
 import (
-	"fmt"
-
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
 )
 
 func (g *generator) wideConstants() {
-	c := g.newConstants("one512", 1)
-	for i, v := range expFloor {
-		c.add(fmt.Sprint("e", i), bits(v))
-	}
-	c.add("lift", bits(float64(g.number("klLift"))))
-	c.add("magic", bits(1.5*(1<<23)))
-	c.add("limit", bits(15.99))
-	c.add("far", bits(1e30))
-	c.add("-far", bits(-1e30))
-	c.add("one", U32(1))
-	c.add("16", U32(16))
-	c.add("1", bits(1))
-	c.add("geometricLimit", bits(14.999))
-	c.add("sign", U32(1<<31))
-	c.add("high", U32(0xffff0000))
-	c.add("abs", U32(1<<31-1))
-	g.wide = c
+	g.wide = g.newConstants("one512", 1, append(expConstants(expFloor), []datum{
+		{"lift", bits(float64(g.number("klLift")))}, {"magic", bits(1.5 * (1 << 23))}, {"limit", bits(15.99)},
+		{"far", bits(1e30)}, {"-far", bits(-1e30)}, {"one", 1}, {"16", 16}, {"1", bits(1)},
+		{"geometricLimit", bits(14.999)}, {"sign", 1 << 31}, {"high", 0xffff0000}, {"abs", 1<<31 - 1},
+	}...))
 }
 
 // sumLanes512 leaves the sum of z's float64 lanes in X0; avo lacks VMOVSD for high registers.
@@ -270,24 +256,15 @@ func (g *second512) addEntries() {
 // finish512 computes out = (g + q*qk) * gk, where q was stored by the first pass. The streaming version, for an out on
 // a 64-byte boundary, bypasses the caches: otherwise a large gradient would be read before it is written.
 func (g *generator) finish512(stream bool) {
+	G, qk, gk, top := zmm[0:4], Z19, Z20, Z21
+	store := g.VMOVUPS
+	if stream {
+		store = func(ops ...Op) { g.VMOVNTPS(ops[0], ops[1]) }
+	}
 	g.text("AVX512", choose(stream, "stream", "finish"))
-	kept, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
-	g.move("kept g out n", kept, raw, out, n)
-	g.XORQ(i, i)
-	G := zmm[0:4]
-	qk, gk, top := Z19, Z20, Z21
-	g.broadcast("qk gk", qk, gk)
-	g.zero512(top)
-	g.loop(i, n, 64, func() {
-		each(g.VMOVUPS, floats(wide, raw, i, 0), G)
-		each(g.VFMADD231PS, floats(wide, kept, i, 0), qk, G)
-		each(g.VMULPS, G, gk, G)
+	g.finish(wide, G, qk, gk, func() { g.zero512(top) }, func(out memory) {
 		each(g.VRANGEPS, Imm(0xb), G, top, top)
-		store := g.VMOVUPS
-		if stream {
-			store = func(ops ...Op) { g.VMOVNTPS(ops[0], ops[1]) }
-		}
-		each(store, G, floats(wide, out, i, 0))
+		each(store, G, out)
 	})
 	if stream {
 		g.SFENCE()

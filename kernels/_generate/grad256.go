@@ -143,19 +143,10 @@ func (g *grad256) add(entry int) {
 
 // finish256 computes out = (g + q*qk) * gk, where q was stored by the first pass.
 func (g *generator) finish256() {
+	G, qk, gk, top := ymm[0:4], Y11, Y12, Y13
 	g.text("AVX2", "finish")
-	kept, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
-	g.move("kept g out n", kept, raw, out, n)
-	g.XORQ(i, i)
-	G := ymm[0:4]
-	qk, gk, top := Y11, Y12, Y13
-	g.broadcast("qk gk", qk, gk)
-	g.zero256(top)
-	g.loop(i, n, 32, func() {
-		each(g.VMOVUPS, floats(narrow, raw, i, 0), G)
-		each(g.VFMADD231PS, floats(narrow, kept, i, 0), qk, G)
-		each(g.VMULPS, G, gk, G)
-		each(g.VMOVUPS, G, floats(narrow, out, i, 0))
+	g.finish(narrow, G, qk, gk, func() { g.zero256(top) }, func(out memory) {
+		each(g.VMOVUPS, G, out)
 		for _, v := range G {
 			g.VANDPS(g.narrow.mem("abs"), v, v)
 			g.VMAXPS(v, top, top)

@@ -76,24 +76,21 @@ func writeInstructions(file string, tiles *ir.File) {
 		if p.path == "avx512" {
 			first, kept, even = "keep", "Kept", 128
 		}
-		sides := func(d, first, second string, entries float64) float64 {
+		sides := func(first, second, d string, entries float64) float64 {
 			return 2*per16(first+d, p.first) + per16(second+d, entries)
 		}
-		forward := func(d, f string, entries float64) float64 { return sides(d, first, f, entries) }
-		gradient := func(f string) float64 {
-			return sides("F32", "keep", f, even) + per16("finish", p.finish)
-		}
+		gradient := sides("keep", "rate", "F32", even) + per16("finish", p.finish)
 		fmt.Fprintf(&b, "\t%q: {\n", p.path)
 		for _, k := range []struct {
 			name string
 			n    float64
 		}{
-			{"forward", forward("F32", "jsd"+kept+"Even", even)},
-			{"forward, bfloat16", forward("BF16", "jsd"+kept+"Even", even)},
-			{"forward, beta 0.3", forward("F32", "jsd"+kept, p.second)},
+			{"forward", sides(first, "jsd"+kept+"Even", "F32", even)},
+			{"forward, bfloat16", sides(first, "jsd"+kept+"Even", "BF16", even)},
+			{"forward, beta 0.3", sides(first, "jsd"+kept, "F32", p.second)},
 			{"forward, KL", per16("klF32", p.second)},
-			{"gradient", gradient("rate")},
-			{"gradient, beta 0.3", gradient("rate")},
+			{"gradient", gradient},
+			{"gradient, beta 0.3", gradient},
 		} {
 			fmt.Fprintf(&b, "\t\t%q: %.1f,\n", k.name, k.n)
 		}
