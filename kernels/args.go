@@ -1,6 +1,9 @@
 package kernels
 
-import "unsafe"
+import (
+	"slices"
+	"unsafe"
+)
 
 const (
 	block = 128  // the number of entries passed to a tile function is a multiple of this
@@ -46,10 +49,13 @@ type tileArgs struct {
 	wide                                            *[2][tile]float32 // decoded entries
 }
 
-// alignedRows allocates a T on a 64-byte boundary.
-func alignedRows[T any]() *T {
-	var z T
-	b := make([]byte, unsafe.Sizeof(z)+63)
-	off := -uintptr(unsafe.Pointer(&b[0])) & 63
-	return (*T)(unsafe.Pointer(&b[off]))
+// aligned allocates n values on a 64-byte boundary.
+func aligned(n int) []float32 {
+	b := make([]float32, n+15)
+	return b[-(uintptr(unsafe.Pointer(&b[0]))/4)&15:][:n]
+}
+
+// alignedRows allocates the rows of a table one after another, the first on a 64-byte boundary.
+func alignedRows(rows, width int) [][]float32 {
+	return slices.Collect(slices.Chunk(aligned(rows*width), width))
 }

@@ -9,16 +9,13 @@ import (
 // bucketJob compares a student with a teacher on a support of k ids and, as one more term, on the rest of a row. A pass
 // sums the rest, the k+1 terms are computed in float64, and another pass scales the kept exponentials to the gradient.
 type bucketJob struct {
-	opt      *Options
-	student  *Matrix
-	sparse   *SparseTeacher // the teacher, if sparse
-	teacher  *Matrix        // the teacher, if dense; its support is the student's k largest entries
-	k        int
-	out      *Output
-	weights  []float32
-	rest     Rest
-	upstream *float64
-	scale    float64
+	opt     *Options
+	student *Matrix
+	sparse  *SparseTeacher // the teacher, if sparse
+	teacher *Matrix        // the teacher, if dense; its support is the student's k largest entries
+	k       int
+	out     *Output
+	rest    Rest
 }
 
 // bucketRow is the memory that a worker reuses to compute losses over a support, one row at a time.
@@ -38,29 +35,10 @@ type bucketTerms struct {
 	bregman bool      // use the Bregman summands of the loss
 }
 
-func (q *bucketJob) run(pool *runPool, path *tileSet, labels []int32) (Stats, error) {
-	r := pool.get(path)
-	defer pool.put(r)
-	r.start(q.student.Rows, labels)
-	denom := q.opt.denominator(len(r.active), q.student.Cols)
-	q.scale = 1 / denom
-	if q.upstream != nil {
-		q.scale *= *q.upstream
-	}
-	r.job = q
-	clearIgnored(q.out, q.student, labels)
-	r.do(q.opt.Workers)
-	return r.collect(q.opt, q.weights, q.out, denom)
-}
-
 func (q *bucketJob) row(r *run, w *worker, i, next int) {
 	row, o, res := r.active[i], q.opt, &r.results[i]
 	*res = rowResult{loss: math.NaN()}
-	var grad []float32
-	if q.out.Grad != nil {
-		st := q.out.gradStride(q.student.Cols)
-		grad = q.out.Grad[row*st : row*st+q.student.Cols]
-	}
+	grad := q.out.gradRow(row, q.student.Cols)
 	var nx nextRow
 	if next >= 0 {
 		nx.s = q.student.row(r.active[next])
@@ -73,11 +51,7 @@ func (q *bucketJob) row(r *run, w *worker, i, next int) {
 		fillNaN(grad)
 		return
 	}
-	scale := q.scale
-	if q.weights != nil {
-		scale *= float64(q.weights[row])
-	}
-	q.buckets(w, res, &s, grad, scale*o.normFactor()/o.Temperature)
+	q.buckets(w, res, &s, grad, r.scale(row)*o.normFactor()/o.Temperature)
 	res.loss *= o.normFactor()
 }
 

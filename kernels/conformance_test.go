@@ -295,7 +295,7 @@ func goldenDense(t *testing.T, s *Suite, path string) {
 				}
 			}
 			for jx := range in.V { // masked entries have exactly no gradient
-				if math.IsInf(z.at(r, jx), -1) && grad[jx] != 0 {
+				if math.IsInf(z.At(r, jx), -1) && grad[jx] != 0 {
 					tl.fail(t, kind+" masked", "%s: entry %d has gradient %g", where, jx, grad[jx])
 					break
 				}

@@ -3,7 +3,6 @@ package kernels
 import (
 	"os"
 	"sync"
-	"unsafe"
 )
 
 type tileFunc func(*tileArgs)
@@ -45,12 +44,12 @@ type tileSet struct {
 	// s (klForward), and 2^yt (yt-ys) if the student is t (klReverse); all values of t are lifted
 	klForward, klReverse [3]tileFunc
 
-	tab     func(*table) unsafe.Pointer
-	tabH    float64                     // unit of D in tab's table, in log2 units of odds; 0 means table.h
-	evenTab func(*table) unsafe.Pointer // the table that even, evenGrad or keptEven reads
-	evenH   float64                     // unit of |D| in evenTab's table, in log2 units of odds
+	tab     func(*table) [][]float32 // nil if the tiles read the table itself
+	tabH    float64                  // unit of D in tab's table, in log2 units of odds; 0 means table.h
+	evenTab func(*table) [][]float32 // the table that even, evenGrad or keptEven reads
+	evenH   float64                  // unit of |D| in evenTab's table, in log2 units of odds
 
-	gradTab func(*table) unsafe.Pointer
+	gradTab func(*table) [][]float32
 	gradH   float64 // like tabH, for gradTab
 }
 

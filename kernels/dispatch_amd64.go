@@ -2,11 +2,7 @@
 
 package kernels
 
-import (
-	"unsafe"
-
-	"golang.org/x/sys/cpu"
-)
+import "golang.org/x/sys/cpu"
 
 func assemblyPaths() []*tileSet {
 	var out []*tileSet
@@ -31,12 +27,12 @@ func assemblyPaths() []*tileSet {
 			klForward: [3]tileFunc{klForwardF32AVX2, klForwardBF16AVX2, klForwardF16AVX2},
 			klReverse: [3]tileFunc{klReverseF32AVX2, klReverseBF16AVX2, klReverseF16AVX2},
 			finish:    finishAVX2,
-			tab:       func(t *table) unsafe.Pointer { return unsafe.Pointer(t.signed) },
+			tab:       func(t *table) [][]float32 { return t.signed },
 			tabH:      signedH,
-			evenTab:   func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.narrow) },
+			evenTab:   func(t *table) [][]float32 { return t.narrow },
 			evenH:     narrowH,
 
-			gradTab: func(t *table) unsafe.Pointer { return unsafe.Pointer(t.signed) },
+			gradTab: func(t *table) [][]float32 { return t.signed },
 			gradH:   signedH,
 		})
 	}
@@ -61,15 +57,15 @@ func avx512() *tileSet {
 		klForward: [3]tileFunc{klForwardF32AVX512, klForwardBF16AVX512, klForwardF16AVX512},
 		klReverse: [3]tileFunc{klReverseF32AVX512, klReverseBF16AVX512, klReverseF16AVX512},
 
-		tab: func(t *table) unsafe.Pointer { return unsafe.Pointer(t.rows) },
+		tab: func(t *table) [][]float32 { return t.rows },
 
 		keepsMax: true,
 		keepAny:  [3]tileFunc{keepF32AVX512, keepBF16AVX512, keepF16AVX512},
 		keptJSD:  [3]tileFunc{jsdKeptF32AVX512, jsdKeptBF16AVX512, jsdKeptF16AVX512},
 		keptEven: [3]tileFunc{jsdKeptEvenF32AVX512, jsdKeptEvenBF16AVX512, jsdKeptEvenF16AVX512},
-		gradTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.graded) },
+		gradTab:  func(t *table) [][]float32 { return t.graded },
 		gradH:    gradedH,
-		evenTab:  func(t *table) unsafe.Pointer { return unsafe.Pointer(t.even.geometric) },
+		evenTab:  func(t *table) [][]float32 { return t.geometric },
 		evenH:    geometricH,
 	}
 }

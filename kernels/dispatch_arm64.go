@@ -2,11 +2,9 @@
 
 package kernels
 
-import "unsafe"
-
 // assemblyPaths returns NEON, which is part of every arm64 processor, as are the half-precision conversions.
 func assemblyPaths() []*tileSet {
-	packed := func(t *table) unsafe.Pointer { return unsafe.Pointer(t.packed) }
+	packed := func(t *table) [][]float32 { return t.packed }
 	return []*tileSet{{
 		name:    "neon",
 		max:     [3]tileFunc{maxF32NEON, maxBF16NEON, maxF16NEON},

@@ -100,7 +100,7 @@ func readPrograms() map[string][]step {
 		line, _, _ = strings.Cut(strings.TrimRight(line, "\n"), "//")
 		if d := dataLine.FindStringSubmatch(line); d != nil {
 			if static[d[1]] == nil {
-				static[d[1]] = alignedRows[[4096]byte]()
+				static[d[1]] = (*[4096]byte)(unsafe.Pointer(&aligned(1024)[0]))
 			}
 			at, _ := strconv.Atoi(d[2])
 			bits, _ := strconv.ParseUint(d[3], 0, 32)

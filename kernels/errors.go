@@ -1,6 +1,10 @@
 package kernels
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Code names the argument at fault in a refused call.
 type Code string
@@ -33,6 +37,19 @@ type Error struct {
 }
 
 func (e *Error) Error() string { return "kernels: " + string(e.Code) + ": " + e.Message }
+
+// parse returns the position of a name in a list, which is 0 for an empty name.
+func parse[T ~uint8](code Code, what, name string, names ...string) (T, error) {
+	if name == "" {
+		return 0, nil
+	}
+	at := slices.Index(names, name)
+	if at < 0 {
+		last := len(names) - 1
+		return 0, fail(code, "unknown %s %q: expected %s or %s", what, name, strings.Join(names[:last], ", "), names[last])
+	}
+	return T(at), nil
+}
 
 func fail(code Code, format string, args ...any) error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}

@@ -58,7 +58,7 @@ func extreme(t *testing.T, o Options, d DType, n int, x, y float32) {
 		}
 		held := make([]float64, n)
 		for i := range held {
-			held[i] = m.at(0, i)
+			held[i] = m.At(0, i)
 		}
 		return m, held
 	}

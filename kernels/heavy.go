@@ -150,8 +150,8 @@ func (r *row) rated(sums secondSums, student, teacher float64) light {
 // setPivot sets the pivot to u, in units of the table: raw gradients are small where the student's rate is about u.
 func (r *row) setPivot(u float64) {
 	r.p.pivot = u
-	r.w.path.rates.plus(r.p.natural()-u-sharedRate(math.Abs(r.p.bend)), r.w.rates[:])
-	r.w.a.tab = unsafe.Pointer(r.w.rates)
+	r.w.path.rates.plus(r.p.natural()-u-sharedRate(math.Abs(r.p.bend)), r.w.rates)
+	r.w.a.tab = unsafe.Pointer(&r.w.rates[0])
 }
 
 // turned reports whether the row's pass is a ratePass with a pivot other than the natural one.

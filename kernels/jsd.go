@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -25,10 +26,7 @@ type JSD struct {
 
 // NewJSD checks the options and fits the table for its beta.
 func NewJSD(o Options) (*JSD, error) {
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	path, err := choose(o.Path)
+	path, err := o.choosePath()
 	if err != nil {
 		return nil, err
 	}
@@ -107,13 +105,10 @@ func (s Stats) Slow() string {
 
 func (b *Batch) vocab() (int, error) {
 	s, t := &b.Student, &b.Teacher
-	if err := s.check("student"); err != nil {
-		return 0, err
-	}
-	if err := t.check("teacher"); err != nil {
-		return 0, err
-	}
+	err := cmp.Or(s.check("student"), t.check("teacher"))
 	switch {
+	case err != nil:
+		return 0, err
 	case s.Rows != t.Rows:
 		return 0, fail(CodeShape, "student rows=%d, teacher rows=%d", s.Rows, t.Rows)
 	case s.DType != t.DType:
@@ -126,6 +121,14 @@ func (b *Batch) vocab() (int, error) {
 		return 0, fail(CodeShape, "student V=%d, teacher V=%d: set the number of valid columns if one is padded", s.Cols, t.Cols)
 	}
 	return s.Cols, nil
+}
+
+// check checks a batch and the memory for its results, and returns the size of the vocabulary.
+func (b *Batch) check(out *Output) (v int, err error) {
+	if v, err = b.vocab(); err == nil {
+		err = cmp.Or(checkRows(b.Student.Rows, b.Labels, b.Weights), out.check(&b.Student))
+	}
+	return v, err
 }
 
 func checkRows(rows int, labels []int32, weights []float32) error {
@@ -162,11 +165,31 @@ func (o *Output) check(student *Matrix) error {
 	return o.checkGrad(student)
 }
 
-func (o *Output) gradStride(v int) int {
-	if o.GradStride == 0 {
-		return v
+func (o *Output) gradStride(v int) int { return cmp.Or(o.GradStride, v) }
+
+// gradRow returns the memory for a row of v gradients, or nil.
+func (o *Output) gradRow(row, v int) []float32 {
+	if o.Grad == nil {
+		return nil
 	}
-	return o.GradStride
+	at := row * o.gradStride(v)
+	return o.Grad[at : at+v]
+}
+
+// set stores a row's result.
+func (o *Output) set(row int, r *rowResult) {
+	if o.RowLoss != nil {
+		o.RowLoss[row] = r.loss
+	}
+	if o.StudentLSE != nil {
+		o.StudentLSE[row] = r.lseZ
+	}
+	if o.TeacherLSE != nil {
+		o.TeacherLSE[row] = r.lseT
+	}
+	if o.Clipped != nil {
+		o.Clipped[row] = int32(r.clipped)
+	}
 }
 
 func (o *Output) checkGrad(student *Matrix) error {
@@ -199,21 +222,12 @@ func overlap(g []float32, m *Matrix) bool {
 // Run computes the loss and the results requested by out. It computes the gradient if out.Grad is set. Once warm, it
 // allocates nothing, except for rows that need the float64 path.
 func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
-	v, err := b.vocab()
-	if err == nil {
-		err = checkRows(b.Student.Rows, b.Labels, b.Weights)
-	}
-	if err == nil {
-		err = out.check(&b.Student)
-	}
+	v, err := b.check(out)
 	if err == nil && out.Grad != nil && b.Student.Rows > 0 && overlap(out.Grad, &b.Teacher) {
 		err = fail(CodeAlias, "grad and teacher overlap")
 	}
-	if err != nil {
+	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
-	}
-	if b.Student.Rows == 0 {
-		return Stats{}, nil
 	}
 	pool, path := &j.pool, j.path
 	if out.Grad != nil {
@@ -221,17 +235,9 @@ func (j *JSD) Run(b *Batch, out *Output) (Stats, error) {
 	}
 	r := pool.get(path)
 	defer pool.put(r)
-	r.start(b.Student.Rows, b.Labels)
-	denom := j.opt.denominator(len(r.active), v)
-	scale := 1 / denom
-	if b.Upstream != nil {
-		scale *= *b.Upstream
-	}
-	r.dense = jsdJob{j: j, b: b, out: out, v: v, scale: scale}
+	r.dense = jsdJob{j: j, b: b, out: out, v: v}
 	r.job = &r.dense
-	clearIgnored(out, &b.Student, b.Labels)
-	r.do(j.opt.Workers)
-	return r.collect(&j.opt, b.Weights, out, denom)
+	return r.reduce(&j.opt, v, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }
 
 func clearIgnored(out *Output, student *Matrix, labels []int32) {
@@ -239,53 +245,32 @@ func clearIgnored(out *Output, student *Matrix, labels []int32) {
 		if l != IgnoreIndex {
 			continue
 		}
-		if out.RowLoss != nil {
-			out.RowLoss[i] = 0
-		}
-		if out.StudentLSE != nil {
-			out.StudentLSE[i] = 0
-		}
-		if out.TeacherLSE != nil {
-			out.TeacherLSE[i] = 0
-		}
-		if out.Clipped != nil {
-			out.Clipped[i] = 0
-		}
-		if out.Grad != nil {
-			st := out.gradStride(student.Cols)
-			clear(out.Grad[i*st : i*st+student.Cols])
-		}
+		out.set(i, &rowResult{})
+		clear(out.gradRow(i, student.Cols))
 	}
 }
 
 // jsdJob is the work of one Run.
 type jsdJob struct {
-	j     *JSD
-	b     *Batch
-	out   *Output
-	v     int
-	scale float64
+	j   *JSD
+	b   *Batch
+	out *Output
+	v   int
 }
 
 // row computes active row number i of the run; next is the row that this worker computes next, or -1.
 func (q *jsdJob) row(r *run, w *worker, i, next int) {
-	b, out := q.b, q.out
-	row := r.active[i]
+	b, row := q.b, r.active[i]
 	var nx nextRow
 	if next >= 0 {
 		nx = nextRow{b.Student.row(r.active[next]), b.Teacher.row(r.active[next])}
 	}
-	var grad []float32
-	scale := q.scale
-	if b.Weights != nil {
-		scale *= float64(b.Weights[row])
+	grad := q.out.gradRow(row, b.Student.Cols)
+	if grad != nil {
+		clear(grad[q.v:])
+		grad = grad[:q.v]
 	}
-	if out.Grad != nil {
-		st := out.gradStride(b.Student.Cols)
-		clear(out.Grad[row*st+q.v : row*st+b.Student.Cols])
-		grad = out.Grad[row*st : row*st+q.v]
-	}
-	r.results[i] = q.j.jsdRow(w, b.Student.row(row), b.Teacher.row(row), b.Student.DType, q.v, nx, grad, scale)
+	r.results[i] = q.j.jsdRow(w, b.Student.row(row), b.Teacher.row(row), b.Student.DType, q.v, nx, grad, r.scale(row))
 }
 
 // job computes rows; row i of a run is the matrix row run.active[i].
@@ -301,9 +286,36 @@ type run struct {
 	workers []*worker
 	path    *tileSet
 	job     job
-	dense   jsdJob // job points to this field in a dense run, to avoid an allocation
+	dense   jsdJob    // job points to this field in a dense run, to avoid an allocation
+	factor  float64   // of each row's gradient
+	weights []float32 // of the rows, or nil
 	taken   atomic.Int64
 	wg      sync.WaitGroup
+}
+
+// scale returns the factor of a row's gradient, with its weight.
+func (r *run) scale(row int) float64 {
+	if r.weights == nil {
+		return r.factor
+	}
+	return r.factor * float64(r.weights[row])
+}
+
+// reduce runs the job and reduces the losses of rows of v entries.
+func (r *run) reduce(
+	o *Options, v int, student *Matrix, labels []int32, weights []float32, upstream *float64, out *Output,
+) (Stats, error) {
+	r.start(student.Rows, labels)
+	denom := o.denominator(len(r.active), v)
+	r.factor, r.weights = 1/denom, weights
+	if upstream != nil {
+		r.factor *= *upstream
+	}
+	clearIgnored(out, student, labels)
+	r.do(o.Workers)
+	st, err := r.collect(o, out, denom)
+	r.job, r.dense, r.weights = nil, jsdJob{}, nil
+	return st, err
 }
 
 func (r *run) start(rows int, labels []int32) {
@@ -363,49 +375,43 @@ func (r *run) take(w *worker) {
 }
 
 // collect writes row results, counts them and reduces the loss, in row order, independently of the workers.
-func (r *run) collect(o *Options, weights []float32, out *Output, denom float64) (Stats, error) {
+func (r *run) collect(o *Options, out *Output, denom float64) (Stats, error) {
 	st := Stats{Active: len(r.active)}
 	var bad error
 	total := 0.0
 	for i, row := range r.active {
 		q := &r.results[i]
-		if out.RowLoss != nil {
-			out.RowLoss[row] = q.loss
+		out.set(row, q)
+		if st.count(q) && o.Strict && bad == nil {
+			bad = r.job.explain(row)
 		}
-		if out.StudentLSE != nil {
-			out.StudentLSE[row] = q.lseZ
-		}
-		if out.TeacherLSE != nil {
-			out.TeacherLSE[row] = q.lseT
-		}
-		if out.Clipped != nil {
-			out.Clipped[row] = int32(q.clipped)
-		}
-		st.Clipped += q.clipped
-		if q.exact {
-			st.Exact++
-		}
-		if q.massClamped {
-			st.MassClamped++
-		}
-		switch {
-		case math.IsNaN(q.loss):
-			st.NonFinite++
-			if o.Strict && bad == nil {
-				bad = r.job.explain(row)
-			}
-		case math.IsInf(q.loss, 1):
-			st.Infinite++
-		}
-		if weights == nil {
+		if r.weights == nil {
 			total += q.loss
 		} else {
-			total += float64(weights[row]) * q.loss
+			total += float64(r.weights[row]) * q.loss
 		}
 	}
 	st.Loss = total / denom
-	r.job, r.dense = nil, jsdJob{}
 	return st, bad
+}
+
+// count counts the outcome of a row, and reports whether the row lacks a softmax.
+func (s *Stats) count(r *rowResult) (lacks bool) {
+	s.Clipped += r.clipped
+	if r.exact {
+		s.Exact++
+	}
+	if r.massClamped {
+		s.MassClamped++
+	}
+	if math.IsInf(r.loss, 0) {
+		s.Infinite++
+	}
+	lacks = math.IsNaN(r.loss)
+	if lacks {
+		s.NonFinite++
+	}
+	return lacks
 }
 
 func (q *jsdJob) explain(row int) error { return explain(row, q.v, &q.b.Student, &q.b.Teacher) }
@@ -425,7 +431,7 @@ func explain(row, v int, student, teacher *Matrix) error {
 		}
 		masked := true
 		for c := range v {
-			x := side.m.at(row, c)
+			x := side.m.At(row, c)
 			if math.IsNaN(x) || math.IsInf(x, 1) {
 				return fail(CodeNonFinite, "row %d: %s logit %d is %v", row, side.name, c, x)
 			}

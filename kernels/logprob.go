@@ -1,7 +1,6 @@
 package kernels
 
 import (
-	"cmp"
 	"math"
 	"unsafe"
 )
@@ -25,11 +24,8 @@ type LogProbOptions struct {
 
 // NewLogProb checks the options.
 func NewLogProb(o LogProbOptions) (*LogProb, error) {
-	probe := Options{Temperature: o.Temperature}
-	if err := probe.check(); err != nil {
-		return nil, err
-	}
-	path, err := choose(o.Path)
+	common := Options{Temperature: o.Temperature, Path: o.Path}
+	path, err := common.choosePath()
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +88,18 @@ func (b *LogProbBatch) check(out *LogProbOutput) error {
 			return fail(CodeShape, "%s holds %d of %d", f.name, f.has, f.want)
 		}
 	}
-	o := Output{Grad: out.Grad, GradStride: out.GradStride}
-	return o.checkGrad(m)
+	return out.grads().checkGrad(m)
 }
+
+// grads returns the part of out that holds gradients.
+func (o *LogProbOutput) grads() *Output { return &Output{Grad: o.Grad, GradStride: o.GradStride} }
 
 // Run computes log-probabilities and, where out.Grad is set, their gradient.
 func (l *LogProb) Run(b *LogProbBatch, out *LogProbOutput) (Stats, error) {
 	if err := b.check(out); err != nil {
 		return Stats{}, err
 	}
-	grads := Output{Grad: out.Grad, GradStride: out.GradStride}
-	clearIgnored(&grads, &b.Logits, b.Targets)
+	clearIgnored(out.grads(), &b.Logits, b.Targets)
 	clear(out.Token)
 	r := l.pool.get(l.path)
 	defer l.pool.put(r)
@@ -145,11 +142,6 @@ func (q *logProbJob) explain(row int) error { return explain(row, q.b.Logits.Col
 
 func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	row, m := r.active[i], &q.b.Logits
-	var grad []float32
-	if q.out.Grad != nil {
-		st := cmp.Or(q.out.GradStride, m.Cols)
-		grad = q.out.Grad[row*st : row*st+m.Cols]
-	}
 	var ahead unsafe.Pointer
 	if next >= 0 {
 		ahead = m.row(r.active[next])
@@ -157,7 +149,7 @@ func (q *logProbJob) row(r *run, w *worker, i, next int) {
 	res := &r.results[i]
 	*res = rowResult{}
 	res.loss, res.exact = w.logProb(m.row(row), m.DType, m.Cols, int(q.b.Targets[row]), q.l.opt.Temperature, ahead,
-		grad, q.scale[row])
+		q.out.grads().gradRow(row, m.Cols), q.scale[row])
 }
 
 func (q *logProbJob) collect(r *run) (Stats, error) {
@@ -168,17 +160,8 @@ func (q *logProbJob) collect(r *run) (Stats, error) {
 		sum, n := 0.0, 0
 		for ; i < len(r.active) && r.active[i] < q.b.Offsets[s+1]; i++ {
 			v := r.results[i].loss
-			if r.results[i].exact {
-				st.Exact++
-			}
-			switch {
-			case math.IsNaN(v):
-				st.NonFinite++
-				if q.l.opt.Strict && bad == nil {
-					bad = q.explain(r.active[i])
-				}
-			case math.IsInf(v, -1):
-				st.Infinite++
+			if st.count(&r.results[i]) && q.l.opt.Strict && bad == nil {
+				bad = q.explain(r.active[i])
 			}
 			if q.out.Token != nil {
 				q.out.Token[r.active[i]] = v

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"unsafe"
@@ -19,15 +20,10 @@ const (
 )
 
 func (d DType) String() string {
-	switch d {
-	case Float32:
-		return "float32"
-	case BFloat16:
-		return "bfloat16"
-	case Float16:
-		return "float16"
+	if d > Float16 {
+		return "unknown"
 	}
-	return "unknown"
+	return [...]string{"float32", "bfloat16", "float16"}[d]
 }
 
 // Size returns the size of an element in bytes.
@@ -63,12 +59,7 @@ func F16Matrix(x []uint16, rows, cols int) Matrix {
 	return Matrix{DType: Float16, U16: x, Rows: rows, Cols: cols}
 }
 
-func (m *Matrix) stride() int {
-	if m.Stride == 0 {
-		return m.Cols
-	}
-	return m.Stride
-}
+func (m *Matrix) stride() int { return cmp.Or(m.Stride, m.Cols) }
 
 func (m *Matrix) len() int {
 	if m.DType == Float32 {
@@ -79,31 +70,24 @@ func (m *Matrix) len() int {
 
 // check validates shape and storage; side names the matrix in errors.
 func (m *Matrix) check(side string) error {
-	if m.DType > Float16 {
-		return fail(CodeShape, "%s: unknown element type %d", side, m.DType)
-	}
-	if m.Rows < 0 || m.Cols < 0 {
-		return fail(CodeShape, "%s: rows=%d V=%d must not be negative", side, m.Rows, m.Cols)
-	}
-	if m.Rows == 0 {
-		return nil
-	}
-	if m.Cols == 0 {
-		return fail(CodeShape, "%s: V=0 with rows=%d", side, m.Rows)
-	}
 	st := m.stride()
-	if st < m.Cols {
-		return fail(CodeShape, "%s: stride %d is smaller than V=%d", side, st, m.Cols)
-	}
 	hi, lo := bits.Mul64(uint64(m.Rows-1), uint64(st))
 	need := lo + uint64(m.Cols)
-	if hi != 0 || need < lo || need > math.MaxInt/4 {
+	switch {
+	case m.DType > Float16:
+		return fail(CodeShape, "%s: unknown element type %d", side, m.DType)
+	case m.Rows < 0 || m.Cols < 0:
+		return fail(CodeShape, "%s: rows=%d V=%d must not be negative", side, m.Rows, m.Cols)
+	case m.Rows == 0:
+	case m.Cols == 0:
+		return fail(CodeShape, "%s: V=0 with rows=%d", side, m.Rows)
+	case st < m.Cols:
+		return fail(CodeShape, "%s: stride %d is smaller than V=%d", side, st, m.Cols)
+	case hi != 0 || need < lo || need > math.MaxInt/4:
 		return fail(CodeShape, "%s: rows x V = %d x %d: overflow", side, m.Rows, m.Cols)
-	}
-	if m.Stride == 0 && m.len() != m.Rows*m.Cols {
+	case m.Stride == 0 && m.len() != m.Rows*m.Cols:
 		return fail(CodeShape, "%s: len is %d, want rows x V = %d x %d", side, m.len(), m.Rows, m.Cols)
-	}
-	if m.len() < int(need) {
+	case m.len() < int(need):
 		return fail(CodeShape, "%s: len is %d, rows=%d V=%d stride=%d need %d", side, m.len(), m.Rows, m.Cols, st, need)
 	}
 	return nil
@@ -117,11 +101,8 @@ func (m *Matrix) row(r int) unsafe.Pointer {
 	return unsafe.Pointer(&m.U16[r*m.stride()])
 }
 
-// At returns the element at row r and column c.
-func (m *Matrix) At(r, c int) float64 { return m.at(r, c) }
-
-// at decodes one element exactly.
-func (m *Matrix) at(r, c int) float64 { return load(m.row(r), m.DType, c) }
+// At returns the exact element at row r and column c.
+func (m *Matrix) At(r, c int) float64 { return load(m.row(r), m.DType, c) }
 
 func load(p unsafe.Pointer, d DType, i int) float64 {
 	switch d {

@@ -22,17 +22,7 @@ const (
 
 // ParseClip parses none, token, element or element_bregman.
 func ParseClip(s string) (Clip, error) {
-	switch s {
-	case "", "none":
-		return ClipNone, nil
-	case "token":
-		return ClipToken, nil
-	case "element":
-		return ClipElement, nil
-	case "element_bregman":
-		return ClipBregman, nil
-	}
-	return 0, fail(CodeClip, "unknown clip mode %q: expected none, token, element or element_bregman", s)
+	return parse[Clip](CodeClip, "clip mode", s, "none", "token", "element", "element_bregman")
 }
 
 // Reduction turns the weighted sum S of row losses into one number.
@@ -60,13 +50,7 @@ const (
 
 // ParseRest parses bucket or renormalise.
 func ParseRest(s string) (Rest, error) {
-	switch s {
-	case "", "bucket":
-		return RestBucket, nil
-	case "renormalise":
-		return RestRenormalise, nil
-	}
-	return 0, fail(CodeKind, "unknown rest %q: expected bucket or renormalise", s)
+	return parse[Rest](CodeKind, "rest", s, "bucket", "renormalise")
 }
 
 // Options configures a divergence.
@@ -84,29 +68,32 @@ type Options struct {
 	Path    string // one of Paths(); "" means the path that NATGO_KERNELS names or, if it is unset, the best one
 }
 
+// choosePath checks the options and returns the path they choose.
+func (o *Options) choosePath() (*tileSet, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	return choose(o.Path)
+}
+
 func (o *Options) check() error {
-	if !(o.Beta >= 0 && o.Beta <= 1) {
-		return fail(CodeBeta, "invalid beta %v: expected a number in [0,1]", o.Beta)
-	}
-	if !(o.Temperature > 0) || math.IsInf(o.Temperature, 0) || !(float32(1/o.Temperature) > 0) ||
-		math.IsInf(float64(float32(1/o.Temperature)), 0) {
-		return fail(CodeTemperature, "invalid temperature (tau) %v: expected a finite number above 0", o.Temperature)
-	}
+	inverse := float32(1 / o.Temperature)
 	switch {
+	case !(o.Beta >= 0 && o.Beta <= 1):
+		return fail(CodeBeta, "invalid beta %v: expected a number in [0,1]", o.Beta)
+	case !(o.Temperature > 0) || math.IsInf(o.Temperature, 0) || !(inverse > 0) || math.IsInf(float64(inverse), 0):
+		return fail(CodeTemperature, "invalid temperature (tau) %v: expected a finite number above 0", o.Temperature)
 	case o.Clip > ClipBregman:
 		return fail(CodeClip, "unknown clip mode %d", o.Clip)
 	case o.Clip == ClipNone && o.ClipValue != 0:
 		return fail(CodeClip, "clip value %v without a clip mode (clip is none)", o.ClipValue)
 	case o.Clip != ClipNone && !(o.ClipValue > 0):
 		return fail(CodeClip, "invalid clip value %v: expected a number above 0", o.ClipValue)
-	}
-	if o.Reduction > ReduceDenom {
+	case o.Reduction > ReduceDenom:
 		return fail(CodeDenominator, "unknown reduction %d", o.Reduction)
-	}
-	if o.Reduction == ReduceDenom && (!(o.Denominator > 0) || math.IsInf(o.Denominator, 1)) {
+	case o.Reduction == ReduceDenom && (!(o.Denominator > 0) || math.IsInf(o.Denominator, 1)):
 		return fail(CodeDenominator, "invalid denom %v: expected a finite number above 0", o.Denominator)
-	}
-	if o.Reduction != ReduceDenom && o.Denominator != 0 {
+	case o.Reduction != ReduceDenom && o.Denominator != 0:
 		return fail(CodeDenominator, "denom %v is set but the reduction does not use one", o.Denominator)
 	}
 	return nil

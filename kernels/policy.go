@@ -14,15 +14,7 @@ const (
 
 // ParsePolicyReduction parses token, sequence or constant.
 func ParsePolicyReduction(s string) (PolicyReduction, error) {
-	switch s {
-	case "", "token":
-		return PerToken, nil
-	case "sequence":
-		return PerSequence, nil
-	case "constant":
-		return PerConstant, nil
-	}
-	return 0, fail(CodeDenominator, "unknown policy reduction %q: expected token, sequence or constant", s)
+	return parse[PolicyReduction](CodeDenominator, "policy reduction", s, "token", "sequence", "constant")
 }
 
 // PolicyOptions are the options of PolicyLoss.
@@ -156,8 +148,9 @@ func (b *PolicyBatch) token(o *PolicyOptions, st *PolicyStats, i int, adv float6
 	return l, g
 }
 
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
 func (b *PolicyBatch) check(o *PolicyOptions, grad []float64) error {
-	finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 	n := len(b.LogProbs)
 	switch {
 	case !(o.ClipLow >= 0 && o.ClipLow <= 1) || !(o.ClipHigh >= 0) || !finite(o.ClipHigh):

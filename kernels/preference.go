@@ -14,15 +14,7 @@ const (
 
 // ParsePreference parses sigmoid, ipo or hinge.
 func ParsePreference(s string) (PreferenceKind, error) {
-	switch s {
-	case "", "sigmoid":
-		return Sigmoid, nil
-	case "ipo":
-		return IPO, nil
-	case "hinge":
-		return Hinge, nil
-	}
-	return 0, fail(CodeKind, "unknown preference loss %q: expected sigmoid, ipo or hinge", s)
+	return parse[PreferenceKind](CodeKind, "preference loss", s, "sigmoid", "ipo", "hinge")
 }
 
 // PreferenceOptions are the options of DPO.
@@ -49,17 +41,15 @@ type PairResult struct {
 // DPO computes the loss of every pair into out and returns sum(w*loss)/max(pairs,1). The gradient of that mean is
 // w*Grad/max(pairs,1). A log-probability that is not finite is refused, because it would make the mean useless.
 func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
-	if !(o.Beta > 0) || math.IsInf(o.Beta, 1) {
+	switch {
+	case !(o.Beta > 0) || math.IsInf(o.Beta, 1):
 		return 0, fail(CodeBeta, "invalid beta %v: expected a finite number above 0", o.Beta)
-	}
-	if !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 0.5) {
+	case !(o.LabelSmoothing >= 0 && o.LabelSmoothing < 0.5):
 		return 0, fail(CodeLabelSmoothing, "invalid label_smoothing %v: expected a number in [0, 0.5)",
 			o.LabelSmoothing)
-	}
-	if o.LabelSmoothing > 0 && o.Kind != Sigmoid {
+	case o.LabelSmoothing > 0 && o.Kind != Sigmoid:
 		return 0, fail(CodeLabelSmoothing, "label_smoothing must be 0 for ipo and hinge")
-	}
-	if o.Kind > Hinge {
+	case o.Kind > Hinge:
 		return 0, fail(CodeKind, "unknown preference loss %d", o.Kind)
 	}
 	n := len(p.PolicyChosen)
@@ -77,7 +67,7 @@ func DPO(p Pairs, o PreferenceOptions, out []PairResult) (float64, error) {
 	}
 	for i := range n {
 		for _, c := range columns {
-			if v := c.x[i]; math.IsNaN(v) || math.IsInf(v, 0) {
+			if v := c.x[i]; !finite(v) {
 				return 0, fail(CodeLogProb, "pair %d: %s is %v", i, c.name, v)
 			}
 		}

@@ -8,8 +8,7 @@ import (
 // The portable tiles: the same steps as the assembly, one entry at a time, in float64.
 
 func pureTiles() *tileSet {
-	none := func(*table) unsafe.Pointer { return nil }
-	p := &tileSet{name: "purego", float64s: true, tab: none, gradTab: none, finish: pureFinish}
+	p := &tileSet{name: "purego", float64s: true, finish: pureFinish}
 	for _, d := range []DType{Float32, BFloat16, Float16} {
 		p.max[d] = func(a *tileArgs) { pureMax(a, d) }
 		p.sum[d] = func(a *tileArgs) { pureSum(a, d) }

@@ -18,19 +18,19 @@ type worker struct {
 	sums   [2][]float64   // each tile's sum in each side's most recent first pass, in the units of kept
 	// the largest exponential in each of the student's tiles, if the path keeps it
 	tops   []float32
-	row    row                                   // the current row, stored here so that it isn't allocated
-	heavy  []heavy                               // a gradient's entries that are computed in float64
-	rates  *[segments * (rateDegree + 2)]float32 // the table of a row's ratePass
-	skips  []int32                               // entries that normaliser skips, in ascending order
-	bucket bucketRow                             // memory for a row of a bucketJob
+	row    row       // the current row, stored here so that it isn't allocated
+	heavy  []heavy   // a gradient's entries that are computed in float64
+	rates  []float32 // the table of a row's ratePass
+	skips  []int32   // entries that normaliser skips, in ascending order
+	bucket bucketRow // memory for a row of a bucketJob
 	copied *[tile]float32
 	zero   *[tile]float32
 	next   func() // the goroutine's body, stored so that starting it allocates nothing
 }
 
 func newWorker(p *tileSet) *worker {
-	w := &worker{path: p, rates: alignedRows[[segments * (rateDegree + 2)]float32]()}
-	w.a.odds = unsafe.Pointer(alignedRows[[block]float32]())
+	w := &worker{path: p, rates: aligned(segments * (rateDegree + 2))}
+	w.a.odds = unsafe.Pointer(&aligned(block)[0])
 	if p.float64s {
 		w.a.wide = new([2][tile]float32)
 	}
@@ -49,8 +49,7 @@ func (w *worker) scratch(n int) []float32 {
 func (w *worker) keep(n int) {
 	if len(w.kept[0]) < n+block {
 		for i := range w.kept {
-			b := make([]float32, n+block+15)
-			w.kept[i] = b[-(uintptr(unsafe.Pointer(&b[0]))/4)&15:]
+			w.kept[i] = aligned(n + block)
 		}
 	}
 }
@@ -69,21 +68,21 @@ var negInf = float32(math.Inf(-1))
 func padTail(dst *[block]float32, src unsafe.Pointer, d DType, n int) unsafe.Pointer {
 	p := unsafe.Pointer(dst)
 	if d == Float32 {
-		copy(dst[:], unsafe.Slice((*float32)(src), n))
-		for i := n; i < block; i++ {
-			dst[i] = negInf
-		}
-		return p
-	}
-	h, inf := unsafe.Slice((*uint16)(p), block), uint16(0xff80)
-	if d == Float16 {
-		inf = 0xfc00
-	}
-	copy(h, unsafe.Slice((*uint16)(src), n))
-	for i := n; i < block; i++ {
-		h[i] = inf
+		pad(dst[:], unsafe.Slice((*float32)(src), n), negInf)
+	} else {
+		pad(unsafe.Slice((*uint16)(p), block), unsafe.Slice((*uint16)(src), n), halfInf[d])
 	}
 	return p
+}
+
+// halfInf holds -Inf in the half types.
+var halfInf = [...]uint16{BFloat16: 0xff80, Float16: 0xfc00}
+
+// pad copies src to dst and fills the rest.
+func pad[T any](dst, src []T, fill T) {
+	for i := copy(dst, src); i < len(dst); i++ {
+		dst[i] = fill
+	}
 }
 
 func fillNaN(x []float32) {
@@ -94,13 +93,10 @@ func fillNaN(x []float32) {
 }
 
 func maskEntry(p unsafe.Pointer, d DType, i int) {
-	switch d {
-	case Float32:
+	if d == Float32 {
 		*(*float32)(unsafe.Add(p, 4*i)) = negInf
-	case BFloat16:
-		*(*uint16)(unsafe.Add(p, 2*i)) = 0xff80
-	default:
-		*(*uint16)(unsafe.Add(p, 2*i)) = 0xfc00
+	} else {
+		*(*uint16)(unsafe.Add(p, 2*i)) = halfInf[d]
 	}
 }
 
@@ -174,7 +170,7 @@ func (w *worker) normaliser(
 		}
 		i = 0
 	}
-	return f.norm()
+	return a.norm(f.ref, a.ref, f.total)
 }
 
 // without returns the n entries of a row starting at entry i, with the skipped ones masked.
@@ -261,10 +257,6 @@ func (f *firstPass) setReference() bool {
 		f.w.tops = f.w.tops[:0]
 	}
 	return math.Abs(float64(f.ref))*a.dk < maxNormaliser
-}
-
-func (f *firstPass) norm() norm {
-	return f.w.a.norm(f.ref, f.w.a.ref, f.total)
 }
 
 // norm returns the norm of a row whose 2^(kx - scaled) add up to total; scaled is k*ref, rounded.
@@ -495,7 +487,7 @@ func (p *plan) tiles(path *tileSet, d DType, t *table, even bool) unsafe.Pointer
 	if tab == nil {
 		return nil
 	}
-	return tab(t)
+	return unsafe.Pointer(&tab(t)[0][0])
 }
 
 // plan chooses the second pass of a row and sets its constants.
@@ -774,19 +766,17 @@ func (w *worker) thirdPass(zero *[tile]float32, out []float32) float64 {
 
 // slowRow computes a row by the float64 definition.
 func (j *JSD) slowRow(s, t unsafe.Pointer, d DType, n int, grad []float32, scale float64) rowResult {
-	if grad == nil {
-		res := j.opt.refJSD(s, t, d, d, n, nil)
-		res.exact = true
-		return res
+	of := d // type of s
+	var put func(i int, g float64)
+	if grad != nil { // grad may be the student's own memory: gather first
+		z := make([]float64, n)
+		for i := range z {
+			z[i] = load(s, d, i)
+		}
+		s, of = unsafe.Pointer(&z[0]), float64s
+		put = func(i int, g float64) { grad[i] = float32(g * scale) }
 	}
-	// grad may be the student's own memory: gather first.
-	z := make([]float64, n)
-	for i := range z {
-		z[i] = load(s, d, i)
-	}
-	res := j.opt.refJSD(unsafe.Pointer(&z[0]), t, float64s, d, n, func(i int, g float64) {
-		grad[i] = float32(g * scale)
-	})
+	res := j.opt.refJSD(s, t, of, d, n, put)
 	res.exact = true
 	return res
 }

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -37,10 +38,7 @@ func checkSupported(o *Options, rest Rest) (*tileSet, error) {
 	if rest > RestRenormalise {
 		return nil, fail(CodeKind, "unknown rest %d", rest)
 	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	return choose(o.Path)
+	return o.choosePath()
 }
 
 // Path returns the name of the path in use.
@@ -60,20 +58,16 @@ type SparseBatch struct {
 const massTolerance = 1e-3
 
 func (b *SparseBatch) check(rest Rest) error {
-	if err := b.Student.check("student"); err != nil {
-		return err
-	}
-	if err := checkRows(b.Student.Rows, b.Labels, b.Weights); err != nil {
-		return err
-	}
+	err := cmp.Or(b.Student.check("student"), checkRows(b.Student.Rows, b.Labels, b.Weights))
 	t := &b.Teacher
-	if len(t.IDs) != len(t.LogProbs) {
+	switch {
+	case err != nil:
+		return err
+	case len(t.IDs) != len(t.LogProbs):
 		return fail(CodeShape, "%d ids but %d log-probabilities (logp)", len(t.IDs), len(t.LogProbs))
-	}
-	if len(t.Offsets) != b.Student.Rows+1 {
+	case len(t.Offsets) != b.Student.Rows+1:
 		return fail(CodeOffsets, "%d offsets for %d rows: expected one more than rows", len(t.Offsets), b.Student.Rows)
-	}
-	if t.Offsets[0] != 0 {
+	case t.Offsets[0] != 0:
 		return fail(CodeOffsets, "invalid first offset %d: expected 0", t.Offsets[0])
 	}
 	for r := range b.Student.Rows {
@@ -124,17 +118,15 @@ func checkSupport(r int, ids []int32, lp []float32, v int, rest Rest, seen []uin
 		}
 	}
 	renorm := rest == RestRenormalise
-	if renorm && len(ids) == 0 {
-		return fail(CodeIDs, "row %d: the support is empty, nothing to renormalise", r)
-	}
 	mass := logSum(len(lp), func(i int) float64 { return float64(lp[i]) })
-	if renorm && math.IsInf(mass, -1) {
+	switch {
+	case renorm && len(ids) == 0:
+		return fail(CodeIDs, "row %d: the support is empty, nothing to renormalise", r)
+	case renorm && math.IsInf(mass, -1):
 		return fail(CodeLogProb, "row %d: every log-probability is -Inf, nothing to renormalise", r)
-	}
-	if !renorm && mass > massTolerance {
+	case !renorm && mass > massTolerance:
 		return fail(CodeMass, "row %d: the total probability exceeds 1 (log mass %.4g): are these logits?", r, mass)
-	}
-	if renorm && slices.Max(lp) > massTolerance {
+	case renorm && slices.Max(lp) > massTolerance:
 		return fail(CodeMass, "row %d: probability above 1 (log-probability %v): are these logits?", r, slices.Max(lp))
 	}
 	return nil
@@ -165,11 +157,10 @@ func (j *SparseJSD) Run(b *SparseBatch, out *Output) (Stats, error) {
 	if err != nil || b.Student.Rows == 0 {
 		return Stats{}, err
 	}
-	job := bucketJob{
-		opt: &j.opt, student: &b.Student, sparse: &b.Teacher, out: out, weights: b.Weights, rest: j.rest,
-		upstream: b.Upstream,
-	}
-	return job.run(&j.pool, j.path, b.Labels)
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
+	r.job = &bucketJob{opt: &j.opt, student: &b.Student, sparse: &b.Teacher, out: out, rest: j.rest}
+	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }
 
 // tailMass returns 1 - sum exp(lp), subtracting the largest term first so that nothing cancels if it is nearly 1.
@@ -219,13 +210,7 @@ func (j *TopKJSD) Path() string { return j.path.name }
 
 // Run computes the loss and the results requested by out; see JSD.Run. It sets TeacherLSE to 0.
 func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
-	vocab, err := b.vocab()
-	if err == nil {
-		err = checkRows(b.Student.Rows, b.Labels, b.Weights)
-	}
-	if err == nil {
-		err = out.check(&b.Student)
-	}
+	vocab, err := b.check(out)
 	if err == nil && b.Vocab > 0 && b.Vocab < b.Student.Cols {
 		err = fail(CodeShape, "a valid-vocabulary limit is not supported with a top-k support")
 	}
@@ -234,10 +219,9 @@ func (j *TopKJSD) Run(b *Batch, out *Output) (Stats, error) {
 	}
 	teacher := b.Teacher
 	teacher.Stride, teacher.Cols = teacher.stride(), vocab
-	job := bucketJob{
-		opt: &j.opt, student: &b.Student, teacher: &teacher, k: min(j.k, b.Student.Cols), out: out,
-		weights: b.Weights,
-		rest:    j.rest, upstream: b.Upstream,
-	}
-	return job.run(&j.pool, j.path, b.Labels)
+	r := j.pool.get(j.path)
+	defer j.pool.put(r)
+	k := min(j.k, b.Student.Cols)
+	r.job = &bucketJob{opt: &j.opt, student: &b.Student, teacher: &teacher, k: k, out: out, rest: j.rest}
+	return r.reduce(&j.opt, b.Student.Cols, &b.Student, b.Labels, b.Weights, b.Upstream, out)
 }

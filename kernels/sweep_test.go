@@ -116,7 +116,7 @@ func rounded(x []float64, d DType, r *rand.Rand) (Matrix, []float64) {
 		default:
 			m.U16[i] = toHalf(f)
 		}
-		out[i] = m.at(0, i)
+		out[i] = m.At(0, i)
 	}
 	return m, out
 }

@@ -185,18 +185,28 @@ type table struct {
 	symmetric     bool
 	pieces, rates [segments]piece
 	// rows is read by assembly: rows[0] holds the centres, rows[1+i] the coefficients of degree i, each indexed by
-	// segment&31. alignedRows aligns it to 64 bytes.
-	rows *[degree + 2][segments]float32
+	// segment&31.
+	rows [][]float32
 	// packed holds the same values by segment, with rate: centre, c0..c8, 0, 0, r0..r7.
-	packed *[segments][20]float32
+	packed [][]float32
 	// signed has 8 wide segments for D >= 0 and then 8 for D < 0, selected by the sign of D and by the exponent and
 	// first fraction bit of 1+|D|. signed[0] holds the centres, signed[1+i] the coefficients of degree i of psi; the
 	// coefficients of rate follow. D is in units of signedH.
-	signed *[2*(signedDegree+1) + 1][16]float32
+	signed [][]float32
 	// graded is like signed, but with 16 segments on either side, selected by the exponent and two fraction bits of
 	// 1+|D|. Its D is in units of gradedH.
-	graded *[2*(gradedDegree+1) + 1][segments]float32
-	even   *evenTable
+	graded [][]float32
+
+	// The tables of a symmetric psi, as a function of |D|. rate isn't even: it is tabulated for D < 0, and rate(D) =
+	// rate(-D) - D/2.
+
+	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
+	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
+	// value.
+	geometric [][]float32
+	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] holds the centres in
+	// units of D2/4, narrow[1+i] the coefficients of degree i of psi; the coefficients of rate follow.
+	narrow [][]float32
 }
 
 // sharedRate is U(x) = 1 - log2(1 + 2^-x), in units of geometricH. Let x be the log-odds minus bend(beta). The
@@ -217,12 +227,10 @@ type rateTable struct {
 func rates(width, degree int) *rateTable {
 	t := &rateTable{rows: make([]float32, width*(degree+2)), constant: make([]float64, width)}
 	for i := range width {
-		lo := octaveEdge(i, width/4)
-		p := fitRate(sharedRate, lo, octaveEdge(i+1, width/4), degree)
-		slot := int(math.Float32bits(float32(1+lo))>>(25-bits.Len(uint(width/2)))) & (width - 1)
-		t.rows[slot], t.constant[slot] = float32(p.centre), p.c[0]
+		at, p := slot(i, width), fitRate(sharedRate, edge(i, width), edge(i+1, width), degree)
+		t.rows[at], t.constant[at] = float32(p.centre), p.c[0]
 		for j := range degree + 1 {
-			t.rows[(1+j)*width+slot] = float32(p.c[j])
+			t.rows[(1+j)*width+at] = float32(p.c[j])
 		}
 	}
 	return t
@@ -244,17 +252,6 @@ func bend(beta float64) float64 { return math.Log2((1 - beta) / beta) }
 // limitD is the largest |D| that matters, in log2 units: beyond it the smaller side has no weight.
 const limitD = 40
 
-// evenTable is psi_1/2 as a function of |D|. rate isn't even: it is tabulated for D < 0, and rate(D) = rate(-D) - D/2.
-type evenTable struct {
-	// geometric has 16 segments, chosen by the exponent and two fraction bits of 1+|D2|/2: geometric[0] holds the
-	// centres in units of D2/2, geometric[1+i] the coefficients of degree i. psi is accurate to within 4e-7 of its own
-	// value.
-	geometric *[geometricDegree + 2][16]float32
-	// narrow has 8 segments, chosen by the exponent and first fraction bit of 1+|D2|/4: narrow[0] holds the centres in
-	// units of D2/4, narrow[1+i] the coefficients of degree i of psi; the coefficients of rate follow.
-	narrow *[2*(narrowDegree+1) + 1][8]float32
-}
-
 const (
 	geometricDegree  = 5
 	narrowDegree     = 8
@@ -269,20 +266,13 @@ const (
 	packedRate       = 12 // offset of a segment's rate in packed
 )
 
-// narrowEdges holds the starts of the segments that slot finds.
-var narrowEdges = [9]float64{0, 0.5, 1, 2, 3, 5, 7, 11, 15}
+// edge returns the |D| at which segment i of n begins: each exponent of 1+|D| has n/4 segments.
+func edge(i, n int) float64 { return math.Ldexp(1+float64(i%(n/4))/float64(n/4), i/(n/4)) - 1 }
 
-// slot returns the segment that begins at |D| = edge, as the exponent and first fraction bit of 1+|D|.
-func slot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>22) & 7 }
-
-// octaveEdge returns the start of segment i if each exponent of 1+|D| has n segments.
-func octaveEdge(i, n int) float64 { return math.Ldexp(1+float64(i%n)/float64(n), i/n) - 1 }
-
-// geometricEdge returns the start of segment i of 16. geometricSlot returns a segment's slot, made of the exponent and
-// two fraction bits of 1+|D|.
-func geometricEdge(i int) float64 { return octaveEdge(i, 4) }
-
-func geometricSlot(edge float64) int { return int(math.Float32bits(float32(1+edge))>>21) & 15 }
+// slot returns the place of segment i of n in a table, made of the exponent and the first fraction bits of 1+|D|.
+func slot(i, n int) int {
+	return int(math.Float32bits(float32(1+edge(i, n)))>>(25-bits.Len(uint(n/2)))) & (n - 1)
+}
 
 // newTable fits psi_beta. It takes about a millisecond.
 func newTable(beta float64) *table {
@@ -302,8 +292,7 @@ func newTable(beta float64) *table {
 		}
 		t.pieces[n&(segments-1)], t.rates[n&(segments-1)] = p, q
 	}
-	t.rows = alignedRows[[degree + 2][segments]float32]()
-	t.packed = alignedRows[[segments][20]float32]()
+	t.rows, t.packed = alignedRows(degree+2, segments), alignedRows(segments, 20)
 	for i, p := range t.pieces {
 		t.rows[0][i], t.packed[i][0] = float32(p.centre), float32(p.centre)
 		for j, c := range p.c {
@@ -321,90 +310,59 @@ func newTable(beta float64) *table {
 			t.packed[i][packedRate+j] = float32(q.c[j])
 		}
 	}
-	t.signed = newSignedTable(beta)
-	t.graded = newGradedTable(beta)
+	t.signed = newSignedTable(beta, signedH, 8, signedDegree)
+	t.graded = newSignedTable(beta, gradedH, 16, gradedDegree)
 	if t.symmetric {
-		t.even = newEvenTable()
+		t.geometric, t.narrow = newGeometricTable(), alignedRows(2*(narrowDegree+1)+1, 8)
+		f, slope, _ := scaled(0.5, narrowH)
+		_, _, r := scaled(0.5, -narrowH)
+		tabulate(t.narrow, 8, f, slope, r, 0.5, 1)
 	}
 	return t
 }
 
-// place stores a segment's psi and rate in column at of a table: the centre, then n coefficients of each. sign is -1
-// for pieces fitted in |D| that are looked up by D < 0.
-func place(row func(i int) *float32, psi, rate piece, n int, sign float64) {
-	*row(0) = float32(sign * psi.centre)
-	odd := 1.0
-	for j := range n {
-		*row(1 + j), *row(1 + n + j) = float32(odd*psi.c[j]), float32(odd*rate.c[j])
-		odd *= sign
+// newSignedTable tabulates psi and rate, with n segments for either sign of D, in units of h.
+func newSignedTable(beta, h float64, n, degree int) [][]float32 {
+	t := alignedRows(2*(degree+1)+1, 2*n)
+	for _, sign := range []float64{1, -1} {
+		f, slope, r := scaled(beta, sign*h)
+		tabulate(t, n, f, slope, r, beta, sign)
+	}
+	return t
+}
+
+// tabulate fits psi, its slope and rate, as functions of |D|, in n segments. Each has a column of the table: the
+// centre, then the coefficients of psi and those of rate. sign is -1 for pieces that are looked up by D < 0, which have
+// the second half of the columns.
+func tabulate(t [][]float32, n int, f, slope, r func(float64) float64, beta, sign float64) {
+	coefficients := len(t) / 2
+	for i := range n {
+		lo, hi, at := edge(i, n), edge(i+1, n), slot(i, n)
+		p, q := fitPiece(f, slope, lo, hi, coefficients-1), fitRate(r, lo, hi, coefficients-1)
+		if i == n-1 {
+			psi, rate := growing(beta, sign > 0)
+			p, q = flatPiece(f, lo, psi), flatPiece(r, lo, rate)
+		}
+		if sign < 0 {
+			at += n
+		}
+		t[0][at] = float32(sign * p.centre)
+		odd := 1.0
+		for j := range coefficients {
+			t[1+j][at], t[1+coefficients+j][at] = float32(odd*p.c[j]), float32(odd*q.c[j])
+			odd *= sign
+		}
 	}
 }
 
-func newEvenTable() *evenTable {
-	e := &evenTable{
-		narrow:    alignedRows[[2*(narrowDegree+1) + 1][8]float32](),
-		geometric: alignedRows[[geometricDegree + 2][16]float32](),
-	}
+func newGeometricTable() [][]float32 {
+	t := alignedRows(geometricDegree+2, 16)
 	f, slope, _ := scaled(0.5, geometricH)
 	for i := range 16 {
-		lo, hi := geometricEdge(i), geometricEdge(i+1)
-		at, p := geometricSlot(lo), fitPiece(f, slope, lo, hi, geometricDegree)
-		e.geometric[0][at] = float32(p.centre)
+		at, p := slot(i, 16), fitPiece(f, slope, edge(i, 16), edge(i+1, 16), geometricDegree)
+		t[0][at] = float32(p.centre)
 		for j := range geometricDegree + 1 {
-			e.geometric[1+j][at] = float32(p.c[j])
-		}
-	}
-	f, slope, _ = scaled(0.5, narrowH)
-	_, _, r := scaled(0.5, -narrowH)
-	for i := range 8 {
-		p := fitPiece(f, slope, narrowEdges[i], narrowEdges[i+1], narrowDegree)
-		q := fitRate(r, narrowEdges[i], narrowEdges[i+1], narrowDegree)
-		if i == 7 {
-			p, q = flatPiece(f, narrowEdges[i], false), flatPiece(r, narrowEdges[i], false)
-		}
-		at := slot(narrowEdges[i])
-		place(func(j int) *float32 { return &e.narrow[j][at] }, p, q, narrowDegree+1, 1)
-	}
-	return e
-}
-
-func newSignedTable(beta float64) *[2*(signedDegree+1) + 1][16]float32 {
-	t := alignedRows[[2*(signedDegree+1) + 1][16]float32]()
-	for _, sign := range []float64{1, -1} {
-		f, slope, r := scaled(beta, sign*signedH)
-		for i := range 8 {
-			p := fitPiece(f, slope, narrowEdges[i], narrowEdges[i+1], signedDegree)
-			q := fitRate(r, narrowEdges[i], narrowEdges[i+1], signedDegree)
-			if i == 7 {
-				psi, rate := growing(beta, sign > 0)
-				p, q = flatPiece(f, narrowEdges[i], psi), flatPiece(r, narrowEdges[i], rate)
-			}
-			at := slot(narrowEdges[i])
-			if sign < 0 {
-				at += 8
-			}
-			place(func(j int) *float32 { return &t[j][at] }, p, q, signedDegree+1, sign)
-		}
-	}
-	return t
-}
-
-func newGradedTable(beta float64) *[2*(gradedDegree+1) + 1][segments]float32 {
-	t := alignedRows[[2*(gradedDegree+1) + 1][segments]float32]()
-	for _, sign := range []float64{1, -1} {
-		f, slope, r := scaled(beta, sign*gradedH)
-		for i := range 16 {
-			lo, hi := geometricEdge(i), geometricEdge(i+1)
-			p, q := fitPiece(f, slope, lo, hi, gradedDegree), fitRate(r, lo, hi, gradedDegree)
-			if i == 15 {
-				psi, rate := growing(beta, sign > 0)
-				p, q = flatPiece(f, lo, psi), flatPiece(r, lo, rate)
-			}
-			at := geometricSlot(lo)
-			if sign < 0 {
-				at += 16
-			}
-			place(func(j int) *float32 { return &t[j][at] }, p, q, gradedDegree+1, sign)
+			t[1+j][at] = float32(p.c[j])
 		}
 	}
 	return t

@@ -266,7 +266,7 @@ func TestHalfTypes(t *testing.T) {
 			} {
 				a, b := make([]float32, n), make([]float32, n)
 				for i := range a {
-					a[i], b[i] = float32(m[0].at(0, i)), float32(m[1].at(0, i))
+					a[i], b[i] = float32(m[0].At(0, i)), float32(m[1].At(0, i))
 				}
 				want, _ := one(t, Options{Beta: 0.5, Temperature: 1, Path: path}, a, b)
 				st, err := j.Run(&Batch{Student: m[0], Teacher: m[1]}, &Output{})

@@ -101,6 +101,8 @@ func (e *Fatal) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *Fatal) Unwrap() error { return e.Err }
 
+func fatal(format string, args ...any) error { return &Fatal{fmt.Errorf("teacher: "+format, args...)} }
+
 // Result is the outcome for one sequence: scores, or a reason and an error.
 type Result struct {
 	Scores *Scores
@@ -117,11 +119,8 @@ func (c *Client) Check(ctx context.Context) error {
 		return nil
 	}
 	if c.p.tokenize == "" || len(v.Probes) == 0 {
-		return &Fatal{
-			fmt.Errorf("teacher: cannot confirm that the %s server at %s has the vocabulary of the model to be "+
-				"trained: set collator.teacher.vocabulary: assume if you know that it does", c.o.Protocol,
-				c.http.Place()),
-		}
+		return fatal("cannot confirm that the %s server at %s has the vocabulary of the model to be trained: set "+
+			"collator.teacher.vocabulary: assume if you know that it does", c.o.Protocol, c.http.Place())
 	}
 	for _, probe := range v.Probes {
 		var ids []int32
@@ -132,17 +131,13 @@ func (c *Client) Check(ctx context.Context) error {
 		})
 		switch {
 		case missing(err):
-			return &Fatal{
-				fmt.Errorf("teacher: cannot confirm the vocabulary of the server at %s, which does not tokenise: "+
-					"set collator.teacher.vocabulary: assume if you know that it does", c.http.Place()),
-			}
+			return fatal("cannot confirm the vocabulary of the server at %s, which does not tokenise: set "+
+				"collator.teacher.vocabulary: assume if you know that it does", c.http.Place())
 		case err != nil:
 			return err
 		case !slices.Equal(ids, probe.IDs):
-			return &Fatal{
-				fmt.Errorf("teacher: the server at %s has a different vocabulary: %q is %v there and %v for the model "+
-					"to be trained", c.http.Place(), probe.Text, ids, probe.IDs),
-			}
+			return fatal("the server at %s has a different vocabulary: %q is %v there and %v for the model to be "+
+				"trained", c.http.Place(), probe.Text, ids, probe.IDs)
 		}
 	}
 	return nil
@@ -202,7 +197,7 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 	)
 	switch {
 	case missing(err):
-		return nil, &Fatal{fmt.Errorf("teacher: %w: check endpoint, protocol and model%s", err, c.p.missingHint)}
+		return nil, fatal("%w: check endpoint, protocol and model%s", err, c.p.missingHint)
 	case err != nil:
 		return nil, err
 	case c.store.dir == "":
@@ -239,18 +234,13 @@ func (c *Client) ScoreAll(ctx context.Context, all []Sequence) ([]Result, error)
 				return nil
 			}
 			results[i].Scores = nil
-			var fatal *Fatal
-			var answer *badAnswer
 			switch {
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case errors.As(err, &fatal):
+			case errors.As(err, new(*Fatal)):
 				return err
-			case errors.As(err, &answer):
-				results[i].Reason = TeacherBadAnswer
-			default:
-				results[i].Reason = teacherUnavailable
 			}
+			results[i].Reason = reasonOf(err)
 			return nil
 		})
 	}
@@ -277,9 +267,9 @@ func (c *Client) post(ctx context.Context, op, path string, body []byte, use fun
 	case errors.Is(err, httpclient.ErrTooLong):
 		return bad("it is longer than max_answer_bytes (%d)", c.o.MaxAnswer)
 	case errors.As(err, &e) && e.Fault == httpclient.Denied:
-		return &Fatal{fmt.Errorf("teacher: %w: check api_key", err)}
+		return fatal("%w: check api_key", err)
 	case errors.As(err, &e) && e.Fault == httpclient.Local:
-		return &Fatal{fmt.Errorf("teacher: %w", err)}
+		return fatal("%w", err)
 	default:
 		return err
 	}

@@ -1,6 +1,10 @@
 package teacher
 
-import "github.com/nat-go/nat-go/ttc/ledger"
+import (
+	"errors"
+
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
 
 // Reasons why a sequence lacks teacher log-probs, or a site has weight 0.
 const (
@@ -10,3 +14,11 @@ const (
 	TeacherBadAnswer   ledger.Reason = "teacher_bad_answer"
 	teacherUnavailable ledger.Reason = "teacher_unavailable"
 )
+
+// reasonOf returns the reason for a sequence that couldn't be scored because of err.
+func reasonOf(err error) ledger.Reason {
+	if errors.As(err, new(*badAnswer)) {
+		return TeacherBadAnswer
+	}
+	return teacherUnavailable
+}

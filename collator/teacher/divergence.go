@@ -82,17 +82,7 @@ func (k *divergences) run(d *Divergence, p *Pairs, pairs []int, student, teacher
 
 // logProb returns a target's log-prob, or the floor if that is higher.
 func logProb(m *kernels.Matrix, row int, target int64, lse float64) float64 {
-	at := row*m.Cols + int(target)
-	var x float64
-	switch m.DType {
-	case kernels.Float32:
-		x = float64(m.F32[at])
-	case kernels.BFloat16:
-		x = float64(tensors.BFloat16Value(m.U16[at]))
-	default:
-		x = float64(tensors.Float16Value(m.U16[at]))
-	}
-	return max(floor, min(0, x-lse))
+	return max(floor, min(0, m.At(row, int(target))-lse))
 }
 
 // fromDump computes divergences from dumped logits, student_logits and teacher_logits [P, V].

@@ -52,12 +52,9 @@ func ReadPairs(all []tensors.Tensor) (*Pairs, error) {
 				"%d", c.name, len(*c.to), len(p.StudentRow))
 		}
 	}
+	p.Weight = r.weights(p.Len())
 	if r.err != nil {
 		return nil, r.err
-	}
-	var err error
-	if p.Weight, err = r.weights(p.Len()); err != nil {
-		return nil, err
 	}
 	return p, p.check()
 }
@@ -81,19 +78,15 @@ func (r *tensorReader) column(name string, dims int) ([]int64, []int) {
 	if r.err != nil {
 		return nil, nil
 	}
+	var v []int64
 	t, ok := r.byName[name]
 	switch {
 	case !ok:
 		r.err = fmt.Errorf("missing tensor %s in the batch", name)
 	case len(t.Shape) != dims:
 		r.err = fmt.Errorf("invalid tensor %s: got shape %v, expected %d dimensions", name, t.Shape, dims)
-	}
-	if r.err != nil {
-		return nil, nil
-	}
-	var v []int64
-	if v, r.err = tensors.Items[int64](t); r.err != nil {
-		return nil, nil
+	default:
+		v, r.err = tensors.Items[int64](t)
 	}
 	return v, t.Shape
 }
@@ -124,16 +117,16 @@ func (r *tensorReader) rows(prefix string) (out [][]int32) {
 }
 
 // weights returns the weights of n pairs. Each is 1 if the batch doesn't have weights.
-func (r *tensorReader) weights(n int) ([]float32, error) {
+func (r *tensorReader) weights(n int) []float32 {
 	t, ok := r.byName["pair_weight"]
 	if !ok {
-		return slices.Repeat([]float32{1}, n), nil
+		return slices.Repeat([]float32{1}, n)
 	}
 	w, err := tensors.Items[float32](t)
-	if err != nil || len(w) != n {
-		return nil, fmt.Errorf("invalid pair_weight: got %d entries for %d pairs (%v)", len(w), n, err)
+	if r.err == nil && (err != nil || len(w) != n) {
+		r.err = fmt.Errorf("invalid pair_weight: got %d entries for %d pairs (%v)", len(w), n, err)
 	}
-	return w, nil
+	return w
 }
 
 // Len returns the number of pairs.

@@ -67,8 +67,8 @@ func answerVLLM(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, ok := choice.Get("prompt_logprobs")
-	if !ok || list.Kind() != wire.Array {
+	list, ok := array(choice, "prompt_logprobs")
+	if !ok {
 		return nil, bad("missing prompt_logprobs: the server is too old, or not vLLM")
 	}
 	out, err := tokenAligned(s, list, func(at wire.Raw) (entries []Entry, err error) {
@@ -129,18 +129,15 @@ func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	if all, ok := body.Get("actual_logprobs"); ok && all.Kind() == wire.Array {
+	if _, ok := array(body, "actual_logprobs"); ok {
 		actual, err := element(body, "actual_logprobs")
 		if err != nil {
 			return nil, err
 		}
 		i := 0
 		for v := range actual.Elements() {
-			if v.Kind() == wire.Array { // [[x], [x], ...] in some versions
-				for first := range v.Elements() {
-					v = first
-					break
-				}
+			if first := head(v, 1); len(first) > 0 { // [[x], [x], ...] in some versions
+				v = first[0]
 			}
 			f, ok := v.Float64()
 			if !ok || math.IsNaN(f) || i >= len(out) {
@@ -164,26 +161,23 @@ func askSGLang(o *Options, s Sequence) any {
 // ...], and input_token_logprobs, [[logprob, id, text], ...], whose ids are compared. (For the last id of its
 // vocabulary SGLang reports 0 there, as it does for the hashes that replace images.)
 func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
-	if body.Kind() == wire.Array {
-		for first := range body.Elements() {
-			body = first
-			break
-		}
+	if first := head(body, 1); len(first) > 0 {
+		body = first[0]
 	}
 	meta, ok := body.Get("meta_info")
 	if !ok {
 		return nil, bad("missing meta_info")
 	}
-	top, ok := meta.Get("input_top_logprobs")
-	if !ok || top.Kind() != wire.Array {
+	top, ok := array(meta, "input_top_logprobs")
+	if !ok {
 		return nil, bad("missing meta_info.input_top_logprobs")
 	}
 	out, err := tokenAligned(s, top, triples)
 	if err != nil {
 		return nil, err
 	}
-	tokens, ok := meta.Get("input_token_logprobs")
-	if !ok || tokens.Kind() != wire.Array {
+	tokens, ok := array(meta, "input_token_logprobs")
+	if !ok {
 		return out, nil
 	}
 	i := 0
@@ -191,18 +185,14 @@ func answerSGLang(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 		if i >= len(s.IDs) {
 			return nil, bad("input_token_logprobs has more entries than the sequence has tokens, %d", len(s.IDs))
 		}
-		lp, id := math.NaN(), int64(-1)
-		k := 0
-		for x := range v.Elements() {
-			switch k {
-			case 0:
-				if f, ok := x.Float64(); ok {
-					lp = f
-				}
-			case 1:
-				id, _ = x.Int64()
+		lp, id, parts := math.NaN(), int64(-1), head(v, 2)
+		if len(parts) > 0 {
+			if f, ok := parts[0].Float64(); ok {
+				lp = f
 			}
-			k++
+		}
+		if len(parts) > 1 {
+			id, _ = parts[1].Int64()
 		}
 		clipped := id == 0 && int(s.IDs[i]) >= o.Vocabulary.Size-1
 		if id != int64(s.IDs[i]) && !clipped {
@@ -225,14 +215,7 @@ func triples(at wire.Raw) (entries []Entry, err error) {
 		return nil, fmt.Errorf("expected an array, got %s", at.Kind())
 	}
 	for e := range at.Elements() {
-		var parts []wire.Raw
-		if e.Kind() == wire.Array {
-			for part := range e.Elements() {
-				if parts = append(parts, part); len(parts) == 2 {
-					break
-				}
-			}
-		}
+		parts := head(e, 2)
 		if len(parts) < 2 {
 			return nil, fmt.Errorf("expected a [logprob, id, text] list, got %.40s", e)
 		}
@@ -259,7 +242,7 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	if !ok || !ok2 {
 		return nil, bad("missing prompt_topk_token_ids or prompt_topk_logprobs")
 	}
-	if tokens, ok := body.Get("prompt_tokens"); ok && tokens.Kind() == wire.Array {
+	if tokens, ok := array(body, "prompt_tokens"); ok {
 		i := 0
 		for e := range tokens.Elements() {
 			if id, ok := e.Int64(); !ok || i >= len(s.IDs) || id != int64(s.IDs[i]) {
@@ -283,14 +266,30 @@ func answerAtropos(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 
 // element returns the first item of the array body[key].
 func element(body wire.Raw, key string) (wire.Raw, error) {
-	list, ok := body.Get(key)
-	if !ok || list.Kind() != wire.Array {
+	list, ok := array(body, key)
+	if !ok {
 		return nil, bad("missing %s", key)
 	}
-	for v := range list.Elements() {
-		return v, nil
+	if first := head(list, 1); len(first) > 0 {
+		return first[0], nil
 	}
 	return nil, bad("%s is empty", key)
+}
+
+// array returns the array body[key].
+func array(body wire.Raw, key string) (list wire.Raw, ok bool) {
+	list, ok = body.Get(key)
+	return list, ok && list.Kind() == wire.Array
+}
+
+// head returns an array's first n elements, or all if there are fewer. For any other value, it returns none.
+func head(list wire.Raw, n int) (first []wire.Raw) {
+	for e := range list.Elements() {
+		if first = append(first, e); len(first) == n {
+			break
+		}
+	}
+	return first
 }
 
 // tokenAligned reads one entry per token and shifts them: the entry for token p+1 is the prediction at p.

@@ -176,14 +176,15 @@ func (w *scoring) drop(site int64, err error) {
 	}
 	w.lost[site] = true
 	w.rep.Failed++
-	for _, i := range w.bySite[site] {
+	w.forget(w.bySite[site])
+	w.b.lose(site, reasonOf(err), err.Error())
+}
+
+// forget makes pairs' divergences unknown.
+func (w *scoring) forget(pairs []int) {
+	for _, i := range pairs {
 		w.d.Token[i] = math.NaN()
 	}
-	reason := teacherUnavailable
-	if _, ok := errors.AsType[*badAnswer](err); ok {
-		reason = TeacherBadAnswer
-	}
-	w.b.lose(site, reason, err.Error())
 }
 
 // score scores parts and records their divergences.
@@ -217,9 +218,7 @@ func (w *scoring) score(ctx context.Context, m scorer.Model, parts []part) error
 	}
 	for _, p := range parts {
 		if w.lost[p.site] { // another part of the same site failed
-			for _, i := range p.pairs {
-				w.d.Token[i] = math.NaN()
-			}
+			w.forget(p.pairs)
 		}
 	}
 	return nil
@@ -282,9 +281,7 @@ func (w *scoring) load(key string) {
 	}
 	for _, pairs := range w.bySite { // a site is restored as a whole or not at all
 		if slices.ContainsFunc(pairs, func(i int) bool { return math.IsNaN(w.d.Token[i]) }) {
-			for _, i := range pairs {
-				w.d.Token[i] = math.NaN()
-			}
+			w.forget(pairs)
 		}
 	}
 }

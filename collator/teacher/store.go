@@ -57,12 +57,13 @@ func (st store) write(key string, body []byte) error {
 		return nil
 	}
 	path := st.path(key)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return &Fatal{fmt.Errorf("teacher: cannot store an answer: %w", err)}
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		sum := sha256.Sum256(body)
+		err = durable.WriteFile(path, append(sum[:], body...))
 	}
-	sum := sha256.Sum256(body)
-	if err := durable.WriteFile(path, append(sum[:], body...)); err != nil {
-		return &Fatal{fmt.Errorf("teacher: cannot store an answer: %w", err)}
+	if err != nil {
+		return fatal("cannot store an answer: %w", err)
 	}
 	return nil
 }

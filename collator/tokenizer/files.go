@@ -126,10 +126,7 @@ func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
 		indices = append(indices, index)
 	}
 	slices.Sort(indices)
-	named := slices.Clone(c.AdditionalSpecial)
-	for _, t := range c.Special {
-		named = append(named, t.Text)
-	}
+	named := c.specialTexts()
 	var list []addedToken
 	for _, index := range indices {
 		token := decoder[strconv.Itoa(index)]
@@ -137,6 +134,14 @@ func (c *Config) addedTokens(raw json.RawMessage) ([]addedToken, error) {
 		list = append(list, token)
 	}
 	return list, nil
+}
+
+// specialTexts returns the texts of the tokens that the configuration names as special.
+func (c *Config) specialTexts() (texts []string) {
+	for _, t := range c.Special {
+		texts = append(texts, t.Text)
+	}
+	return append(texts, c.AdditionalSpecial...)
 }
 
 // tokenText reads a token given as "text" or as {"content": "text", ...}.
@@ -178,7 +183,7 @@ func readTemplates(dir string, inConfig json.RawMessage) ([]Template, error) {
 		return nil, err
 	}
 	var text string
-	if json.Unmarshal(legacy["chat_template"], &text) == nil && text != "" && legacy != nil {
+	if json.Unmarshal(legacy["chat_template"], &text) == nil && text != "" {
 		if err := found.add(defaultTemplate, text, "chat_template.json"); err != nil {
 			return nil, err
 		}
@@ -214,7 +219,7 @@ func (t *templates) add(name, text, source string) error {
 func (t *templates) fromConfig(raw json.RawMessage) error {
 	const source = "tokenizer_config.json"
 	var text string
-	if raw != nil && json.Unmarshal(raw, &text) == nil && text != "" {
+	if json.Unmarshal(raw, &text) == nil && text != "" {
 		return t.add(defaultTemplate, text, source)
 	}
 	var named []struct{ Name, Template string }

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -122,26 +123,26 @@ func independent(s *shape) bool {
 
 // trims reports whether a post-processor may trim white space from offsets, which can depend on a token's position.
 func trims(raw json.RawMessage) bool {
-	type step struct {
-		Type       string
-		Trim       *bool `json:"trim_offsets"`
-		Processors []step
+	var s processor
+	return present(raw) && (json.Unmarshal(raw, &s) != nil || s.trims())
+}
+
+// processor is a step of a post-processor.
+type processor struct {
+	Type       string
+	Trim       *bool `json:"trim_offsets"`
+	Processors []processor
+}
+
+func (p processor) trims() bool {
+	if slices.ContainsFunc(p.Processors, processor.trims) {
+		return true
 	}
-	var may func(s *step) bool
-	may = func(s *step) bool {
-		for i := range s.Processors {
-			if may(&s.Processors[i]) {
-				return true
-			}
-		}
-		switch s.Type {
-		case "Sequence", "TemplateProcessing":
-			return false
-		}
-		return s.Type != "ByteLevel" || s.Trim == nil || *s.Trim
+	switch p.Type {
+	case "Sequence", "TemplateProcessing":
+		return false
 	}
-	var s step
-	return present(raw) && (json.Unmarshal(raw, &s) != nil || may(&s))
+	return p.Type != "ByteLevel" || p.Trim == nil || *p.Trim
 }
 
 // overlap reports whether an occurrence of b can begin within an occurrence of a.

@@ -24,8 +24,7 @@ func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []chat.Span) 
 	if t.specials.why != "" {
 		return t.encodeWhole(dst, text, template)
 	}
-	ids, offsets := len(dst.IDs), len(dst.Offsets)
-	from := 0
+	before, from := *dst, 0
 	for _, f := range t.specials.split(text, template) {
 		if err = t.appendSegment(dst, text, from, f.Start); err != nil {
 			break
@@ -38,7 +37,7 @@ func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []chat.Span) 
 		err = t.appendSegment(dst, text, from, len(text))
 	}
 	if err != nil {
-		dst.IDs, dst.Offsets = dst.IDs[:ids], dst.Offsets[:offsets]
+		*dst = before
 	}
 	return err
 }
@@ -79,11 +78,11 @@ func (t *Tokenizer) encodeSegment(dst *Encoding, s segment, base int) error {
 		return t.encode(text, false, variant{specialsAsText: true, continued: s.continued})
 	}
 	if t.pieces != nil && !s.continued && len(s.text) <= maxPiecesBytes && strings.IndexByte(s.text, 0) < 0 {
-		first := len(dst.IDs)
+		before := *dst
 		if t.pieces.encode(dst, s.text, base, library) == nil {
 			return nil
 		}
-		dst.IDs, dst.Offsets = dst.IDs[:first], dst.Offsets[:first]
+		*dst = before
 	}
 	enc, err := library(s.text)
 	dst.append(enc, base)
@@ -99,7 +98,6 @@ func (t *Tokenizer) encodeWhole(dst *Encoding, text string, template []chat.Span
 	if err != nil {
 		return err
 	}
-	dst.IDs = append(dst.IDs, enc.IDs...)
-	dst.Offsets = append(dst.Offsets, enc.Offsets...)
+	dst.append(enc, 0)
 	return nil
 }

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -73,10 +74,7 @@ func readShape(data []byte) (*shape, error) {
 	if json.Unmarshal(s.parts["model"], &s.model) != nil || s.model == nil {
 		return nil, refuse(CodeBadTokenizer, `no "model" object: this is not a Hugging Face tokenizer.json`)
 	}
-	if err := s.readModel(); err != nil {
-		return nil, err
-	}
-	if err := s.readAdded(); err != nil {
+	if err := cmp.Or(s.readModel(), s.readAdded()); err != nil {
 		return nil, err
 	}
 	growth := 1.0
@@ -187,13 +185,13 @@ func (s *shape) add(config *Config) error {
 	}
 	before := len(list)
 	more := slices.Clone(config.added)
-	for _, named := range slices.Concat(config.Special, nameless(config.AdditionalSpecial)) {
-		if named.Text == "" {
+	for _, text := range config.specialTexts() {
+		if text == "" {
 			continue
 		}
-		token := addedToken{Content: named.Text}
+		token := addedToken{Content: text}
 		for _, known := range slices.Concat(s.added, more) {
-			if known.Content == named.Text {
+			if known.Content == text {
 				token = known
 			}
 		}
@@ -226,14 +224,6 @@ func (s *shape) add(config *Config) error {
 	s.parts["added_tokens"] = raw
 	s.added = nil
 	return s.readAdded()
-}
-
-func nameless(texts []string) []NamedToken {
-	var list []NamedToken
-	for _, text := range texts {
-		list = append(list, NamedToken{Text: text})
-	}
-	return list
 }
 
 // readAdded reads added_tokens and assigns ids as the library does (AddedVocabulary::add_tokens in tokenizers 0.22).
@@ -277,22 +267,17 @@ func (s *shape) readAdded() error {
 // checkBatching refuses padding and truncation that would allocate without bound or panic.
 func (s *shape) checkBatching() error {
 	var padding struct {
-		Strategy struct{ Fixed *uint64 }
-		Multiple *uint64 `json:"pad_to_multiple_of"`
-	}
-	raw := s.parts["padding"]
-	var loose struct {
 		Strategy json.RawMessage `json:"strategy"`
 		Multiple *uint64         `json:"pad_to_multiple_of"`
 	}
-	if raw != nil {
-		if err := json.Unmarshal(raw, &loose); err != nil {
+	if raw := s.parts["padding"]; raw != nil {
+		if err := json.Unmarshal(raw, &padding); err != nil {
 			return refuse(CodeBadTokenizer, "padding is malformed: %v", err)
 		}
-		padding.Multiple = loose.Multiple
-		_ = json.Unmarshal(loose.Strategy, &padding.Strategy) // "BatchLongest" is a string: no fixed length
 	}
-	for _, n := range []*uint64{padding.Strategy.Fixed, padding.Multiple} {
+	var strategy struct{ Fixed *uint64 }
+	_ = json.Unmarshal(padding.Strategy, &strategy) // "BatchLongest" is a string: no fixed length
+	for _, n := range []*uint64{strategy.Fixed, padding.Multiple} {
 		if n != nil && *n > maxPadTokens {
 			return refuse(CodeBadTokenizer, "invalid padding: %d tokens; the limit is %d", *n, maxPadTokens)
 		}
@@ -301,7 +286,7 @@ func (s *shape) checkBatching() error {
 		MaxLength uint64 `json:"max_length"`
 		Stride    uint64 `json:"stride"`
 	}
-	if raw := s.parts["truncation"]; raw != nil && !bytes.Equal(raw, []byte("null")) {
+	if raw := s.parts["truncation"]; raw != nil {
 		if err := json.Unmarshal(raw, &truncation); err != nil {
 			return refuse(CodeBadTokenizer, "truncation is malformed: %v", err)
 		}
@@ -372,7 +357,7 @@ func (s *shape) write(v variant) ([]byte, error) {
 		delete(parts, "truncation")
 		delete(parts, "padding")
 	}
-	if dropout := s.model["dropout"]; dropout != nil && string(dropout) != "null" {
+	if present(s.model["dropout"]) {
 		model := maps.Clone(s.model)
 		delete(model, "dropout")
 		raw, err := json.Marshal(model)
@@ -382,14 +367,7 @@ func (s *shape) write(v variant) ([]byte, error) {
 		parts["model"] = raw
 	}
 	if v.continued {
-		for part, key := range map[string]string{
-			"pre_tokenizer":  "prepend_scheme",
-			"post_processor": "add_prefix_space",
-		} {
-			if continued, changed := continuedPart(parts[part], part, key); changed {
-				parts[part] = continued
-			}
-		}
+		maps.Copy(parts, s.continued())
 	}
 	if v.nul {
 		parts["normalizer"] = nulNormalizer(parts["normalizer"])
@@ -398,52 +376,47 @@ func (s *shape) write(v variant) ([]byte, error) {
 	return json.Marshal(parts)
 }
 
-// hasContinued reports whether the continued variant differs from the plain one.
-func (s *shape) hasContinued() bool {
-	_, pre := continuedPart(s.parts["pre_tokenizer"], "pre_tokenizer", "prepend_scheme")
-	_, post := continuedPart(s.parts["post_processor"], "post_processor", "add_prefix_space")
-	return pre || post
-}
-
-// continuedPart rewrites the two settings in the library that depend on whether a piece is the first of its text:
-// Metaspace with prepend_scheme "first" adds its prefix only there, and offset trimming with add_prefix_space keeps a
-// leading space only there. For later pieces they become "never" and false.
-func continuedPart(raw json.RawMessage, part, key string) (json.RawMessage, bool) {
-	var tree any
-	if raw == nil || json.Unmarshal(raw, &tree) != nil {
-		return raw, false
-	}
-	changed := false
-	var visit func(node any)
-	visit = func(node any) {
-		switch node := node.(type) {
-		case []any:
-			for _, item := range node {
-				visit(item)
-			}
-		case map[string]any:
-			trims, given := node["trim_offsets"].(bool)
-			trims = trims || !given
-			kind := node["type"]
-			switch {
-			case part == "pre_tokenizer" && kind == "Metaspace" && node["prepend_scheme"] == "first":
-				node[key] = "never"
-				delete(node, "add_prefix_space")
-				changed = true
-			case part == "post_processor" && (kind == "ByteLevel" || kind == "RobertaProcessing") && trims &&
-				node[key] != false:
-				node[key] = false
-				changed = true
-			}
-			for _, k := range slices.Sorted(maps.Keys(node)) {
-				visit(node[k])
-			}
+// continued returns the parts of the file that differ for text that is not at the start of its row.
+func (s *shape) continued() map[string]json.RawMessage {
+	parts := map[string]json.RawMessage{}
+	for _, part := range []string{"pre_tokenizer", "post_processor"} {
+		var tree any
+		if raw := s.parts[part]; raw == nil || json.Unmarshal(raw, &tree) != nil || !continueSteps(part, tree) {
+			continue
+		}
+		if raw, err := json.Marshal(tree); err == nil {
+			parts[part] = raw
 		}
 	}
-	visit(tree)
-	if !changed {
-		return raw, false
+	return parts
+}
+
+// continueSteps rewrites the two settings in the library that depend on whether a piece is the first of its text:
+// Metaspace with prepend_scheme "first" adds its prefix only there, and offset trimming with add_prefix_space keeps a
+// leading space only there. For later pieces they become "never" and false. It reports whether there was one.
+func continueSteps(part string, node any) (changed bool) {
+	switch node := node.(type) {
+	case []any:
+		for _, item := range node {
+			changed = continueSteps(part, item) || changed
+		}
+	case map[string]any:
+		trims, given := node["trim_offsets"].(bool)
+		trims = trims || !given
+		kind := node["type"]
+		switch {
+		case part == "pre_tokenizer" && kind == "Metaspace" && node["prepend_scheme"] == "first":
+			node["prepend_scheme"] = "never"
+			delete(node, "add_prefix_space")
+			changed = true
+		case part == "post_processor" && (kind == "ByteLevel" || kind == "RobertaProcessing") && trims &&
+			node["add_prefix_space"] != false:
+			node["add_prefix_space"] = false
+			changed = true
+		}
+		for _, item := range node {
+			changed = continueSteps(part, item) || changed
+		}
 	}
-	out, err := json.Marshal(tree)
-	return out, err == nil
+	return changed
 }

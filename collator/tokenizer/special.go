@@ -72,7 +72,7 @@ func (f *finder) find(out []found, text string, base int, may func(start, end in
 		}
 		start, end := i, i+len(t.Content)
 		i = end
-		if t.SingleWord && (endsWithWord(text[:start]) || startsWithWord(text[end:])) {
+		if t.SingleWord && touchesWord(text[:start], text[end:]) {
 			continue
 		}
 		if t.LStrip {
@@ -87,14 +87,11 @@ func (f *finder) find(out []found, text string, base int, may func(start, end in
 	return out
 }
 
-func endsWithWord(s string) bool {
-	r, n := utf8.DecodeLastRuneInString(s)
-	return n > 0 && isWord(r)
-}
-
-func startsWithWord(s string) bool {
-	r, n := utf8.DecodeRuneInString(s)
-	return n > 0 && isWord(r)
+// touchesWord reports whether a word ends right before a position in a text or begins there.
+func touchesWord(before, after string) bool {
+	last, _ := utf8.DecodeLastRuneInString(before) // U+FFFD, which isn't part of a word, if there is none
+	first, _ := utf8.DecodeRuneInString(after)
+	return isWord(last) || isWord(first)
 }
 
 // isWord reports whether r matches \w in Rust's regex: Alphabetic, Mark, Decimal_Number, Connector_Punctuation,

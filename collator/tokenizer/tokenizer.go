@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -63,7 +64,7 @@ type Tokenizer struct {
 	texts       func() *byteTexts // returns nil unless ids are decoded byte by byte
 
 	mu      sync.Mutex
-	engines map[variant]*slot
+	engines map[variant]func() (engine, error) // each builds its instance only once, because it takes up to a second
 }
 
 // engine is one instance of the library. Its methods are safe for concurrent use.
@@ -71,13 +72,6 @@ type engine interface {
 	encode(text string, addSpecial bool) (Encoding, bool)
 	decode(ids []int32, skipSpecial bool) (string, bool)
 	close()
-}
-
-// slot holds a variant's instance of the library, which is built only once because building takes up to a second.
-type slot struct {
-	once sync.Once
-	engine
-	err error
 }
 
 // Load reads a Hugging Face folder or a single tokenizer.json. Without the library (build tag "tokenizers") it returns
@@ -130,8 +124,8 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 		fingerprint: s.fingerprint(),
 		vocab:       s.size(),
 		maxID:       s.maxID(),
-		continues:   s.hasContinued(),
-		engines:     map[variant]*slot{},
+		continues:   len(s.continued()) > 0,
+		engines:     map[variant]func() (engine, error){},
 	}
 	t.SetCacheBytes(DefaultCacheBytes)
 	t.texts = sync.OnceValue(func() *byteTexts { return newByteTexts(s) })
@@ -146,9 +140,9 @@ func newTokenizer(data []byte, config *Config) (*Tokenizer, error) {
 func (t *Tokenizer) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, s := range t.engines {
-		if s.engine != nil {
-			s.close()
+	for _, built := range t.engines {
+		if e, err := built(); err == nil {
+			e.close()
 		}
 	}
 	t.engines = nil
@@ -213,15 +207,13 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 	}
 	given := text
 	var offsets []int
-	for i := range len(text) {
-		if text[i] == 0 {
-			v.nul = true
-			if token, bad := t.controlToken(); bad {
-				return Encoding{}, refuseAt(i, CodeEncodeFailed, "the text contains a NUL and this tokenizer's added token %q contains control characters; the two can't be told apart", token)
-			}
-			text, offsets = escapeNUL(text)
-			break
+	if i := strings.IndexByte(text, 0); i >= 0 {
+		v.nul = true
+		if token, bad := t.controlToken(); bad {
+			return Encoding{}, refuseAt(i, CodeEncodeFailed, "the text contains a NUL and this tokenizer's added token "+
+				"%q contains control characters; the two can't be told apart", token)
 		}
+		text, offsets = escapeNUL(text)
 	}
 	e, err := t.engine(v)
 	if err != nil {
@@ -242,10 +234,8 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 // controlToken returns an added token that contains a character used by the NUL escapes.
 func (t *Tokenizer) controlToken() (string, bool) {
 	for _, a := range t.shape.added {
-		for i := range len(a.Content) {
-			if c := a.Content[i]; c >= 1 && c <= 3 {
-				return a.Content, true
-			}
+		if strings.ContainsAny(a.Content, "\x01\x02\x03") {
+			return a.Content, true
 		}
 	}
 	return "", false
@@ -262,24 +252,21 @@ func (t *Tokenizer) Decode(ids []int32, skipSpecial bool) (string, error) {
 			return text, nil
 		}
 	}
-	v := variant{specialsAsText: true}
-	e, err := t.engine(v)
-	if err != nil {
-		return "", err
+	// If the first instance fails, most likely the text contains a NUL, which a C string can't hold.
+	for _, nul := range []bool{false, true} {
+		e, err := t.engine(variant{specialsAsText: true, nul: nul})
+		if err != nil {
+			return "", err
+		}
+		text, ok := e.decode(ids, skipSpecial)
+		switch {
+		case ok && nul:
+			return unescapeNUL(text), nil
+		case ok:
+			return text, nil
+		}
 	}
-	if text, ok := e.decode(ids, skipSpecial); ok {
-		return text, nil
-	}
-	// Most likely the text contains a NUL, which a C string can't hold.
-	v.nul = true
-	if e, err = t.engine(v); err != nil {
-		return "", err
-	}
-	text, ok := e.decode(ids, skipSpecial)
-	if !ok {
-		return "", refuse(CodeDecodeFailed, "the tokenizer can't decode these %d ids", len(ids))
-	}
-	return unescapeNUL(text), nil
+	return "", refuse(CodeDecodeFailed, "the tokenizer can't decode these %d ids", len(ids))
 }
 
 // engine returns the instance for a variant, building it on the first call.
@@ -292,22 +279,24 @@ func (t *Tokenizer) engine(v variant) (engine, error) {
 		v.specialsAsText = false
 	}
 	t.mu.Lock()
-	s := t.engines[v]
-	if s == nil {
-		s = &slot{}
-		t.engines[v] = s
+	built := t.engines[v]
+	if built == nil {
+		built = sync.OnceValues(func() (engine, error) { return t.build(v) })
+		t.engines[v] = built
 	}
 	t.mu.Unlock()
-	s.once.Do(func() {
-		data, err := t.shape.write(v)
-		if err == nil {
-			s.engine, err = newEngine(data, v.specialsAsText)
-		}
-		if err != nil {
-			s.err = refuse(CodeBadTokenizer, "the tokenizer library refuses the file: %v", err)
-		}
-	})
-	return s.engine, s.err
+	return built()
+}
+
+func (t *Tokenizer) build(v variant) (e engine, err error) {
+	data, err := t.shape.write(v)
+	if err == nil {
+		e, err = newEngine(data, v.specialsAsText)
+	}
+	if err != nil {
+		return nil, refuse(CodeBadTokenizer, "the tokenizer library refuses the file: %v", err)
+	}
+	return e, nil
 }
 
 // checkText refuses text that no tokenizer accepts.

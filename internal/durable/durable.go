@@ -140,14 +140,14 @@ func (f *File) rename(sync bool) error {
 // CommitChanged is Commit for a file that may exist already: if the content is the same, the existing file is unchanged
 // and keeps its modification time.
 func (f *File) CommitChanged() error {
-	if err := f.Flush(); err != nil {
-		return f.end(err)
+	same, err := false, f.Flush()
+	if err == nil {
+		same, err = f.same()
 	}
-	same, err := f.same()
-	if err != nil {
+	switch {
+	case err != nil:
 		return f.end(err)
-	}
-	if same {
+	case same:
 		f.Abort()
 		return nil
 	}

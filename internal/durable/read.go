@@ -15,9 +15,7 @@ import (
 func Open(path string) (*os.File, error) { return open(path, os.O_RDONLY) }
 
 // Continue opens a file for reading and writing, as Open does, and creates it if it doesn't exist.
-func Continue(path string) (*os.File, error) {
-	return open(path, os.O_CREATE|os.O_RDWR)
-}
+func Continue(path string) (*os.File, error) { return open(path, os.O_CREATE|os.O_RDWR) }
 
 func open(path string, flags int) (*os.File, error) {
 	f, err := os.OpenFile(path, flags|unix.O_NONBLOCK, 0o600)
@@ -48,25 +46,16 @@ func Sum(path string) (string, error) {
 }
 
 // ReadFile reads a file of at most the given size, opened by Open.
-func ReadFile(path string, limit int64) ([]byte, error) {
-	f, err := Open(path)
-	if err != nil {
-		return nil, err
-	}
-	return readAll(f, limit)
-}
+func ReadFile(path string, limit int64) ([]byte, error) { return readAll(Open, path, limit) }
 
 // ReadInput reads a file of at most the given size that a user named, which may be a pipe, such as a shell's <(...).
-func ReadInput(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
+func ReadInput(path string, limit int64) ([]byte, error) { return readAll(os.Open, path, limit) }
+
+func readAll(open func(string) (*os.File, error), path string, limit int64) ([]byte, error) {
+	f, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	return readAll(f, limit)
-}
-
-// readAll reads a file and closes it.
-func readAll(f *os.File, limit int64) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(b)) > limit {

@@ -210,13 +210,16 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 var errStalled = errors.New("no answer within the time limit")
 
 func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error) {
+	open := func() (io.ReadCloser, error) {
+		r, err := req.Body.Open()
+		return &watched{ReadCloser: r, watch: x.watch}, err
+	}
 	var body io.ReadCloser = http.NoBody
 	if req.Body != nil {
-		r, err := req.Body.Open()
-		if err != nil {
+		var err error
+		if body, err = open(); err != nil {
 			return nil, err
 		}
-		body = &watched{ReadCloser: r, watch: x.watch}
 	}
 	h, err := http.NewRequestWithContext(ctx, req.Method, x.target, body)
 	if err != nil {
@@ -226,10 +229,7 @@ func (x *exchange) build(ctx context.Context, req Request) (*http.Request, error
 	maps.Copy(h.Header, req.Header)
 	if req.Body != nil {
 		h.ContentLength = req.Body.Size()
-		h.GetBody = func() (io.ReadCloser, error) {
-			r, err := req.Body.Open()
-			return &watched{ReadCloser: r, watch: x.watch}, err
-		}
+		h.GetBody = open
 		if t := req.Body.Type(); t != "" {
 			h.Header.Set("Content-Type", t)
 		}

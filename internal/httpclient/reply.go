@@ -135,11 +135,10 @@ func validation(list []any) string {
 			continue
 		}
 		var loc []string
-		if parts, ok := m["loc"].([]any); ok {
-			for _, p := range parts {
-				if s := fmt.Sprint(p); s != "body" {
-					loc = append(loc, s)
-				}
+		parts, _ := m["loc"].([]any)
+		for _, p := range parts {
+			if s := fmt.Sprint(p); s != "body" {
+				loc = append(loc, s)
 			}
 		}
 		msg, _ := m["msg"].(string)
@@ -177,9 +176,6 @@ func (r *Reply) shorten(s string) string {
 
 // retryAfter reads a Retry-After header: seconds or a date.
 func retryAfter(v string, now time.Time) time.Duration {
-	if v == "" {
-		return 0
-	}
 	if secs, err := strconv.ParseFloat(v, 64); err == nil {
 		if !(secs > 0) {
 			return 0

@@ -2,7 +2,9 @@ package natmodel
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -31,20 +33,14 @@ func refuse(field, format string, args ...any) error {
 	return &fieldError{field, fmt.Sprintf(format, args...)}
 }
 
-// eventTypes maps each of NAT's event types to a copy of its name and whether it is an END event.
-var eventTypes = map[string]struct {
-	text string
-	end  bool
-}{
-	"LLM_START": {"LLM_START", false}, "LLM_END": {"LLM_END", true}, "LLM_NEW_TOKEN": {"LLM_NEW_TOKEN", false},
-	"TOOL_START": {"TOOL_START", false}, "TOOL_END": {"TOOL_END", true},
-	"WORKFLOW_START": {"WORKFLOW_START", false}, "WORKFLOW_END": {"WORKFLOW_END", true},
-	"TASK_START": {"TASK_START", false}, "TASK_END": {"TASK_END", true},
-	"TTC_START": {"TTC_START", false}, "TTC_END": {"TTC_END", true},
-	"FUNCTION_START": {"FUNCTION_START", false}, "FUNCTION_END": {"FUNCTION_END", true},
-	"CUSTOM_START": {"CUSTOM_START", false}, "CUSTOM_END": {"CUSTOM_END", true},
-	"SPAN_START": {"SPAN_START", false}, "SPAN_CHUNK": {"SPAN_CHUNK", false}, "SPAN_END": {"SPAN_END", true},
-}
+// eventTypes maps each of NAT's event types to a copy of its name.
+var eventTypes = func() map[string]string {
+	names := map[string]string{"LLM_NEW_TOKEN": "LLM_NEW_TOKEN", "SPAN_CHUNK": "SPAN_CHUNK"}
+	for _, of := range []string{"LLM", "TOOL", "WORKFLOW", "TASK", "TTC", "FUNCTION", "CUSTOM", "SPAN"} {
+		names[of+"_START"], names[of+"_END"] = of+"_START", of+"_END"
+	}
+	return names
+}()
 
 // ParseStep checks a step as NAT's IntermediateStep model does; its error is a *fieldError. The last of duplicate keys
 // wins, as in Python.
@@ -58,9 +54,7 @@ func ParseStep(raw json.Raw) (Step, error) {
 func ReadStep(c *json.Cursor) (Step, error) {
 	start := *c
 	if !c.Enter(json.Object) {
-		err := refuse("step", "is %s, not an object", c.Kind())
-		c.Skip()
-		return Step{}, err
+		return Step{}, notAnObject("step", c)
 	}
 	var parent json.Raw
 	var s Step
@@ -80,14 +74,8 @@ func ReadStep(c *json.Cursor) (Step, error) {
 			return Step{}, err
 		}
 	}
-	if err := wantString("parent_id", parent); err != nil {
+	if err := cmp.Or(wantString("parent_id", parent), ancestryErr, payloadErr); err != nil {
 		return Step{}, err
-	}
-	if ancestryErr != nil {
-		return Step{}, ancestryErr
-	}
-	if payloadErr != nil {
-		return Step{}, payloadErr
 	}
 	return s, nil
 }
@@ -118,16 +106,8 @@ func checkAncestry(c *json.Cursor) error {
 			c.Skip()
 		}
 	}
-	if err := wantString(at+".function_id", id); err != nil {
-		return err
-	}
-	if err := wantString(at+".function_name", name); err != nil {
-		return err
-	}
-	if err := wantStringOrNull(at+".parent_id", parentID); err != nil {
-		return err
-	}
-	return wantStringOrNull(at+".parent_name", parentName)
+	return cmp.Or(wantString(at+".function_id", id), wantString(at+".function_name", name),
+		wantOrNull(at+".parent_id", parentID, json.String), wantOrNull(at+".parent_name", parentName, json.String))
 }
 
 func notAnObject(field string, c *json.Cursor) error {
@@ -193,33 +173,24 @@ func (p *payloadFields) step() (s Step, err error) {
 	if p.strange {
 		return s, refuse(payload, "has a key that is not Unicode text")
 	}
-	kind, ok := eventTypes[string(p.event.Bytes())]
+	known, ok := eventTypes[string(p.event.Bytes())]
 	if !ok || p.event.Kind() != json.String {
 		return s, refuse(payload+".event_type", "%s is not a NAT event type", shorten(p.event))
 	}
-	s.EventType = kind.text
-	if err := p.checkTimes(kind.end); err != nil {
+	s.EventType = known
+	if err := p.checkTimes(strings.HasSuffix(known, "_END")); err != nil {
 		return s, err
 	}
 	if !absent(p.framework) && (p.framework.Kind() != json.String || !isFramework(string(p.framework.Bytes()))) {
 		return s, refuse(payload+".framework", "%s is not a framework that NAT knows", shorten(p.framework))
 	}
-	if err := wantStringOrNull(payload+".name", p.name); err != nil {
-		return s, err
+	err = cmp.Or(wantOrNull(payload+".name", p.name, json.String), checkTags(p.tags), p.checkObjects(),
+		checkUsage(p.usage))
+	if err == nil && p.uuid != nil {
+		err = want(payload+".UUID", p.uuid, json.String)
 	}
-	if err := checkTags(p.tags); err != nil {
+	if err != nil {
 		return s, err
-	}
-	if err := p.checkObjects(); err != nil {
-		return s, err
-	}
-	if err := checkUsage(p.usage); err != nil {
-		return s, err
-	}
-	if p.uuid != nil {
-		if err := wantString(payload+".UUID", p.uuid); err != nil {
-			return s, err
-		}
 	}
 	s.Name, s.Metadata, s.Data, s.Fields = present(p.name), present(p.metadata), present(p.data), p.inData
 	return s, nil
@@ -246,11 +217,10 @@ func (p *payloadFields) checkTimes(end bool) error {
 
 // checkObjects checks that metadata and data are objects if present, and checks the keys of data.
 func (p *payloadFields) checkObjects() error {
-	if !absent(p.metadata) && p.metadata.Kind() != json.Object {
-		return refuse(payload+".metadata", "is %s, not an object", p.metadata.Kind())
-	}
-	if !absent(p.data) && p.data.Kind() != json.Object {
-		return refuse(payload+".data", "is %s, not an object", p.data.Kind())
+	err := cmp.Or(wantOrNull(payload+".metadata", p.metadata, json.Object),
+		wantOrNull(payload+".data", p.data, json.Object))
+	if err != nil {
+		return err
 	}
 	if bytes.IndexByte(p.data, '\\') >= 0 &&
 		(bytes.Contains(p.data, []byte(`\ud`)) || bytes.Contains(p.data, []byte(`\uD`))) {
@@ -283,11 +253,8 @@ func isFramework(s string) bool {
 }
 
 func checkTags(raw json.Raw) error {
-	if absent(raw) {
-		return nil
-	}
-	if raw.Kind() != json.Array {
-		return refuse("payload.tags", "is %s, not an array", raw.Kind())
+	if err := wantOrNull("payload.tags", raw, json.Array); err != nil {
+		return err
 	}
 	for e := range raw.Elements() {
 		if err := wantString("payload.tags", e); err != nil {
@@ -302,21 +269,13 @@ func checkUsage(raw json.Raw) error {
 	if absent(raw) {
 		return nil
 	}
-	if raw.Kind() != json.Object {
-		return refuse(at, "is %s, not an object", raw.Kind())
-	}
-	if err := wantInts(at, raw, "num_llm_calls", "seconds_between_calls"); err != nil {
+	err := cmp.Or(want(at, raw, json.Object), wantInts(at, raw, "num_llm_calls", "seconds_between_calls"))
+	tokens, ok := raw.Get("token_usage")
+	if err != nil || !ok {
 		return err
 	}
-	tokens, ok := raw.Get("token_usage")
-	if !ok {
-		return nil
-	}
-	if tokens.Kind() != json.Object {
-		return refuse(at+".token_usage", "is %s, not an object", tokens.Kind())
-	}
-	return wantInts(at+".token_usage", tokens,
-		"prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens")
+	return cmp.Or(want(at+".token_usage", tokens, json.Object), wantInts(at+".token_usage", tokens,
+		"prompt_tokens", "completion_tokens", "cached_tokens", "reasoning_tokens", "total_tokens"))
 }
 
 func wantInts(at string, raw json.Raw, keys ...string) error {
@@ -351,20 +310,24 @@ func wantFloat(field string, raw json.Raw) error {
 }
 
 func wantString(field string, raw json.Raw) error {
-	switch {
-	case raw == nil:
+	if raw == nil {
 		return refuse(field, "is missing")
-	case raw.Kind() != json.String:
-		return refuse(field, "is %s, not a string", raw.Kind())
+	}
+	return want(field, raw, json.String)
+}
+
+func want(field string, raw json.Raw, kind json.Kind) error {
+	if got := raw.Kind(); got != kind {
+		return refuse(field, "is %s, not %s", got, kind)
 	}
 	return nil
 }
 
-func wantStringOrNull(field string, raw json.Raw) error {
+func wantOrNull(field string, raw json.Raw, kind json.Kind) error {
 	if absent(raw) {
 		return nil
 	}
-	return wantString(field, raw)
+	return want(field, raw, kind)
 }
 
 func absent(raw json.Raw) bool { return raw == nil || raw.Kind() == json.Null }

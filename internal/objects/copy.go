@@ -36,10 +36,8 @@ func (s *Storage) Copy(ctx context.Context, prefix string, names []string, most 
 			return "", err
 		}
 		if info.Size > most {
-			return "", &Error{
-				Path: Join(prefix, name), final: true,
-				What: fmt.Sprintf("the object has %d bytes; at most %d can be copied", info.Size, most),
-			}
+			what := fmt.Sprintf("the object has %d bytes; at most %d can be copied", info.Size, most)
+			return "", refuse(Join(prefix, name), what, "")
 		}
 		states[name] = info
 		fmt.Fprintf(key, "%q %d %q %d\n", name, info.Size, info.ETag, info.ModTime.UnixNano())

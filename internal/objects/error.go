@@ -131,12 +131,9 @@ func passing(status int, code string) bool {
 
 // certain reports whether a request that got no response would fail in the same way again.
 func certain(err error) bool {
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
 	var dns *net.DNSError
-	return errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) ||
-		errors.As(err, &dns) && dns.IsNotFound || strings.Contains(err.Error(), "HTTP response to HTTPS client")
+	return errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.HostnameError)) ||
+		errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, &dns) && dns.IsNotFound || strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
 // clean prepares external text for display.

@@ -2,6 +2,7 @@ package objects
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/md5" //nolint:gosec // S3 compares what came with it; it guards against damage, not against people
 	"crypto/sha256"
@@ -21,23 +22,20 @@ import (
 )
 
 // s3 is a service that speaks S3's protocol.
-type s3 struct {
-	client *minio.Core
-}
+type s3 struct{ client *minio.Core }
 
 // s3 opens a service without sending a request.
 func (s *Storage) s3(kind string) (service, error) {
-	endpoint, region, prefix := "https://s3.amazonaws.com", first(s.getenv, "AWS_REGION", "AWS_DEFAULT_REGION"), "AWS"
+	endpoint, prefix := "https://s3.amazonaws.com", "AWS"
+	region := cmp.Or(s.getenv("AWS_REGION"), s.getenv("AWS_DEFAULT_REGION"))
 	switch kind {
 	case schemeGS:
 		endpoint, region, prefix = "https://storage.googleapis.com", "auto", "GS"
 	case schemeHF:
 		endpoint, region, prefix = "https://s3.hf.co", "us-east-1", "HF"
 	}
-	own := first(s.getenv, prefix+"_ENDPOINT_URL_S3", prefix+"_ENDPOINT_URL")
-	if own != "" {
-		endpoint = own
-	}
+	own := cmp.Or(s.getenv(prefix+"_ENDPOINT_URL_S3"), s.getenv(prefix+"_ENDPOINT_URL"))
+	endpoint = cmp.Or(own, endpoint)
 	s.hidden.AddAddress(endpoint)
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil ||
@@ -64,9 +62,7 @@ func (s *Storage) s3(kind string) (service, error) {
 
 // answers limits the size of a service's responses that aren't object data, because the client library reads some of
 // them without a limit.
-type answers struct {
-	http.RoundTripper
-}
+type answers struct{ http.RoundTripper }
 
 // maxAnswer is the maximum size of a response other than an object's data.
 const maxAnswer = 1 << 20
@@ -96,15 +92,6 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func first(getenv func(string) string, names ...string) string {
-	for _, name := range names {
-		if v := getenv(name); v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // credentials returns credentials from the environment: its variables, AWS's credentials file, and the credentials
 // given to a machine or pod in AWS. Without any, requests are not signed, as for public buckets.
 func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials {
@@ -113,9 +100,7 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 	add := func(p credentials.Provider) { from = append(from, &hiding{Provider: p, storage: s}) }
 	switch {
 	case id != "" && key != "":
-		value := credentials.Value{
-			AccessKeyID: id, SecretAccessKey: key, SignerType: credentials.SignatureV4,
-		}
+		value := credentials.Value{AccessKeyID: id, SecretAccessKey: key, SignerType: credentials.SignatureV4}
 		if prefix == "AWS" {
 			value.SessionToken = s.getenv("AWS_SESSION_TOKEN")
 		}
@@ -124,8 +109,8 @@ func (s *Storage) credentials(prefix string, own bool) *credentials.Credentials 
 		add(&credentials.FileAWSCredentials{
 			Filename: s.getenv("AWS_SHARED_CREDENTIALS_FILE"), Profile: s.getenv("AWS_PROFILE"),
 		})
-		given := first(s.getenv, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-			"AWS_CONTAINER_CREDENTIALS_FULL_URI")
+		given := s.getenv("AWS_WEB_IDENTITY_TOKEN_FILE") + s.getenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI") +
+			s.getenv("AWS_CONTAINER_CREDENTIALS_FULL_URI")
 		if given != "" || !own && !strings.EqualFold(s.getenv("AWS_EC2_METADATA_DISABLED"), "true") {
 			add(&credentials.IAM{Client: s.credentialClient()})
 		}
@@ -181,14 +166,18 @@ func (c *s3) get(ctx context.Context, at place, from, n int64, is Info) (io.Read
 	if err != nil {
 		return nil, err
 	}
-	now := infoOf(o)
-	if err := checkRange(header, from, n, &now); err != nil {
+	return checked(body, header, from, n, infoOf(o), is)
+}
+
+// checked returns a response's body if it is the range requested of the object in the given state.
+func checked(body io.ReadCloser, header http.Header, from, n int64, now, is Info) (io.ReadCloser, error) {
+	err := checkRange(header, from, n, &now)
+	if err == nil && !now.same(is) {
+		err = &statusError{status: http.StatusPreconditionFailed}
+	}
+	if err != nil {
 		body.Close()
 		return nil, err
-	}
-	if !now.same(is) {
-		body.Close()
-		return nil, &statusError{status: http.StatusPreconditionFailed}
 	}
 	return body, nil
 }

@@ -88,10 +88,8 @@ func Secrets(getenv func(string) string) (values []string) {
 	return values
 }
 
-var ofProcess = sync.OnceValue(func() *Storage { return New(os.Getenv) })
-
 // OfProcess returns the storage that the process's environment gives access to.
-func OfProcess() *Storage { return ofProcess() }
+var OfProcess = sync.OnceValue(func() *Storage { return New(os.Getenv) })
 
 // Close closes idle connections.
 func (s *Storage) Close() { s.http.CloseIdleConnections() }
@@ -139,10 +137,8 @@ func (s *Storage) Stat(ctx context.Context, path string) (info Info, err error) 
 		return err
 	})
 	if err == nil && (len(info.ETag) > maxETag || s.hidden.Redact(info.ETag) != info.ETag) {
-		return Info{}, &Error{
-			Path: path, What: "the ETag, which would be stored, is too long or contains a credential", final: true,
-			Help: "Copy the object to a disk first, and don't send credentials to a server that repeats them",
-		}
+		return Info{}, refuse(path, "the ETag, which would be stored, is too long or contains a credential",
+			"Copy the object to a disk first, and don't send credentials to a server that repeats them")
 	}
 	return info, err
 }

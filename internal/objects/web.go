@@ -143,16 +143,7 @@ func (c *web) get(ctx context.Context, at place, from, n int64, is Info) (io.Rea
 	if err != nil {
 		return nil, err
 	}
-	now := infoOfAnswer(resp.Header)
-	err = checkRange(resp.Header, from, n, &now)
-	if err == nil && !now.same(is) {
-		err = &statusError{status: http.StatusPreconditionFailed}
-	}
-	if err != nil {
-		resp.Body.Close()
-		return nil, err
-	}
-	return resp.Body, nil
+	return checked(resp.Body, resp.Header, from, n, infoOfAnswer(resp.Header), is)
 }
 
 var errReadOnly = errors.New("cannot write to read-only storage: write to s3://BUCKET/KEY or a folder")

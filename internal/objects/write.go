@@ -19,10 +19,8 @@ func (s *Storage) ReadAll(ctx context.Context, path string, maxBytes int64) ([]b
 	}
 	defer f.Close()
 	if f.Size > maxBytes {
-		return nil, &Error{
-			Path: path, What: fmt.Sprintf("the object is larger than %d bytes", maxBytes), final: true,
-			Help: "Check that it is the right object",
-		}
+		return nil, refuse(path, fmt.Sprintf("the object is larger than %d bytes", maxBytes),
+			"Check that it is the right object")
 	}
 	return io.ReadAll(f)
 }
@@ -160,11 +158,8 @@ func (s *Storage) CanCreate(ctx context.Context, path string) error {
 	case errors.Is(err, errChanged):
 		err = rerr
 	case err == nil || errors.As(err, &e) && e.final && ctx.Err() == nil && !errors.Is(err, fs.ErrPermission):
-		err = &Error{
-			Path: path, final: true,
-			What: "the storage doesn't honour If-None-Match: two writers could overwrite each other unnoticed",
-			Help: "Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk",
-		}
+		err = refuse(path, "the storage doesn't honour If-None-Match: two writers could overwrite each other unnoticed",
+			"Use storage that does, such as AWS S3, Cloudflare R2 or MinIO, or a shared disk")
 	default:
 		return err // the next attempt may get a different response
 	}

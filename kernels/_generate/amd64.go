@@ -1,7 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
@@ -14,14 +17,14 @@ import (
 // generator builds the file with the amd64 tiles.
 type generator struct {
 	*build.Context
-	numbers
+	number       numbers
 	args         gotypes.Component // the struct that the function's argument points to
 	wide, narrow *constants        // for AVX-512 and AVX2
 }
 
 // amd64Tiles builds the tile functions of both paths.
 func amd64Tiles(own numbers) *ir.File {
-	g := &generator{Context: newContext("amd64,!purego", kernelsPackage), numbers: own}
+	g := &generator{Context: newContext("amd64,!purego", kernelsPackage), number: own}
 	g.wideConstants()
 	for _, d := range dtypes {
 		g.max512(d)
@@ -57,11 +60,16 @@ func amd64Tiles(own numbers) *ir.File {
 	return compile(g.Context)
 }
 
-// text starts a tile function and loads the function's argument into R9.
+// text starts a tile function and loads the function's argument into R9. end ends the function.
 func (g *generator) text(path, name string) {
 	function(g.Context, name+path, tileSignature)
 	g.Load(g.Param("a"), R9)
 	g.args = g.Param("a").Dereference(R9)
+}
+
+func (g *generator) end() {
+	g.VZEROUPPER()
+	g.RET()
 }
 
 // arg returns the address of a field of the function's argument.
@@ -71,9 +79,68 @@ func (g *generator) arg(field string) Mem {
 	return f.Addr
 }
 
-// align emits an instruction that avo doesn't have.
-func (g *generator) align() {
-	g.Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}})
+// move moves fields of the function's argument, which are separated by spaces, into registers.
+func (g *generator) move(fields string, to ...Register) {
+	for i, field := range strings.Fields(fields) {
+		g.MOVQ(g.arg(field), to[i])
+	}
+}
+
+// broadcast copies fields of the function's argument, which are separated by spaces, into all lanes of vectors.
+func (g *generator) broadcast(fields string, to ...VecPhysical) {
+	for i, field := range strings.Fields(fields) {
+		g.VBROADCASTSS(g.arg(field), to[i])
+	}
+}
+
+// loop repeats a body that handles a number of entries, while index i is below n.
+func (g *generator) loop(i, n Op, entries uint64, body func()) {
+	g.Instruction(&ir.Instruction{Opcode: "PCALIGN", Operands: []Op{Imm(64)}}) // avo doesn't have it
+	g.Label("loop")
+	body()
+	g.ADDQ(Imm(entries), i)
+	g.CMPQ(i, n)
+	g.JLT(LabelRef("loop"))
+}
+
+// each writes an instruction for every vector of a group. An operand is the same for all, or a slice with one for each,
+// or memory.
+func each(instruction func(...Op), operands ...any) {
+	for j := range groupSize(operands) {
+		var ops []Op
+		for _, o := range operands {
+			switch o := o.(type) {
+			case []VecPhysical:
+				ops = append(ops, o[j])
+			case []OpmaskPhysical:
+				ops = append(ops, o[j])
+			case memory:
+				ops = append(ops, o.at(j))
+			default:
+				ops = append(ops, o.(Op))
+			}
+		}
+		instruction(ops...)
+	}
+}
+
+// groupSize returns the number of vectors in the first group among operands.
+func groupSize(operands []any) int {
+	at := slices.IndexFunc(operands, func(o any) bool { _, is := o.([]VecPhysical); return is })
+	return len(operands[at].([]VecPhysical))
+}
+
+// memory holds the vectors of a group one after another.
+type memory struct {
+	first Mem
+	bytes int // of a vector
+}
+
+func (m memory) at(j int) Mem { return m.first.Offset(j * m.bytes) }
+
+// floats returns the memory of float32 values that start at an entry of an array.
+func floats(n lanes, base, i Register, entry int) memory {
+	return memory{Mem{Base: base, Index: i, Scale: 4, Disp: 4 * entry}, 4 * int(n)}
 }
 
 func bits(v float64) U32 { return U32(math.Float32bits(float32(v))) }
@@ -88,25 +155,34 @@ var (
 
 // constants is a read-only block of float32 values or patterns, each repeated the same number of times.
 type constants struct {
-	ctx  *build.Context
-	sym  Mem
-	at   map[string]int
-	off  int
-	each int
+	sym Mem
+	at  map[string]int
 }
 
-func (g *generator) newConstants(name string, each int) *constants {
-	sym := g.StaticGlobal(name)
-	g.DataAttributes(attr.RODATA | attr.NOPTR)
-	return &constants{ctx: g.Context, sym: sym, at: map[string]int{}, each: each}
+// datum is a named float32 value or a pattern.
+type datum struct {
+	name string
+	bits U32
 }
 
-func (c *constants) add(name string, v U32) {
-	c.at[name] = c.off
-	for range c.each {
-		c.ctx.AddDatum(c.off, v)
-		c.off += 4
+// expConstants names the coefficients of a polynomial for exp2 e0, e1, ...
+func expConstants(polynomial []float64) (list []datum) {
+	for i, v := range polynomial {
+		list = append(list, datum{fmt.Sprint("e", i), bits(v)})
 	}
+	return list
+}
+
+func (g *generator) newConstants(name string, each int, list []datum) *constants {
+	c := &constants{sym: g.StaticGlobal(name), at: map[string]int{}}
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i, k := range list {
+		c.at[k.name] = 4 * each * i
+		for j := range each {
+			g.AddDatum(4*(each*i+j), k.bits)
+		}
+	}
+	return c
 }
 
 func (c *constants) mem(name string) Mem {
@@ -142,32 +218,24 @@ const (
 // bfloat16 vectors may hold the even entries and the odd ones, which saves an instruction per vector and is enough
 // where only sums matter.
 func (g *generator) load(n lanes, d dtype, base, i Register, e int, v []VecPhysical, order bool) {
-	at := func(k int) Mem { return Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: (e + int(n)*k) * d.size} }
+	from := memory{Mem{Base: base, Index: i, Scale: uint8(d.size), Disp: e * d.size}, int(n) * d.size}
 	switch {
 	case d == f32:
-		for j := range v {
-			g.VMOVUPS(at(j), v[j])
-		}
+		each(g.VMOVUPS, from, v)
 	case d == f16:
-		for j := range v {
-			g.VCVTPH2PS(at(j), v[j])
-		}
+		each(g.VCVTPH2PS, from, v)
 	case order:
-		for j := range v {
-			g.VPMOVZXWD(at(j), v[j])
-		}
-		for j := range v {
-			g.VPSLLD(Imm(16), v[j], v[j])
-		}
+		each(g.VPMOVZXWD, from, v)
+		each(g.VPSLLD, Imm(16), v, v)
 	case n == wide:
 		for j := 0; j < len(v); j += 2 {
-			g.VMOVDQU32(at(j), v[j+1])
+			g.VMOVDQU32(from.at(j), v[j+1])
 			g.VPSLLD(Imm(16), v[j+1], v[j])
 			g.VPANDD_BCST(g.wide.mem("high"), v[j+1], v[j+1])
 		}
 	default:
 		for j := 0; j < len(v); j += 2 {
-			g.VMOVDQU(at(j), v[j+1])
+			g.VMOVDQU(from.at(j), v[j+1])
 			g.VPSLLD(Imm(16), v[j+1], v[j])
 			g.VPAND(g.narrow.mem("upper"), v[j+1], v[j+1])
 		}
@@ -176,14 +244,7 @@ func (g *generator) load(n lanes, d dtype, base, i Register, e int, v []VecPhysi
 
 func (g *generator) loadPointers() pointers {
 	p := pointers{s: RDI, t: RSI, g: RBX, n: RCX, tab: R8, pfs: R10, pft: R11, step: RDX, i: RAX}
-	g.MOVQ(g.arg("s"), p.s)
-	g.MOVQ(g.arg("t"), p.t)
-	g.MOVQ(g.arg("g"), p.g)
-	g.MOVQ(g.arg("n"), p.n)
-	g.MOVQ(g.arg("tab"), p.tab)
-	g.MOVQ(g.arg("pfs"), p.pfs)
-	g.MOVQ(g.arg("pft"), p.pft)
-	g.MOVQ(g.arg("step"), p.step)
+	g.move("s t g n tab pfs pft step", p.s, p.t, p.g, p.n, p.tab, p.pfs, p.pft, p.step)
 	g.XORQ(p.i, p.i)
 	return p
 }
@@ -206,22 +267,32 @@ func linesAhead(d dtype, second bool) int {
 func (g *generator) largest(path string, width lanes, d dtype, v []VecPhysical) {
 	g.text(path, "max"+d.name)
 	s, n, i := RDI, RCX, RAX
-	g.MOVQ(g.arg("s"), s)
-	g.MOVQ(g.arg("n"), n)
+	g.move("s n", s, n)
 	g.XORQ(i, i)
 	g.load(width, d, s, i, 0, v[0:4], false)
 	g.JMP(LabelRef("next"))
-	g.align()
-	g.Label("loop")
-	g.load(width, d, s, i, 0, v[4:8], false)
-	for j := range 4 {
-		g.VMAXPS(v[4+j], v[j], v[j])
-	}
-	g.Label("next")
-	g.ADDQ(Imm(4*uint64(width)), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
+	g.loop(i, n, 4*uint64(width), func() {
+		g.load(width, d, s, i, 0, v[4:8], false)
+		each(g.VMAXPS, v[4:8], v[0:4], v[0:4])
+		g.Label("next")
+	})
 	g.VMAXPS(v[1], v[0], v[0])
 	g.VMAXPS(v[3], v[2], v[2])
 	g.VMAXPS(v[2], v[0], v[0])
+}
+
+// finish is the body of a finish tile: it leaves (g + q*qk) * gk in v, for four vectors at a time, and passes on the
+// memory for the results. begin is called before the loop.
+func (g *generator) finish(n lanes, v []VecPhysical, qk, gk VecPhysical, begin func(), results func(out memory)) {
+	kept, raw, out, end, i := RDI, RSI, RBX, RCX, RAX
+	g.move("kept g out n", kept, raw, out, end)
+	g.XORQ(i, i)
+	g.broadcast("qk gk", qk, gk)
+	begin()
+	g.loop(i, end, 4*uint64(n), func() {
+		each(g.VMOVUPS, floats(n, raw, i, 0), v)
+		each(g.VFMADD231PS, floats(n, kept, i, 0), qk, v)
+		each(g.VMULPS, v, gk, v)
+		results(floats(n, out, i, 0))
+	})
 }

@@ -19,7 +19,8 @@ type neon struct {
 	b     strings.Builder
 	stubs *build.Context
 	args  gotypes.Component // the struct that the function's argument points to
-	numbers
+
+	number numbers
 }
 
 // offset returns the offset of a field in the function's argument, which R0 points at.
@@ -114,17 +115,10 @@ func (n *neon) broadcast(v int, field string) {
 	n.line("VLD1R (R9), [V%d.S4]", v)
 }
 
-var neonConsts []struct {
-	name string
-	bits uint32
-}
-
-func neonConst(name string, v float64) {
-	neonConsts = append(neonConsts, struct {
-		name string
-		bits uint32
-	}{name, math.Float32bits(float32(v))})
-}
+var neonConsts = append(expConstants(expNear), []datum{
+	{"low", bits(-127)}, {"high", bits(127)}, {"bias", 127}, {"far", bits(1e30)}, {"-far", bits(-1e30)},
+	{"limit", bits(15.99)}, {"-limit", bits(-15.99)}, {"-inf", bits(math.Inf(-1))},
+}...)
 
 // constant loads a named constant; R11 holds the address of the constants.
 func (n *neon) constant(v int, name string) {
@@ -227,11 +221,7 @@ func (n *neon) max(d dtype) {
 
 // sum is the first pass. If keep is set, it stores each 2^(k s - ref) in kept.
 func (n *neon) sum(d dtype, keep bool) {
-	name := "sum"
-	if keep {
-		name = "keep"
-	}
-	n.begin(name + d.name)
+	n.begin(choose(keep, "keep", "sum") + d.name)
 	if keep {
 		n.line("MOVD %d(R0), R10", n.offset("kept"))
 	}
@@ -265,7 +255,7 @@ const jsdS, jsdT, jsdOdds, jsdIndex = 12, 13, 14, 15
 
 // jsd is the second pass; for a gradient, it uses the kept exponentials.
 func (n *neon) jsd(d dtype, grad bool) {
-	n.begin(kind{grad: grad}.name() + d.name)
+	n.begin(choose(grad, "grad", "jsd") + d.name)
 	n.line("MOVD %d(R0), R2", n.offset("t"))
 	n.line("MOVD %d(R0), R5", n.offset("tab"))
 	n.line("MOVD $80, R6")
@@ -280,11 +270,13 @@ func (n *neon) jsd(d dtype, grad bool) {
 	n.zero(jsdAcc, jsdAccG, jsdFar, jsdCount)
 	n.loop(func() {
 		n.jsdOdds(d, grad)
-		n.jsdCoefficients()
-		p := n.jsdPolynomial(1, n.degree)
+		n.unary("fcvtms", jsdIndex, jsdIndex)
+		n.segments(0, 12) // v0 the centre, v1 the constant term, v9 degree 8
+		n.op("fsub", jsdOdds, jsdOdds, 0)
+		p := n.jsdPolynomial(1, n.number("degree"))
 		if grad {
-			n.mov(9, p) // v9 held degree 8, which is no longer needed
-			n.jsdRates()
+			n.mov(9, p)                             // v9 held degree 8, which is no longer needed
+			n.segments(4*n.number("packedRate"), 8) // v0 the constant term, v7 degree 7
 			n.jsdGradient(9, n.jsdPolynomial(0, 7))
 			return
 		}
@@ -328,35 +320,20 @@ func (n *neon) jsdOdds(d dtype, grad bool) {
 	}
 }
 
-// jsdCoefficients loads each lane's polynomial: v0 the centre, v1 the constant term, v9 degree 8.
-func (n *neon) jsdCoefficients() {
-	n.unary("fcvtms", jsdIndex, jsdIndex)
+// segments loads n values of each lane's segment, from an offset in bytes on, into the vectors from v0 on.
+func (n *neon) segments(offset, values int) {
 	for lane := range 4 {
-		n.segment(lane)
-		n.ld4(0, lane, 8)
-		n.line("ADD $16, R8, R8")
-		n.ld4(4, lane, 8)
-		n.line("ADD $16, R8, R8")
-		n.ld4(8, lane, 8)
-	}
-	n.op("fsub", jsdOdds, jsdOdds, 0)
-}
-
-// segment leaves the address of a lane's segment in R8.
-func (n *neon) segment(lane int) {
-	n.line("VMOV V%d.S[%d], R7", jsdIndex, lane)
-	n.line("AND $31, R7, R7")
-	n.line("MADD R6, R5, R7, R8")
-}
-
-// jsdRates loads each lane's polynomial of the rate: v0 the constant term, v7 degree 7.
-func (n *neon) jsdRates() {
-	for lane := range 4 {
-		n.segment(lane)
-		n.line("ADD $%d, R8, R8", 4*n.packedRate)
-		n.ld4(0, lane, 8)
-		n.line("ADD $16, R8, R8")
-		n.ld4(4, lane, 8)
+		n.line("VMOV V%d.S[%d], R7", jsdIndex, lane)
+		n.line("AND $31, R7, R7")
+		n.line("MADD R6, R5, R7, R8")
+		step := offset
+		for v := 0; v < values; v += 4 {
+			if step > 0 {
+				n.line("ADD $%d, R8, R8", step)
+			}
+			n.ld4(v, lane, 8)
+			step = 16
+		}
 	}
 }
 
@@ -417,23 +394,12 @@ func (n *neon) finish() {
 
 // arm64Tiles returns the assembly of the tile functions, and a file with their Go signatures.
 func arm64Tiles(own numbers) (tiles []byte, stubs *ir.File) {
-	for i, v := range expNear {
-		neonConst(fmt.Sprint("e", i), v)
-	}
-	neonConst("low", -127)
-	neonConst("high", 127)
-	neonConst("bias", float64(math.Float32frombits(127)))
-	neonConst("far", 1e30)
-	neonConst("-far", -1e30)
-	neonConst("limit", 15.99)
-	neonConst("-limit", -15.99)
-	neonConst("-inf", math.Inf(-1))
-	n := neon{stubs: newContext("arm64,!purego", kernelsPackage), numbers: own}
+	n := neon{stubs: newContext("arm64,!purego", kernelsPackage), number: own}
 	n.b.WriteString("// " + generatedBy("").GeneratedWarning() +
 		"\n\n//go:build arm64 && !purego\n\n#include \"textflag.h\"\n\n")
 	for i, c := range neonConsts {
 		for lane := range 4 {
-			fmt.Fprintf(&n.b, "DATA neon<>+%d(SB)/4, $0x%08x\n", 16*i+4*lane, c.bits)
+			fmt.Fprintf(&n.b, "DATA neon<>+%d(SB)/4, $0x%08x\n", 16*i+4*lane, uint32(c.bits))
 		}
 	}
 	fmt.Fprintf(&n.b, "GLOBL neon<>(SB), RODATA|NOPTR, $%d\n", 16*len(neonConsts))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/operand"
@@ -10,25 +9,13 @@ import (
 
 // narrowConstants defines the constants, each repeated over a vector because AVX2 lacks broadcast operands.
 func (g *generator) narrowConstants() {
-	c := g.newConstants("each256", 8)
-	for i, v := range expNear {
-		c.add(fmt.Sprint("e", i), bits(v))
-	}
-	c.add("biased", bits(1.5*(1<<23)+127)) // adding this rounds to an integer, which a shift moves into the exponent
-	c.add("low", bits(-127))
-	c.add("high", bits(127))
-	c.add("abs", U32(1<<31-1))
-	c.add("narrowLimit", bits(14.99))
-	c.add("one", bits(1))
-	c.add("two", bits(2))
-	c.add("upper", U32(0xffff0000))
-	c.add("far", bits(1e30))
-	c.add("-far", bits(-1e30))
-	c.add("sign", U32(1<<31))
-	c.add("lift", bits(math.Log2(float64(g.klLift))))
-	c.add("lifted low", bits(-127-math.Log2(float64(g.klLift))))
-	c.add("lifted high", bits(127-math.Log2(float64(g.klLift))))
-	g.narrow = c
+	lift := math.Log2(float64(g.number("klLift")))
+	g.narrow = g.newConstants("each256", 8, append(expConstants(expNear), []datum{
+		{"biased", bits(1.5*(1<<23) + 127)}, // adding this rounds to an integer, which a shift moves into the exponent
+		{"low", bits(-127)}, {"high", bits(127)}, {"abs", 1<<31 - 1}, {"narrowLimit", bits(14.99)}, {"one", bits(1)},
+		{"two", bits(2)}, {"upper", 0xffff0000}, {"far", bits(1e30)}, {"-far", bits(-1e30)}, {"sign", 1 << 31},
+		{"lift", bits(lift)}, {"lifted low", bits(-127 - lift)}, {"lifted high", bits(127 - lift)},
+	}...))
 }
 
 // widen256 adds the lanes of v to a float64 accumulator. t0 may be v.
@@ -49,184 +36,128 @@ func (g *generator) store256(acc VecPhysical, to Mem) {
 	g.VMOVSD(acc.AsX(), to)
 }
 
-func (g *generator) maxLanes256(y, tmp VecPhysical) {
-	g.VEXTRACTF128(Imm(1), y, tmp.AsX())
-	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
-	g.VPERMILPS(Imm(0x4e), y.AsX(), tmp.AsX())
-	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
-	g.VPERMILPS(Imm(0xb1), y.AsX(), tmp.AsX())
-	g.VMAXPS(tmp.AsX(), y.AsX(), y.AsX())
+// storeMax256 stores the maximum of a vector's lanes.
+func (g *generator) storeMax256(y VecPhysical) {
+	g.VEXTRACTF128(Imm(1), y, X1)
+	g.VMAXPS(X1, y.AsX(), y.AsX())
+	g.VPERMILPS(Imm(0x4e), y.AsX(), X1)
+	g.VMAXPS(X1, y.AsX(), y.AsX())
+	g.VPERMILPS(Imm(0xb1), y.AsX(), X1)
+	g.VMAXPS(X1, y.AsX(), y.AsX())
+	g.VMOVSS(y.AsX(), g.arg("max"))
 }
 
 // exp2_256 leaves 2^y as p times z; y is clobbered. The caller has clamped y to [-127, 127]: outside this range the
 // shifted exponent would wrap to a finite wrong number. At -127 z is exactly 0. Memory operands keep NaN in y. If
 // lifted is set, the result is 2^y times klLift, and the limits are lower by log2 klLift.
 func (g *generator) exp2_256(y, z, p []VecPhysical, lifted bool) {
-	for j := range y {
-		g.VADDPS(g.narrow.mem("biased"), y[j], z[j])
-	}
-	for j := range y {
-		g.VSUBPS(g.narrow.mem("biased"), z[j], p[j])
-	}
-	for j := range y {
-		g.VSUBPS(p[j], y[j], y[j])
-	}
-	for j := range y {
-		g.VMOVUPS(g.narrow.mem("e6"), p[j])
-	}
+	each(g.VADDPS, g.narrow.mem("biased"), y, z)
+	each(g.VSUBPS, g.narrow.mem("biased"), z, p)
+	each(g.VSUBPS, p, y, y)
+	each(g.VMOVUPS, g.narrow.mem("e6"), p)
 	for _, n := range []string{"e5", "e4", "e3", "e2", "e1", "e0"} {
-		for j := range y {
-			g.VFMADD213PS(g.narrow.mem(n), y[j], p[j])
-		}
+		each(g.VFMADD213PS, g.narrow.mem(n), y, p)
 	}
 	if lifted {
-		for j := range y {
-			g.VADDPS(g.narrow.mem("lift"), z[j], z[j])
-		}
+		each(g.VADDPS, g.narrow.mem("lift"), z, z)
 	}
-	for j := range y {
-		g.VPSLLD(Imm(23), z[j], z[j])
-	}
+	each(g.VPSLLD, Imm(23), z, z)
 }
 
 func (g *generator) max256(d dtype) {
 	g.largest("AVX2", narrow, d, ymm)
-	g.maxLanes256(Y0, Y1)
-	g.VMOVSS(X0, g.arg("max"))
-	g.VZEROUPPER()
-	g.RET()
+	g.storeMax256(Y0)
+	g.end()
 }
 
 // sum256 is the first pass. If keep is set, it stores each 2^(k s - ref) in kept, in order.
 func (g *generator) sum256(d dtype, keep bool) {
-	name := "sum"
-	if keep {
-		name = "keep"
-	}
-	g.text("AVX2", name+d.name)
+	g.text("AVX2", choose(keep, "keep", "sum")+d.name)
 	s, n, i, pf, step, kept := RDI, RCX, RAX, RSI, RDX, RBX
-	g.MOVQ(g.arg("kept"), kept)
-	g.MOVQ(g.arg("s"), s)
-	g.MOVQ(g.arg("n"), n)
-	g.MOVQ(g.arg("pfs"), pf)
-	g.MOVQ(g.arg("step"), step)
-	g.VBROADCASTSS(g.arg("k"), Y14)
-	g.VBROADCASTSS(g.arg("ref"), Y15)
-	g.VXORPS(Y12, Y12, Y12)
-	g.VXORPS(Y13, Y13, Y13)
+	g.move("kept s n pfs step", kept, s, n, pf, step)
+	g.broadcast("k ref", Y14, Y15)
+	g.zero256(Y12, Y13)
 	g.XORQ(i, i)
 	y, z, p := ymm[0:4], ymm[4:8], ymm[8:12]
-	g.align()
-	g.Label("loop")
-	g.prefetch(1, step, pf)
-	for u := range 2 {
-		g.load(narrow, d, s, i, 32*u, y, keep)
-		for j := range y {
-			g.VFMSUB213PS(Y15, Y14, y[j])
-		}
-		g.limit256(y, z[0], "")
-		g.exp2_256(y, z, p, false)
-		// Vectors are added up in pairs before they are added to the float64 sum: many small terms added one by one to
-		// a large float32 would be lost.
-		if keep {
-			for j := range p {
-				g.VMULPS(p[j], z[j], p[j])
+	g.loop(i, n, 64, func() {
+		g.prefetch(1, step, pf)
+		for entry := 0; entry < 64; entry += 32 {
+			g.load(narrow, d, s, i, entry, y, keep)
+			each(g.VFMSUB213PS, Y15, Y14, y)
+			g.limit256(y, z[0], "")
+			g.exp2_256(y, z, p, false)
+			// Vectors are added up in pairs before they are added to the float64 sum: many small terms added one by one
+			// to a large float32 would be lost.
+			if keep {
+				each(g.VMULPS, p, z, p)
+				each(g.VMOVUPS, p, floats(narrow, kept, i, entry))
+				g.VADDPS(p[1], p[0], p[0])
+				g.VADDPS(p[3], p[2], p[2])
+			} else {
+				g.VMULPS(p[0], z[0], p[0])
+				g.VMULPS(p[2], z[2], p[2])
+				g.VFMADD231PS(p[1], z[1], p[0])
+				g.VFMADD231PS(p[3], z[3], p[2])
 			}
-			for j := range p {
-				g.VMOVUPS(p[j], Mem{Base: kept, Index: i, Scale: 4, Disp: 4 * (32*u + 8*j)})
-			}
-			g.VADDPS(p[1], p[0], p[0])
-			g.VADDPS(p[3], p[2], p[2])
-		} else {
-			g.VMULPS(p[0], z[0], p[0])
-			g.VMULPS(p[2], z[2], p[2])
-			g.VFMADD231PS(p[1], z[1], p[0])
-			g.VFMADD231PS(p[3], z[3], p[2])
+			g.VADDPS(p[2], p[0], p[0])
+			g.VEXTRACTF128(Imm(1), p[0], p[1].AsX())
+			g.VCVTPS2PD(p[0].AsX(), p[0])
+			g.VCVTPS2PD(p[1].AsX(), p[1])
+			g.VADDPD(p[0], Y12, Y12)
+			g.VADDPD(p[1], Y13, Y13)
 		}
-		g.VADDPS(p[2], p[0], p[0])
-		g.VEXTRACTF128(Imm(1), p[0], p[1].AsX())
-		g.VCVTPS2PD(p[0].AsX(), p[0])
-		g.VCVTPS2PD(p[1].AsX(), p[1])
-		g.VADDPD(p[0], Y12, Y12)
-		g.VADDPD(p[1], Y13, Y13)
-	}
-	g.ADDQ(Imm(64), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
+	})
 	g.VADDPD(Y13, Y12, Y12)
 	g.store256(Y12, g.arg("sum"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
+
+func (g *generator) zero256(y ...VecPhysical) { each(g.VXORPS, y, y, y) }
 
 // limit256 limits y to the range of exp2_256. If an operand is NaN, MAXPS and MINPS return their second source. That is
 // y, so a NaN in y reaches the sum.
 func (g *generator) limit256(y []VecPhysical, tmp VecPhysical, lifted string) {
 	g.VMOVUPS(g.narrow.mem(lifted+"low"), tmp)
-	for j := range y {
-		g.VMAXPS(y[j], tmp, y[j])
-	}
+	each(g.VMAXPS, y, tmp, y)
 	g.VMOVUPS(g.narrow.mem(lifted+"high"), tmp)
-	for j := range y {
-		g.VMINPS(y[j], tmp, y[j])
-	}
+	each(g.VMINPS, y, tmp, y)
 }
 
 // kl256 is like kl512, but handles two vectors at a time.
 func (g *generator) kl256(d dtype, gradient string) {
 	g.text("AVX2", "kl"+gradient+d.name)
 	p := g.loadPointers()
-	g.MOVQ(g.arg("kept"), R12)
-	g.MOVQ(g.arg("keptT"), R13)
+	g.move("kept keptT", R12, R13)
 	sums := ymm[12:16] // 2^yt, 2^ys, kl, klAbs in float64
-	for _, y := range sums {
-		g.VXORPS(y, y, y)
-	}
-	g.align()
-	g.Label("loop")
-	g.prefetch256(d, p)
-	for u := range 2 {
-		g.klVectors256(d, gradient, p, u, sums)
-	}
-	g.ADDQ(Imm(2*entries256), p.i)
-	g.CMPQ(p.i, p.n)
-	g.JLT(LabelRef("loop"))
+	g.zero256(sums...)
+	g.twice256(d, p, func(entry int) { g.klVectors256(d, gradient, p, entry, sums) })
 	for i, field := range []string{"sum", "sumG", "kl", "klAbs"} {
 		g.store256(sums[i], g.arg(field))
 	}
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // klVectors256 adds the terms of two vectors to the sums, and stores the values needed for the gradient at the
 // addresses in R12 and R13.
-func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, sums []VecPhysical) {
+func (g *generator) klVectors256(d dtype, gradient string, p pointers, entry int, sums []VecPhysical) {
 	ks, kt := R12, R13
 	S, T, E, P, f, tmp, other := ymm[0:2], ymm[2:4], ymm[4:6], ymm[6:8], ymm[8:10], Y10, Y11
 	add := func(v []VecPhysical, to VecPhysical) {
 		g.VADDPS(v[1], v[0], tmp)
 		g.widen256(tmp, to, tmp, other)
 	}
-	keep := func(v []VecPhysical, base Register) {
-		for j := range v {
-			g.VMOVUPS(v[j], Mem{Base: base, Index: p.i, Scale: 4, Disp: 4*entries256*u + 32*j})
-		}
-	}
+	keep := func(v []VecPhysical, base Register) { each(g.VMOVUPS, v, floats(narrow, base, p.i, entry)) }
 	weigh := func(y []VecPhysical, lifted string) {
 		g.limit256(y, tmp, lifted)
 		g.exp2_256(y, P, f, lifted != "")
-		for j := range P {
-			g.VMULPS(f[j], P[j], P[j])
-		}
+		each(g.VMULPS, f, P, P)
 	}
-	g.load(narrow, d, p.s, p.i, entries256*u, S, gradient != "")
-	g.load(narrow, d, p.t, p.i, entries256*u, T, gradient != "")
+	g.load(narrow, d, p.s, p.i, entry, S, gradient != "")
+	g.load(narrow, d, p.t, p.i, entry, T, gradient != "")
 	g.VBROADCASTSS(g.arg("k"), tmp)
 	for i, side := range [][]VecPhysical{S, T} {
 		g.VBROADCASTSS(g.arg([]string{"nls", "nlt"}[i]), other)
-		for _, y := range side {
-			g.VFMADD213PS(other, tmp, y)
-		}
+		each(g.VFMADD213PS, other, tmp, side)
 	}
 	for j := range E {
 		g.VSUBPS(S[j], T[j], E[j])
@@ -240,9 +171,7 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, su
 	add(P, sums[1])
 	weigh(T, "lifted ")
 	add(P, sums[0])
-	for j := range E {
-		g.VMULPS(P[j], E[j], E[j])
-	}
+	each(g.VMULPS, P, E, E)
 	switch gradient {
 	case "Forward":
 		keep(P, kt)
@@ -251,66 +180,105 @@ func (g *generator) klVectors256(d dtype, gradient string, p pointers, u int, su
 		keep(E, kt)
 	}
 	add(E, sums[2])
-	for _, e := range E {
-		g.VANDPS(g.narrow.mem("abs"), e, e)
-	}
+	each(g.VANDPS, g.narrow.mem("abs"), E, E)
 	add(E, sums[3])
 }
 
 // second256 is the second pass without a gradient: two vectors interleaved, twice per step.
 type second256 struct {
-	*generator
-	even bool
-	d    dtype
-	p    pointers
-	// Each slice holds two vectors. student becomes the larger side's log2 probability, teacher the index of the
-	// segment, and odds the argument within it. larger is scratch, then the larger side's probability.
-	student, teacher, odds, larger, psi []VecPhysical
-	sign                                []VecPhysical // the original D, for its sign
-	early, late                         VecPhysical   // scratch for lookups before and after exp2
-	tmp, far, acc, sum                  VecPhysical
+	table256 // its odds are the argument within the segment, and its sign the original D
+	d        dtype
+	p        pointers
+	// Each slice holds two vectors. student becomes the larger side's log2 probability, and teacher the segment. larger
+	// is scratch, then the larger side's probability.
+	student, teacher, larger, psi []VecPhysical
+	far, acc, sum                 VecPhysical
 }
 
-// entries256 is the number of entries in the two vectors that a second pass processes at a time.
-const entries256 = 16
+// table256 looks up vectors' segments in a table: with one permute or, in the general table, with one for each sign of
+// D and a blend.
+type table256 struct {
+	*generator
+	even                bool
+	tab                 Register
+	odds, segment, sign []VecPhysical
+	tmp                 VecPhysical // scratch
+}
+
+// lookup looks up a vector's segments in row r.
+func (g *table256) lookup(r, j int, dst, scratch VecPhysical) {
+	if g.even {
+		g.VPERMPS(Mem{Base: g.tab, Disp: 32 * r}, g.segment[j], dst)
+		return
+	}
+	g.VPERMPS(Mem{Base: g.tab, Disp: 64 * r}, g.segment[j], dst)
+	g.VPERMPS(Mem{Base: g.tab, Disp: 64*r + 32}, g.segment[j], scratch)
+	g.VBLENDVPS(g.sign[j], scratch, dst, dst)
+}
+
+// fromCentre turns D into the argument within the segment.
+func (g *table256) fromCentre(scratch VecPhysical) {
+	for j, d := range g.odds {
+		g.lookup(0, j, g.tmp, scratch)
+		g.VSUBPS(g.tmp, d, d)
+	}
+}
+
+// polynomial evaluates a polynomial of degree top, whose coefficients begin at row first of the table.
+func (g *table256) polynomial(dst []VecPhysical, first, top int, scratch VecPhysical) {
+	for j, v := range dst {
+		g.lookup(first+top, j, v, scratch)
+	}
+	for r := top - 1; r >= 0; r-- {
+		for j, v := range dst {
+			g.lookup(first+r, j, g.tmp, scratch)
+			g.VFMADD213PS(g.tmp, g.odds[j], v)
+		}
+	}
+}
+
+// degree256 returns the degree of psi and rate in a table.
+func (g *generator) degree256(even bool) int {
+	if even {
+		return g.number("narrowDegree")
+	}
+	return g.number("signedDegree")
+}
+
+// twice256 is the loop of a second pass, whose body handles two vectors, starting at an entry. A step runs it twice.
+func (g *generator) twice256(d dtype, p pointers, body func(entry int)) {
+	g.loop(p.i, p.n, 32, func() {
+		g.prefetch256(d, p)
+		body(0)
+		body(16)
+	})
+}
 
 func (g *generator) jsd256(d dtype, even bool) {
-	g.text("AVX2", kind{even: even}.name()+d.name)
+	g.text("AVX2", "jsd"+choose(even, "Even", "")+d.name)
+	p := g.loadPointers()
 	q := second256{
-		generator: g, even: even, d: d, p: g.loadPointers(),
-		student: ymm[0:2], teacher: ymm[2:4], odds: ymm[4:6], larger: ymm[6:8], psi: ymm[8:10], sign: ymm[10:12],
-		tmp: Y12, far: Y13, acc: Y14, sum: Y15,
+		table256: table256{g, even, p.tab, ymm[4:6], ymm[2:4], ymm[10:12], Y12},
+		d:        d, p: p, student: ymm[0:2], teacher: ymm[2:4], larger: ymm[6:8], psi: ymm[8:10],
+		far: Y13, acc: Y14, sum: Y15,
 	}
-	q.early, q.late = q.larger[0], q.student[0]
-	for _, y := range []VecPhysical{q.far, q.acc} {
-		g.VXORPS(y, y, y)
-	}
-	g.align()
-	g.Label("loop")
-	g.prefetch256(d, q.p)
-	for u := range 2 {
-		q.logProbabilities(entries256 * u)
+	g.zero256(q.far, q.acc)
+	g.twice256(d, p, func(entry int) {
+		q.logProbabilities(entry)
 		if even {
 			q.evenSegment()
 		} else {
-			q.segment()
+			q.generalSegment()
 		}
-		q.fromCentre()
+		q.fromCentre(q.larger[0])
 		g.exp2_256(q.student, q.larger, q.psi, false)
-		for j, e := range q.larger {
-			g.VMULPS(q.psi[j], e, e)
-		}
-		q.polynomial()
-		q.addEntries(u == 1)
-	}
-	g.ADDQ(Imm(2*entries256), q.p.i)
-	g.CMPQ(q.p.i, q.p.n)
-	g.JLT(LabelRef("loop"))
+		each(g.VMULPS, q.psi, q.larger, q.larger)
+		q.polynomial(q.psi, 1, g.degree256(even), q.student[0])
+		q.addEntries(entry > 0)
+	})
 	g.store256(q.acc, g.arg("sum"))
-	g.maxLanes256(q.far, Y1)
-	g.VMOVSS(q.far.AsX(), g.arg("max"))
-	g.VZEROUPPER()
-	g.RET()
+	g.storeMax256(q.far)
+	g.end()
 }
 
 // prefetch256 fetches the next row in a second pass.
@@ -328,55 +296,33 @@ func (g *second256) logProbabilities(entry int) {
 	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, false)
 	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.teacher, false)
 	g.VBROADCASTSS(g.arg("rs"), g.tmp)
-	for _, s := range g.student {
-		g.VSUBPS(g.tmp, s, s)
-	}
+	each(g.VSUBPS, g.tmp, g.student, g.student)
 	g.VBROADCASTSS(g.arg("rt"), g.tmp)
-	for _, t := range g.teacher {
-		g.VSUBPS(g.tmp, t, t)
-	}
-	for j, d := range g.odds {
-		g.VSUBPS(g.student[j], g.teacher[j], d)
-	}
+	each(g.VSUBPS, g.tmp, g.teacher, g.teacher)
+	each(g.VSUBPS, g.student, g.teacher, g.odds)
 	c := g.larger[0]
-	g.VBROADCASTSS(g.arg("hk"), g.tmp)
-	g.VBROADCASTSS(g.arg("hd"), c)
-	for _, d := range g.odds {
-		g.VFMADD213PS(c, g.tmp, d)
-	}
-	g.VBROADCASTSS(g.arg("k"), g.tmp)
-	g.VBROADCASTSS(g.arg("nls"), c)
-	for _, s := range g.student {
-		g.VFMADD213PS(c, g.tmp, s)
-	}
+	g.broadcast("hk hd", g.tmp, c)
+	each(g.VFMADD213PS, c, g.tmp, g.odds)
+	g.broadcast("k nls", g.tmp, c)
+	each(g.VFMADD213PS, c, g.tmp, g.student)
 	g.VBROADCASTSS(g.arg("nlt"), c)
-	for _, t := range g.teacher {
-		g.VFMADD213PS(c, g.tmp, t)
-	}
-	for j, s := range g.student {
-		g.VMAXPS(g.teacher[j], s, s)
-	}
-	for _, s := range g.student {
-		g.VMAXPS(g.narrow.mem("low"), s, s)
-	}
+	each(g.VFMADD213PS, c, g.tmp, g.teacher)
+	each(g.VMAXPS, g.teacher, g.student, g.student)
+	each(g.VMAXPS, g.narrow.mem("low"), g.student, g.student)
 }
 
 // evenSegment finds which of 8 segments contains |D|. It leaves the segment in teacher and the clamped |D| in odds.
 func (g *second256) evenSegment() {
-	for _, d := range g.odds {
-		g.VANDPS(g.narrow.mem("abs"), d, d)
-	}
-	for _, d := range g.odds {
-		g.VMINPS(g.narrow.mem("narrowLimit"), d, d) // NaN becomes the limit
-	}
+	each(g.VANDPS, g.narrow.mem("abs"), g.odds, g.odds)
+	each(g.VMINPS, g.narrow.mem("narrowLimit"), g.odds, g.odds) // NaN becomes the limit
 	for j, d := range g.odds {
 		g.index256(d, g.teacher[j])
 	}
 }
 
-// segment is like evenSegment, but for the general table, which has 8 segments on each side of 0. It leaves D in odds,
-// clamped only to values that float32 can multiply.
-func (g *second256) segment() {
+// generalSegment is like evenSegment, but for the general table, which has 8 segments on each side of 0. It leaves D in
+// odds, clamped only to values that float32 can multiply.
+func (g *second256) generalSegment() {
 	for j, d := range g.odds {
 		size := g.teacher[j]
 		g.VANDPS(g.narrow.mem("abs"), d, size)
@@ -398,46 +344,6 @@ func (g *second256) segment() {
 func (g *generator) index256(size, dst VecPhysical) {
 	g.VADDPS(g.narrow.mem("one"), size, dst)
 	g.VPSRLD(Imm(22), dst, dst)
-}
-
-func (g *second256) fromCentre() {
-	for j, d := range g.odds {
-		g.lookup(0, j, g.tmp, g.early)
-		g.VSUBPS(g.tmp, d, d)
-	}
-}
-
-func (g *second256) lookup(r, j int, dst, tmp VecPhysical) {
-	g.lookup256(g.even, g.p.tab, r, g.teacher[j], g.sign[j], dst, tmp)
-}
-
-// lookup256 looks up a vector's segments in row r of a table: with one permute or, in the general table, with one for
-// each sign of D and a blend.
-func (g *generator) lookup256(even bool, tab Register, r int, segment, sign, dst, tmp VecPhysical) {
-	if even {
-		g.VPERMPS(Mem{Base: tab, Disp: 32 * r}, segment, dst)
-		return
-	}
-	g.VPERMPS(Mem{Base: tab, Disp: 64 * r}, segment, dst)
-	g.VPERMPS(Mem{Base: tab, Disp: 64*r + 32}, segment, tmp)
-	g.VBLENDVPS(sign, tmp, dst, dst)
-}
-
-// polynomial evaluates psi.
-func (g *second256) polynomial() {
-	top := g.signedDegree
-	if g.even {
-		top = g.narrowDegree
-	}
-	for j, psi := range g.psi {
-		g.lookup(1+top, j, psi, g.late)
-	}
-	for r := top - 1; r >= 0; r-- {
-		for j, psi := range g.psi {
-			g.lookup(1+r, j, g.tmp, g.late)
-			g.VFMADD213PS(g.tmp, g.odds[j], psi)
-		}
-	}
 }
 
 // addEntries adds two vectors and, if last is set, adds the sum of the step's four vectors to the float64 accumulator.

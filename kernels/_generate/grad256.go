@@ -8,57 +8,43 @@ import (
 // grad256 is the second pass for a gradient, over kept exponentials. psi and rate use the same segments. Two vectors
 // are interleaved, twice per step.
 type grad256 struct {
-	*generator
-	even   bool
-	d      dtype
-	p      pointers
-	ks, kt Register
 	// Each slice holds two vectors. odds becomes the argument within the segment, then the student's probability.
 	// student becomes max(D, 0), which is subtracted twice from rate_1/2. segment has the sign of D in its top bit, and
 	// then becomes the larger probability.
-	odds, student, segment, psi, rate []VecPhysical
-	tmp, late                         VecPhysical // scratch
-	far, acc, accG                    VecPhysical
+	table256
+	d                  dtype
+	p                  pointers
+	ks, kt             Register
+	student, psi, rate []VecPhysical
+	late               VecPhysical // scratch
+	far, acc, accG     VecPhysical
 }
 
 func (g *generator) grad256(d dtype, even bool) {
-	g.text("AVX2", kind{even: even, grad: true}.name()+d.name)
+	g.text("AVX2", "grad"+choose(even, "Even", "")+d.name)
+	p := g.loadPointers()
 	q := grad256{
-		generator: g, even: even, d: d, p: g.loadPointers(), ks: R14, kt: R15,
-		odds: ymm[0:2], student: ymm[2:4], segment: ymm[4:6], psi: ymm[6:8], rate: ymm[8:10],
-		tmp: Y10, late: Y11, far: Y12, acc: Y13, accG: Y14,
+		table256: table256{g, even, p.tab, ymm[0:2], ymm[4:6], ymm[4:6], Y10},
+		d:        d, p: p, ks: R14, kt: R15, student: ymm[2:4], psi: ymm[6:8], rate: ymm[8:10],
+		late: Y11, far: Y12, acc: Y13, accG: Y14,
 	}
-	for _, y := range []VecPhysical{q.far, q.acc, q.accG} {
-		g.VXORPS(y, y, y)
-	}
-	g.MOVQ(g.arg("kept"), q.ks)
-	g.MOVQ(g.arg("keptT"), q.kt)
+	g.zero256(q.far, q.acc, q.accG)
+	g.move("kept keptT", q.ks, q.kt)
 	g.XORQ(R12, R12)
-	top := g.signedDegree
-	if even {
-		top = g.narrowDegree
-	}
-	g.align()
-	g.Label("loop")
-	g.prefetch256(d, q.p)
-	for u := range 2 {
-		q.logOdds(entries256 * u)
+	top := g.degree256(even)
+	g.twice256(d, p, func(entry int) {
+		q.logOdds(entry)
 		q.place()
-		q.polynomial(q.psi, 1, top)
-		q.polynomial(q.rate, 2+top, top)
-		q.entries(entries256 * u)
-		q.add(entries256 * u)
-	}
-	g.ADDQ(Imm(2*entries256), q.p.i)
-	g.CMPQ(q.p.i, q.p.n)
-	g.JLT(LabelRef("loop"))
+		q.polynomial(q.psi, 1, top, q.late)
+		q.polynomial(q.rate, 2+top, top, q.late)
+		q.entries(entry)
+		q.add(entry)
+	})
 	g.MOVQ(R12, g.arg("clipped"))
 	g.store256(q.accG, g.arg("sumG"))
 	g.store256(q.acc, g.arg("sum"))
-	g.maxLanes256(q.far, Y1)
-	g.VMOVSS(q.far.AsX(), g.arg("max"))
-	g.VZEROUPPER()
-	g.RET()
+	g.storeMax256(q.far)
+	g.end()
 }
 
 // logOdds loads both sides, starting at an entry, and leaves D in odds, clamped to values that float32 can multiply.
@@ -66,21 +52,12 @@ func (g *grad256) logOdds(entry int) {
 	g.load(narrow, g.d, g.p.t, g.p.i, entry, g.odds, true)
 	g.load(narrow, g.d, g.p.s, g.p.i, entry, g.student, true)
 	g.VBROADCASTSS(g.arg("rt"), g.tmp)
-	for _, t := range g.odds {
-		g.VSUBPS(g.tmp, t, t)
-	}
+	each(g.VSUBPS, g.tmp, g.odds, g.odds)
 	g.VBROADCASTSS(g.arg("rs"), g.tmp)
-	for _, s := range g.student {
-		g.VSUBPS(g.tmp, s, s)
-	}
-	for j, d := range g.odds {
-		g.VSUBPS(g.student[j], d, d)
-	}
-	g.VBROADCASTSS(g.arg("hk"), g.tmp)
-	g.VBROADCASTSS(g.arg("hd"), g.late)
-	for _, d := range g.odds {
-		g.VFMADD213PS(g.late, g.tmp, d)
-	}
+	each(g.VSUBPS, g.tmp, g.student, g.student)
+	each(g.VSUBPS, g.student, g.odds, g.odds)
+	g.broadcast("hk hd", g.tmp, g.late)
+	each(g.VFMADD213PS, g.late, g.tmp, g.odds)
 	if !g.even {
 		for j, d := range g.odds {
 			g.VANDPS(g.narrow.mem("abs"), d, g.segment[j])
@@ -114,37 +91,17 @@ func (g *grad256) place() {
 			g.VPOR(g.tmp, g.segment[j], g.segment[j])
 		}
 	}
-	for j, d := range g.odds {
-		g.lookup(0, j, g.tmp)
-		g.VSUBPS(g.tmp, d, d)
-	}
-}
-
-func (g *grad256) lookup(r, j int, dst VecPhysical) {
-	g.lookup256(g.even, g.p.tab, r, g.segment[j], g.segment[j], dst, g.late)
-}
-
-// polynomial evaluates a polynomial of degree top, whose coefficients begin at row first of the table.
-func (g *grad256) polynomial(dst []VecPhysical, first, top int) {
-	for j, v := range dst {
-		g.lookup(first+top, j, v)
-	}
-	for r := top - 1; r >= 0; r-- {
-		for j, v := range dst {
-			g.lookup(first+r, j, g.tmp)
-			g.VFMADD213PS(g.tmp, g.odds[j], v)
-		}
-	}
+	g.fromCentre(g.late)
 }
 
 // entries leaves the entries in psi and the raw gradient in rate. The general table clips.
 func (g *grad256) entries(entry int) {
-	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 32*j} }
+	ks, kt := floats(narrow, g.ks, g.p.i, entry), floats(narrow, g.kt, g.p.i, entry)
 	q, larger := g.odds, g.segment
 	g.VBROADCASTSS(g.arg("ratio"), g.tmp)
 	for j := range q {
-		g.VMULPS(kept(g.ks, j), g.tmp, q[j])
-		g.VMAXPS(kept(g.kt, j), q[j], larger[j])
+		g.VMULPS(ks.at(j), g.tmp, q[j])
+		g.VMAXPS(kt.at(j), q[j], larger[j])
 	}
 	if !g.even {
 		g.VBROADCASTSS(g.arg("teacher"), g.tmp)
@@ -181,49 +138,20 @@ func (g *grad256) add(entry int) {
 	g.VADDPS(g.rate[1], g.rate[0], g.tmp)
 	g.widen256(g.psi[0], g.acc, g.psi[0], g.late)
 	g.widen256(g.tmp, g.accG, g.tmp, g.late)
-	for j, r := range g.rate {
-		g.VMOVUPS(r, Mem{Base: g.p.g, Index: g.p.i, Scale: 4, Disp: 4*entry + 32*j})
-	}
+	each(g.VMOVUPS, g.rate, floats(narrow, g.p.g, g.p.i, entry))
 }
 
 // finish256 computes out = (g + q*qk) * gk, where q was stored by the first pass.
 func (g *generator) finish256() {
+	G, qk, gk, top := ymm[0:4], Y11, Y12, Y13
 	g.text("AVX2", "finish")
-	kept, raw, out, n, i := RDI, RSI, RBX, RCX, RAX
-	g.MOVQ(g.arg("kept"), kept)
-	g.MOVQ(g.arg("g"), raw)
-	g.MOVQ(g.arg("out"), out)
-	g.MOVQ(g.arg("n"), n)
-	g.XORQ(i, i)
-	G := ymm[0:4]
-	qk, gk, top := Y11, Y12, Y13
-	g.VBROADCASTSS(g.arg("qk"), qk)
-	g.VBROADCASTSS(g.arg("gk"), gk)
-	g.VXORPS(top, top, top)
-	at := func(base Register, j int) Mem { return Mem{Base: base, Index: i, Scale: 4, Disp: 32 * j} }
-	g.align()
-	g.Label("loop")
-	for j := range G {
-		g.VMOVUPS(at(raw, j), G[j])
-	}
-	for j := range G {
-		g.VFMADD231PS(at(kept, j), qk, G[j])
-	}
-	for j := range G {
-		g.VMULPS(G[j], gk, G[j])
-	}
-	for j := range G {
-		g.VMOVUPS(G[j], at(out, j))
-	}
-	for j := range G {
-		g.VANDPS(g.narrow.mem("abs"), G[j], G[j])
-		g.VMAXPS(G[j], top, top)
-	}
-	g.ADDQ(Imm(32), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
-	g.maxLanes256(top, Y1)
-	g.VMOVSS(top.AsX(), g.arg("max"))
-	g.VZEROUPPER()
-	g.RET()
+	g.finish(narrow, G, qk, gk, func() { g.zero256(top) }, func(out memory) {
+		each(g.VMOVUPS, G, out)
+		for _, v := range G {
+			g.VANDPS(g.narrow.mem("abs"), v, v)
+			g.VMAXPS(v, top, top)
+		}
+	})
+	g.storeMax256(top)
+	g.end()
 }

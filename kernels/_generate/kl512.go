@@ -32,8 +32,7 @@ func (g *generator) kl512(d dtype, gradient string) {
 		generator: g, d: d, gradient: gradient, p: g.loadPointers(), ks: R12, kt: R13, k: Z28, top: Z29, sums: zmm[24:28],
 		e5: Z30, e4: Z31,
 	}
-	g.MOVQ(g.arg("kept"), q.ks)
-	g.MOVQ(g.arg("keptT"), q.kt)
+	g.move("kept keptT", q.ks, q.kt)
 	g.zero512(q.sums...)
 	g.zero512(q.top)
 	g.VBROADCASTSS(g.arg("k"), q.k)
@@ -50,27 +49,22 @@ func (g *generator) kl512(d dtype, gradient string) {
 		lines = 4
 	}
 	q.head(groups[0], q.p.i, 0).write()
-	g.align()
-	g.Label("loop")
-	g.prefetch(lines, q.p.step, q.p.pfs, q.p.pft)
-	g.nextStep(q.p.i, q.p.n, next, zero, 64)
-	interleave(q.powers(groups[0]), q.head(groups[1], q.p.i, 32))
-	interleave(q.powers(groups[1]), append(q.terms(groups[0], 0), q.head(groups[0], next, 0)...))
-	q.terms(groups[1], 32).write()
-	q.add(groups).write()
-	g.ADDQ(Imm(64), q.p.i)
-	g.CMPQ(q.p.i, q.p.n)
-	g.JLT(LabelRef("loop"))
+	g.loop(q.p.i, q.p.n, 64, func() {
+		g.prefetch(lines, q.p.step, q.p.pfs, q.p.pft)
+		g.nextStep(q.p.i, q.p.n, next, zero, 64)
+		interleave(q.powers(groups[0]), q.head(groups[1], q.p.i, 32))
+		interleave(q.powers(groups[1]), append(q.terms(groups[0], 0), q.head(groups[0], next, 0)...))
+		q.terms(groups[1], 32).write()
+		q.add(groups).write()
+	})
 	for i, field := range []string{"sumG", "sum", "kl", "klAbs"} {
 		g.zero512(Z1)
-		g.storeFloat64(g.arg(field), q.sums[i], Z1, Z2)
+		g.storeSums512(field, q.sums[i], Z1, Z2)
 	}
 	if gradient != "" {
-		g.maxLanes512(q.top, Z1)
-		g.store32(q.top, g.arg("max"))
+		g.storeMax512(q.top)
 	}
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // head loads both sides, scales them, and finds their fractions.
@@ -104,7 +98,7 @@ func (g *kl512) powers(q klGroup) (st stream) {
 func (g *kl512) terms(q klGroup, entry int) (st stream) {
 	odds, size := q.t.y, q.t.f
 	keep := func(v []VecPhysical, base Register) {
-		st.each(2, func(j int) { g.VMOVUPS(v[j], Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j}) })
+		st.each(2, func(j int) { g.VMOVUPS(v[j], floats(wide, base, g.p.i, entry).at(j)) })
 	}
 	st.each(2, func(j int) { g.VSCALEFPS(q.s.y[j], q.s.p[j], q.s.p[j]) })
 	st.each(2, func(j int) { g.VSCALEFPS(q.t.y[j], q.t.p[j], q.t.p[j]) })

@@ -34,22 +34,14 @@ var (
 	dtypes = []dtype{f32, bf16, f16}
 )
 
-// kind is a variant of the second-pass tile. A variant uses psi_1/2 or the general table, with or without a gradient.
-// Without a gradient it may use the exponentials that the first pass kept; with a gradient it always does.
-type kind struct{ even, grad, kept bool }
-
-func (k kind) name() string {
-	n := "jsd"
-	if k.grad {
-		n = "grad"
+// choose returns the part of a tile function's name that says whether a property is set. A second-pass tile is jsd or,
+// with a gradient, grad; Even if it uses psi_1/2 instead of the general table. Without a gradient it may use the
+// exponentials that the first pass kept (Kept); with a gradient it always does.
+func choose(is bool, yes, no string) string {
+	if is {
+		return yes
 	}
-	if k.kept {
-		n += "Kept"
-	}
-	if k.even {
-		n += "Even"
-	}
-	return n
+	return no
 }
 
 // Polynomials for exp2: one on [0,1) with relative error 8e-8, and one on [-1/2,1/2] with relative error 9e-9, whose
@@ -65,11 +57,8 @@ var (
 	}
 )
 
-// numbers holds constants of package kernels: the degrees of the table polynomials, packedRate and klLift.
-type numbers struct {
-	degree, geometricDegree, narrowDegree, signedDegree, gradedDegree, packedRate, klLift int
-	rateDegree, narrowRateDegree                                                          int
-}
+// numbers returns an integer constant of package kernels, such as the degree of a table's polynomials.
+type numbers func(name string) int
 
 func main() {
 	if len(os.Args) != 2 {
@@ -82,16 +71,16 @@ func main() {
 	own := readNumbers()
 
 	tiles := amd64Tiles(own)
-	writeAsm("tiles_amd64.s", tiles)
-	writeStubs("stubs_amd64.go", "kernels", tiles)
+	write("tiles_amd64.s", printer.NewGoAsm(generatedBy("")), tiles)
+	write("stubs_amd64.go", printer.NewStubs(generatedBy("kernels")), tiles)
 
 	neon, stubs := arm64Tiles(own)
 	check(os.WriteFile("tiles_arm64.s", neon, 0o644))
-	writeStubs("stubs_arm64.go", "kernels", stubs)
+	write("stubs_arm64.go", printer.NewStubs(generatedBy("kernels")), stubs)
 
 	probe := probes()
-	writeAsm("../cmd/nat-go/internal/kernelbench/probe_amd64.s", probe)
-	writeStubs("../cmd/nat-go/internal/kernelbench/probe_amd64.go", "kernelbench", probe)
+	write("../cmd/nat-go/internal/kernelbench/probe_amd64.s", printer.NewGoAsm(generatedBy("")), probe)
+	write("../cmd/nat-go/internal/kernelbench/probe_amd64.go", printer.NewStubs(generatedBy("kernelbench")), probe)
 	writeInstructions("../cmd/nat-go/internal/kernelbench/instructions_amd64.go", tiles)
 }
 
@@ -99,17 +88,13 @@ func readNumbers() numbers {
 	mode := packages.NeedTypes | packages.NeedDeps | packages.NeedImports
 	pkgs, err := packages.Load(&packages.Config{Mode: mode}, kernelsPackage)
 	check(err)
-	of := func(name string) int {
+	return func(name string) int {
 		c, ok := pkgs[0].Types.Scope().Lookup(name).(*types.Const)
 		if !ok {
 			check(fmt.Errorf("missing constant %s in package kernels: %v", name, pkgs[0].Errors))
 		}
 		n, _ := constant.Int64Val(c.Val())
 		return int(n)
-	}
-	return numbers{
-		of("degree"), of("geometricDegree"), of("narrowDegree"), of("signedDegree"), of("gradedDegree"),
-		of("packedRate"), of("klLift"), of("rateDegree"), of("narrowRateDegree"),
 	}
 }
 
@@ -145,14 +130,8 @@ func generatedBy(pkg string) printer.Config {
 	return printer.Config{Name: "kernels/_generate", Pkg: pkg}
 }
 
-func writeAsm(file string, f *ir.File) {
-	out, err := printer.NewGoAsm(generatedBy("")).Print(f)
-	check(err)
-	check(os.WriteFile(file, out, 0o644))
-}
-
-func writeStubs(file, pkg string, f *ir.File) {
-	out, err := printer.NewStubs(generatedBy(pkg)).Print(f)
+func write(file string, p printer.Printer, f *ir.File) {
+	out, err := p.Print(f)
 	check(err)
 	check(os.WriteFile(file, out, 0o644))
 }

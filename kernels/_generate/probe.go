@@ -38,13 +38,10 @@ func (g *generator) multiplyProbe(name string, v []VecPhysical) {
 		}
 	}
 	g.Label("loop")
-	for _, r := range v {
-		g.VFMADD231PS(r, r, r)
-	}
+	each(g.VFMADD231PS, v, v, v)
 	g.SUBQ(Imm(uint64(len(v))), n)
 	g.JGT(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // readProbe loads n float32 values of each side, four vectors of both sides per step; bytes is the size of a vector.
@@ -60,8 +57,7 @@ func (g *generator) readProbe(name string, v []VecPhysical, bytes int) {
 	g.ADDQ(Imm(uint64(bytes)), i) // four vectors of float32
 	g.CMPQ(i, n)
 	g.JLT(LabelRef("loop"))
-	g.VZEROUPPER()
-	g.RET()
+	g.end()
 }
 
 // writeInstructions writes the number of vector instructions that the kernels use, as counted in the generated code,
@@ -80,24 +76,21 @@ func writeInstructions(file string, tiles *ir.File) {
 		if p.path == "avx512" {
 			first, kept, even = "keep", "Kept", 128
 		}
-		sides := func(d, first, second string, entries float64) float64 {
+		sides := func(first, second, d string, entries float64) float64 {
 			return 2*per16(first+d, p.first) + per16(second+d, entries)
 		}
-		forward := func(d, f string, entries float64) float64 { return sides(d, first, f, entries) }
-		gradient := func(f string) float64 {
-			return sides("F32", "keep", f, even) + per16("finish", p.finish)
-		}
+		gradient := sides("keep", "rate", "F32", even) + per16("finish", p.finish)
 		fmt.Fprintf(&b, "\t%q: {\n", p.path)
 		for _, k := range []struct {
 			name string
 			n    float64
 		}{
-			{"forward", forward("F32", "jsd"+kept+"Even", even)},
-			{"forward, bfloat16", forward("BF16", "jsd"+kept+"Even", even)},
-			{"forward, beta 0.3", forward("F32", "jsd"+kept, p.second)},
+			{"forward", sides(first, "jsd"+kept+"Even", "F32", even)},
+			{"forward, bfloat16", sides(first, "jsd"+kept+"Even", "BF16", even)},
+			{"forward, beta 0.3", sides(first, "jsd"+kept, "F32", p.second)},
 			{"forward, KL", per16("klF32", p.second)},
-			{"gradient", gradient("rate")},
-			{"gradient, beta 0.3", gradient("rate")},
+			{"gradient", gradient},
+			{"gradient, beta 0.3", gradient},
 		} {
 			fmt.Fprintf(&b, "\t\t%q: %.1f,\n", k.name, k.n)
 		}

@@ -31,32 +31,22 @@ func (g *generator) rate512(d dtype) {
 		lo: Z24, hi: Z25, coefficient: Z26, sum: Z27, sumG: Z28, acc: Z29, accG: Z30, hk: Z31,
 	}
 	next, zero := R14, q.p.n // n's register is free, because the number of entries is read from memory
-	g.MOVQ(g.arg("kept"), q.ks)
-	g.MOVQ(g.arg("keptT"), q.kt)
-	g.MOVQ(g.arg("odds"), q.odds)
+	g.move("kept keptT odds", q.ks, q.kt, q.odds)
 	g.VBROADCASTSS(g.arg("hk"), q.hk)
 	g.zero512(q.acc, q.accG)
 	g.XORQ(zero, zero)
 	groups := [2]rateGroup{{zmm[0:4], zmm[4:8], zmm[8:12]}, {zmm[12:16], zmm[16:20], zmm[20:24]}}
 	q.head(groups[0], q.p.i, 0).write()
-	g.align()
-	g.Label("loop")
-	g.prefetch(2*linesAhead(d, true), q.p.step, q.p.pfs, q.p.pft)
-	g.LEAQ(Mem{Base: q.p.i, Disp: 128}, next)
-	g.CMPQ(next, g.arg("n"))
-	g.CMOVQGE(zero, next)
-	interleave(append(q.polynomial(groups[0]), q.entries(groups[0], 0)...), q.head(groups[1], q.p.i, 64))
-	interleave(append(q.polynomial(groups[1]), q.entries(groups[1], 64)...), q.head(groups[0], next, 0))
-	g.ADDQ(Imm(128), q.p.i)
-	g.CMPQ(q.p.i, g.arg("n"))
-	g.JLT(LabelRef("loop"))
+	g.loop(q.p.i, g.arg("n"), 128, func() {
+		g.prefetch(2*linesAhead(d, true), q.p.step, q.p.pfs, q.p.pft)
+		g.nextStep(q.p.i, g.arg("n"), next, zero, 128)
+		interleave(append(q.polynomial(groups[0]), q.entries(groups[0], 0)...), q.head(groups[1], q.p.i, 64))
+		interleave(append(q.polynomial(groups[1]), q.entries(groups[1], 64)...), q.head(groups[0], next, 0))
+	})
 	g.MOVQ(zero, g.arg("clipped"))
-	g.zero512(Z0)
-	g.storeFloat64(g.arg("sumG"), q.accG, Z0, Z1)
-	g.zero512(Z0)
-	g.storeFloat64(g.arg("sum"), q.acc, Z0, Z1)
-	g.VZEROUPPER()
-	g.RET()
+	g.storeSum512("sumG", q.accG)
+	g.storeSum512("sum", q.acc)
+	g.end()
 }
 
 // spill returns the memory slot for the x of a vector in a group.
@@ -85,33 +75,22 @@ func (g *rate512) head(q rateGroup, at Register, entry int) (st stream) {
 }
 
 // polynomial evaluates U.
-func (g *rate512) polynomial(q rateGroup) (st stream) {
+func (g *rate512) polynomial(q rateGroup) stream {
 	row := func(degree int) {
-		st.add(func() {
-			g.VMOVAPS(Mem{Base: g.p.tab, Disp: 128 * (1 + degree)}, g.lo)
-			g.VMOVAPS(Mem{Base: g.p.tab, Disp: 128*(1+degree) + 64}, g.hi)
-		})
+		g.VMOVAPS(Mem{Base: g.p.tab, Disp: 128 * (1 + degree)}, g.lo)
+		g.VMOVAPS(Mem{Base: g.p.tab, Disp: 128*(1+degree) + 64}, g.hi)
 	}
 	lookup := func(j int, to VecPhysical) {
 		g.VMOVAPS(g.lo, to)
 		g.VPERMT2PS(g.hi, q.segment[j], to)
 	}
-	row(g.rateDegree)
-	st.each(4, func(j int) { lookup(j, q.u[j]) })
-	for degree := g.rateDegree - 1; degree >= 0; degree-- {
-		row(degree)
-		st.each(4, func(j int) {
-			lookup(j, g.coefficient)
-			g.VFMADD213PS(g.coefficient, q.argument[j], q.u[j])
-		})
-	}
-	return st
+	return g.lookups512(g.number("rateDegree"), row, lookup, g.coefficient, q.argument, q.u)
 }
 
 // entries stores the raw gradient. It adds up eight vectors of the raw gradient, and of the teacher's side of the loss,
 // over both groups, and adds the results to the float64 sums.
 func (g *rate512) entries(q rateGroup, entry int) (st stream) {
-	at := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
+	at := func(base Register, j int) Mem { return floats(wide, base, g.p.i, entry).at(j) }
 	raw, teacher, u := q.argument, q.segment, q.u
 	above, below := []OpmaskPhysical{K1, K2, K3, K4}, []OpmaskPhysical{K5, K6}
 	nought := g.coefficient

@@ -39,7 +39,7 @@ func (s stream) write() { interleave(s, nil) }
 
 // nextStep sets next to the index of the step after i or, after the last step, to 0: what is loaded there goes unused,
 // but nothing beyond the tile is read.
-func (g *generator) nextStep(i, n, next, zero Register, entries int) {
+func (g *generator) nextStep(i Register, n Op, next, zero Register, entries int) {
 	g.LEAQ(Mem{Base: i, Disp: entries}, next)
 	g.CMPQ(next, n)
 	g.CMOVQGE(zero, next)
@@ -51,23 +51,11 @@ type sumGroup struct{ y, f, p []VecPhysical }
 // sum512 is the first pass. If keep is set, it stores each 2^(k s - ref) in kept, for the later passes, and the largest
 // in max. If order is set, bfloat16 entries are kept in order too.
 func (g *generator) sum512(d dtype, keep, order bool) {
-	name := "sum"
-	if keep {
-		name = "keep"
-	}
-	if order {
-		name += "Ordered"
-	}
-	g.text("AVX512", name+d.name)
+	g.text("AVX512", choose(keep, "keep", "sum")+choose(order, "Ordered", "")+d.name)
 	s, n, i, pf, step, kept, next, zero := RDI, RCX, RAX, RSI, RDX, RBX, R12, R13
-	g.MOVQ(g.arg("s"), s)
-	g.MOVQ(g.arg("n"), n)
-	g.MOVQ(g.arg("pfs"), pf)
-	g.MOVQ(g.arg("step"), step)
-	g.MOVQ(g.arg("kept"), kept)
+	g.move("s n pfs step kept", s, n, pf, step, kept)
 	k, ref, e5, e4, total0, total1, half, top := Z28, Z29, Z30, Z31, Z24, Z25, Z26, Z27
-	g.VBROADCASTSS(g.arg("k"), k)
-	g.VBROADCASTSS(g.arg("ref"), ref)
+	g.broadcast("k ref", k, ref)
 	g.leading512(e5, e4)
 	g.zero512(total0, total1, top)
 	g.XORQ(i, i)
@@ -82,7 +70,8 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 	tail := func(q sumGroup, entry int, sum VecPhysical) (st stream) {
 		st.each(4, func(j int) { g.VSCALEFPS(q.y[j], q.p[j], q.p[j]) })
 		if keep {
-			g.keepTerms(&st, q.p, Mem{Base: kept, Index: i, Scale: 4, Disp: 4 * entry}, top)
+			st.each(4, func(j int) { g.VMOVUPS(q.p[j], floats(wide, kept, i, entry).at(j)) })
+			st.each(4, func(j int) { g.VMAXPS(q.p[j], top, top) })
 		}
 		st.add(func() { g.VADDPS(q.p[1], q.p[0], q.p[0]) })
 		st.add(func() { g.VADDPS(q.p[3], q.p[2], q.p[2]) })
@@ -90,31 +79,20 @@ func (g *generator) sum512(d dtype, keep, order bool) {
 		return st
 	}
 	head(groups[0], i, 0).write()
-	g.align()
-	g.Label("loop")
-	g.prefetch(linesAhead(d, false), step, pf)
-	g.nextStep(i, n, next, zero, 128)
-	interleave(g.polynomial512(groups[0], e5, e4), head(groups[1], i, 64))
-	interleave(g.polynomial512(groups[1], e5, e4), append(tail(groups[0], 0, half), head(groups[0], next, 0)...))
-	// Pairs of vectors go into the float64 sum, because a large float32 would lose small terms added one by one.
-	sum := groups[1].p[0]
-	tail(groups[1], 64, sum).write()
-	g.VADDPS(sum, half, half)
-	g.addFloat64(half, total0, total1, groups[1].p[1], groups[1].p[2])
-	g.ADDQ(Imm(128), i)
-	g.CMPQ(i, n)
-	g.JLT(LabelRef("loop"))
-	g.storeFloat64(g.arg("sum"), total0, total1, Z0)
-	g.maxLanes512(top, Z1)
-	g.store32(top, g.arg("max"))
-	g.VZEROUPPER()
-	g.RET()
-}
-
-// keepTerms stores vectors, and keeps the largest terms so far in top.
-func (g *generator) keepTerms(st *stream, v []VecPhysical, to Mem, top VecPhysical) {
-	st.each(len(v), func(j int) { g.VMOVUPS(v[j], to.Offset(64*j)) })
-	st.each(len(v), func(j int) { g.VMAXPS(v[j], top, top) })
+	g.loop(i, n, 128, func() {
+		g.prefetch(linesAhead(d, false), step, pf)
+		g.nextStep(i, n, next, zero, 128)
+		interleave(g.polynomial512(groups[0], e5, e4), head(groups[1], i, 64))
+		interleave(g.polynomial512(groups[1], e5, e4), append(tail(groups[0], 0, half), head(groups[0], next, 0)...))
+		// Pairs of vectors go into the float64 sum, because a large float32 would lose small terms added one by one.
+		sum := groups[1].p[0]
+		tail(groups[1], 64, sum).write()
+		g.VADDPS(sum, half, half)
+		g.addFloat64(half, total0, total1, groups[1].p[1], groups[1].p[2])
+	})
+	g.storeSums512("sum", total0, total1, Z0)
+	g.storeMax512(top)
+	g.end()
 }
 
 // loads512 adds the instructions of load to a stream.
@@ -159,8 +137,7 @@ func (g *generator) jsdGeometric512(d dtype) {
 		hk: Z24, limit: Z25, ratio: Z26, acc: Z27, row: Z28, centre: Z29, coefficient: Z30, widens: Z31,
 	}
 	next, zero := R14, RBX
-	g.MOVQ(g.arg("kept"), q.ks)
-	g.MOVQ(g.arg("keptT"), q.kt)
+	g.move("kept keptT", q.ks, q.kt)
 	g.VBROADCASTSS(g.arg("hk"), q.hk)
 	g.VBROADCASTSS(g.wide.mem("geometricLimit"), q.limit)
 	g.VBROADCASTSS(g.arg("ratio"), q.ratio)
@@ -168,30 +145,23 @@ func (g *generator) jsdGeometric512(d dtype) {
 	g.XORQ(zero, zero)
 	groups := [2]oddsGroup{{zmm[0:4], zmm[4:8], zmm[8:12]}, {zmm[12:16], zmm[16:20], zmm[20:24]}}
 	q.head(groups[0], q.p.i, 0).write()
-	g.align()
-	g.Label("loop")
-	g.prefetch(2*linesAhead(d, true), q.p.step, q.p.pfs, q.p.pft)
-	g.nextStep(q.p.i, q.p.n, next, zero, 128)
-	interleave(append(q.polynomial(groups[0]), q.entries(groups[0], 0)...), q.head(groups[1], q.p.i, 64))
-	interleave(append(q.polynomial(groups[1]), q.entries(groups[1], 64)...), q.head(groups[0], next, 0))
-	g.ADDQ(Imm(128), q.p.i)
-	g.CMPQ(q.p.i, q.p.n)
-	g.JLT(LabelRef("loop"))
+	g.loop(q.p.i, q.p.n, 128, func() {
+		g.prefetch(2*linesAhead(d, true), q.p.step, q.p.pfs, q.p.pft)
+		g.nextStep(q.p.i, q.p.n, next, zero, 128)
+		interleave(append(q.polynomial(groups[0]), q.entries(groups[0], 0)...), q.head(groups[1], q.p.i, 64))
+		interleave(append(q.polynomial(groups[1]), q.entries(groups[1], 64)...), q.head(groups[0], next, 0))
+	})
+	g.storeSum512("sum", q.acc)
 	g.zero512(Z0)
-	g.storeFloat64(g.arg("sum"), q.acc, Z0, Z1)
-	g.zero512(Z0)
-	g.store32(Z0, g.arg("max"))
-	g.VZEROUPPER()
-	g.RET()
+	g.store32(Z0, "max")
+	g.end()
 }
 
 // head loads both sides and finds |D|'s segment and the argument within it.
 func (g *geometric512) head(q oddsGroup, at Register, entry int) (st stream) {
 	if g.d == f32 {
 		g.loads512(&st, g.d, g.p.t, at, entry, q.odds, false)
-		st.each(4, func(j int) {
-			g.VSUBPS(Mem{Base: g.p.s, Index: at, Scale: 4, Disp: 4*entry + 64*j}, q.odds[j], q.odds[j])
-		})
+		st.each(4, func(j int) { g.VSUBPS(floats(wide, g.p.s, at, entry).at(j), q.odds[j], q.odds[j]) })
 	} else {
 		g.loads512(&st, g.d, g.p.s, at, entry, q.psi, false)
 		g.loads512(&st, g.d, g.p.t, at, entry, q.odds, false)
@@ -210,17 +180,24 @@ func (g *geometric512) head(q oddsGroup, at Register, entry int) (st stream) {
 }
 
 // polynomial evaluates psi.
-func (g *geometric512) polynomial(q oddsGroup) (st stream) {
-	load := func(degree int) {
-		st.add(func() { g.VMOVAPS(Mem{Base: g.p.tab, Disp: 64 * (1 + degree)}, g.row) })
-	}
-	load(g.geometricDegree)
-	st.each(4, func(j int) { g.VPERMPS(g.row, q.segment[j], q.psi[j]) })
-	for degree := g.geometricDegree - 1; degree >= 0; degree-- {
-		load(degree)
+func (g *geometric512) polynomial(q oddsGroup) stream {
+	row := func(degree int) { g.VMOVAPS(Mem{Base: g.p.tab, Disp: 64 * (1 + degree)}, g.row) }
+	lookup := func(j int, to VecPhysical) { g.VPERMPS(g.row, q.segment[j], to) }
+	return g.lookups512(g.number("geometricDegree"), row, lookup, g.coefficient, q.odds, q.psi)
+}
+
+// lookups512 evaluates a polynomial of degree top at each of x. row loads the table's row for a degree, and lookup
+// selects a vector's coefficients from it.
+func (g *generator) lookups512(
+	top int, row func(degree int), lookup func(j int, to VecPhysical), coefficient VecPhysical, x, to []VecPhysical,
+) (st stream) {
+	st.add(func() { row(top) })
+	st.each(4, func(j int) { lookup(j, to[j]) })
+	for degree := top - 1; degree >= 0; degree-- {
+		st.add(func() { row(degree) })
 		st.each(4, func(j int) {
-			g.VPERMPS(g.row, q.segment[j], g.coefficient)
-			g.VFMADD213PS(g.coefficient, q.odds[j], q.psi[j])
+			lookup(j, coefficient)
+			g.VFMADD213PS(coefficient, x[j], to[j])
 		})
 	}
 	return st
@@ -230,7 +207,7 @@ func (g *geometric512) polynomial(q oddsGroup) (st stream) {
 // four vectors of products before it adds them to the float64 sum. In a large float32 sum, the additions of many equal
 // terms would all be rounded in the same direction.
 func (g *geometric512) entries(q oddsGroup, entry int) (st stream) {
-	kept := func(base Register, j int) Mem { return Mem{Base: base, Index: g.p.i, Scale: 4, Disp: 4*entry + 64*j} }
+	kept := func(base Register, j int) Mem { return floats(wide, base, g.p.i, entry).at(j) }
 	larger := q.segment
 	st.each(4, func(j int) { g.VMULPS(kept(g.ks, j), g.ratio, larger[j]) })
 	st.each(4, func(j int) { g.VMAXPS(kept(g.kt, j), larger[j], larger[j]) })
