@@ -4,27 +4,14 @@ import (
 	"strings"
 )
 
-var (
-	logLine  = pattern("logLine")
-	numbered = pattern("numbered")
-	grepLine = pattern("grepLine")
-	mailHead = pattern("mailHead")
-	heading  = pattern("heading")
-	item     = pattern("item")
-	source   = pattern("source")
-	speaker  = pattern("speaker")
-	manual   = pattern("manual")
-	diffHead = pattern("diffHead")
-)
-
 // looksLikeLog reports whether the first line is from a log.
-func looksLikeLog(lines []string) bool { return logLine().MatchString(lines[0]) }
+func looksLikeLog(lines []string) bool { return matches(lines[0], "logLine") }
 
 // document returns why t is a document, whose errors aren't the call's own. It returns an empty string if t is not a
 // document. rule is the rule that would otherwise match.
 func (t *text) document(rule string) string {
 	if rule == "refusal" || rule == "wording" || len(t.head) == 1 {
-		if looksLikeLog(t.head) && tagged().MatchString(t.head[0]) {
+		if looksLikeLog(t.head) && matches(t.head[0], "tagged") {
 			return "" // a level without a timestamp or logger name
 		}
 		if looksLikeLog(t.head) {
@@ -35,7 +22,7 @@ func (t *text) document(rule string) string {
 	if t.marks()["field"] >= 2 {
 		return "the text is a record with fields"
 	}
-	if exitStatus().MatchString(t.last()) && t.short {
+	if matches(t.last(), "exitStatus") && t.short {
 		return "" // the error is from the program that ran the command printed above
 	}
 	return t.kind()
@@ -50,7 +37,7 @@ func (t *text) kind() string {
 		return ""
 	case n["log"] >= 2 || n["log"] == 1 && looksLikeLog(t.head):
 		return "the text is a log"
-	case n["mail"] >= 2 || n["mail"] == 1 && mailHead().MatchString(t.head[0]):
+	case n["mail"] >= 2 || n["mail"] == 1 && matches(t.head[0], "mailHead"):
 		return "the text is an email"
 	case n["numbered"]*5 >= lines*4 && lines > 1:
 		return "the text is a file with numbered lines"
@@ -62,14 +49,14 @@ func (t *text) kind() string {
 		return "the text is a conversation"
 	case n["manual"] >= 1:
 		return "the text is a manual page"
-	case n["item"] >= 2 || n["item"] == 1 && item().MatchString(t.head[0]):
+	case n["item"] >= 2 || n["item"] == 1 && matches(t.head[0], "item"):
 		return "the text is a list"
-	case n["heading"] >= 2 || n["heading"] == 1 && heading().MatchString(t.head[0]) &&
+	case n["heading"] >= 2 || n["heading"] == 1 && matches(t.head[0], "heading") &&
 		!strings.HasPrefix(t.head[0], "# command"):
 		return "the text is written as a document, with headings or lists"
-	case n["source"] >= 2 || n["source"] == 1 && source().MatchString(t.head[0]):
+	case n["source"] >= 2 || n["source"] == 1 && matches(t.head[0], "source"):
 		return "the text is source code"
-	case letter().MatchString(t.head[0]) || t.proseBefore():
+	case matches(t.head[0], "letter") || t.proseBefore():
 		return "the text is a letter or an article that quotes an error"
 	}
 	return ""
@@ -80,37 +67,33 @@ func (t *text) marks() map[string]int {
 	n := map[string]int{}
 	for _, l := range t.head {
 		switch {
-		case logLine().MatchString(l):
+		case matches(l, "logLine"):
 			n["log"]++
-		case mailHead().MatchString(l):
+		case matches(l, "mailHead"):
 			n["mail"]++
-		case numbered().MatchString(l):
+		case matches(l, "numbered"):
 			n["numbered"]++
-		case fieldLine().MatchString(l):
+		case matches(l, "fieldLine"):
 			n["field"]++
-		case diffHead().MatchString(l):
+		case matches(l, "diffHead"):
 			n["diff"]++
-		case grepLine().MatchString(l) && !compiler().MatchString(l) && !strings.Contains(l, "rror") &&
-			!build().MatchString(l):
+		case matches(l, "grepLine") && !matches(l, "compiler") && !strings.Contains(l, "rror") &&
+			!matches(l, "build"):
 			n["grep"]++
-		case speaker().MatchString(l):
+		case matches(l, "speaker"):
 			n["speaker"]++
-		case manual().MatchString(l):
+		case matches(l, "manual"):
 			n["manual"]++
-		case heading().MatchString(l):
+		case matches(l, "heading"):
 			n["heading"]++
-		case item().MatchString(l):
+		case matches(l, "item"):
 			n["item"]++
-		case source().MatchString(l):
+		case matches(l, "source"):
 			n["source"]++
 		}
 	}
 	return n
 }
-
-var exitStatus = pattern("exitStatus")
-
-var letter = pattern("letter")
 
 // proseBefore reports whether the first lines contain sentences of prose.
 func (t *text) proseBefore() bool {

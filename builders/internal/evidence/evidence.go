@@ -122,9 +122,6 @@ func (c Call) read(text string, depth int) Finding {
 	return c.words(text)
 }
 
-// level matches a log level at the beginning of a line.
-var level = pattern("level")
-
 // logged reads a result whose first line is an object, followed by a program's log.
 func (c Call) logged(text string, depth int) Finding {
 	first, rest, more := strings.Cut(text, "\n")
@@ -133,7 +130,7 @@ func (c Call) logged(text string, depth int) Finding {
 	}
 	v := value(first)
 	if v.Kind() != json.Object ||
-		!looksLikeLog(firstLines(rest, 1)) && !level().MatchString(firstLines(rest, 1)[0]) {
+		!looksLikeLog(firstLines(rest, 1)) && !matches(firstLines(rest, 1)[0], "level") {
 		return Finding{}
 	}
 	return c.value(v, depth+1)
@@ -239,9 +236,9 @@ func members(text string) json.Raw {
 	if !envelope[first] && first != "iserror" {
 		return nil
 	}
-	pairs := assigned().FindAllStringSubmatchIndex(text, maxPairs)
+	pairs := pattern("assigned").FindAllStringSubmatchIndex(text, maxPairs)
 	if len(pairs) < 2 || pairs[0][0] > 0 {
-		if pairs = labels().FindAllStringSubmatchIndex(text, maxPairs); len(pairs) <= strings.Count(text, "\n") ||
+		if pairs = pattern("labels").FindAllStringSubmatchIndex(text, maxPairs); len(pairs) <= strings.Count(text, "\n") ||
 			len(pairs) < 2 || errorKey[first] || first == "message" {
 			return nil // a text that begins with "error:" or "message:" is not read as an object
 		}
@@ -265,10 +262,6 @@ func members(text string) json.Raw {
 	v, _ := json.Parse(append(b, '}'), json.Limits{})
 	return v
 }
-
-// assigned matches a key followed by an equals sign; labels matches a key followed by a colon at the beginning of a
-// line.
-var assigned, labels = pattern("assigned"), pattern("labels")
 
 // stripEscapes removes terminal escape sequences from text, and carriage returns before newlines.
 func stripEscapes(text string) string {

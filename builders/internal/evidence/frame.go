@@ -7,17 +7,6 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Harnesses print the exit code before or after the output.
-var (
-	codeFirst  = pattern("codeFirst")
-	codeLast   = pattern("codeLast")
-	codeLabel  = pattern("codeLabel")
-	harborTail = pattern("harborTail")
-	timeLimit  = pattern("timeLimit")
-	frameLabel = pattern("frameLabel")
-	enclosed   = pattern("enclosed") // a result wrapped in a framework's tags
-)
-
 // frameLines is the number of lines at each end that may hold a harness's frame; exit codes mentioned elsewhere are
 // just text.
 const frameLines = 6
@@ -26,10 +15,10 @@ const frameLines = 6
 // framed is false if it finds none of these.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
-	if l := tail[len(tail)-1]; looksLikeLog(head) && !(strings.HasPrefix(l, "[") && codeLast().MatchString(l)) {
+	if l := tail[len(tail)-1]; looksLikeLog(head) && !(strings.HasPrefix(l, "[") && matches(l, "codeLast")) {
 		return Finding{}, false
 	}
-	if m := codeFirst().FindStringSubmatch(head[0]); m != nil {
+	if m := pattern("codeFirst").FindStringSubmatch(head[0]); m != nil {
 		return c.exited(strings.Join(m[1:], ""), head[0], strings.TrimPrefix(text, head[0])), true
 	}
 	if strings.HasPrefix(text, "<returncode>") { // the code and the output are on one line
@@ -38,21 +27,21 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 			return c.exited(strings.TrimSpace(code), "returncode "+code, body), true
 		}
 	}
-	if m := enclosed().FindStringSubmatch(text); m != nil {
+	if m := pattern("enclosed").FindStringSubmatch(text); m != nil {
 		return c.read(m[1], depth+1), true
 	}
 	if strings.HasPrefix(text, "The script ran successfully. Its output was:") {
 		return c.exited("0", head[0], ""), true
 	}
 	if strings.HasPrefix(text, "Command execution was not successful") && len(head) > 1 {
-		if m := codeLast().FindStringSubmatch(head[1]); m != nil {
+		if m := pattern("codeLast").FindStringSubmatch(head[1]); m != nil {
 			return c.exited(m[1], head[1], text), true
 		}
 	}
-	if frameLabel().MatchString(head[0]) {
+	if matches(head[0], "frameLabel") {
 		for _, lines := range [][]string{head, tail} {
 			for _, l := range lines {
-				if m := codeLabel().FindStringSubmatch(l); m != nil {
+				if m := pattern("codeLabel").FindStringSubmatch(l); m != nil {
 					return c.exited(m[1], l, text), true
 				}
 			}
@@ -63,15 +52,15 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	}
 	for _, lines := range [][]string{tail, head} {
 		for _, l := range lines {
-			if m := exitTag().FindStringSubmatch(l); m != nil {
+			if m := pattern("exitTag").FindStringSubmatch(l); m != nil {
 				return c.exited(m[1], l, text), true
 			}
 		}
 	}
-	if l := tail[len(tail)-1]; cutOff().MatchString(l) {
+	if l := tail[len(tail)-1]; matches(l, "cutOff") {
 		return failed("time_limit", l), true
 	}
-	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
+	if matches(head[0], "timeLimit") && len(text) < 2000 {
 		return failed("time_limit", head[0]), true
 	}
 	return c.framedWithoutCode(text, head, tail, depth)
@@ -97,7 +86,7 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 	for i := len(tail) - 1; i >= 0; i-- {
 		l := tail[i]
-		if m := codeLast().FindStringSubmatch(strings.Replace(l, "[exit ", "[exit code ", 1)); m != nil {
+		if m := pattern("codeLast").FindStringSubmatch(strings.Replace(l, "[exit ", "[exit code ", 1)); m != nil {
 			if l[0] != '[' && l[0] != '(' && l[0] != '<' && m[1] != "0" {
 				if why := textOf(text).document("exit_code"); why != "" && !report(text) {
 					return nearMiss("exit_code", l, why), true
@@ -105,7 +94,7 @@ func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 			}
 			return c.exited(m[1], l, strings.TrimSuffix(text, l)), true
 		}
-		if m := harborTail().FindStringSubmatch(l); m != nil {
+		if m := pattern("harborTail").FindStringSubmatch(l); m != nil {
 			if v := value(m[1]); v != nil {
 				if n, ok := member(v, "exit_code").Int64(); ok {
 					return c.exited(strconv.FormatInt(n, 10), l, text), true
@@ -238,12 +227,6 @@ func (c Call) command() string {
 	return ""
 }
 
-var (
-	testReport  = pattern("testReport")
-	checkReport = pattern("checkReport")
-	noTests     = pattern("noTests")
-)
-
 // report reports whether body is a report from a test runner or checker.
 func report(body string) bool {
 	found, unable := reported(body)
@@ -253,10 +236,10 @@ func report(body string) bool {
 // reported looks for a test runner's or checker's report, and for a line saying that the program couldn't do its work.
 func reported(body string) (found bool, unable string) {
 	for _, l := range append(firstLines(body, 12), lastLines(body, 12)...) {
-		if unable == "" && noTests().MatchString(l) {
+		if unable == "" && matches(l, "noTests") {
 			unable = l
 		}
-		found = found || testReport().MatchString(l) || checkReport().MatchString(l)
+		found = found || matches(l, "testReport") || matches(l, "checkReport")
 	}
 	return found, unable
 }

@@ -470,7 +470,7 @@ func (o *object) evidence() (key, rule string, certain bool) {
 		if s, isText := o.by[k].Text(); isText {
 			if written, err := strconv.ParseInt(s, 10, 32); err == nil {
 				n, ok = written, true
-			} else if numberedCode().MatchString(s) {
+			} else if matches(s, "numberedCode") {
 				n, ok = -1, true
 			}
 		}
@@ -515,7 +515,7 @@ func (o *object) named(explained bool) (key, rule string, certain bool) {
 			return o.keys[i], "error_object", false
 		}
 	}
-	if o.text("name") != "" && o.text("message") != "" && thrown().MatchString(o.text("stack")) {
+	if o.text("name") != "" && o.text("message") != "" && matches(o.text("stack"), "thrown") {
 		return "stack", "error_object", true
 	}
 	return "", "", false
@@ -542,8 +542,8 @@ func (o *object) shaped() (key, rule string, certain bool) {
 			break
 		}
 	}
-	if code := o.text("code"); code != "" && o.text("message") != "" && (badCode().MatchString(code) ||
-		numberedCode().MatchString(code) && !done().MatchString(o.text("message")) && !o.hasMore("code", "message")) {
+	if code := o.text("code"); code != "" && o.text("message") != "" && (matches(code, "badCode") ||
+		matches(code, "numberedCode") && !matches(o.text("message"), "done") && !o.hasMore("code", "message")) {
 		return "code", "error_object", false
 	}
 	if n, ok := o.by["found"].Bool(); ok && !n && o.by["index"] != nil {
@@ -559,9 +559,6 @@ func ownError(key string) bool {
 		!strings.HasPrefix(key, "last") && !strings.HasPrefix(key, "on") && !strings.HasPrefix(key, "previous")
 }
 
-// thrown matches the stack of an exception, as JavaScript prints it.
-var thrown = pattern("thrown")
-
 // refusesData reports whether an object has an empty data or result member and a message that reports neither success
 // nor an empty result.
 func (o *object) refusesData() bool {
@@ -569,14 +566,8 @@ func (o *object) refusesData() bool {
 	for _, k := range []string{"data", "result"} {
 		none = none || o.by[k] != nil && !Truthy(o.by[k])
 	}
-	return none && said != "" && !done().MatchString(said) && !nothing().MatchString(said)
+	return none && said != "" && !matches(said, "done") && !matches(said, "nothing")
 }
-
-// badCode matches an error code that contains a word for a failure, such as not_found or timeout.
-var badCode = pattern("badCode")
-
-// numberedCode matches a numbered error code such as PGRST116.
-var numberedCode = pattern("numberedCode")
 
 // hasMore reports whether an object has non-empty members other than the known ones.
 func (o *object) hasMore(known ...string) bool {
