@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -11,15 +12,13 @@ func looksLikeLog(lines []string) bool { return matches(lines[0], "logLine") }
 // document. rule is the rule that would otherwise match.
 func (t *text) document(rule string) string {
 	if rule == "refusal" || rule == "wording" || len(t.head) == 1 {
-		if looksLikeLog(t.head) && matches(t.head[0], "tagged") {
-			return "" // a level without a timestamp or logger name
-		}
-		if looksLikeLog(t.head) {
+		// A tag is a level without a timestamp or logger name.
+		if looksLikeLog(t.head) && !matches(t.head[0], "tagged") {
 			return "the text is a log line"
 		}
 		return ""
 	}
-	if t.marks()["field"] >= 2 {
+	if t.marks()["fieldLine"] >= 2 {
 		return "the text is a record with fields"
 	}
 	if matches(t.last(), "exitStatus") && t.short {
@@ -30,31 +29,30 @@ func (t *text) document(rule string) string {
 
 // kind returns the kind of document, judging by the text's first lines, or an empty string if it isn't one.
 func (t *text) kind() string {
-	n := t.marks()
-	lines := len(t.head)
+	n, lines := t.marks(), len(t.head)
+	many := func(mark string) bool { return n[mark] >= 2 || n[mark] == 1 && matches(t.head[0], mark) }
 	switch {
 	case strings.Contains(strings.Join(t.tail, "\n"), "BUILD FAIL") || strings.HasPrefix(t.head[0], "FAILURE: "):
 		return ""
-	case n["log"] >= 2 || n["log"] == 1 && looksLikeLog(t.head):
+	case many("logLine"):
 		return "the text is a log"
-	case n["mail"] >= 2 || n["mail"] == 1 && matches(t.head[0], "mailHead"):
+	case many("mailHead"):
 		return "the text is an email"
 	case n["numbered"]*5 >= lines*4 && lines > 1:
 		return "the text is a file with numbered lines"
-	case n["diff"] >= 2:
+	case n["diffHead"] >= 2:
 		return "the text is a diff or a commit"
-	case n["grep"]*2 >= lines:
+	case n["grepLine"]*2 >= lines:
 		return "the text is a list of locations in files"
 	case n["speaker"] >= 2:
 		return "the text is a conversation"
 	case n["manual"] >= 1:
 		return "the text is a manual page"
-	case n["item"] >= 2 || n["item"] == 1 && matches(t.head[0], "item"):
+	case many("item"):
 		return "the text is a list"
-	case n["heading"] >= 2 || n["heading"] == 1 && matches(t.head[0], "heading") &&
-		!strings.HasPrefix(t.head[0], "# command"):
+	case n["heading"] >= 2 || many("heading") && !strings.HasPrefix(t.head[0], "# command"):
 		return "the text is written as a document, with headings or lists"
-	case n["source"] >= 2 || n["source"] == 1 && matches(t.head[0], "source"):
+	case many("source"):
 		return "the text is source code"
 	case matches(t.head[0], "letter") || t.proseBefore():
 		return "the text is a letter or an article that quotes an error"
@@ -62,34 +60,20 @@ func (t *text) kind() string {
 	return ""
 }
 
-// marks counts the lines that indicate a kind of document.
+// documentMarks are the patterns of lines that indicate a kind of document, in the order in which they are tried.
+var documentMarks = strings.Fields(`logLine mailHead numbered fieldLine diffHead grepLine speaker manual heading item
+	source`)
+
+// marks counts the lines that indicate a kind of document, by pattern.
 func (t *text) marks() map[string]int {
 	n := map[string]int{}
 	for _, l := range t.head {
-		switch {
-		case matches(l, "logLine"):
-			n["log"]++
-		case matches(l, "mailHead"):
-			n["mail"]++
-		case matches(l, "numbered"):
-			n["numbered"]++
-		case matches(l, "fieldLine"):
-			n["field"]++
-		case matches(l, "diffHead"):
-			n["diff"]++
-		case matches(l, "grepLine") && !matches(l, "compiler") && !strings.Contains(l, "rror") &&
-			!matches(l, "build"):
-			n["grep"]++
-		case matches(l, "speaker"):
-			n["speaker"]++
-		case matches(l, "manual"):
-			n["manual"]++
-		case matches(l, "heading"):
-			n["heading"]++
-		case matches(l, "item"):
-			n["item"]++
-		case matches(l, "source"):
-			n["source"]++
+		i := slices.IndexFunc(documentMarks, func(mark string) bool {
+			return matches(l, mark) &&
+				!(mark == "grepLine" && (matches(l, "compiler") || strings.Contains(l, "rror") || matches(l, "build")))
+		})
+		if i >= 0 {
+			n[documentMarks[i]]++
 		}
 	}
 	return n

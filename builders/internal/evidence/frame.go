@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,8 +22,7 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	if m := pattern("codeFirst").FindStringSubmatch(head[0]); m != nil {
 		return c.exited(strings.Join(m[1:], ""), head[0], strings.TrimPrefix(text, head[0])), true
 	}
-	if strings.HasPrefix(text, "<returncode>") { // the code and the output are on one line
-		rest := strings.TrimPrefix(text, "<returncode>")
+	if rest, ok := strings.CutPrefix(text, "<returncode>"); ok { // the code and the output are on one line
 		if code, body, ok := strings.Cut(rest, "</returncode>"); ok && len(code) < 12 {
 			return c.exited(strings.TrimSpace(code), "returncode "+code, body), true
 		}
@@ -39,22 +39,18 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 		}
 	}
 	if matches(head[0], "frameLabel") {
-		for _, lines := range [][]string{head, tail} {
-			for _, l := range lines {
-				if m := pattern("codeLabel").FindStringSubmatch(l); m != nil {
-					return c.exited(m[1], l, text), true
-				}
+		for _, l := range slices.Concat(head, tail) {
+			if m := pattern("codeLabel").FindStringSubmatch(l); m != nil {
+				return c.exited(m[1], l, text), true
 			}
 		}
 	}
 	if f, framed := c.codeBelow(text, tail); framed {
 		return f, true
 	}
-	for _, lines := range [][]string{tail, head} {
-		for _, l := range lines {
-			if m := pattern("exitTag").FindStringSubmatch(l); m != nil {
-				return c.exited(m[1], l, text), true
-			}
+	for _, l := range slices.Concat(tail, head) {
+		if m := pattern("exitTag").FindStringSubmatch(l); m != nil {
+			return c.exited(m[1], l, text), true
 		}
 	}
 	if l := tail[len(tail)-1]; matches(l, "cutOff") {
@@ -68,16 +64,14 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 
 // framedWithoutCode reads the output of an interactive shell: its prompt after the output, or the command before it.
 func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f Finding, framed bool) {
-	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
-		"(Current directory:") {
+	last := len(tail) - 1
+	if last > 0 && strings.HasSuffix(tail[last], "$") && strings.HasPrefix(tail[last-1], "(Current directory:") {
 		body, _, _ := strings.Cut(text, "\n(Open file:")
 		return c.read(body, depth+1), true
 	}
 	if strings.HasPrefix(head[0], "$ ") {
-		if _, body, ok := strings.Cut(text, "\n"); ok {
-			return c.read(body, depth+1), true
-		}
-		return Finding{}, true
+		_, body, _ := strings.Cut(text, "\n")
+		return c.read(body, depth+1), true
 	}
 	return Finding{}, false
 }
@@ -95,10 +89,8 @@ func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 			return c.exited(m[1], l, strings.TrimSuffix(text, l)), true
 		}
 		if m := pattern("harborTail").FindStringSubmatch(l); m != nil {
-			if v := value(m[1]); v != nil {
-				if n, ok := member(v, "exit_code").Int64(); ok {
-					return c.exited(strconv.FormatInt(n, 10), l, text), true
-				}
+			if n, ok := member(value(m[1]), "exit_code").Int64(); ok {
+				return c.exited(strconv.FormatInt(n, 10), l, text), true
 			}
 		}
 		if i < len(tail)-1 && !strings.HasPrefix(l, "[") && !strings.HasPrefix(tail[len(tail)-1], "Process Group") &&
@@ -125,11 +117,7 @@ func (c Call) exited(code, line, body string) Finding {
 }
 
 // answering lists programs that use exit code 1 to answer "no".
-var answering = map[string]bool{
-	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "ack": true, "diff": true, "cmp": true,
-	"comm": true,
-	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
-}
+var answering = Set(strings.Fields("grep egrep fgrep rg ag ack diff cmp comm test [ pgrep which expr"))
 
 // isAnswer returns the reason a non-zero exit code is not a failure (the program found nothing, or reports its
 // findings), or an empty string.
@@ -144,15 +132,12 @@ func (c Call) isAnswer(code int, body string) string {
 	if code != 1 || command == "" {
 		return ""
 	}
-	for _, part := range strings.FieldsFunc(command, func(r rune) bool {
-		return r == ';' || r == '&' || r == '|' ||
-			r == '\n'
-	}) {
+	for _, part := range parts(command) {
 		words := strings.Fields(part)
 		if len(words) > 1 && words[0] == "git" {
 			words = words[1:]
 		}
-		if len(words) > 0 && answering[words[0][strings.LastIndexByte(words[0], '/')+1:]] {
+		if len(words) > 0 && answering[base(words[0])] {
 			return "exit code 1 of " + words[0] + " is an answer, not a failure"
 		}
 	}
@@ -160,11 +145,13 @@ func (c Call) isAnswer(code int, body string) string {
 }
 
 // readers lists programs that print text from other sources, such as files and logs.
-var readers = map[string]bool{
-	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true,
-	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,
-	"strings": true, "man": true, "journalctl": true, "dmesg": true, "echo": true, "printf": true, "fold": true,
-	"cut": true, "sort": true, "uniq": true, "column": true,
+var readers = Set(strings.Fields(`cat bat less more head tail nl tac grep egrep fgrep rg ag zcat strings man journalctl
+	dmesg echo printf fold cut sort uniq column`))
+
+// readingParts begin commands of other programs that do so with a certain argument.
+var readingParts = []string{
+	"perl -n", "perl -p", "sed -n ", "git log ", "git show ", "git diff ", "git blame ", "git grep ", "docker logs ",
+	"kubectl logs ",
 }
 
 // reads returns the command's last program if it prints documents. A document's text isn't about the call; only the
@@ -174,36 +161,32 @@ func (c Call) reads() string {
 	if command == "" || strings.ContainsAny(command, "\n") {
 		return ""
 	}
-	parts := strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' })
-	if len(parts) == 0 || strings.Contains(command, "|") && len(parts) > 1 && !quotes(parts[0]) {
+	all := parts(command)
+	if len(all) == 0 || strings.Contains(command, "|") && len(all) > 1 && !readers[program(all[0])] {
 		return "" // the text may be an error of the pipeline's first program
 	}
-	words := strings.Fields(parts[len(parts)-1])
-	if len(words) == 0 {
-		return ""
-	}
-	name := words[0][strings.LastIndexByte(words[0], '/')+1:]
-	switch {
-	case readers[name]:
-		return name
-	case name == "perl" && len(words) > 1 && (strings.HasPrefix(words[1], "-n") || strings.HasPrefix(words[1], "-p")):
-		return name
-	case (name == "sed" && len(words) > 1 && words[1] == "-n") || name == "awk":
-		return name
-	case name == "git" && len(words) > 1 && (words[1] == "log" || words[1] == "show" || words[1] == "diff" ||
-		words[1] == "blame" || words[1] == "grep"):
-		return name
-	case (name == "docker" || name == "kubectl") && len(words) > 1 && words[1] == "logs":
+	part := all[len(all)-1]
+	name, words := program(part), strings.Fields(part)
+	if readers[name] || name == "awk" || len(words) > 1 && slices.ContainsFunc(readingParts, func(begin string) bool {
+		return strings.HasPrefix(name+" "+words[1]+" ", begin)
+	}) {
 		return name
 	}
 	return ""
 }
 
-// quotes reports whether part of a command begins with a program that prints documents.
-func quotes(part string) bool {
-	words := strings.Fields(part)
-	return len(words) > 0 && readers[words[0][strings.LastIndexByte(words[0], '/')+1:]]
+// parts divides a command line into the commands of its pipelines.
+func parts(command string) []string {
+	return strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n", r) })
 }
+
+// program returns the name of the program that part of a command runs, without its folder.
+func program(part string) string {
+	words := append(strings.Fields(part), "")
+	return base(words[0])
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // command returns the command line that the call ran, if any.
 func (c Call) command() string {

@@ -11,13 +11,9 @@ func (t *text) framework() string {
 		}
 		return first
 	}
-	if len(t.head) > 1 && t.count <= 40 && first[0] < 'a' && matches(first, "headline") {
-		return t.head[1]
-	}
-	if len(t.head) > 1 && len(t.head) <= 8 && matches(first, "statusFailed") && matches(t.head[1], "because") {
-		return t.head[1]
-	}
-	if first == "### Result" && len(t.head) > 1 && strings.HasPrefix(t.head[1], "Error: ") { // Playwright's MCP server
+	if len(t.head) > 1 && (t.count <= 40 && first[0] < 'a' && matches(first, "headline") ||
+		len(t.head) <= 8 && matches(first, "statusFailed") && matches(t.head[1], "because") ||
+		first == "### Result" && strings.HasPrefix(t.head[1], "Error: ")) { // Playwright's MCP server
 		return t.head[1]
 	}
 	if len(t.all) < 64<<10 && matches(t.last(), "fixIt") {
@@ -54,8 +50,8 @@ func (t *text) page() (Finding, bool) {
 	}
 	if m := pattern("pageTitle").FindString(start); m != "" {
 		body := pattern("hidden").ReplaceAllString(t.all[:min(len(t.all), window)], " ")
-		said := len(strings.Fields(pattern("tags").ReplaceAllString(pattern("stackOf").ReplaceAllString(body, " "), " ")))
-		if said <= 40 && len(t.all) < window {
+		body = pattern("tags").ReplaceAllString(pattern("stackOf").ReplaceAllString(body, " "), " ")
+		if len(strings.Fields(body)) <= 40 && len(t.all) < window {
 			return failed("error_page", m), true
 		}
 		return nearMiss("error_page", m, "the page also has other content"), true

@@ -18,25 +18,20 @@ func (t *text) sole() bool {
 
 // prefix reads a text that begins with "Error:" followed only by an explanation.
 func (t *text) prefix() Finding {
-	if matches(t.head[0], "cross") && t.startingLike(t.head[0]) == 1 {
-		return failed("error_prefix", t.head[0])
-	}
-	if l := t.head[0]; matches(l, "ended") && !matches(l, "told") && t.sole() && !matches(l, "counts") {
+	l, few := t.head[0], len(t.head) <= 12
+	switch {
+	case matches(l, "cross") && t.startingLike(l) == 1,
+		matches(l, "ended") && !matches(l, "told") && t.sole() && !matches(l, "counts"),
+		matches(l, "onHost"), len(t.head) > 1 && matches(l, "doing") && t.sole(),
+		matches(l, "tagged") && t.sole(), few && matches(l, "raises") && t.paragraphs() == 0:
 		return failed("error_prefix", l)
-	}
-	if matches(t.head[0], "onHost") || len(t.head) > 1 && matches(t.head[0], "doing") && t.sole() {
-		return failed("error_prefix", t.head[0])
-	}
-	if matches(t.head[0], "tagged") && t.sole() || matches(t.head[0], "raises") && t.paragraphs() == 0 &&
-		len(t.head) <= 12 {
-		return failed("error_prefix", t.head[0])
 	}
 	if t.last() == "╵" {
 		if l := pattern("boxed").FindString(t.all[max(0, len(t.all)-window):]); l != "" {
 			return failed("error_prefix", strings.TrimLeft(l, "│ "))
 		}
 	}
-	first := strings.TrimLeft(t.head[0], "│╷ \t")
+	first := strings.TrimLeft(l, "│╷ \t")
 	if first == "" && len(t.head) > 1 {
 		first = strings.TrimLeft(t.head[1], "│╷ \t")
 	}

@@ -14,18 +14,14 @@ func (t *text) program() Finding {
 	case reports:
 		return Finding{}
 	}
-	if strings.Contains(last, "(ignored)") {
-		return Finding{}
-	}
-	if matches(last, "figure") {
+	if strings.Contains(last, "(ignored)") || matches(last, "figure") {
 		return Finding{}
 	}
 	if diagnostic(last) || matches(strings.TrimSpace(last), "unixLine") {
 		return failed("program_message", last)
 	}
 	// The program's complaint may be followed by other lines it prints.
-	for i := len(t.tail) - 1; i >= 0; i-- {
-		l := t.tail[i]
+	for _, l := range slices.Backward(t.tail) {
 		if diagnostic(l) {
 			return failed("program_message", l)
 		}
@@ -67,15 +63,11 @@ func diagnostic(l string) bool {
 
 // compiled reads a compiler's report, which names the position first and then shows the lines.
 func (t *text) compiled() Finding {
-	for i, l := range t.head {
-		if i < 12 && matches(l, "compiler") && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l,
-			"error: ") {
-			ends := t.tail[max(0, len(t.tail)-4):]
-			for _, e := range ends {
-				if matches(e, "more") || matches(e, "compiler") {
-					return failed("program_message", l)
-				}
-			}
+	ends := func(l string) bool { return matches(l, "more") || matches(l, "compiler") }
+	for _, l := range t.head[:min(len(t.head), 12)] {
+		if matches(l, "compiler") && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l, "error: ") &&
+			slices.ContainsFunc(t.tail[max(0, len(t.tail)-4):], ends) {
+			return failed("program_message", l)
 		}
 	}
 	return Finding{}
@@ -93,8 +85,7 @@ func isUsage(l string) bool {
 // buildEnds reports whether the text ends with Maven's verdict on a failed build, followed only by lines that Maven
 // marks as errors or information.
 func (t *text) buildEnds() bool {
-	for i := len(t.tail) - 1; i >= 0; i-- {
-		l := t.tail[i]
+	for _, l := range slices.Backward(t.tail) {
 		if l == "[INFO] BUILD FAILURE" {
 			return true
 		}
@@ -119,13 +110,10 @@ func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks
 // http reads a short message with the status of a failed request.
 func (t *text) http() Finding {
 	first := t.head[0]
-	if matches(first, "counts") {
+	if matches(first, "counts") || len(t.all) > 1200 || len(t.head) > 6 && !matches(t.all, "calls") ||
+		!matches(bare(first), "httpStatus") || strings.ContainsAny(first[:min(1, len(first))], "#|-") ||
+		len(t.head) > 1 && t.paragraphs() > 0 || strings.HasPrefix(first, "Title:") {
 		return Finding{}
 	}
-	if len(t.all) > 1200 || len(t.head) > 6 && !matches(t.all, "calls") || !matches(bare(first), "httpStatus") ||
-		first[0] == '#' || first[0] == '|' || first[0] == '-' || len(t.head) > 1 && t.paragraphs() > 0 ||
-		strings.HasPrefix(first, "Title:") {
-		return Finding{}
-	}
-	return failed("http_status", t.head[0])
+	return failed("http_status", first)
 }

@@ -1,8 +1,6 @@
 package evidence
 
-import (
-	"strings"
-)
+import "strings"
 
 // core strips additions to the sentence, such as a position or a hint, from a short refusal. Any other text is returned
 // unchanged.
@@ -41,11 +39,9 @@ func (t *text) refusal() Finding {
 		l[0] == '[' && !strings.HasPrefix(l, "[Errno") && !matches(l, "signedOff") {
 		return Finding{}
 	}
-	first := sentence(t.head[0])
+	first := sentence(l)
 	switch {
-	case matches(t.head[0], "raw"), matches(first, "phrase"):
-		return failed("refusal", first)
-	case matches(l, "signedOff"):
+	case matches(l, "raw"), matches(first, "phrase"), matches(l, "signedOff"):
 		return failed("refusal", first)
 	case len(strings.Fields(first)) < 2:
 		return Finding{}
@@ -55,9 +51,8 @@ func (t *text) refusal() Finding {
 		return Finding{}
 	case matches(first, "byID"), matches(first, "undone"), t.obstacle(first) != "":
 		return failed("refusal", first)
-	case matches(first, "sought"), matches(first, "nothing"), matches(first, "done"), strings.HasSuffix(first,
-		"?"),
-		strings.Contains(first, "|"):
+	case matches(first, "sought"), matches(first, "nothing"), matches(first, "done"),
+		strings.HasSuffix(first, "?"), strings.Contains(first, "|"):
 		return Finding{}
 	case matches(first, "told"):
 		if matches(first, "said") && !strings.Contains(strings.ToLower(first), "failed") {
@@ -69,7 +64,7 @@ func (t *text) refusal() Finding {
 		matches(main(first), "said"), matches(main(first), "says"):
 		return failed("refusal", first)
 	}
-	if m := pattern("camel").FindStringSubmatch(first); m != nil && textOf(m[1]).refusal().Failed {
+	if m := pattern("camel").FindStringSubmatch(first); m != nil && refuses(m[1]) {
 		return failed("refusal", first)
 	}
 	return Finding{}

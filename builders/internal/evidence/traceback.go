@@ -21,11 +21,9 @@ func (t *text) traceback() Finding {
 	if l := t.last(); matches(l, "namedError") && strings.Contains(begin, "Traceback (most recent call last)") {
 		return failed("traceback", l)
 	}
-	if len(t.tail) == len(t.head) && strings.HasPrefix(t.head[0], "  File \"") || strings.HasPrefix(t.head[0],
-		"File \"") && len(t.head) > 1 {
-		if l := t.last(); matches(l, "namedError") {
-			return failed("traceback", l)
-		}
+	if (len(t.tail) == len(t.head) && strings.HasPrefix(t.head[0], "  File \"") ||
+		len(t.head) > 1 && strings.HasPrefix(t.head[0], "File \"")) && matches(t.last(), "namedError") {
+		return failed("traceback", t.last())
 	}
 	if f := t.stackBelow(); f.Rule != "" {
 		return f
@@ -55,20 +53,17 @@ func (t *text) stackAbove() (_ Finding, is bool) {
 	if end >= len(t.tail) {
 		return Finding{}, true
 	}
-	for _, l := range t.tail[end+1:] {
-		if matches(l, "logLine") || !matches(l, "frameLine") && len(t.tail[end+1:]) > 8 {
-			return nearMiss("traceback", t.tail[end], "the program continued after the exception"), true
-		}
-	}
-	if end+1 == len(t.tail) && slices.Contains(t.tail[:end], t.tail[end]) {
+	after := t.tail[end+1:]
+	continued := slices.ContainsFunc(after, func(l string) bool {
+		return matches(l, "logLine") || !matches(l, "frameLine") && len(after) > 8
+	})
+	switch {
+	case continued || programContinues(after):
+		return nearMiss("traceback", t.tail[end], "the program continued after the exception"), true
+	case len(after) == 0 && slices.Contains(t.tail[:end], t.tail[end]):
 		return nearMiss("traceback", t.tail[end],
 			"the text is a list of exceptions: the same one occurs more than once"), true
-	}
-	after := t.tail[end+1:]
-	if len(after) > 0 && programContinues(after) {
-		return nearMiss("traceback", t.tail[end], "the program continued after the exception"), true
-	}
-	if !matches(t.tail[end], "exceptionLine") && head < 0 {
+	case !matches(t.tail[end], "exceptionLine") && head < 0:
 		return Finding{}, true
 	}
 	return failed("traceback", t.tail[end]), true
@@ -80,20 +75,14 @@ func (t *text) stackBelow() Finding {
 		if !matches(l, "panicLine") && !matches(l, "namedError") {
 			continue
 		}
-		stack := 0
-		whole := true
-		for _, below := range t.tail[i+1:] {
-			if !matches(below, "frameLine") {
-				whole = false
-				break
-			}
-			stack++
+		below := t.tail[i+1:]
+		stack := slices.IndexFunc(below, func(l string) bool { return !matches(l, "frameLine") })
+		whole := stack < 0
+		if whole {
+			stack = len(below)
 		}
-		switch {
-		case matches(l, "panicLine") && (whole || stack+3 > len(t.tail)-i || strings.HasPrefix(t.last(),
-			"note: ") || strings.HasPrefix(t.last(), "exit status")):
-			return failed("traceback", l)
-		case whole && stack > 0:
+		if whole && stack > 0 || matches(l, "panicLine") && (whole || stack+3 > len(t.tail)-i ||
+			strings.HasPrefix(t.last(), "note: ") || strings.HasPrefix(t.last(), "exit status")) {
 			return failed("traceback", l)
 		}
 	}
@@ -112,17 +101,13 @@ func (t *text) alone() Finding {
 	}
 	if first := bare(t.head[0]); matches(first, "namedError") || matches(first, "spelledError") {
 		rest := t.head[1:]
-		switch {
-		case len(rest) == 0:
-			return failed("traceback", t.head[0])
-		case t.short && !programContinues(rest):
+		if len(rest) == 0 || t.short && !programContinues(rest) {
 			return failed("traceback", t.head[0])
 		}
 		return nearMiss("traceback", t.head[0], "other text follows")
 	}
-	if l := t.last(); matches(l, "namedError") && len(t.tail) > 1 && strings.TrimLeft(t.tail[len(t.tail)-2],
-		" ^~") == "" {
-		return failed("traceback", l)
+	if n := len(t.tail); n > 1 && matches(t.last(), "namedError") && strings.TrimLeft(t.tail[n-2], " ^~") == "" {
+		return failed("traceback", t.last())
 	}
 	return Finding{}
 }

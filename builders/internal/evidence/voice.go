@@ -23,10 +23,8 @@ func (c Call) voice(t *text) Finding {
 		return failed("program_message", t.last())
 	}
 	for _, l := range t.tail[max(0, len(t.tail)-few):] {
-		if c.reads() != "" || len(t.tail) == 1 {
-			break
-		}
-		if m := pattern("inOwnName").FindStringSubmatch(l); m != nil && starts(command, m[1]) || matches(l, "endsBadly") {
+		m := pattern("inOwnName").FindStringSubmatch(l)
+		if len(t.tail) > 1 && (m != nil && starts(command, m[1]) || matches(l, "endsBadly")) {
 			return failed("program_message", l)
 		}
 	}
@@ -36,8 +34,7 @@ func (c Call) voice(t *text) Finding {
 	if l := t.head[0]; len(t.head) <= maxUsageLines && matches(l, "declines") && t.paragraphs() == 0 {
 		return failed("program_message", l)
 	}
-	for i := len(t.tail) - 1; i >= 0; i-- {
-		l := t.tail[i]
+	for _, l := range slices.Backward(t.tail) {
 		if m := pattern("signed").FindStringSubmatch(l); m != nil && starts(command, m[1]) {
 			if matches(m[2], "quiet") {
 				return Finding{}
@@ -112,10 +109,8 @@ func echo(t *text, command string) Finding {
 		if !matches(l, "turnsDown") || matches(l, "figure") || matches(command, "turnsDown") {
 			continue
 		}
-		for i, word := range strings.Fields(command) {
-			if i == 0 {
-				continue
-			}
+		words := strings.Fields(command)
+		for _, word := range words[min(1, len(words)):] {
 			word = strings.Trim(word, "\"'`;|&<>()")
 			if _, value, ok := strings.Cut(word, "="); ok && len(value) > 1 {
 				word = value
@@ -149,7 +144,7 @@ func holdsWord(l, word string) bool {
 
 // starts reports whether a command line runs the given program.
 func starts(command, program string) bool {
-	program = program[strings.LastIndexByte(program, '/')+1:]
+	program = base(program)
 	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n(", r) })
 	for _, part := range parts {
 		words := strings.Fields(part)
@@ -159,7 +154,7 @@ func starts(command, program string) bool {
 		if len(words) == 0 {
 			continue
 		}
-		name := strings.TrimLeft(words[0][strings.LastIndexByte(words[0], '/')+1:], `"'`)
+		name := strings.TrimLeft(base(words[0]), `"'`)
 		if rest, ok := strings.CutPrefix(name, program); ok && (rest == "" || len(program) > 2 &&
 			// erb3.1 signs its errors as erb, cscope-indexer as cscope
 			strings.ContainsAny(rest[:1], "-_.0123456789")) {
@@ -170,6 +165,4 @@ func starts(command, program string) bool {
 }
 
 // prefixes are programs that start another program.
-var prefixes = map[string]bool{
-	"sudo": true, "env": true, "time": true, "nohup": true, "exec": true, "nice": true, "xargs": true, "command": true,
-}
+var prefixes = Set(strings.Fields("sudo env time nohup exec nice xargs command"))

@@ -74,10 +74,7 @@ func (c Call) words(text string) Finding {
 }
 
 // shells report errors on behalf of the programs that they fail to start.
-var shells = map[string]bool{
-	"bash": true, "sh": true, "zsh": true, "dash": true, "ksh": true, "/bin/sh": true,
-	"/bin/bash": true, "-bash": true, "timeout": true, "sudo": true,
-}
+var shells = Set(strings.Fields("bash sh zsh dash ksh /bin/sh /bin/bash -bash timeout sudo"))
 
 // text is a text together with the lines that are examined.
 type text struct {
@@ -88,10 +85,7 @@ type text struct {
 }
 
 func textOf(s string) *text {
-	first, last := s, s
-	if len(s) > window {
-		first, last = s[:window], s[len(s)-window:]
-	}
+	first, last := s[:min(len(s), window)], s[max(0, len(s)-window):]
 	t := &text{all: s, head: firstLines(first, sample), tail: lastLines(last, sample)}
 	t.short = len(s) <= 2000 && len(t.head) <= 12
 	t.count = len(strings.Fields(first))
