@@ -102,7 +102,7 @@ func features(s string, c Call, f Finding) map[string]float64 {
 
 // wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.
 func (c Call) wordsOf(s string) []string {
-	values := c.values(c.Arguments, nil)
+	values := c.values()
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
 	for _, v := range values {
 		s = replaceWord(s, v)
@@ -151,26 +151,18 @@ func replaceWord(s, value string) string {
 }
 
 // values returns the short strings and the numbers among the arguments.
-func (c Call) values(v json.Raw, out []string) []string {
+func (c Call) values() (out []string) {
 	const most, longest = 32, 80
-	if len(out) >= most {
-		return out
-	}
-	switch v.Kind() {
-	case json.Object:
-		for _, e := range v.Members() {
-			out = c.values(e, out)
-		}
-	case json.Array:
-		for e := range v.Elements() {
-			out = c.values(e, out)
-		}
-	case json.String:
-		if s, _ := v.Text(); len(s) <= longest && matches(s, "aWordIn") {
+	for v := range Scalars(c.Arguments) {
+		s, isText := v.Text()
+		switch {
+		case len(out) == most:
+			return out
+		case isText && len(s) <= longest && matches(s, "aWordIn"):
 			out = append(out, s)
+		case v.Kind() == json.Number:
+			out = append(out, string(v))
 		}
-	case json.Number:
-		out = append(out, string(v))
 	}
 	return out
 }

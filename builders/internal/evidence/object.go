@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,28 @@ func Set(lists ...[]string) map[string]bool {
 		}
 	}
 	return m
+}
+
+// Scalars returns the values within a value, at any depth, that are neither objects nor arrays.
+func Scalars(v json.Raw) iter.Seq[json.Raw] {
+	return func(yield func(json.Raw) bool) { scalars(v, yield) }
+}
+
+func scalars(v json.Raw, yield func(json.Raw) bool) bool {
+	if k := v.Kind(); k != json.Object && k != json.Array {
+		return yield(v)
+	}
+	for _, e := range v.Members() {
+		if !scalars(e, yield) {
+			return false
+		}
+	}
+	for e := range v.Elements() {
+		if !scalars(e, yield) {
+			return false
+		}
+	}
+	return true
 }
 
 // Names of object members, in lower case without underscores. A failed call's object has only these members. An object
