@@ -59,13 +59,13 @@ const (
 
 // String returns the unit's name, as used in messages.
 func (u Unit) String() string {
-	switch u {
-	case UnitExample:
-		return "example"
-	case UnitTask:
-		return "task"
-	case UnitRun:
-		return "run"
+	return nameOf(int(u), "example", "task", "run")
+}
+
+// nameOf returns the name at an index, "unknown" if there is none.
+func nameOf(index int, names ...string) string {
+	if index < len(names) {
+		return names[index]
 	}
 	return "unknown"
 }
@@ -84,19 +84,7 @@ const (
 
 // String returns the kind's name, as used in files and messages.
 func (k Kind) String() string {
-	switch k {
-	case KindPreference:
-		return "preference"
-	case KindDemonstration:
-		return "demonstration"
-	case KindRollout:
-		return "rollout"
-	case KindDistillation:
-		return "distillation"
-	case KindState:
-		return "state"
-	}
-	return "unknown"
+	return nameOf(int(k), "unknown", "preference", "demonstration", "rollout", "distillation", "state")
 }
 
 // Record is one of *Preference, *Demonstration, *Rollout, *Distillation, *State.

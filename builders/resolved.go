@@ -43,14 +43,9 @@ const (
 	OtherWords
 )
 
-var changedNames = [...]string{"", "redaction", "remove", "call_ids", "unknown", "format", "worded"}
-
 // String returns the change's name, as used in files and messages.
 func (c Changed) String() string {
-	if int(c) < len(changedNames) {
-		return changedNames[c]
-	}
-	return "unknown"
+	return nameOf(int(c), "", "redaction", "remove", "call_ids", "unknown", "format", "worded")
 }
 
 // Origin identifies the example a record comes from, without its content.
@@ -100,27 +95,26 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 	switch c.Ref.Part {
 	case CandidatePrompt, CandidateOutput:
 		if c.Ref.Candidate < 0 || c.Ref.Candidate >= len(ex.Candidates) {
-			return Passage{},
-				fmt.Errorf("refers to candidate %d of example %q, which has %d", c.Ref.Candidate, ex.ID,
-					len(ex.Candidates))
+			return Passage{}, fmt.Errorf("refers to candidate %d of example %q, which has %d",
+				c.Ref.Candidate, ex.ID, len(ex.Candidates))
 		}
 		cand := &ex.Candidates[c.Ref.Candidate]
 		if c.Ref.Part == CandidateOutput {
 			return Passage{Text: cand.Output}, nil
 		}
 		if cand.Prompt.Form == ttc.MessagesPrompt {
-			return Passage{Nodes: chain(cand.Prompt.Messages)}, nil
+			// It is unknown who sampled a prompt's messages, so they are context.
+			return Passage{Nodes: ttc.Chain(cand.Prompt.Messages, ttc.No).Nodes}, nil
 		}
 		return Passage{Text: cand.Prompt.Text}, nil
 	case NodeSpan:
 		walk := ex.Graph.Branch(c.Ref.Last)
 		if walk == nil {
-			return Passage{},
-				fmt.Errorf("refers to message %d of example %q, which has %d", c.Ref.Last, ex.ID, len(ex.Graph.Nodes))
+			return Passage{}, fmt.Errorf("refers to message %d of example %q, which has %d",
+				c.Ref.Last, ex.ID, len(ex.Graph.Nodes))
 		}
 		if c.Ref.Skip < 0 || c.Ref.Skip > len(walk) {
-			return Passage{},
-				fmt.Errorf("skips %d of a branch's %d messages in example %q", c.Ref.Skip, len(walk), ex.ID)
+			return Passage{}, fmt.Errorf("skips %d of a branch's %d messages in example %q", c.Ref.Skip, len(walk), ex.ID)
 		}
 		nodes := make([]ttc.Node, 0, len(walk)-c.Ref.Skip)
 		for i, n := range walk[c.Ref.Skip:] {
@@ -170,11 +164,6 @@ func ResolveRecord(g *ttc.Group, rec Record) (r *Resolved, err error) {
 		}
 	}
 	return r, err
-}
-
-// chain turns a prompt's messages into context nodes, because it is unknown who sampled them.
-func chain(ms []chat.Message) []ttc.Node {
-	return ttc.Chain(ms, ttc.No).Nodes
 }
 
 // CheckRefs checks that all of r's content resolves in g, without resolving it.

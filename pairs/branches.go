@@ -65,7 +65,5 @@ func fork(g *ttc.Graph, at int, list, latest []int, children [][]int) Fork {
 
 // SameWalk reports whether two walks of a graph have the same content, regardless of their call ids.
 func SameWalk(g *ttc.Graph, a, b []int) bool {
-	return slices.EqualFunc(a, b, func(x, y int) bool {
-		return sameMessage(&g.Nodes[x].Message, &g.Nodes[y].Message)
-	})
+	return slices.EqualFunc(a, b, func(x, y int) bool { return sameNode(&g.Nodes[x], &g.Nodes[y]) })
 }

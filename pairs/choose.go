@@ -95,13 +95,16 @@ type Chooser struct {
 	first  []int     // for each rank, the first rank that it can beat, or n
 	pairs  []Pair
 	why    []ledger.Reason
-	rows   rowHeap
-	drawn  drawHeap
-	winner int // ranks below this one may win a pair
+	rows   queue[row]
+	drawn  queue[draw] // the largest hash first
+	winner int         // ranks below this one may win a pair
 }
 
 // NewChooser returns a chooser.
-func NewChooser(cfg Config) *Chooser { return &Chooser{cfg: cfg} }
+func NewChooser(cfg Config) *Chooser {
+	last := func(a, b draw) bool { return b.before(a) }
+	return &Chooser{cfg: cfg, rows: queue[row]{before: row.before}, drawn: queue[draw]{before: last}}
+}
 
 // Choose chooses pairs among candidates with the given scores. keys identify the candidates for RandomK independently
 // of their order; the other strategies ignore them.
@@ -174,10 +177,7 @@ func (c *Chooser) bounds() (left Left) {
 	c.winner = n
 	if c.cfg.MinChosen != nil {
 		least := c.turned(*c.cfg.MinChosen)
-		c.winner = 0
-		for c.winner < n && c.score[c.winner] >= least {
-			c.winner++
-		}
+		c.winner = sort.Search(n, func(r int) bool { return c.score[r] < least })
 	}
 	tie, far := 0, 0
 	for i := range n {
@@ -240,7 +240,7 @@ func byMargin(a, b Pair) int {
 	if a.Margin != b.Margin {
 		return cmp.Compare(b.Margin, a.Margin)
 	}
-	return cmp.Or(cmp.Compare(a.Chosen, b.Chosen), cmp.Compare(a.Rejected, b.Rejected))
+	return cmp.Or(a.Chosen-b.Chosen, a.Rejected-b.Rejected)
 }
 
 // cut sorts the pairs and keeps the ones with the largest margins.
@@ -270,7 +270,7 @@ func (c *Chooser) widest(winners, losers int) {
 		slices.SortFunc(c.pairs, byMargin)
 		return
 	}
-	c.rows = c.rows[:0]
+	c.rows.items = c.rows.items[:0]
 	next := 0
 	open := func() {
 		if next < winners && max(c.first[next], losers) < n {
@@ -278,12 +278,11 @@ func (c *Chooser) widest(winners, losers int) {
 		}
 		next++
 	}
-	for open(); len(c.rows) > 0; {
-		r := &c.rows[0]
-		if r.rank == next-1 {
+	for open(); c.rows.Len() > 0; {
+		if c.rows.items[0].rank == next-1 {
 			open()
-			r = &c.rows[0]
 		}
+		r := &c.rows.items[0]
 		// All pairs of the row with this margin, in order of rank.
 		least := max(c.first[r.rank], losers)
 		begin := r.end - 1
@@ -311,41 +310,44 @@ type row struct {
 	end    int
 }
 
-type rowHeap []row
-
-func (h rowHeap) Len() int { return len(h) }
-func (h rowHeap) Less(a, b int) bool {
-	if h[a].margin != h[b].margin {
-		return h[a].margin > h[b].margin
-	}
-	return h[a].rank < h[b].rank
+func (r row) before(s row) bool {
+	return r.margin > s.margin || r.margin == s.margin && r.rank < s.rank
 }
-func (h rowHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *rowHeap) Push(x any)   { *h = append(*h, x.(row)) }
-func (h *rowHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
+
+// queue is a heap of the items that come before others.
+type queue[T any] struct {
+	items  []T
+	before func(a, b T) bool
+}
+
+func (q *queue[T]) Len() int           { return len(q.items) }
+func (q *queue[T]) Less(a, b int) bool { return q.before(q.items[a], q.items[b]) }
+func (q *queue[T]) Swap(a, b int)      { q.items[a], q.items[b] = q.items[b], q.items[a] }
+func (q *queue[T]) Push(x any)         { q.items = append(q.items, x.(T)) }
+func (q *queue[T]) Pop() any {
+	last := len(q.items) - 1
+	x := q.items[last]
+	q.items = q.items[:last]
 	return x
 }
 
 // draw appends the K pairs with the smallest hashes of seed and keys.
 func (c *Chooser) draw(keys []uint64) {
-	c.drawn = c.drawn[:0]
+	c.drawn.items = c.drawn.items[:0]
 	n := len(c.score)
 	for i := range c.winner {
 		for j := c.first[i]; j < n; j++ {
 			h := mix(mix(c.cfg.Seed^math.MaxInt64, keys[c.rank[i]]), keys[c.rank[j]])
 			d := draw{h, i, j}
-			if len(c.drawn) < c.cfg.K {
+			if c.drawn.Len() < c.cfg.K {
 				heap.Push(&c.drawn, d)
-			} else if c.cfg.K > 0 && d.before(c.drawn[0]) {
-				c.drawn[0] = d
+			} else if c.cfg.K > 0 && d.before(c.drawn.items[0]) {
+				c.drawn.items[0] = d
 				heap.Fix(&c.drawn, 0)
 			}
 		}
 	}
-	for _, d := range c.drawn {
+	for _, d := range c.drawn.items {
 		c.add(d.i, d.j)
 	}
 }
@@ -363,18 +365,4 @@ type draw struct {
 
 func (d draw) before(e draw) bool {
 	return d.hash < e.hash || d.hash == e.hash && (d.i < e.i || d.i == e.i && d.j < e.j)
-}
-
-// drawHeap is a heap with the largest hash on top.
-type drawHeap []draw
-
-func (h drawHeap) Len() int           { return len(h) }
-func (h drawHeap) Less(a, b int) bool { return h[b].before(h[a]) }
-func (h drawHeap) Swap(a, b int)      { h[a], h[b] = h[b], h[a] }
-func (h *drawHeap) Push(x any)        { *h = append(*h, x.(draw)) }
-func (h *drawHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
 }

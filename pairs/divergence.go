@@ -21,7 +21,7 @@ type Divergence struct {
 // message from the environment rather than from the model, one of them continues after the other ends, or their first
 // messages differ.
 func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
-	for d.Shared < min(len(a), len(b)) && sameMessage(&a[d.Shared].Message, &b[d.Shared].Message) {
+	for d.Shared < min(len(a), len(b)) && sameNode(a[d.Shared], b[d.Shared]) {
 		d.Shared++
 	}
 	switch {
@@ -36,9 +36,9 @@ func Diverge(a, b []*ttc.Node) (d Divergence, why ledger.Reason) {
 	return d, ""
 }
 
-// sameMessage reports whether two messages are the same, ignoring their call ids.
-func sameMessage(a, b *chat.Message) bool {
-	x, y := *a, *b
+// sameNode reports whether two nodes have the same message, ignoring call ids.
+func sameNode(a, b *ttc.Node) bool {
+	x, y := a.Message, b.Message
 	x.ToolCallID, y.ToolCallID = "", ""
 	x.ToolCalls, y.ToolCalls = nameless(x.ToolCalls), nameless(y.ToolCalls)
 	return chat.Equal(&x, &y)
@@ -75,16 +75,12 @@ func Setup(nodes []*ttc.Node) int {
 // SameSetup reports whether two rollouts began with the same messages.
 func SameSetup(a, b []*ttc.Node) bool {
 	n := Setup(a)
-	return n == Setup(b) && slices.EqualFunc(a[:n], b[:n], func(x, y *ttc.Node) bool {
-		return sameMessage(&x.Message, &y.Message)
-	})
+	return n == Setup(b) && slices.EqualFunc(a[:n], b[:n], sameNode)
 }
 
 // SameSystem reports whether two rollouts began with the same system prompt, regardless of their users' messages.
 func SameSystem(a, b []*ttc.Node) bool {
-	return slices.EqualFunc(System(a), System(b), func(x, y *ttc.Node) bool {
-		return sameMessage(&x.Message, &y.Message)
-	})
+	return slices.EqualFunc(System(a), System(b), sameNode)
 }
 
 // System returns the system messages before the first message the model wrote.
@@ -112,7 +108,7 @@ func DivergeAtAction(a, b []*ttc.Node) (turnA, turnB int, why ledger.Reason) {
 		}
 		turnA, turnB = turnA+1, turnB+1
 		readA, readB := results(a[turnA:]), results(b[turnB:])
-		if !slices.EqualFunc(readA, readB, func(x, y *ttc.Node) bool { return sameMessage(&x.Message, &y.Message) }) {
+		if !slices.EqualFunc(readA, readB, sameNode) {
 			return 0, 0, EnvironmentParted
 		}
 		turnA, turnB = turnA+len(readA), turnB+len(readB)

@@ -49,13 +49,8 @@ func Filter(all []ttc.Candidate, turn []int, cfg FilterConfig) Filtered {
 	}
 	kept = f.leaks(all, kept, cfg)
 	for _, group := range byPrompt(all, kept) {
-		switch {
-		case len(group) > 1:
-		case len(kept) > 1:
+		if len(group) == 1 && len(kept) > 1 {
 			f.Out = append(f.Out, Out{group[0], DifferentPrompt})
-			continue
-		default:
-			f.Out = append(f.Out, Out{group[0], SingleCandidate})
 			continue
 		}
 		if group = f.eachTextOnce(all, group); len(group) > 1 {
@@ -277,33 +272,26 @@ func byPrompt(all []ttc.Candidate, turn []int) [][]int {
 	for _, i := range turn {
 		same = same && SamePrompt(&all[turn[0]].Prompt, &all[i].Prompt)
 	}
-	if same {
-		if len(turn) == 0 {
-			return nil
-		}
+	if same && len(turn) > 0 {
 		return [][]int{turn}
 	}
 	var groups [][]int
 	texts := map[string]int{}
-next:
 	for _, i := range turn {
 		p := &all[i].Prompt
-		if p.Form == ttc.TextPrompt {
-			if g, ok := texts[p.Text]; ok {
-				groups[g] = append(groups[g], i)
-				continue
-			}
-			texts[p.Text] = len(groups)
-			groups = append(groups, []int{i})
-			continue
+		at, known := texts[p.Text]
+		if p.Form != ttc.TextPrompt {
+			at = slices.IndexFunc(groups, func(g []int) bool { return SamePrompt(&all[g[0]].Prompt, p) })
+			known = at >= 0
 		}
-		for g := range groups {
-			if SamePrompt(&all[groups[g][0]].Prompt, p) {
-				groups[g] = append(groups[g], i)
-				continue next
+		if !known {
+			at = len(groups)
+			groups = append(groups, nil)
+			if p.Form == ttc.TextPrompt {
+				texts[p.Text] = at
 			}
 		}
-		groups = append(groups, []int{i})
+		groups[at] = append(groups[at], i)
 	}
 	return groups
 }
@@ -326,29 +314,23 @@ func SamePrompt(a, b *ttc.Prompt) bool {
 
 // eachTextOnce removes candidates whose output already occurred in their group.
 func (f *Filtered) eachTextOnce(all []ttc.Candidate, group []int) []int {
-	if len(group) <= 32 { // small groups are common and need no map
-		kept := group[:0]
-	next:
-		for _, i := range group {
-			for _, k := range kept {
-				if all[k].Output == all[i].Output {
-					f.Out = append(f.Out, Out{i, ledger.SameText})
-					continue next
-				}
-			}
-			kept = append(kept, i)
-		}
-		return kept
+	var seen map[string]bool
+	if len(group) > 32 { // small groups are common and need no map
+		seen = make(map[string]bool, len(group))
 	}
-	seen := make(map[string]struct{}, len(group))
 	kept := group[:0]
 	for _, i := range group {
-		if _, again := seen[all[i].Output]; again {
-			f.Out = append(f.Out, Out{i, ledger.SameText})
-			continue
+		again := seen[all[i].Output]
+		if seen == nil {
+			again = slices.ContainsFunc(kept, func(k int) bool { return all[k].Output == all[i].Output })
+		} else {
+			seen[all[i].Output] = true
 		}
-		seen[all[i].Output] = struct{}{}
-		kept = append(kept, i)
+		if again {
+			f.Out = append(f.Out, Out{i, ledger.SameText})
+		} else {
+			kept = append(kept, i)
+		}
 	}
 	return kept
 }

@@ -6,84 +6,66 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // branches pairs the answer that each session continued from with the ones that it abandoned.
-func (b *Builder) branches(ctx context.Context, g *ttc.Group, out builders.Output) error {
+func (b *Builder) branches(ctx context.Context, g *ttc.Group, out *emit.Output) {
 	for e, ex := range g.Examples {
-		if err := ctx.Err(); err != nil {
-			return err
+		if out.Over(ctx) {
+			return
 		}
-		forks := pairs.Forks(&ex.Graph)
 		why := pairs.SingleBranch
 		made := false
-		for _, f := range forks {
-			n, refused, err := b.fork(e, ex, f, out)
-			if err != nil {
-				return err
-			}
+		for _, f := range pairs.Forks(&ex.Graph) {
+			n, refused := b.fork(e, ex, f, out)
 			made = made || n > 0
 			why = cmp.Or(refused, why)
 		}
-		if made {
-			continue
-		}
-		if err := out.Drop(builders.NewDrop(ex, "example", why)); err != nil {
-			return err
+		if !made {
+			out.Drop(builders.NewDrop(ex, "example", why))
 		}
 	}
-	return nil
 }
 
 // fork builds the pairs at a fork. It returns the number built and, if any pair was refused, the reason.
-func (b *Builder) fork(
-	e int, ex *ttc.Example, f pairs.Fork, out builders.Output,
-) (n int, why ledger.Reason, err error) {
-	refuse := func(reason ledger.Reason, left int) error {
+func (b *Builder) fork(e int, ex *ttc.Example, f pairs.Fork, out *emit.Output) (n int, why ledger.Reason) {
+	refuse := func(reason ledger.Reason, detail string, a ...any) {
 		why = reason
 		d := builders.NewDrop(ex, "pair", reason)
-		if d.Detail = fmt.Sprintf("after message %d", f.At); left >= 0 {
-			d.Detail = fmt.Sprintf("message %d against %d", f.Kept, left)
-		}
-		return out.Drop(d)
+		d.Detail = fmt.Sprintf(detail, a...)
+		out.Drop(d)
 	}
 	if f.Why != "" {
-		return 0, f.Why, refuse(f.Why, -1)
+		refuse(f.Why, "after message %d", f.At)
+		return 0, why
 	}
 	kept := branchOf(e, ex, f, f.Kept)
 	for _, end := range f.Left {
 		left := branchOf(e, ex, f, end)
 		chosen := kept.first(left.turns)
 		if reason := b.pairRefusal(chosen, left); reason != "" {
-			if err := refuse(reason, end); err != nil {
-				return n, why, err
-			}
+			refuse(reason, "message %d against %d", f.Kept, end)
 			continue
 		}
 		n++
-		p := &builders.Preference{
+		out.Record(&builders.Preference{
 			Head: builders.Head{
 				Example:  e,
 				Turn:     fmt.Sprint(chosen.walk[chosen.from]),
 				Metadata: fmt.Appendf(nil, `{"fork":%d,"kept":%d,"left":%d}`, f.At, f.Kept, end),
 			},
-			Prompt: builders.Content{Ref: builders.Ref{
-				Part: builders.NodeSpan, Example: e, Last: chosen.walk[chosen.from-1],
-			}},
+			Prompt: emit.Span(e, chosen.walk[chosen.from-1], 0),
 			Chosen: chosen.content(), Rejected: left.content(),
 			Reward: 1, ScoreName: "kept", ChosenScore: 1,
 			ChosenIndex: int64(chosen.walk[chosen.from]), RejectedIndex: int64(left.walk[left.from]),
 			ChosenPolicy: chosen.policy(), RejectedPolicy: left.policy(),
-		}
-		if err := out.Record(p); err != nil {
-			return n, why, err
-		}
+		})
 	}
-	return n, why, nil
+	return n, why
 }
 
 // branch is one continuation of a session after a fork.
@@ -124,12 +106,9 @@ func (br branch) first(turns int) branch {
 func (br branch) content() builders.Content {
 	last := br.walk[len(br.walk)-1]
 	if br.ex.Graph.Nodes[last].Sampled == ttc.No {
-		return builders.Content{
-			Ref:      builders.Ref{Part: builders.InlineMessages},
-			Messages: []chat.Message{br.ex.Graph.Nodes[last].Message},
-		}
+		return emit.Inline(br.ex.Graph.Nodes[last].Message)
 	}
-	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: br.example, Last: last, Skip: br.from}}
+	return emit.Span(br.example, last, br.from)
 }
 
 func (br branch) policy() string {

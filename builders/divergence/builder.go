@@ -5,10 +5,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
@@ -29,8 +29,6 @@ func Info() builders.Info {
 // Builder pairs rollouts. Build may be called concurrently.
 type Builder struct{ cfg Config }
 
-var _ builders.Builder = (*Builder)(nil)
-
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
@@ -50,17 +48,19 @@ type rollout struct {
 }
 
 // Build pairs the rollouts of a task or, if Compare is "branches", the branches within each of its examples.
-func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
+	out := &emit.Output{To: to}
 	if b.cfg.Compare == "branches" {
-		return b.branches(ctx, g, out)
+		b.branches(ctx, g, out)
+		return out.Err
 	}
 	var fit []*rollout
 	for e, ex := range g.Examples {
 		r, why := usable(e, ex)
 		if why == "" {
 			fit = append(fit, r)
-		} else if err := out.Drop(builders.NewDrop(ex, "example", why)); err != nil {
-			return err
+		} else {
+			out.Drop(builders.NewDrop(ex, "example", why))
 		}
 	}
 	singleReason := pairs.SingleRollout
@@ -68,14 +68,14 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 		singleReason = pairs.DifferentSetup
 	}
 	for _, set := range groupComparable(fit) {
-		if err := ctx.Err(); err != nil {
-			return err
+		if out.Over(ctx) {
+			break
 		}
-		if err := b.choose(g, set, singleReason, out); err != nil {
+		if err := b.choose(set, singleReason, out); err != nil {
 			return err
 		}
 	}
-	return nil
+	return out.Err
 }
 
 // groupComparable groups the rollouts that have the same tools and begin with the same messages. The remaining
@@ -110,7 +110,7 @@ func usable(e int, ex *ttc.Example) (*rollout, ledger.Reason) {
 		return nil, ledger.NothingTrained
 	case ex.Reward == nil:
 		return nil, ledger.NoReward
-	case math.IsNaN(*ex.Reward) || math.IsInf(*ex.Reward, 0):
+	case !emit.Finite(*ex.Reward):
 		return nil, ledger.NonFiniteScore
 	}
 	return r, ""
@@ -121,9 +121,10 @@ func sameTools(a, b []chat.Tool) bool {
 }
 
 // choose pairs comparable rollouts. If the set contains only one, it drops that rollout with singleReason.
-func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reason, out builders.Output) error {
+func (b *Builder) choose(set []*rollout, singleReason ledger.Reason, out *emit.Output) error {
 	if len(set) == 1 {
-		return out.Drop(builders.NewDrop(set[0].ex, "example", singleReason))
+		out.Drop(builders.NewDrop(set[0].ex, "example", singleReason))
+		return nil
 	}
 	if err := b.cfg.chooser().Check(len(set)); err != nil {
 		return fmt.Errorf("limit the pairs with max_pairs_per_task: %w", err)
@@ -134,30 +135,22 @@ func (b *Builder) choose(g *ttc.Group, set []*rollout, singleReason ledger.Reaso
 	}
 	chosen := pairs.NewChooser(b.cfg.chooser()).Choose(scores, nil)
 	for _, p := range chosen.Pairs {
-		if err := b.pair(g, set[p.Chosen], set[p.Rejected], p.Margin, out); err != nil {
-			return err
-		}
+		b.pair(set[p.Chosen], set[p.Rejected], p.Margin, out)
 	}
-	if n := chosen.Left.Total(); n > 0 {
-		if err := out.Count("pairs_not_taken", n); err != nil {
-			return err
-		}
-	}
+	out.Count("pairs_not_taken", chosen.Left.Total())
 	for i, r := range set {
 		if r.used {
 			continue
 		}
 		d := builders.NewDrop(r.ex, "example", cmp.Or(chosen.Why[i], r.why))
 		d.Detail = fmt.Sprintf("%s %v", b.cfg.ScoreName, *r.ex.Reward)
-		if err := out.Drop(d); err != nil {
-			return err
-		}
+		out.Drop(d)
 	}
 	return nil
 }
 
 // pair emits a record for two rollouts, or a drop with the reason they can't be paired.
-func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out builders.Output) error {
+func (b *Builder) pair(better, worse *rollout, margin float64, out *emit.Output) {
 	p, why := diverge(better, worse)
 	if why == "" {
 		why = b.refused(better, worse, p, margin)
@@ -165,22 +158,16 @@ func (b *Builder) pair(g *ttc.Group, better, worse *rollout, margin float64, out
 	if why != "" {
 		better.why, worse.why = why, why
 		refusal := builders.NewDrop(better.ex, "pair", why)
-		refusal.Detail = fmt.Sprintf(
-			"with %s, %s %v and %v",
-			worse.ex.ID,
-			b.cfg.ScoreName,
-			*better.ex.Reward,
-			*worse.ex.Reward,
-		)
-		return out.Drop(refusal)
+		refusal.Detail = fmt.Sprintf("with %s, %s %v and %v",
+			worse.ex.ID, b.cfg.ScoreName, *better.ex.Reward, *worse.ex.Reward)
+		out.Drop(refusal)
+		return
 	}
 	better.used, worse.used = true, true
 	if p.words {
-		if err := out.Count(countedWords, 1); err != nil {
-			return err
-		}
+		out.Count(countedWords, 1)
 	}
-	return out.Record(&builders.Preference{
+	out.Record(&builders.Preference{
 		Head:      builders.Head{Example: better.at, Metadata: metadata(better, worse, p)},
 		Prompt:    better.content(0, p.chosen.from),
 		Chosen:    better.content(p.chosen.from, p.chosen.to),
@@ -221,8 +208,7 @@ func (b *Builder) refused(better, worse *rollout, p parting, margin float64) led
 		return pairs.WithinNoise
 	}
 	return b.tooLong(
-		length(better.nodes[p.chosen.from:p.chosen.to]), length(worse.nodes[p.rejected.from:p.rejected.to]),
-	)
+		length(better.nodes[p.chosen.from:p.chosen.to]), length(worse.nodes[p.rejected.from:p.rejected.to]))
 }
 
 // countedWords is the name of the counter for pairs of rollouts whose users word things differently.
@@ -249,7 +235,7 @@ func (b *Builder) tooLong(chosen, rejected int) ledger.Reason {
 // length returns the number of bytes the model wrote.
 func length(nodes []*ttc.Node) (n int) {
 	for _, node := range nodes {
-		if node.Sampled != ttc.No && node.Message.Role == "assistant" {
+		if emit.IsTurn(node) {
 			n += textBytes(&node.Message)
 		}
 	}
@@ -270,9 +256,7 @@ func textBytes(m *chat.Message) int {
 
 // content returns a reference to the rollout's messages in the half-open range [from, to).
 func (r *rollout) content(from, to int) builders.Content {
-	return builders.Content{Ref: builders.Ref{
-		Part: builders.NodeSpan, Example: r.at, Last: r.walk[to-1], Skip: from,
-	}}
+	return emit.Span(r.at, r.walk[to-1], from)
 }
 
 // metadata returns an object that names a pair's two rollouts.

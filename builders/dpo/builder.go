@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
@@ -33,8 +34,6 @@ type Builder struct {
 	pairs   pairs.Config
 	scratch sync.Pool // of *scratch
 }
-
-var _ builders.Builder = (*Builder)(nil)
 
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
@@ -63,36 +62,33 @@ type turn struct {
 }
 
 // Build pairs the candidates for each turn of each example.
-func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
 	s := b.scratch.Get().(*scratch)
 	defer b.scratch.Put(s)
+	out := &emit.Output{To: to}
 	for e := range g.Examples {
-		if err := ctx.Err(); err != nil {
-			return err
+		if out.Over(ctx) {
+			break
 		}
 		if err := b.example(s, g, e, out); err != nil {
 			return err
 		}
 	}
-	return nil
+	return out.Err
 }
 
-func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) error {
+func (b *Builder) example(s *scratch, g *ttc.Group, e int, out *emit.Output) error {
 	ex := g.Examples[e]
 	if len(ex.Candidates) == 0 && len(ex.Graph.Nodes) > 0 {
-		return out.Drop(builders.NewDrop(ex, "example", pairs.TakesCandidates))
+		out.Drop(builders.NewDrop(ex, "example", pairs.TakesCandidates))
+		return nil
 	}
 	others := s.group(ex, b.cfg.StepName)
 	if others > 0 {
 		d := builders.NewDrop(ex, "candidate", pairs.OtherName)
 		d.Count, d.Detail = int64(others),
 			fmt.Sprintf("%d candidates are from steps other than %q", others, b.cfg.StepName)
-		if err := out.Drop(d); err != nil {
-			return err
-		}
-	}
-	if len(s.turns) == 0 {
-		return nil
+		out.Drop(d)
 	}
 	t := tally{turns: int64(len(s.turns))}
 	for i := range s.turns {
@@ -103,7 +99,8 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out builders.Output) 
 	if t.pairs > 0 {
 		t.examples = 1
 	}
-	return t.report(out)
+	t.report(out)
+	return nil
 }
 
 // group sorts an example's candidates into turns, in order of first appearance, and counts candidates from other steps.
@@ -142,7 +139,7 @@ type tally struct {
 	left                                                  pairs.Left
 }
 
-func (t *tally) report(out builders.Output) error {
+func (t *tally) report(out *emit.Output) {
 	for _, c := range []struct {
 		name string
 		n    int64
@@ -158,16 +155,11 @@ func (t *tally) report(out builders.Output) error {
 		{"pairs_not_chosen", t.left.NotChosen},
 		{"output_found_in_prompt", t.contained},
 	} {
-		if c.n != 0 {
-			if err := out.Count(c.name, c.n); err != nil {
-				return err
-			}
-		}
+		out.Count(c.name, c.n)
 	}
-	return nil
 }
 
-func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Output, sum *tally) error {
+func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out *emit.Output, sum *tally) error {
 	ex := g.Examples[e]
 	sum.candidates += int64(len(t.candidates))
 	if len(t.candidates) < 2 && b.cfg.RequireMultiple {
@@ -177,9 +169,7 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Ou
 		pairs.FilterConfig{KeepAnswerInPrompt: b.cfg.AnswerInPrompt == "keep"})
 	sum.contained += int64(f.Contained)
 	for _, o := range f.Out {
-		if err := out.Drop(b.candidateDrop(ex, o.Candidate, o.Reason)); err != nil {
-			return err
-		}
+		out.Drop(candidateDrop(ex, o.Candidate, o.Reason))
 	}
 	var left pairs.Left
 	for _, group := range f.Groups {
@@ -188,27 +178,24 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out builders.Ou
 		}
 		r := s.choose(ex, group, b.pairs.Strategy == pairs.RandomK)
 		for k, why := range r.Why {
-			if why == "" {
-				continue
-			}
-			if err := out.Drop(b.candidateDrop(ex, group[k], why)); err != nil {
-				return err
+			if why != "" {
+				out.Drop(candidateDrop(ex, group[k], why))
 			}
 		}
-		left.Tie += r.Left.Tie
-		left.BelowMargin += r.Left.BelowMargin
-		left.BelowMinChosen += r.Left.BelowMinChosen
-		left.NotChosen += r.Left.NotChosen
+		left = added(left, r.Left)
 		sum.pairs += int64(len(r.Pairs))
-		if err := b.records(&s.record, g, e, t.id, group, r.Pairs, out); err != nil {
-			return err
-		}
+		b.records(&s.record, g, e, t.id, group, r.Pairs, out)
 	}
-	sum.left.Tie += left.Tie
-	sum.left.BelowMargin += left.BelowMargin
-	sum.left.BelowMinChosen += left.BelowMinChosen
-	sum.left.NotChosen += left.NotChosen
-	return b.note(ex, t.id, left, out)
+	sum.left = added(sum.left, left)
+	note(ex, t.id, left, out)
+	return nil
+}
+
+func added(a, b pairs.Left) pairs.Left {
+	return pairs.Left{
+		Tie: a.Tie + b.Tie, BelowMargin: a.BelowMargin + b.BelowMargin,
+		BelowMinChosen: a.BelowMinChosen + b.BelowMinChosen, NotChosen: a.NotChosen + b.NotChosen,
+	}
 }
 
 // choose applies the strategy to a group of candidates.
@@ -229,8 +216,8 @@ func (s *scratch) choose(ex *ttc.Example, group []int, withKeys bool) pairs.Resu
 // records emits the pairs of a group. It reuses rec for all of them, which an Output allows: a run may have hundreds of
 // thousands of pairs, and allocating a record for each would cause frequent garbage collections.
 func (b *Builder) records(
-	rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out builders.Output,
-) error {
+	rec *builders.Preference, g *ttc.Group, e int, turnID string, group []int, chosen []pairs.Pair, out *emit.Output,
+) {
 	ex := g.Examples[e]
 	for _, p := range chosen {
 		wi, li := group[p.Chosen], group[p.Rejected]
@@ -251,11 +238,8 @@ func (b *Builder) records(
 		if b.cfg.Metadata {
 			rec.Metadata = b.metadata(ex, turnID, win, lose, p.Margin, len(group))
 		}
-		if err := out.Record(rec); err != nil {
-			return err
-		}
+		out.Record(rec)
 	}
-	return nil
 }
 
 // metadata returns the metadata object that NAT attaches to a pair, with its keys in NAT's order.
@@ -270,24 +254,17 @@ func (b *Builder) metadata(ex *ttc.Example, turnID string, win, lose *ttc.Candid
 	if b.pairs.Strategy == pairs.BestVsWorst {
 		return fmt.Appendf(m, `, "num_candidates": %d}`, n)
 	}
-	m = append(append(m, `, "chosen_raw_metadata": `...), orEmpty(win.Metadata)...)
-	m = append(append(m, `, "rejected_raw_metadata": `...), orEmpty(lose.Metadata)...)
+	m = append(append(m, `, "chosen_raw_metadata": `...), emit.Object(win.Metadata)...)
+	m = append(append(m, `, "rejected_raw_metadata": `...), emit.Object(lose.Metadata)...)
 	return append(m, '}')
-}
-
-func orEmpty(raw json.Raw) json.Raw {
-	if raw == nil {
-		return json.Raw("{}")
-	}
-	return raw
 }
 
 // note emits a single drop for all pairs of a turn that were not taken, with the number of pairs for each reason. The
 // candidates of these pairs may be in other pairs.
-func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out builders.Output) error {
+func note(ex *ttc.Example, turnID string, left pairs.Left, out *emit.Output) {
 	total := left.Total()
 	if total == 0 {
-		return nil
+		return
 	}
 	var parts []string
 	reason := pairs.NotChosen
@@ -308,30 +285,21 @@ func (b *Builder) note(ex *ttc.Example, turnID string, left pairs.Left, out buil
 	d := builders.NewDrop(ex, "pair", reason)
 	d.Turn = turnID
 	d.Count, d.Detail = total, strings.Join(parts, ", ")
-	return out.Drop(d)
+	out.Drop(d)
 }
 
-func (b *Builder) candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) ledger.Drop {
+func candidateDrop(ex *ttc.Example, i int, reason ledger.Reason) ledger.Drop {
 	c := &ex.Candidates[i]
 	d := builders.NewDrop(ex, "candidate", reason)
 	d.Turn, d.Index = c.Turn, int(c.Index)
 	d.Offset = c.Offset
 	switch reason {
 	case pairs.FailedScorer:
-		d.Detail = brief(c.ScoreError)
+		d.Detail = emit.Brief(c.ScoreError, 80)
 	case ledger.NonFiniteScore, pairs.Tie, pairs.BelowMargin, pairs.BelowMinChosen:
 		d.Detail = "score " + string(pyvalue.AppendFloat(nil, c.Score))
 	case pairs.ReprPrompt:
-		d.Detail = brief(c.Prompt.Text)
+		d.Detail = emit.Brief(c.Prompt.Text, 80)
 	}
 	return d
-}
-
-// brief returns s, truncated to 80 bytes plus an ellipsis if it is longer.
-func brief(s string) string {
-	const most = 80
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
 }

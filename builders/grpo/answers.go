@@ -3,11 +3,10 @@ package grpo
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -67,14 +66,10 @@ func taskOf(ex *ttc.Example, c *ttc.Candidate) string {
 
 // unusable returns the reason to drop an answer, if there is one.
 func unusable(c *ttc.Candidate) ledger.Reason {
-	switch {
-	case c.ScoreError != "":
-		return pairs.FailedScorer
-	case c.Output == "":
-		return ledger.EmptyResponse
-	case c.Prompt.Form == ttc.OtherPrompt:
-		return pairs.ReprPrompt
-	case math.IsNaN(c.Score) || math.IsInf(c.Score, 0):
+	switch why := emit.Unusable(c); {
+	case why != "":
+		return why
+	case !emit.Finite(c.Score):
 		return ledger.NonFiniteScore
 	case slices.ContainsFunc(c.Prompt.Messages, func(m chat.Message) bool { return m.Role == "assistant" }):
 		return earlierTurns
@@ -83,7 +78,7 @@ func unusable(c *ttc.Candidate) ledger.Reason {
 }
 
 // emit emits a record or a drop for each of an example's answers.
-func (a *answers) emit(g *ttc.Group, e int, out builders.Output) error {
+func (a *answers) emit(g *ttc.Group, e int, out *emit.Output) {
 	ex := g.Examples[e]
 	for i := range ex.Candidates {
 		c := &ex.Candidates[i]
@@ -91,23 +86,18 @@ func (a *answers) emit(g *ttc.Group, e int, out builders.Output) error {
 		if t := a.tasks[taskOf(ex, c)]; why == "" && t.why != "" {
 			why, detail = t.why, t.detail
 		}
-		var err error
-		if why != "" {
-			d := builders.NewDrop(ex, "candidate", why)
-			d.Turn, d.Index, d.Offset, d.Detail = c.Turn, int(c.Index), c.Offset, detail
-			err = out.Drop(d)
-		} else {
-			err = a.record(g, e, c, out)
+		if why == "" {
+			a.record(g, e, c, out)
+			continue
 		}
-		if err != nil {
-			return err
-		}
+		d := builders.NewDrop(ex, "candidate", why)
+		d.Turn, d.Index, d.Offset, d.Detail = c.Turn, int(c.Index), c.Offset, detail
+		out.Drop(d)
 	}
-	return nil
 }
 
 // record emits an answer as a rollout, with its label.
-func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out builders.Output) error {
+func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out *emit.Output) {
 	ex := g.Examples[e]
 	task := a.tasks[taskOf(ex, c)]
 	all := task.scale
@@ -117,28 +107,11 @@ func (a *answers) record(g *ttc.Group, e int, c *ttc.Candidate, out builders.Out
 		}
 	}
 	good, known := a.label(c.Score, &task.scored, all)
-	if err := countLabel(good, known, out); err != nil {
-		return err
-	}
-	r := rolloutOf(ex, e, c)
-	r.Metadata = metadata(good, known)
-	return out.Record(r)
-}
-
-// rolloutOf returns a candidate's rollout: its prompt and its answer. No single reference covers both, so the messages
-// are inlined.
-func rolloutOf(ex *ttc.Example, e int, c *ttc.Candidate) *builders.Rollout {
-	messages := slices.Clone(c.Prompt.Messages)
-	if c.Prompt.Form == ttc.TextPrompt {
-		messages = []chat.Message{{Role: "user", Form: chat.Text, Text: c.Prompt.Text}}
-	}
+	countLabel(good, known, out)
 	reward := c.Score
-	return &builders.Rollout{
-		Head: builders.Head{Example: e, Turn: c.Turn},
-		Messages: builders.Content{
-			Ref:      builders.Ref{Part: builders.InlineMessages},
-			Messages: append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: c.Output}),
-		},
-		Reward: &reward, Task: taskOf(ex, c),
-	}
+	out.Record(&builders.Rollout{
+		Head:     builders.Head{Example: e, Turn: c.Turn, Metadata: metadata(good, known)},
+		Messages: emit.Answered(c),
+		Reward:   &reward, Task: taskOf(ex, c),
+	})
 }

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
-	"slices"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -26,8 +24,6 @@ func Info() builders.Info {
 // Builder passes on rollouts. Build may be called concurrently.
 type Builder struct{ cfg Config }
 
-var _ builders.Builder = (*Builder)(nil)
-
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
@@ -37,18 +33,17 @@ func New(cfg Config) (*Builder, error) {
 }
 
 // Build emits a record for each branch of each rollout of the task, and for each scored answer.
-func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
+	out := &emit.Output{To: to}
 	task, detail := b.judge(g)
 	answers := b.answersOf(g)
 	good := b.labels(g)
 	for e, ex := range g.Examples {
-		if err := ctx.Err(); err != nil {
-			return err
+		if out.Over(ctx) {
+			break
 		}
 		if len(ex.Graph.Nodes) == 0 && len(ex.Candidates) > 0 {
-			if err := answers.emit(g, e, out); err != nil {
-				return err
-			}
+			answers.emit(g, e, out)
 			continue
 		}
 		why, what := task, detail
@@ -58,20 +53,20 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 		if why != "" {
 			d := builders.NewDrop(ex, "example", why)
 			d.Detail = what
-			if err := out.Drop(d); err != nil {
-				return err
-			}
+			out.Drop(d)
 			continue
 		}
 		label, known := good(ex)
-		if err := countLabel(label, known, out); err != nil {
-			return err
-		}
-		if err := emit(g, e, metadata(label, known), out); err != nil {
-			return err
+		countLabel(label, known, out)
+		for _, leaf := range ex.Graph.Leaves() {
+			out.Record(&builders.Rollout{
+				Head:     builders.Head{Example: e, Metadata: metadata(label, known)},
+				Messages: emit.Span(e, leaf, 0),
+				Reward:   ex.Reward, Task: cmp.Or(ex.Task, ex.ID),
+			})
 		}
 	}
-	return nil
+	return out.Err
 }
 
 // judge returns the reason to drop a whole task, if there is one.
@@ -98,7 +93,7 @@ func (b *Builder) judge(g *ttc.Group) (why ledger.Reason, detail string) {
 // rollout returns the reason to exclude a rollout from its task, if there is one.
 func (b *Builder) rollout(ex *ttc.Example) (why ledger.Reason, detail string) {
 	switch {
-	case !sampled(&ex.Graph):
+	case !emit.HasTurn(&ex.Graph):
 		return ledger.NothingTrained, ""
 	case ex.Reward != nil && !isScored(ex):
 		return ledger.NonFiniteScore, fmt.Sprintf("reward %v", *ex.Reward)
@@ -108,27 +103,4 @@ func (b *Builder) rollout(ex *ttc.Example) (why ledger.Reason, detail string) {
 	return "", ""
 }
 
-func isScored(ex *ttc.Example) bool {
-	return ex.Reward != nil && !math.IsNaN(*ex.Reward) && !math.IsInf(*ex.Reward, 0)
-}
-
-func sampled(g *ttc.Graph) bool {
-	return slices.ContainsFunc(g.Nodes, func(n ttc.Node) bool {
-		return n.Message.Role == "assistant" && n.Sampled != ttc.No
-	})
-}
-
-func emit(g *ttc.Group, e int, about json.Raw, out builders.Output) error {
-	ex := g.Examples[e]
-	task := cmp.Or(ex.Task, ex.ID)
-	for _, leaf := range ex.Graph.Leaves() {
-		if err := out.Record(&builders.Rollout{
-			Head:     builders.Head{Example: e, Metadata: about},
-			Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: e, Last: leaf}},
-			Reward:   ex.Reward, Task: task,
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func isScored(ex *ttc.Example) bool { return ex.Reward != nil && emit.Finite(*ex.Reward) }

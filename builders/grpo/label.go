@@ -1,7 +1,9 @@
 package grpo
 
 import (
-	"github.com/nat-go/nat-go/builders"
+	"fmt"
+
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -53,21 +55,17 @@ func (b *Builder) label(score float64, task *scored, all ttc.Scale) (good, known
 
 // metadata records whether a rollout is good, for formats that label answers.
 func metadata(good, known bool) json.Raw {
-	switch {
-	case !known:
+	if !known {
 		return nil
-	case good:
-		return json.Raw(`{"label": true}`)
 	}
-	return json.Raw(`{"label": false}`)
+	return fmt.Appendf(nil, `{"label": %v}`, good)
 }
 
-func countLabel(good, known bool, out builders.Output) error {
+func countLabel(good, known bool, out *emit.Output) {
 	switch {
-	case !known:
-		return nil
-	case good:
-		return out.Count("labels/good", 1)
+	case known && good:
+		out.Count("labels/good", 1)
+	case known:
+		out.Count("labels/bad", 1)
 	}
-	return out.Count("labels/bad", 1)
 }

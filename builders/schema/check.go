@@ -42,13 +42,8 @@ func (s *Spec) JSON(doc *yamldoc.Document, node *yaml.Node, opt Options) ([]byte
 	}
 	out, err := json.Marshal(plainJSON(v))
 	if err != nil {
-		return nil,
-			append(fs,
-				doc.Report(node, opt.Pointer, finding.Finding{
-					Code:     CodeType,
-					Severity: finding.Error,
-					Message:  err.Error(),
-				}))
+		f := finding.Finding{Code: CodeType, Severity: finding.Error, Message: err.Error()}
+		return nil, append(fs, doc.Report(node, opt.Pointer, f))
 	}
 	return asYAML(out), fs
 }
@@ -129,6 +124,12 @@ func (w *walker) report(n *yaml.Node, ptr string, f finding.Finding) {
 	w.findings = append(w.findings, w.doc.Report(n, ptr, f))
 }
 
+// refuse reports why a value can't be used.
+func (w *walker) refuse(n *yaml.Node, ptr, code, message, fix string) (any, bool) {
+	w.report(n, ptr, finding.Finding{Code: code, Message: message, Fix: fix})
+	return nil, false
+}
+
 // value returns the value of a node, and whether it is usable. at is where to report missing keys.
 func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if s == nil {
@@ -136,7 +137,8 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	}
 	if *w.steps++; *w.steps > maxSteps {
 		if *w.steps == maxSteps+1 {
-			w.report(n, ptr, finding.Finding{Code: yamldoc.CodeTooMany, Message: "the schema has too many choices to check this value", Fix: "shorten the value, or report the schema to the plugin's author"})
+			w.refuse(n, ptr, yamldoc.CodeTooMany, "the schema has too many choices to check this value",
+				"shorten the value, or report the schema to the plugin's author")
 		}
 		return nil, false
 	}
@@ -152,7 +154,7 @@ func (w *walker) value(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	case Object:
 		return w.object(s, n, at, ptr)
 	case Map:
-		return w.mapping(s, n, at, ptr)
+		return w.mapping(s, n, ptr)
 	case List:
 		return w.list(s, n, at, ptr)
 	case Union:
@@ -176,12 +178,7 @@ func (w *walker) null(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 	if d := s.DefaultText(); d != "" {
 		fix += " to use the default " + d
 	}
-	w.report(n, ptr, finding.Finding{
-		Code:    CodeNull,
-		Message: fmt.Sprintf("%s is empty (null) but must be %s", label(ptr), s.expects()),
-		Fix:     fix,
-	})
-	return nil, false
+	return w.refuse(n, ptr, CodeNull, fmt.Sprintf("%s is empty (null) but must be %s", label(ptr), s.expects()), fix)
 }
 
 func label(ptr string) string {
@@ -221,12 +218,8 @@ func (w *walker) wrongType(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if d := s.DefaultText(); d != "" && s.Kind != String {
 		fix += fmt.Sprintf(" (default %s)", d)
 	}
-	w.report(n, ptr, finding.Finding{
-		Code:    CodeType,
-		Message: fmt.Sprintf("%s must be %s, got %s", label(ptr), s.expects(), w.display(s, n)),
-		Fix:     fix,
-	})
-	return nil, false
+	return w.refuse(n, ptr, CodeType,
+		fmt.Sprintf("%s must be %s, got %s", label(ptr), s.expects(), w.display(s, n)), fix)
 }
 
 // display describes a value for a message: as written in the file, never a secret or the value of a variable.
@@ -269,11 +262,7 @@ func (w *walker) object(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
 			continue
 		}
 		if first := byField[f.Name]; first != nil {
-			w.report(key, child, finding.Finding{
-				Code:    codeTwice,
-				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value),
-				Fix:     "keep " + f.Name,
-			})
+			w.twice(f, first, key, child)
 			continue
 		}
 		byField[f.Name] = key
@@ -306,15 +295,21 @@ func (s *Spec) fallback() any {
 		return s.Default
 	}
 	out := map[string]any{}
-	for i := range s.Fields {
-		if v := s.Fields[i].Spec.fallback(); v != nil {
-			out[s.Fields[i].Name] = v
+	for _, f := range s.Fields {
+		if v := f.Spec.fallback(); v != nil {
+			out[f.Name] = v
 		}
 	}
 	if len(out) == 0 {
 		return nil
 	}
 	return out
+}
+
+// twice reports that a field is set under two of its names.
+func (w *walker) twice(f *Field, first, again *yaml.Node, ptr string) {
+	w.refuse(again, ptr, codeTwice,
+		fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, again.Value), "keep "+f.Name)
 }
 
 func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
@@ -355,11 +350,10 @@ func (w *walker) unknownKey(s *Spec, key, val *yaml.Node, ptr string) {
 // elsewhere returns advice, by key, for keys that belong to another program. A struct with such keys has an Elsewhere
 // method.
 func (s *Spec) elsewhere() map[string]string {
-	if s.typ == nil {
-		return nil
-	}
-	if known, ok := reflect.Zero(s.typ).Interface().(interface{ Elsewhere() map[string]string }); ok {
-		return known.Elsewhere()
+	if s.typ != nil {
+		if known, ok := reflect.Zero(s.typ).Interface().(interface{ Elsewhere() map[string]string }); ok {
+			return known.Elsewhere()
+		}
 	}
 	return nil
 }
@@ -377,7 +371,7 @@ func (f *Field) missing(ptr string) finding.Finding {
 	return finding.Finding{Code: CodeMissing, Message: label(ptr) + " is missing", Fix: fix}
 }
 
-func (w *walker) mapping(s *Spec, n, at *yaml.Node, ptr string) (any, bool) {
+func (w *walker) mapping(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 	if n.Kind != yaml.MappingNode {
 		return w.wrongType(s, n, ptr)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 // Decode checks a block and fills the struct that the spec describes, given as a pointer. Absent keys get their
@@ -109,7 +110,7 @@ func (s *Spec) fill(dst reflect.Value, v any) {
 		dst.Set(list)
 	default:
 		if text, isText := v.(string); isText && dst.Type() == secretType {
-			dst.Set(reflect.ValueOf(newSecret(text)))
+			dst.Set(reflect.ValueOf(Secret{secret.New(text)}))
 			return
 		}
 		dst.Set(reflect.ValueOf(v).Convert(dst.Type()))

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -13,25 +14,17 @@ import (
 // Former is a setting of an earlier version, with one of its values and that value's current form.
 type Former struct{ Key, Value, Now string }
 
-// parseFormer reads "key=value:now".
-func parseFormer(text string) (Former, error) {
-	old, now, ok := strings.Cut(text, ":")
-	key, value, also := strings.Cut(old, "=")
-	if !ok || !also || key == "" || now == "" {
-		return Former{}, fmt.Errorf("was %q is not key=value:now", text)
-	}
-	return Former{key, value, now}, nil
-}
-
 func (f Former) String() string { return f.Key + "=" + f.Value + ":" + f.Now }
 
+// formers reads a list of "key=value:now".
 func formers(list []string) (out []Former, err error) {
 	for _, text := range list {
-		f, err := parseFormer(text)
-		if err != nil {
-			return nil, err
+		old, now, ok := strings.Cut(text, ":")
+		key, value, also := strings.Cut(old, "=")
+		if !ok || !also || key == "" || now == "" {
+			return nil, fmt.Errorf("was %q is not key=value:now", text)
 		}
-		out = append(out, f)
+		out = append(out, Former{key, value, now})
 	}
 	return out, nil
 }
@@ -39,10 +32,8 @@ func formers(list []string) (out []Former, err error) {
 // Formerly returns the field that has replaced the setting with the given name, or nil if none has.
 func (s *Spec) Formerly(key string) *Field {
 	for i := range s.Fields {
-		for _, was := range s.Fields[i].Former {
-			if was.Key == key {
-				return &s.Fields[i]
-			}
+		if slices.ContainsFunc(s.Fields[i].Former, func(was Former) bool { return was.Key == key }) {
+			return &s.Fields[i]
 		}
 	}
 	return nil
@@ -86,11 +77,7 @@ func (w *walker) formerly(n *yaml.Node, ptr string, s *Spec, byField map[string]
 			continue
 		}
 		if first := byField[f.Name]; first != nil {
-			w.report(key, ptr+"/"+yamldoc.Escape(key.Value), finding.Finding{
-				Code:    codeTwice,
-				Message: fmt.Sprintf("%q and %q are the same setting, and both are set", first.Value, key.Value),
-				Fix:     "keep " + f.Name,
-			})
+			w.twice(f, first, key, ptr+"/"+yamldoc.Escape(key.Value))
 			continue
 		}
 		now, rank := w.former(f, key, val, ptr)

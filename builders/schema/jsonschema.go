@@ -11,7 +11,6 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"
 )
 
@@ -32,7 +31,7 @@ const (
 
 // JSONSchema writes the spec as JSON Schema 2020-12. FromJSONSchema turns it back into an equal spec.
 func (s *Spec) JSONSchema() []byte {
-	m := s.schema()
+	m := s.SchemaMap()
 	m["$schema"] = string(Draft2020)
 	out, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -42,9 +41,7 @@ func (s *Spec) JSONSchema() []byte {
 }
 
 // SchemaMap returns the JSON Schema as a map that can be embedded in a larger one.
-func (s *Spec) SchemaMap() map[string]any { return s.schema() }
-
-func (s *Spec) schema() map[string]any {
+func (s *Spec) SchemaMap() map[string]any {
 	m := s.typeSchema()
 	if len(s.Enum) > 0 {
 		m["enum"] = s.Enum
@@ -73,48 +70,38 @@ func (s *Spec) schema() map[string]any {
 // typeSchema returns the part determined by the kind: the type and its limits.
 func (s *Spec) typeSchema() map[string]any {
 	m := map[string]any{}
-	var typ string
+	if typ := kinds[s.Kind].schema; typ != "" {
+		m["type"] = typ
+	}
 	switch s.Kind {
 	case Object:
-		typ = "object"
 		s.objectSchema(m)
 	case Map:
-		typ = "object"
 		m["additionalProperties"] = elemSchema(s.Elem)
 		putLen(m, "Properties", s)
 	case List:
-		typ = "array"
 		m["items"] = elemSchema(s.Elem)
 		putLen(m, "Items", s)
 	case String:
-		typ = "string"
 		putLen(m, "Length", s)
 		if s.Pattern != nil {
 			m["pattern"] = s.Pattern.String()
 		}
-	case Int:
-		typ = "integer"
-		putRange(m, s)
-	case Float:
-		typ = "number"
-		putRange(m, s)
-	case Bool:
-		typ = "boolean"
 	case Duration:
-		typ, m["format"] = "string", formatDuration
-		putRange(m, s)
+		m["format"] = formatDuration
 	case Bytes:
 		m["type"], m["format"] = []string{"string", "integer"}, formatSize
-		putRange(m, s)
 	case Union:
 		var of []any
 		for _, o := range s.OneOf {
-			of = append(of, o.schema())
+			of = append(of, o.SchemaMap())
 		}
 		m["anyOf"] = of
 	}
-	if typ != "" {
-		m["type"] = typ
+	switch s.Kind {
+	case Int, Float, Duration, Bytes:
+		putBound(m, s.Min, "minimum", "exclusiveMinimum")
+		putBound(m, s.Max, "maximum", "exclusiveMaximum")
 	}
 	return m
 }
@@ -141,14 +128,14 @@ func elemSchema(s *Spec) any {
 	if s == nil {
 		return map[string]any{}
 	}
-	return s.schema()
+	return s.SchemaMap()
 }
 
 func (s *Spec) objectSchema(m map[string]any) {
 	props := map[string]any{}
-	var required, order []string
+	var required []string
 	for _, f := range s.Fields {
-		p := f.Spec.schema()
+		p := f.Spec.SchemaMap()
 		if len(f.Aka) > 0 {
 			p["x-aka"] = f.Aka
 		}
@@ -164,7 +151,6 @@ func (s *Spec) objectSchema(m map[string]any) {
 			p["x-was"] = was
 		}
 		props[f.Name] = p
-		order = append(order, f.Name)
 		for _, a := range f.Aliases {
 			props[a] = map[string]any{"description": "another name of " + f.Name, "x-alias-of": f.Name}
 		}
@@ -173,7 +159,7 @@ func (s *Spec) objectSchema(m map[string]any) {
 		}
 	}
 	m["properties"] = props
-	if !slices.IsSorted(order) {
+	if order := s.Names(); !slices.IsSorted(order) {
 		m["x-order"] = order
 	}
 	if required != nil {
@@ -193,18 +179,14 @@ func putLen(m map[string]any, of string, s *Spec) {
 	}
 }
 
-func putRange(m map[string]any, s *Spec) {
-	put := func(b *Bound, inclusive, exclusive string) {
-		switch {
-		case b == nil:
-		case b.Exclusive:
-			m[exclusive] = b.Value
-		default:
-			m[inclusive] = b.Value
-		}
+func putBound(m map[string]any, b *Bound, inclusive, exclusive string) {
+	switch {
+	case b == nil:
+	case b.Exclusive:
+		m[exclusive] = b.Value
+	default:
+		m[inclusive] = b.Value
 	}
-	put(s.Min, "minimum", "exclusiveMinimum")
-	put(s.Max, "maximum", "exclusiveMaximum")
 }
 
 const (
@@ -219,8 +201,7 @@ const (
 // Empty text means any object.
 func FromJSONSchema(text []byte) (*Spec, error) {
 	if len(text) > maxSchemaBytes {
-		return nil,
-			fmt.Errorf("invalid JSON Schema: %s exceeds the limit of %s", Size(len(text)), Size(maxSchemaBytes))
+		return nil, fmt.Errorf("invalid JSON Schema: %s exceeds the limit of %s", Size(len(text)), Size(maxSchemaBytes))
 	}
 	if len(text) == 0 {
 		text = []byte(`{"type": "object", "additionalProperties": {}}`)
@@ -279,11 +260,10 @@ func (r *schemaReader) kindOf(m map[string]any, depth int) (*Spec, error) {
 		}
 		return r.read(target, depth+1)
 	}
-	if of, ok := m["anyOf"].([]any); ok {
-		return r.union(of, depth)
-	}
-	if of, ok := m["oneOf"].([]any); ok {
-		return r.union(of, depth)
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if of, ok := m[key].([]any); ok {
+			return r.union(of, depth)
+		}
 	}
 	types := stringsOf(m["type"])
 	if t, ok := m["type"].(string); ok {
@@ -464,29 +444,26 @@ func stringsOf(v any) (out []string) {
 	return out
 }
 
-func intOf(v any) *int {
-	n, ok := v.(json.Number)
-	if !ok {
-		return nil
-	}
+func jsonFloat(v any) (float64, bool) {
+	n, _ := v.(json.Number)
 	f, err := n.Float64()
-	if err != nil || f < 0 || f > 1<<31 {
+	return f, err == nil
+}
+
+func intOf(v any) *int {
+	f, ok := jsonFloat(v)
+	if !ok || f < 0 || f > 1<<31 {
 		return nil
 	}
-	i := int(f)
-	return &i
+	return new(int(f))
 }
 
 func boundOf(inclusive, exclusive any) *Bound {
-	for _, b := range []struct {
-		v         any
-		exclusive bool
-	}{{exclusive, true}, {inclusive, false}} {
-		if n, ok := b.v.(json.Number); ok {
-			if f, err := n.Float64(); err == nil {
-				return &Bound{Value: f, Exclusive: b.exclusive}
-			}
-		}
+	if f, ok := jsonFloat(exclusive); ok {
+		return &Bound{Value: f, Exclusive: true}
+	}
+	if f, ok := jsonFloat(inclusive); ok {
+		return &Bound{Value: f}
 	}
 	return nil
 }
@@ -501,10 +478,6 @@ func defaultOf(s *Spec, v any) any {
 	if yaml.Unmarshal(raw, &n) != nil {
 		return nil
 	}
-	w := walker{doc: &yamldoc.Document{}, steps: new(int)}
-	value, ok := w.value(s, yamldoc.Content(&n), yamldoc.Content(&n), "")
-	if !ok || finding.Failed(w.findings) {
-		return nil
-	}
+	value, _, _ := s.alone(yamldoc.Content(&n))
 	return value
 }

@@ -49,19 +49,15 @@ func (w *walker) scalar(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 			if _, err := strconv.ParseFloat(text, 64); err == nil && !w.doc.Rewritten(n) {
 				fix = "add a unit: " + text + "s"
 			}
-			w.report(n, ptr, finding.Finding{
-				Code:    codeDuration,
-				Message: fmt.Sprintf("%s is not a duration: %s", label(ptr), w.display(s, n)),
-				Fix:     fix,
-			})
-			return nil, false
+			return w.refuse(n, ptr, codeDuration,
+				fmt.Sprintf("%s is not a duration: %s", label(ptr), w.display(s, n)), fix)
 		}
 		return d, true
 	case Bytes:
 		size, err := ParseSize(text)
 		if err != nil {
-			w.report(n, ptr, finding.Finding{Code: codeSize, Message: fmt.Sprintf("%s is not a size: %s", label(ptr), w.display(s, n)), Fix: `write a number and a unit: "512MiB", "1GiB"`})
-			return nil, false
+			return w.refuse(n, ptr, codeSize, fmt.Sprintf("%s is not a size: %s", label(ptr), w.display(s, n)),
+				`write a number and a unit: "512MiB", "1GiB"`)
 		}
 		return size, true
 	}
@@ -74,11 +70,8 @@ func (w *walker) text(s *Spec, n *yaml.Node, ptr string) (any, bool) {
 		return nil, false
 	}
 	if s.Pattern != nil && !s.Pattern.MatchString(n.Value) {
-		w.report(n, ptr, finding.Finding{
-			Code: CodePattern, Message: fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.display(s, n)),
-			Fix: "write text that matches " + s.Pattern.String(),
-		})
-		return nil, false
+		return w.refuse(n, ptr, CodePattern, fmt.Sprintf("%s has the wrong form: %s", label(ptr), w.display(s, n)),
+			"write text that matches "+s.Pattern.String())
 	}
 	return n.Value, w.length(s, n, ptr, utf8.RuneCountInString(n.Value))
 }
@@ -113,20 +106,13 @@ func (w *walker) integer(s *Spec, n *yaml.Node, ptr string, raw any, text string
 }
 
 func (w *walker) tooBig(n *yaml.Node, ptr string) (any, bool) {
-	w.report(n, ptr, finding.Finding{
-		Code:    CodeRange,
-		Message: label(ptr) + " is larger than any whole number this program can hold",
-		Fix:     "write a smaller number",
-	})
-	return nil, false
+	return w.refuse(n, ptr, CodeRange, label(ptr)+" is larger than any whole number this program can hold",
+		"write a smaller number")
 }
 
 // nonFinite reports NaN or an infinity where a number is expected.
 func (w *walker) nonFinite(n *yaml.Node, ptr, fix string) (any, bool) {
-	w.report(n, ptr, finding.Finding{
-		Code: CodeNonFinite, Message: label(ptr) + " must be a finite number", Fix: fix,
-	})
-	return nil, false
+	return w.refuse(n, ptr, CodeNonFinite, label(ptr)+" must be a finite number", fix)
 }
 
 func boolOf(raw any, text string) (value, ok bool) {
@@ -146,22 +132,27 @@ func boolOf(raw any, text string) (value, ok bool) {
 	return false, false
 }
 
+// floatOf reads a number or, in the usual notation, text as a float.
 func floatOf(raw any, text string) (float64, bool) {
-	switch v := raw.(type) {
-	case float64:
-		return v, true
-	case int:
-		return float64(v), true
-	case int64:
-		return float64(v), true
-	case uint64:
-		return float64(v), true
-	case string:
-		if strings.ContainsAny(text, "xXpP_") {
-			return 0, false
-		}
-		f, err := strconv.ParseFloat(text, 64)
-		return f, err == nil
+	if _, isText := raw.(string); !isText {
+		return number(raw)
+	}
+	if strings.ContainsAny(text, "xXpP_") {
+		return 0, false
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	return f, err == nil
+}
+
+// number returns a value of any numeric type as a float.
+func number(v any) (float64, bool) {
+	switch r := reflect.ValueOf(v); {
+	case r.CanInt():
+		return float64(r.Int()), true
+	case r.CanUint():
+		return float64(r.Uint()), true
+	case r.CanFloat():
+		return r.Float(), true
 	}
 	return 0, false
 }
@@ -170,7 +161,7 @@ func floatOf(raw any, text string) (float64, bool) {
 func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 	switch n.Kind {
 	case yaml.MappingNode:
-		return w.mapping(&Spec{Kind: Map}, n, n, ptr)
+		return w.mapping(&Spec{Kind: Map}, n, ptr)
 	case yaml.SequenceNode:
 		return w.list(&Spec{Kind: List}, n, n, ptr)
 	}
@@ -179,12 +170,10 @@ func (w *walker) any(n *yaml.Node, ptr string) (any, bool) {
 		return n.Value, true
 	}
 	switch v := raw.(type) {
-	case nil, bool, string:
+	case nil, bool, string, int64, uint64:
 		return v, true
 	case int:
 		return int64(v), true
-	case int64, uint64:
-		return v, true
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
 			return w.nonFinite(n, ptr, "write a number, or text in quotes")
@@ -243,17 +232,8 @@ func (s *Spec) wrongLength(ptr string, size int) finding.Finding {
 // bounds checks a number, duration or size against the range of its Go type, or against the limits in a JSON Schema.
 // The validator checks the limits in tags.
 func (w *walker) bounds(s *Spec, n *yaml.Node, ptr string, v any) bool {
-	var x float64
-	switch v := v.(type) {
-	case int64:
-		x = float64(v)
-	case float64:
-		x = v
-	case time.Duration:
-		x = float64(v)
-	case Size:
-		x = float64(v)
-	default:
+	x, ok := number(v)
+	if !ok {
 		return true
 	}
 	inRange := s.Min.satisfied(x, -1) && s.Max.satisfied(x, 1)
@@ -273,14 +253,10 @@ func (b *Bound) satisfied(x, side float64) bool {
 
 // holds reports whether a value fits a Go type.
 func holds(t reflect.Type, v any) bool {
+	zero := reflect.Zero(t)
 	switch v := v.(type) {
 	case int64:
-		switch zero := reflect.Zero(t); t.Kind() {
-		case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-			return !zero.OverflowInt(v)
-		case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-			return v >= 0 && !zero.OverflowUint(uint64(v))
-		}
+		return zero.CanInt() && !zero.OverflowInt(v) || zero.CanUint() && v >= 0 && !zero.OverflowUint(uint64(v))
 	case time.Duration:
 		return v >= 0
 	}
@@ -296,11 +272,8 @@ func (s *Spec) outOfRange(ptr, shown string) finding.Finding {
 	} else if s.Nullable {
 		fix += ", or remove the key"
 	}
-	return finding.Finding{
-		Code:    CodeRange,
-		Message: fmt.Sprintf("%s must be %s, got %s", label(ptr), rule, shown),
-		Fix:     fix,
-	}
+	message := fmt.Sprintf("%s must be %s, got %s", label(ptr), rule, shown)
+	return finding.Finding{Code: CodeRange, Message: message, Fix: fix}
 }
 
 // rangeText describes a range, as in "at least 1" or "above 0 and at most 1".

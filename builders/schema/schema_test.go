@@ -13,6 +13,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/secret"
 )
 
 type inner struct {
@@ -67,7 +68,7 @@ func TestDecodeFillsDefaultsAndValues(t *testing.T) {
 		Max:     &three,
 		Wait:    time.Minute,
 		Memory:  1 << 30,
-		Token:   newSecret("s3cret"),
+		Token:   Secret{secret.New("s3cret")},
 		Host:    "http://x",
 		Names:   []string{"solo"},
 		Hyper:   inner{Rate: 5e-5, Kind: "sft"},

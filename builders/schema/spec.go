@@ -36,6 +36,22 @@ const (
 	Union // a value that fits one of several specs
 )
 
+// kinds holds, for each kind, its type in JSON Schema, what a value is called in findings and in documentation, and an
+// example. Unions and kinds with several types describe themselves.
+var kinds = [...]struct{ schema, expects, text, example string }{
+	Any:      {"", "a value", "anything", ""},
+	Object:   {"object", "a mapping", "mapping", "{...}"},
+	Map:      {"object", "a mapping", "mapping", "{...}"},
+	List:     {"array", "a list", "list", "[...]"},
+	String:   {"string", "a text", "text", "<text>"},
+	Int:      {"integer", "a whole number", "whole number", "<number>"},
+	Float:    {"number", "a number", "number", "<number>"},
+	Bool:     {"boolean", "true or false", "true or false", "true"},
+	Duration: {"string", `a duration like "10s" or "1h30m"`, "duration", "10s"},
+	Bytes:    {"", `a size like "512MiB"`, "size", "1GiB"},
+	Union:    {},
+}
+
 // Spec describes the values that a key accepts.
 type Spec struct {
 	Kind     Kind
@@ -251,10 +267,9 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		if node.Kind == 0 || spec.Kind == String {
 			node = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
 		}
-		w := walker{doc: &yamldoc.Document{}, steps: new(int)}
-		v, ok := w.value(spec, node, node, "")
-		if !ok || finding.Failed(w.findings) {
-			return Field{}, fmt.Errorf("default %q has the wrong type: %v", text, w.findings)
+		v, found, ok := spec.alone(node)
+		if !ok {
+			return Field{}, fmt.Errorf("default %q has the wrong type: %v", text, found)
 		}
 		if err := checkDefault(v, f.Tag.Get("validate")); err != nil {
 			return Field{}, fmt.Errorf("default %q: %w", text, err)
@@ -262,6 +277,16 @@ func fieldOf(f reflect.StructField, name string, open map[reflect.Type]bool) (Fi
 		spec.Default = v
 	}
 	return field, nil
+}
+
+// alone returns the value of a node that isn't part of a document, if it fits.
+func (s *Spec) alone(n *yaml.Node) (any, []finding.Finding, bool) {
+	w := walker{doc: &yamldoc.Document{}, steps: new(int)}
+	v, ok := w.value(s, n, n, "")
+	if !ok || finding.Failed(w.findings) {
+		return nil, w.findings, false
+	}
+	return v, w.findings, true
 }
 
 func words(tag string) (out []string) {
@@ -353,27 +378,10 @@ func (s *Spec) bound(name, param string) error {
 
 // expects describes a valid value in a few words.
 func (s *Spec) expects() string {
-	switch s.Kind {
-	case Object, Map:
-		return "a mapping"
-	case List:
-		return "a list"
-	case String:
-		if len(s.Enum) > 0 {
-			return "one of " + quoteAll(s.Enum)
-		}
-		return "a text"
-	case Int:
-		return "a whole number"
-	case Float:
-		return "a number"
-	case Bool:
-		return "true or false"
-	case Duration:
-		return `a duration like "10s" or "1h30m"`
-	case Bytes:
-		return `a size like "512MiB"`
-	case Union:
+	switch {
+	case s.Kind == String && len(s.Enum) > 0:
+		return "one of " + quoteAll(s.Enum)
+	case s.Kind == Union:
 		var of []string
 		for _, o := range s.OneOf {
 			if e := o.expects(); !slices.Contains(of, e) {
@@ -382,7 +390,7 @@ func (s *Spec) expects() string {
 		}
 		return strings.Join(of, " or ")
 	}
-	return "a value"
+	return kinds[s.Kind].expects
 }
 
 func quoteAll(names []string) string {
@@ -421,14 +429,12 @@ func (s *Spec) Nearest(key string) string {
 		return n
 	}
 	for _, f := range s.Fields {
-		if f.Spec.Kind == Object {
-			if f.Spec.Field(key) != nil {
-				return f.Name + "." + key
-			}
-			for _, g := range f.Spec.Fields {
-				if g.Spec.Kind == Object && g.Spec.Field(key) != nil {
-					return f.Name + "." + g.Name + "." + key
-				}
+		if f.Spec.Field(key) != nil {
+			return f.Name + "." + key
+		}
+		for _, g := range f.Spec.Fields {
+			if g.Spec.Field(key) != nil {
+				return f.Name + "." + g.Name + "." + key
 			}
 		}
 	}
@@ -443,8 +449,5 @@ func (s *Spec) example() string {
 	case len(s.Enum) > 0:
 		return s.Enum[0]
 	}
-	return cmp.Or(s.DefaultText(), map[Kind]string{
-		String: "<text>", Int: "<number>", Float: "<number>", Bool: "true",
-		Duration: "10s", Bytes: "1GiB", List: "[...]", Object: "{...}", Map: "{...}",
-	}[s.Kind], "...")
+	return cmp.Or(s.DefaultText(), kinds[s.Kind].example, "...")
 }

@@ -204,10 +204,8 @@ func (s *Spec) failed(
 			others, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
 		}
 		return rule("has two entries of the same "+others, "give each a "+others+" of its own")
-	case tag == "excluded_without_all":
+	case tag == "excluded_without" || tag == "excluded_without_all":
 		others = strings.Join(strings.Fields(others), " or ")
-		return rule("means nothing without "+others, "add "+others+", or remove "+e.Field())
-	case tag == "excluded_without":
 		return rule("means nothing without "+others, "add "+others+", or remove "+e.Field())
 	case tag == "excluded_unless":
 		return rule("means nothing unless "+others, "set "+others+", or remove "+e.Field())
@@ -251,22 +249,18 @@ func (s *Spec) otherKeys(e validator.FieldError) string {
 			t = t.Elem()
 		}
 	}
-	var out strings.Builder
-	for i, name := range strings.Fields(e.Param()) {
-		if i > 0 {
-			out.WriteString(
-				map[bool]string{true: ": ", false: " "}[strings.HasSuffix(e.Tag(), "_if") ||
-					strings.HasSuffix(e.Tag(), "_unless")],
-			)
-		}
+	names := strings.Fields(e.Param())
+	for i, name := range names {
 		if t.Kind() == reflect.Struct {
 			if f, ok := t.FieldByName(name); ok {
-				name, _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
+				names[i], _, _ = strings.Cut(f.Tag.Get("yaml"), ",")
 			}
 		}
-		out.WriteString(name)
 	}
-	return out.String()
+	if strings.HasSuffix(e.Tag(), "_if") || strings.HasSuffix(e.Tag(), "_unless") {
+		return strings.Join(names, ": ")
+	}
+	return strings.Join(names, " ")
 }
 
 // path splits the validator's Config.items[0].name into items, 0, name. Map keys appear in brackets unescaped.

@@ -13,9 +13,6 @@ import (
 // Secret is text that is never shown: it prints as "[secret]", or as nothing if it is empty.
 type Secret struct{ text secret.Text }
 
-// newSecret wraps text in a Secret.
-func newSecret(text string) Secret { return Secret{secret.New(text)} }
-
 // Reveal returns the text itself.
 func (s Secret) Reveal() string { return s.text.Reveal() }
 

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zeebo/xxh3"
-
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -42,19 +41,13 @@ type Builder struct {
 	writers  []*regexp.Regexp
 }
 
-var _ builders.Builder = (*Builder)(nil)
-
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := errors.Join(schema.Validate(&cfg), cfg.relate()); err != nil {
 		return nil, err
 	}
-	d, err := newDetector(&cfg.Detect)
+	b, err := newBuilder(cfg)
 	if err != nil {
-		return nil, err
-	}
-	b := &Builder{cfg: cfg, detector: d, checker: newChecker(&cfg.Detect)}
-	if b.writers, err = patterns("detect.writes", cfg.Detect.Writes); err != nil {
 		return nil, err
 	}
 	rules, err := newRules(cfg.Hints.Rules)
@@ -62,26 +55,32 @@ func New(cfg Config) (*Builder, error) {
 		return nil, err
 	}
 	for _, name := range cfg.Hints.Sources {
+		var s source
 		switch name {
 		case sourceRules:
-			b.sources = append(b.sources, rules)
+			s = rules
 		case sourceSchema:
-			b.sources = append(b.sources, schemaSource{})
+			s = schemaSource{}
 		case sourceFeedback:
-			feedback, err := newFeedback(cfg.Hints.Feedback, cfg.Hints.MaxChars)
-			if err != nil {
+			if s, err = newFeedback(cfg.Hints.Feedback, cfg.Hints.MaxChars); err != nil {
 				return nil, err
 			}
-			b.sources = append(b.sources, feedback)
 		case sourceSuccess:
-			b.sources, b.siblings = append(b.sources, successSource{}), true
+			s, b.siblings = successSource{leakRun: cfg.Hints.LeakRun}, true
 		case sourceCommand:
-			b.sources = append(b.sources, &commandSource{cfg: *cfg.Hints.Command, known: map[string]stored{}})
-		default:
-			return nil, fmt.Errorf("hints.sources: unknown source %q", name)
+			s = &commandSource{cfg: *cfg.Hints.Command, known: map[string]stored{}}
 		}
+		b.sources = append(b.sources, s)
 	}
 	return b, nil
+}
+
+// newBuilder returns a builder without hint sources. The config satisfies the rules in its tags.
+func newBuilder(cfg Config) (*Builder, error) {
+	d, err := newDetector(&cfg.Detect)
+	return &Builder{
+		cfg: cfg, detector: d, checker: newChecker(&cfg.Detect), writers: patterns(cfg.Detect.Writes),
+	}, err
 }
 
 // Close ends the hint command, if one is running.
@@ -95,16 +94,18 @@ func (b *Builder) Close() error {
 }
 
 // Build finds the sites in each of the group's examples.
-func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
+	out := &emit.Output{To: to}
 	traces := make([][]*trace, len(g.Examples))
 	var sb siblings
 	if b.siblings {
-		sb.byPrompt = map[xxh3.Uint128][]*chat.ToolCall{}
+		sb = siblings{}
 	}
+	compares := b.siblings || b.cfg.finds(divergence)
 	for e, ex := range g.Examples {
 		for _, leaf := range ex.Graph.Leaves() {
-			if err := ctx.Err(); err != nil {
-				return err
+			if out.Over(ctx) {
+				return out.Err
 			}
 			t := b.read(ex, ex.Graph.Branch(leaf))
 			traces[e] = append(traces[e], t)
@@ -112,63 +113,50 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				sb.add(t)
 			}
 		}
-		if !b.siblings && !b.cfg.finds(divergence) { // no example needs another's traces, so drop them early
-			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
-				return err
-			}
+		if !compares { // no example needs another's traces, so drop them early
+			b.example(ctx, g, e, traces[e], sb, out)
 			traces[e] = nil
 		}
 	}
 	if b.cfg.finds(divergence) {
 		b.partings(traces)
 	}
-	if b.siblings || b.cfg.finds(divergence) {
-		for e := range g.Examples {
-			if err := b.example(ctx, g, e, traces[e], &sb, out); err != nil {
-				return err
-			}
+	for e := range traces {
+		if compares && out.Err == nil {
+			b.example(ctx, g, e, traces[e], sb, out)
 		}
 	}
-	return nil
+	return out.Err
 }
 
 // work is the state of processing one example.
 type work struct {
 	*Builder
 	ctx      context.Context
-	out      builders.Output
+	out      *emit.Output
 	group    *ttc.Group
 	at       int // index of the example in the group
-	siblings *siblings
-	// calls already seen in an earlier branch, keyed by node and position in the node's message
-	seen     map[[2]int]bool
-	counted  map[[2]int]bool // calls already counted in an earlier branch, keyed like seen
-	sites    int
-	records  int
-	failures int
+	siblings siblings
+	// calls already seen or counted in an earlier branch, keyed by node and position in the node's message
+	seen, counted map[[2]int]bool
+	sites         int
+	records       int
+	failures      int
 }
 
 func (b *Builder) example(
-	ctx context.Context, g *ttc.Group, e int, traces []*trace, sb *siblings, out builders.Output,
-) error {
+	ctx context.Context, g *ttc.Group, e int, traces []*trace, sb siblings, out *emit.Output,
+) {
 	w := &work{
-		Builder:  b,
-		ctx:      ctx,
-		out:      out,
-		group:    g,
-		at:       e,
-		siblings: sb,
-		seen:     map[[2]int]bool{},
-		counted:  map[[2]int]bool{},
+		Builder: b, ctx: ctx, out: out, group: g, at: e, siblings: sb,
+		seen: map[[2]int]bool{}, counted: map[[2]int]bool{},
 	}
 	for _, t := range traces {
-		if err := w.trace(t); err != nil {
-			return err
-		}
+		w.trace(t)
 		t.words = nil
 	}
 	if w.records > 0 {
-		return nil
+		return
 	}
 	d := w.drop("example", NoErrorSite, -1)
 	if w.failures > 0 {
@@ -176,67 +164,59 @@ func (b *Builder) example(
 	} else if len(traces) > 0 {
 		d.Reason = cmp.Or(traces[0].noParting, d.Reason)
 	}
-	return out.Drop(d)
+	out.Drop(d)
+}
+
+// first reports whether a call, or the whole of a node for seq -1, is new to the calls seen, and adds it to them.
+func first(seen map[[2]int]bool, t *trace, at, seq int) bool {
+	key := [2]int{t.nodes[at], seq}
+	before := seen[key]
+	seen[key] = true
+	return !before
 }
 
 // trace builds records from the failures in a branch that don't occur in an earlier branch.
-func (w *work) trace(t *trace) error {
-	if err := w.countOrphans(t); err != nil {
-		return err
-	}
-	if err := w.countCalls(t); err != nil {
-		return err
-	}
-	if err := w.nearMisses(t); err != nil {
-		return err
-	}
+func (w *work) trace(t *trace) {
+	w.countOrphans(t)
+	w.countCalls(t)
+	w.nearMisses(t)
 	var sites []builders.Site
-	var rules []string // the rules that found the sites
-	var partings []*parting
-	last := 0 // position of the last message that a site needs
+	var found []*failure // the failures of the sites
+	last := 0            // position of the last message that a site needs
 	for _, f := range w.sitesOf(t) {
-		key := [2]int{t.nodes[f.turn], f.seq}
-		if w.seen[key] {
+		if !first(w.seen, t, f.turn, f.seq) {
 			continue
 		}
-		w.seen[key] = true
 		w.failures++
-		if err := w.out.Count("found/"+f.rule, 1); err != nil {
-			return err
-		}
+		w.out.Count("found/"+f.rule, 1)
 		if why := setAside(f); why != "" {
-			if err := w.dropSite(f, why, ""); err != nil {
-				return err
-			}
+			w.dropSite(f, why, "")
 			continue
 		}
 		for _, target := range w.targetsOf(f) {
-			s, err := w.site(t, f, target)
-			if err != nil {
-				return err
-			}
+			s := w.site(t, f, target)
 			if s == nil {
 				continue
 			}
-			sites, rules, partings = append(sites, *s), append(rules, f.rule), append(partings, f.parting)
+			sites, found = append(sites, *s), append(found, f)
 			if last = max(last, f.turn, f.result); target == builders.NextTurn {
 				last = max(last, t.nextTurn(f.result))
 			}
 		}
-		if f.parting != nil {
-			continue
+		if w.out.Over(w.ctx) {
+			return
 		}
-		if err := w.repair(t, f); err != nil {
-			return err
+		if f.parting == nil {
+			w.repair(t, f)
 		}
 	}
 	if len(sites) == 0 {
-		return nil
+		return
 	}
 	w.records++
-	return w.out.Record(&builders.Distillation{
-		Head:     builders.Head{Example: w.at, Metadata: foundBy(rules, partings)},
-		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[last]}},
+	w.out.Record(&builders.Distillation{
+		Head:     builders.Head{Example: w.at, Metadata: foundBy(found)},
+		Messages: emit.Span(w.at, t.nodes[last], 0),
 		Sites:    sites,
 	})
 }
@@ -270,17 +250,14 @@ func (b *Builder) sitesOf(t *trace) (all []*failure) {
 
 // foundBy returns a record's metadata: the rule that found each of its sites and, for a divergence, the mean reward and
 // number of rollouts in the states before and after it.
-func foundBy(rules []string, partings []*parting) json.Raw {
-	m := []byte(`{"found_by": [`)
-	for i, r := range rules {
-		if i > 0 {
-			m = append(m, ", "...)
-		}
-		m = json.AppendString(m, r)
+func foundBy(found []*failure) json.Raw {
+	m, sep := []byte(`{"found_by": [`), ""
+	for _, f := range found {
+		m, sep = json.AppendString(append(m, sep...), f.rule), ", "
 	}
 	m = append(m, ']')
-	for _, p := range partings {
-		if p != nil {
+	for _, f := range found {
+		if p := f.parting; p != nil {
 			m = fmt.Appendf(m, `, "divergence": {"before": %v, "rollouts_before": %d, "after": %v, "rollouts_after": %d}`,
 				p.before.mean, p.before.rollouts, p.after.mean, p.after.rollouts)
 		}
@@ -290,44 +267,32 @@ func foundBy(rules []string, partings []*parting) json.Raw {
 
 // countCalls counts the calls that were judged. Without a list of tools, neither unknown tools nor schema violations
 // can be detected.
-func (w *work) countCalls(t *trace) error {
+func (w *work) countCalls(t *trace) {
 	n := int64(0)
 	for i := range t.calls {
-		key := [2]int{t.nodes[t.calls[i].turn], t.calls[i].seq}
-		if !w.counted[key] {
-			w.counted[key] = true
+		if first(w.counted, t, t.calls[i].turn, t.calls[i].seq) {
 			n++
 		}
 	}
-	if n == 0 {
-		return nil
+	w.out.Count(countedCalls, n)
+	if len(t.example.Tools) == 0 {
+		w.out.Count(countedWithoutTools, n)
 	}
-	if err := w.out.Count(countedCalls, n); err != nil || len(t.example.Tools) > 0 {
-		return err
-	}
-	return w.out.Count(countedWithoutTools, n)
 }
 
 // nearMisses emits a drop for each result that mentions a failure but isn't one, with the rule and the evidence against
 // it.
-func (w *work) nearMisses(t *trace) error {
+func (w *work) nearMisses(t *trace) {
 	for i := range t.nearly {
 		n := &t.nearly[i]
-		key := [2]int{t.nodes[n.turn], n.seq}
-		if w.seen[key] {
+		if !first(w.seen, t, n.turn, n.seq) {
 			continue
 		}
-		w.seen[key] = true
 		d := w.drop("result", NearMiss, n.turn)
 		d.Detail = fmt.Sprintf("rule %s: %q, the result of %s; %s", n.rule, n.quote, brief(n.made.Name), n.why)
-		if err := w.out.Drop(d); err != nil {
-			return err
-		}
-		if err := w.out.Count("near_misses/"+n.rule, 1); err != nil {
-			return err
-		}
+		w.out.Drop(d)
+		w.out.Count("near_misses/"+n.rule, 1)
 	}
-	return nil
 }
 
 // setAside returns the reason a failure is not a site for any target, if there is one.
@@ -342,7 +307,7 @@ func setAside(f *failure) ledger.Reason {
 }
 
 // site finds the target and the hint for a failure. If either is missing, it drops the site and returns nil.
-func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Site, error) {
+func (w *work) site(t *trace, f *failure, target builders.Target) *builders.Site {
 	s, why := t.locate(f, target)
 	detail := ""
 	var h hint
@@ -351,65 +316,52 @@ func (w *work) site(t *trace, f *failure, target builders.Target) (*builders.Sit
 	case w.sites >= w.cfg.MaxSites:
 		why = siteBudget
 	default:
-		h, why, detail = w.hintFor(w.ctx, &s, w.siblings)
-		if err := w.ctx.Err(); err != nil {
-			return nil, err
+		s.siblings = w.siblings
+		if h, why, detail = w.hintFor(w.ctx, &s); w.out.Over(w.ctx) {
+			return nil
 		}
 	}
 	if why != "" {
-		return nil, w.dropSite(f, why, detail)
+		w.dropSite(f, why, detail)
+		return nil
 	}
 	w.sites++
-	kind := "knowable"
-	if h.kind == builders.Hindsight {
-		kind = "hindsight"
-	}
-	if err := w.out.Count("sites/"+f.class+"/"+h.source+"/"+kind, 1); err != nil {
-		return nil, err
-	}
+	w.out.Count("sites/"+f.class+"/"+h.source+"/"+nameOf(h.kind), 1)
 	if h.short {
-		if err := w.out.Count(countedShort, 1); err != nil {
-			return nil, err
-		}
+		w.out.Count(countedShort, 1)
 	}
 	return &builders.Site{
 		Call: f.turn, CallSeq: f.seq, Result: f.result, Target: target, Tool: f.made.Name, Error: f.class,
 		Hint: h.text, HintSource: h.source, HintKind: h.kind,
-	}, nil
+	}
 }
 
 // countOrphans handles results that don't belong to a call. It drops a site for each one that shows an error, and
 // counts the others.
-func (w *work) countOrphans(t *trace) error {
+func (w *work) countOrphans(t *trace) {
 	for _, at := range t.orphans {
-		key := [2]int{t.nodes[at], -1}
-		if w.seen[key] {
+		if !first(w.seen, t, at, -1) {
 			continue
 		}
-		w.seen[key] = true
-		if found := w.detector.read(&chat.ToolCall{Name: t.walk[at].Message.Name}, t.walk[at]); found.class != "" {
-			d := w.drop("site", orphanResult, at)
-			d.Detail = found.class + " (rule " + found.rule + ")"
-			if err := w.out.Drop(d); err != nil {
-				return err
-			}
-			w.failures++
+		found := w.detector.read(&chat.ToolCall{Name: t.walk[at].Message.Name}, t.walk[at])
+		if found.class == "" {
+			w.out.Count("orphan_results", 1)
 			continue
 		}
-		if err := w.out.Count("orphan_results", 1); err != nil {
-			return err
-		}
+		d := w.drop("site", orphanResult, at)
+		d.Detail = found.class + " (rule " + found.rule + ")"
+		w.out.Drop(d)
+		w.failures++
 	}
-	return nil
 }
 
-func (w *work) dropSite(f *failure, why ledger.Reason, detail string) error {
+func (w *work) dropSite(f *failure, why ledger.Reason, detail string) {
 	d := w.drop("site", why, f.turn)
 	d.Detail = fmt.Sprintf("%s in the call to %s (rule %s)", f.class, brief(f.made.Name), f.rule)
 	if detail != "" {
 		d.Detail += ": " + brief(detail)
 	}
-	return w.out.Drop(d)
+	w.out.Drop(d)
 }
 
 func (w *work) drop(unit string, why ledger.Reason, index int) ledger.Drop {
@@ -424,10 +376,4 @@ func firstLine(s string) string {
 }
 
 // brief returns the start of s, for display on one line.
-func brief(s string) string {
-	const most = 160
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "..."
-}
+func brief(s string) string { return emit.Brief(s, 160) }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/internal/process"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -90,13 +92,9 @@ func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
 	if a.Failed != "" {
 		return hint{}, errors.New(a.Failed)
 	}
-	kind := cmp.Or(a.Kind, c.cfg.Kind)
-	h := hint{source: sourceCommand, kind: builders.Hindsight, none: a.Hint == nil}
+	h := hint{source: sourceCommand, kind: kindOf(cmp.Or(a.Kind, c.cfg.Kind)), none: a.Hint == nil}
 	if a.Hint != nil {
 		h.text = *a.Hint
-	}
-	if kind == "knowable" {
-		h.kind = builders.Knowable
 	}
 	return h, nil
 }
@@ -110,21 +108,14 @@ func (s *site) question() (*question, error) {
 		Target:    "failed_turn",
 		ErrorKind: s.told.kind,
 		ErrorMeta: s.told.meta,
+		Schema:    parameters(s.tool()),
+		Tools:     names(s.example.Tools),
 	}
 	if s.target == builders.NextTurn {
 		q.Target = "next_turn"
 	}
-	if t := s.tool(); t != nil {
-		q.Schema = parameters(t)
-	}
-	for i := range s.example.Tools {
-		q.Tools = append(q.Tools, s.example.Tools[i].Name)
-	}
-	for _, n := range s.walk {
-		if n.Message.Role == "user" {
-			q.Task = textOf(&n.Message)
-			break
-		}
+	if i := slices.IndexFunc(s.walk, func(n *ttc.Node) bool { return n.Message.Role == "user" }); i >= 0 {
+		q.Task = textOf(&s.walk[i].Message)
 	}
 	line, err := q.line()
 	if err != nil {
@@ -163,7 +154,7 @@ func (q *question) line() ([]byte, error) {
 func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err error) {
 	f, err := os.OpenFile(c.cfg.Answers, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
-		return a, fmt.Errorf("hints.command.answers: %w", err)
+		return a, answersError(err)
 	}
 	defer f.Close()
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
@@ -187,31 +178,32 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 		return a, err
 	}
 	n, err := f.Write(append(line, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err != nil {
-		return a, fmt.Errorf("hints.command.answers: %w", err)
+	if err = cmp.Or(err, f.Sync()); err != nil {
+		return a, answersError(err)
 	}
 	c.known[q.ID] = a
 	c.read += int64(n)
 	return a, nil
 }
 
+func answersError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("hints.command.answers: %w", err)
+}
+
 // takeIn reads the lines added to the file since it was last read. A line cut off by a crash is removed.
 func (c *commandSource) takeIn(f *os.File) error {
 	if _, err := f.Seek(c.read, io.SeekStart); err != nil {
-		return fmt.Errorf("hints.command.answers: %w", err)
+		return answersError(err)
 	}
 	for line, err := range lines.ReadWhole(f, maxStored) {
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			err = f.Truncate(c.read)
-			if err == nil {
-				return nil
-			}
+			return answersError(f.Truncate(c.read))
 		}
 		if err != nil {
-			return fmt.Errorf("hints.command.answers: %w", err)
+			return answersError(err)
 		}
 		var a stored
 		if err := stdjson.Unmarshal(line, &a); err != nil || a.Input == "" {
@@ -269,13 +261,11 @@ func (c *commandSource) exchange(ctx context.Context, q *question) (r reply, err
 		return r, fmt.Errorf("hint command %s did not answer with {\"id\", \"hint\", \"kind\"}: %s",
 			c.cfg.Run[0], process.Beginning(answer))
 	case r.ID != q.ID:
-		return r,
-			fmt.Errorf("hint command %s answered a different question: id %s", c.cfg.Run[0],
-				process.Beginning([]byte(r.ID)))
+		return r, fmt.Errorf("hint command %s answered a different question: id %s", c.cfg.Run[0],
+			process.Beginning([]byte(r.ID)))
 	case r.Kind != "" && r.Kind != "knowable" && r.Kind != "hindsight":
-		return r,
-			fmt.Errorf("hint command %s answered with the unknown kind %s", c.cfg.Run[0],
-				process.Beginning([]byte(r.Kind)))
+		return r, fmt.Errorf("hint command %s answered with the unknown kind %s", c.cfg.Run[0],
+			process.Beginning([]byte(r.Kind)))
 	}
 	return r, nil
 }

@@ -119,10 +119,15 @@ func (c *Config) finds(sites string) bool { return slices.Contains(c.Sites, site
 
 func (c *Config) emits(what string) bool { return slices.Contains(c.Emit, what) }
 
-func (h *Hints) allows(k builders.HintKind) bool {
-	return k == builders.Knowable && slices.Contains(h.Allow, "knowable") ||
-		k == builders.Hindsight && slices.Contains(h.Allow, "hindsight")
+// nameOf is the opposite of kindOf.
+func nameOf(k builders.HintKind) string {
+	if k == builders.Hindsight {
+		return "hindsight"
+	}
+	return "knowable"
 }
+
+func (h *Hints) allows(k builders.HintKind) bool { return slices.Contains(h.Allow, nameOf(k)) }
 
 // notAsked lists the hint sources that were not asked, and explains why feedback didn't supply a hint.
 func (c *Config) notAsked(target builders.Target) string {
@@ -175,29 +180,20 @@ func (c *Config) relate() error {
 	return nil
 }
 
-// patterns compiles the list of patterns in a setting.
-func patterns(setting string, list []string) ([]*regexp.Regexp, error) {
-	var out []*regexp.Regexp
-	for i, p := range list {
-		re, err := regexp.Compile(p)
-		if err != nil {
-			return nil, fmt.Errorf("%s[%d]: %w", setting, i, err)
-		}
-		out = append(out, re)
+// patterns compiles a list of patterns that has been validated.
+func patterns(list []string) (out []*regexp.Regexp) {
+	for _, p := range list {
+		out = append(out, regexp.MustCompile(p))
 	}
-	return out, nil
+	return out
 }
 
-// pattern compiles the pattern in a setting; it returns nil if the pattern is empty.
-func pattern(setting, p string) (*regexp.Regexp, error) {
+// pattern compiles a pattern that has been validated; it returns nil if the pattern is empty.
+func pattern(p string) *regexp.Regexp {
 	if p == "" {
-		return nil, nil
+		return nil
 	}
-	re, err := regexp.Compile(p)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", setting, err)
-	}
-	return re, nil
+	return regexp.MustCompile(p)
 }
 
 func fits(re *regexp.Regexp, s string) bool { return re == nil || re.MatchString(s) }

@@ -35,37 +35,23 @@ type matcher struct {
 }
 
 func newDetector(c *Detect) (*detector, error) {
-	d := &detector{classes: map[string]bool{}, silenced: map[string]bool{}, nextTurn: c.NextTurn}
-	for _, s := range c.Results {
-		d.classes[s] = true
-	}
-	for _, s := range c.Silence {
-		d.silenced[s] = true
+	d := &detector{
+		classes: evidence.Set(c.Results), silenced: evidence.Set(c.Silence), nextTurn: c.NextTurn,
+		transient: patterns(c.Transient), ignore: patterns(c.IgnoreTools),
 	}
 	d.looks = slices.ContainsFunc(evidence.Rules, func(r evidence.Rule) bool {
 		return d.classes[r.Class] && !d.silenced[r.Name]
 	})
-	var err error
-	if d.transient, err = patterns("detect.transient", c.Transient); err != nil {
-		return nil, err
-	}
-	if d.ignore, err = patterns("detect.ignore_tools", c.IgnoreTools); err != nil {
-		return nil, err
-	}
 	for i, m := range c.Match {
-		setting := fmt.Sprintf("detect.match[%d]", i)
-		x := matcher{class: m.Class, rule: m.Name}
-		x.class = cmp.Or(x.class, "tool_error")
-		x.rule = cmp.Or(x.rule, fmt.Sprintf("match[%d]", i))
-		if x.tool, err = pattern(setting+".tool", m.Tool); err != nil {
-			return nil, err
-		}
-		if x.pattern, err = pattern(setting+".pattern", m.Pattern); err != nil {
-			return nil, err
+		name := fmt.Sprintf("match[%d]", i)
+		x := matcher{
+			tool: pattern(m.Tool), pattern: pattern(m.Pattern),
+			class: cmp.Or(m.Class, "tool_error"), rule: cmp.Or(m.Name, name),
 		}
 		if m.JSONPath != "" {
+			var err error
 			if x.path, err = parsePath(m.JSONPath); err != nil {
-				return nil, fmt.Errorf("%s.json_path: %w", setting, err)
+				return nil, fmt.Errorf("detect.%s.json_path: %w", name, err)
 			}
 		}
 		d.match = append(d.match, x)

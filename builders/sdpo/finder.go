@@ -3,11 +3,12 @@ package sdpo
 import (
 	"context"
 
+	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/ttc"
 )
 
 // Finder finds the turns where rollouts went wrong, for use by other builders. It is safe for concurrent use.
-type Finder struct{ builder Builder }
+type Finder struct{ builder *Builder }
 
 // Found is a turn in which a rollout went wrong.
 type Found struct {
@@ -21,12 +22,11 @@ type Found struct {
 // NewFinder returns a finder for the given sites: failed_calls, divergence or both. The error names the invalid
 // pattern.
 func NewFinder(sites []string, d Detect) (f *Finder, err error) {
-	f = &Finder{Builder{cfg: Config{Sites: sites, Detect: d}, checker: newChecker(&d)}}
-	if f.builder.detector, err = newDetector(&d); err != nil {
+	if err = schema.Validate(&d); err != nil {
 		return nil, err
 	}
-	f.builder.writers, err = patterns("detect.writes", d.Writes)
-	return f, err
+	b, err := newBuilder(Config{Sites: sites, Detect: d})
+	return &Finder{b}, err
 }
 
 // Find returns the turns found in each example of a group, in order. It omits repeated errors, and errors such as

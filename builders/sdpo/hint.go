@@ -9,7 +9,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
+	"github.com/nat-go/nat-go/builders/internal/evidence"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
 )
@@ -31,18 +35,12 @@ type source interface {
 
 // hintFor asks the sources in order; the first answer wins. If one fails, the next is asked; if none answers, the first
 // failure is the reason for the missing hint.
-func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h hint, why ledger.Reason, detail string) {
+func (b *Builder) hintFor(ctx context.Context, s *site) (h hint, why ledger.Reason, detail string) {
 	why = noHint
 	failure := ""
 	for _, src := range b.sources {
 		var err error
-		if _, ok := src.(successSource); ok && s.parting != nil {
-			h = s.siblingHint(b.cfg.Hints.LeakRun)
-		} else if ok {
-			h = siblings.hint(s)
-		} else if h, err = src.hint(ctx, s); ctx.Err() != nil {
-			return hint{}, hintFailed, context.Cause(ctx).Error()
-		} else if err != nil {
+		if h, err = src.hint(ctx, s); err != nil {
 			failure = cmp.Or(failure, err.Error())
 			continue
 		}
@@ -53,19 +51,13 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 			continue
 		}
 		if !b.cfg.Hints.allows(h.kind) {
-			why, detail = hintNotAllowed, "the source "+h.source+" answered with hindsight"
-			if h.kind == builders.Knowable {
-				detail = "the source " + h.source + " answered with something knowable"
-			}
+			said := map[builders.HintKind]string{builders.Hindsight: "hindsight", builders.Knowable: "something knowable"}
+			why, detail = hintNotAllowed, "the source "+h.source+" answered with "+said[h.kind]
 			continue
 		}
 		if n := utf8.RuneCountInString(h.text); n > b.cfg.Hints.MaxChars {
-			return h, hintTooLong, fmt.Sprintf(
-				"%d characters from the source %s; the limit is %d",
-				n,
-				h.source,
-				b.cfg.Hints.MaxChars,
-			)
+			return h, hintTooLong, fmt.Sprintf("%d characters from the source %s; the limit is %d",
+				n, h.source, b.cfg.Hints.MaxChars)
 		}
 		if leaks(h.text, s.targetText(), b.cfg.Hints.LeakRun) {
 			return h, ledger.HintContainsTarget, "by the source " + h.source
@@ -84,12 +76,7 @@ func (b *Builder) hintFor(ctx context.Context, s *site, siblings *siblings) (h h
 // maxError is the maximum length in bytes of an error's text in a hint.
 const maxError = 8 << 10
 
-func (s *site) errorText() string {
-	if len(s.text) <= maxError {
-		return s.text
-	}
-	return strings.ToValidUTF8(s.text[:maxError], "") + "..."
-}
+func (s *site) errorText() string { return emit.Brief(s.text, maxError) }
 
 // ruleSource answers with the first of the user's rules that matches.
 type ruleSource []rule
@@ -105,27 +92,14 @@ type rule struct {
 func newRules(rules []Rule) (ruleSource, error) {
 	var out ruleSource
 	for i, r := range rules {
-		setting := fmt.Sprintf("hints.rules[%d]", i)
-		x := rule{kind: kindOf(r.Kind), none: r.None}
-		var err error
-		for _, p := range []struct {
-			to   **regexp.Regexp
-			key  string
-			text string
-		}{
-			{&x.tool, ".tool", r.Tool},
-			{&x.err, ".error", r.Error},
-			{&x.class, ".class", r.Class},
-			{&x.errorKind, ".error_kind", r.ErrorKind},
-		} {
-			if *p.to, err = pattern(setting+p.key, p.text); err != nil {
-				return nil, err
-			}
+		text, err := template.Compile(r.Text)
+		if err != nil {
+			return nil, fmt.Errorf("hints.rules[%d].text: %w", i, err)
 		}
-		if x.text, err = template.Compile(r.Text); err != nil {
-			return nil, fmt.Errorf("%s.text: %w", setting, err)
-		}
-		out = append(out, x)
+		out = append(out, rule{
+			tool: pattern(r.Tool), err: pattern(r.Error), class: pattern(r.Class), errorKind: pattern(r.ErrorKind),
+			text: text, kind: kindOf(r.Kind), none: r.None,
+		})
 	}
 	return out, nil
 }
@@ -163,50 +137,37 @@ func (rs ruleSource) hint(_ context.Context, s *site) (hint, error) {
 // faults of the call itself).
 func (s *site) variables(failed string) (template.Input, error) {
 	tools, err := template.ToolList(s.example.Tools)
-	if err != nil {
-		return template.Input{}, err
+	parsed := func(raw json.Raw, or pyvalue.Value) pyvalue.Value {
+		if raw == nil {
+			return or
+		}
+		v, wrong := pyvalue.Parse(raw)
+		err = cmp.Or(err, wrong)
+		return v
+	}
+	list := func(texts []string) pyvalue.Value {
+		values := []pyvalue.Value{}
+		for _, t := range texts {
+			values = append(values, pyvalue.Str(t))
+		}
+		return pyvalue.NewList(values)
+	}
+	args, _ := arguments(s.made)
+	var problems []string
+	if s.fault != nil {
+		problems = s.fault.detail
 	}
 	vars := &pyvalue.Dict{}
 	vars.SetStr("tool", pyvalue.Str(s.made.Name))
-	args := pyvalue.Str(s.made.Arguments)
-	if raw, why := arguments(s.made); why == "" {
-		if args, err = pyvalue.Parse(raw); err != nil {
-			return template.Input{}, err
-		}
-	}
-	vars.SetStr("arguments", args)
+	vars.SetStr("arguments", parsed(args, pyvalue.Str(s.made.Arguments)))
 	vars.SetStr("error", pyvalue.Str(failed))
 	vars.SetStr("class", pyvalue.Str(s.class))
 	vars.SetStr("error_kind", pyvalue.Str(s.told.kind))
-	meta := pyvalue.None
-	if s.told.meta != nil {
-		if meta, err = pyvalue.Parse(s.told.meta); err != nil {
-			return template.Input{}, err
-		}
-	}
-	vars.SetStr("error_meta", meta)
-	schema := pyvalue.None
-	if t := s.tool(); t != nil {
-		if raw := parameters(t); raw != nil {
-			if schema, err = pyvalue.Parse(raw); err != nil {
-				return template.Input{}, err
-			}
-		}
-	}
-	vars.SetStr("schema", schema)
-	names := []pyvalue.Value{}
-	for i := range s.example.Tools {
-		names = append(names, pyvalue.Str(s.example.Tools[i].Name))
-	}
-	vars.SetStr("tool_names", pyvalue.NewList(names))
-	problems := []pyvalue.Value{}
-	if s.fault != nil {
-		for _, p := range s.fault.detail {
-			problems = append(problems, pyvalue.Str(p))
-		}
-	}
-	vars.SetStr("problems", pyvalue.NewList(problems))
-	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, nil
+	vars.SetStr("error_meta", parsed(s.told.meta, pyvalue.None))
+	vars.SetStr("schema", parsed(parameters(s.tool()), pyvalue.None))
+	vars.SetStr("tool_names", list(names(s.example.Tools)))
+	vars.SetStr("problems", list(problems))
+	return template.Input{Tools: tools, Kwargs: vars, Limits: ruleLimits}, err
 }
 
 // schemaSource derives hints from the tool list and the tool's schema. It handles only faults in the call itself, as
@@ -214,42 +175,38 @@ func (s *site) variables(failed string) (template.Input, error) {
 type schemaSource struct{}
 
 func (schemaSource) hint(_ context.Context, s *site) (hint, error) {
-	text := ""
-	if s.fault == nil {
-		text = s.toldHint()
-	} else {
+	text := s.toldHint()
+	if s.fault != nil {
 		text = s.faultHint()
 	}
 	return hint{text: text, source: sourceSchema, kind: builders.Knowable}, nil
 }
 
-func (s *site) faultHint() (text string) {
+func (s *site) faultHint() string {
+	name, detail := s.made.Name, s.fault.detail
 	switch s.fault.class {
 	case argumentsNotJSON:
-		text = fmt.Sprintf(
-			"The arguments of %s must be one JSON object: %s.",
-			s.made.Name,
-			strings.Join(s.fault.detail, "; "),
-		)
+		return fmt.Sprintf("The arguments of %s must be one JSON object: %s.", name, strings.Join(detail, "; "))
 	case unknownTool:
-		text = fmt.Sprintf("There is no tool %s. The tools are: %s.", s.made.Name, s.toolNames())
-	case badSchema:
-		text = fmt.Sprintf("The arguments of %s must fit its schema: %s.", s.made.Name,
-			joinFirst(s.fault.detail, 8, "; "))
+		return fmt.Sprintf("There is no tool %s. The tools are: %s.", name, s.toolNames())
 	}
-	return text
+	return fmt.Sprintf("The arguments of %s must fit its schema: %s.", name, joinFirst(detail, 8, "; "))
 }
 
 // toolNames returns the names of the trace's tools or, if it lists none, the names that the source reports.
 func (s *site) toolNames() string {
-	var names []string
-	for i := range s.example.Tools {
-		names = append(names, s.example.Tools[i].Name)
+	all := names(s.example.Tools)
+	if len(all) == 0 {
+		all = s.told.tools()
 	}
-	if len(names) == 0 {
-		names = s.told.tools()
+	return joinFirst(all, 60, ", ")
+}
+
+func names(tools []chat.Tool) (out []string) {
+	for i := range tools {
+		out = append(out, tools[i].Name)
 	}
-	return joinFirst(names, 60, ", ")
+	return out
 }
 
 // joinFirst joins the first few items of a list.
@@ -272,11 +229,7 @@ func newFeedback(text string, most int) (*feedbackSource, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hints.feedback: %w", err)
 	}
-	f := &feedbackSource{text: t, maxChars: most, wording: map[string]bool{}}
-	for _, w := range nameWords(text) {
-		f.wording[w] = true
-	}
-	return f, nil
+	return &feedbackSource{text: t, maxChars: most, wording: evidence.Set(nameWords(text))}, nil
 }
 
 func (f *feedbackSource) hint(_ context.Context, s *site) (hint, error) {

@@ -5,6 +5,7 @@ import (
 	"unicode"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/evidence"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -116,7 +117,7 @@ func singular(w string) string {
 }
 
 // empty lists words that don't name anything: function words, and words that programs use to report errors.
-var empty = set(`
+var empty = evidence.Set(strings.Fields(`
 		a an the this that these those it its he she they them their you your i we our is are was were be been being am
 		has have had do does did done will would can could cannot can't may might must shall should not no none nor and
 		or but if then else than so as of at by for from in into on onto off to up out over under with without within
@@ -125,4 +126,4 @@ var empty = set(`
 		isn aren wasn weren won couldn shouldn wouldn
 		error errors failed fail fails failure failing invalid illegal wrong bad exception traceback most recent call
 		last calls called tried unable unknown unexpected denied refused rejected missing unsupported valueerror
-		keyerror typeerror runtimeerror oserror please try use used using`)
+		keyerror typeerror runtimeerror oserror please try use used using`))

@@ -11,6 +11,8 @@ import (
 	"unicode"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
+	"github.com/nat-go/nat-go/builders/internal/evidence"
 	equal "github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -339,7 +341,7 @@ func (b *Builder) courses(traces [][]*trace) (all []*course) {
 			switch reward := t.example.Reward; {
 			case reward == nil:
 				why = ledger.NoReward
-			case math.IsNaN(*reward) || math.IsInf(*reward, 0):
+			case !emit.Finite(*reward):
 				why = ledger.NonFiniteScore
 			case len(branches) > 1:
 				why = pairs.SeveralBranches
@@ -431,39 +433,20 @@ func (s *site) knows(tool string, args json.Raw) bool {
 		known = append(known, map[string]bool{})
 		addWords(known[0], string(t.Raw))
 	}
-	for _, n := range s.walk[:s.at] {
-		words := map[string]bool{}
-		addMessage(words, &n.Message)
-		known = append(known, words)
+	for at := range s.at {
+		known = append(known, s.wordsOf(at))
 	}
-	return all(args, func(value string) bool {
-		words := nameWords(value)
-		return slices.ContainsFunc(known, func(message map[string]bool) bool {
+	for v := range evidence.Scalars(args) {
+		value, isText := v.Text()
+		if !isText && v.Kind() != json.Number {
+			continue
+		}
+		words := nameWords(cmp.Or(value, string(v)))
+		if !slices.ContainsFunc(known, func(message map[string]bool) bool {
 			return !slices.ContainsFunc(words, func(w string) bool { return !message[w] })
-		})
-	})
-}
-
-// all reports whether a condition holds for each string and number in a value.
-func all(v json.Raw, is func(string) bool) bool {
-	switch v.Kind() {
-	case json.Object:
-		for _, e := range v.Members() {
-			if !all(e, is) {
-				return false
-			}
+		}) {
+			return false
 		}
-	case json.Array:
-		for e := range v.Elements() {
-			if !all(e, is) {
-				return false
-			}
-		}
-	case json.String:
-		text, _ := v.Text()
-		return is(text)
-	case json.Number:
-		return is(string(v))
 	}
 	return true
 }
@@ -499,15 +482,7 @@ var humps = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
 // readers are words that begin the names of read-only tools; people are words in the names of tools that hand over to
 // people or other agents.
 var (
-	readers = set(`get list search find read fetch look lookup query show view describe check count calculate compute
-		estimate think compare validate verify browse inspect grep glob ls cat web`)
-	people = set(`human humans agent agents handoff escalate`)
+	readers = evidence.Set(strings.Fields(`get list search find read fetch look lookup query show view describe check count calculate compute
+		estimate think compare validate verify browse inspect grep glob ls cat web`))
+	people = evidence.Set(strings.Fields("human humans agent agents handoff escalate"))
 )
-
-func set(words string) map[string]bool {
-	all := map[string]bool{}
-	for w := range strings.FieldsSeq(words) {
-		all[w] = true
-	}
-	return all
-}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/evidence"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/ttc"
@@ -49,8 +50,8 @@ func readAll(t testing.TB, b *Builder, exs []*ttc.Example) (traces [][]*trace) {
 }
 
 // airlineWrites are the tools that change the airline's data base.
-var airlineWrites = set(`book_reservation cancel_reservation update_reservation_flights update_reservation_baggages
-	update_reservation_passengers send_certificate`)
+var airlineWrites = evidence.Set(strings.Fields(`book_reservation cancel_reservation update_reservation_flights update_reservation_baggages
+	update_reservation_passengers send_certificate`))
 
 // airlineRollout is a rollout, with the calls that a right one makes.
 type airlineRollout struct {

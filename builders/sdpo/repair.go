@@ -2,62 +2,57 @@ package sdpo
 
 import (
 	"cmp"
-	"strconv"
+	"fmt"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // repair emits the records that a repaired failure yields in addition to distillation: a preference for the call that
 // succeeded over the one that failed, and the successful turn as a demonstration.
-func (w *work) repair(t *trace, f *failure) error {
+func (w *work) repair(t *trace, f *failure) {
 	pairs, demos := w.cfg.emits(emitRepairPairs), w.cfg.emits(emitDemonstrations)
 	if !pairs && !demos {
-		return nil
+		return
 	}
 	good := t.corrected(f)
 	if good < 0 {
-		return w.dropSite(f, NoRepair, "")
+		w.dropSite(f, NoRepair, "")
+		return
 	}
+	head := builders.Head{Example: w.at, Metadata: t.metadata(f, good)}
 	if demos {
 		trained := make([]bool, good+1)
 		trained[good] = true
 		w.records++
-		if err := w.out.Record(&builders.Demonstration{
-			Head:     builders.Head{Example: w.at, Metadata: t.metadata(f, good)},
-			Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[good]}},
-			Train:    builders.TrainFlagged, Trained: trained, Weight: 1,
-		}); err != nil {
-			return err
-		}
+		w.out.Record(&builders.Demonstration{
+			Head: head, Messages: emit.Span(w.at, t.nodes[good], 0),
+			Train: builders.TrainFlagged, Trained: trained, Weight: 1,
+		})
 	}
 	if !pairs {
-		return nil
+		return
 	}
 	if f.turn == 0 || t.walk[f.turn].Sampled == ttc.No {
-		return w.dropSite(f, ledger.TurnNotSampled, "a pair needs a prompt and a turn sampled from the model")
+		w.dropSite(f, ledger.TurnNotSampled, "a pair needs a prompt and a turn sampled from the model")
+		return
 	}
 	w.records++
-	return w.out.Record(&builders.Preference{
-		Head:     builders.Head{Example: w.at, Metadata: t.metadata(f, good)},
-		Prompt:   builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: w.at, Last: t.nodes[f.turn-1]}},
-		Chosen:   inline(t.walk[good]),
-		Rejected: inline(t.walk[f.turn]),
-		Reward:   1, ScoreName: "call_worked", ChosenScore: 1, RejectedScore: 0, RejectedIndex: 0, ChosenIndex: 1,
+	w.out.Record(&builders.Preference{
+		Head:   head,
+		Prompt: emit.Span(w.at, t.nodes[f.turn-1], 0),
+		// The turns' token ids, if any, were sampled at another prompt.
+		Chosen: emit.Inline(t.walk[good].Message), Rejected: emit.Inline(t.walk[f.turn].Message),
+		Reward: 1, ScoreName: "call_worked", ChosenScore: 1, RejectedScore: 0, RejectedIndex: 0, ChosenIndex: 1,
 		// The chosen turn was sampled after the error was seen, not at this prompt: it is off-policy here, regardless
 		// of the model that sampled it.
 		ChosenPolicy:   strings.TrimSpace(w.group.Examples[w.at].Policy + " after the error"),
 		RejectedPolicy: cmp.Or(t.walk[f.turn].Policy, w.group.Examples[w.at].Policy),
 	})
-}
-
-// inline copies a turn as inline content. Its token ids, if any, were sampled at another prompt and are omitted.
-func inline(n *ttc.Node) builders.Content {
-	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{n.Message}}
 }
 
 // corrected returns the position of the turn that repaired a failed call: the next successful call to the same tool,
@@ -87,7 +82,5 @@ func (t *trace) corrected(f *failure) int {
 func (t *trace) metadata(f *failure, good int) json.Raw {
 	m := json.AppendString([]byte(`{"off_policy": true, "class": `), f.class)
 	m = json.AppendString(append(m, `, "tool": `...), f.made.Name)
-	m = strconv.AppendInt(append(m, `, "failed_message": `...), int64(f.turn), 10)
-	m = strconv.AppendInt(append(m, `, "corrected_message": `...), int64(good), 10)
-	return append(m, '}')
+	return fmt.Appendf(m, `, "failed_message": %d, "corrected_message": %d}`, f.turn, good)
 }

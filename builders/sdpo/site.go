@@ -77,8 +77,7 @@ func (b *Builder) read(ex *ttc.Example, nodes []int) *trace {
 func (b *Builder) judge(t *trace, c call) (f failure, nearly finding, failed bool) {
 	f = failure{call: c, fault: b.checker.call(c.made, t.example.Tools)}
 	if c.result >= 0 {
-		for _, at := range append([]int{c.result},
-			c.more...) { // the first result that shows an error, if there are several
+		for _, at := range append([]int{c.result}, c.more...) { // up to the first result that shows an error
 			found := b.detector.read(c.made, t.walk[at])
 			if found.class == "" && found.supported && b.detector.nextTurn && t.supports(c, at) {
 				found.class = evidence.Message
@@ -147,16 +146,17 @@ func (d *detector) toldTurns(t *trace) {
 		if assistant {
 			turn = at
 		}
-		if of := toldOf(n); !of.any || linked[at] || assistant && len(n.Message.ToolCalls) > 0 {
-			continue
-		} else if turn >= 0 {
+		of := toldOf(n)
+		switch {
+		case !of.any || linked[at] || assistant && len(n.Message.ToolCalls) > 0:
+		case turn >= 0:
 			shows := at
 			if assistant && slices.Contains(t.orphans, at+1) { // the outcome
 				shows++
 			}
 			t.orphans = slices.DeleteFunc(t.orphans, func(o int) bool { return o == shows })
 			d.toldAt(t, turn, shows, of)
-		} else if !slices.Contains(t.orphans, at) {
+		case !slices.Contains(t.orphans, at):
 			t.orphans = append(t.orphans, at)
 		}
 	}
@@ -229,8 +229,9 @@ func same(a, b *failure) bool {
 type site struct {
 	*trace
 	*failure
-	target builders.Target
-	at     int // position of the target turn on the walk
+	target   builders.Target
+	at       int      // position of the target turn on the walk
+	siblings siblings // for the source "success"
 }
 
 // locate finds a failure's target turn, or returns the reason it is missing.
@@ -243,10 +244,8 @@ func (t *trace) locate(f *failure, target builders.Target) (s site, why ledger.R
 		if s.at = t.nextTurn(f.result); s.at < 0 {
 			return s, ledger.NoNextTurn
 		}
-		for i := range t.failures {
-			if o := &t.failures[i]; o.turn == s.at && !o.transient {
-				return s, nextTurnFails
-			}
+		if slices.ContainsFunc(t.failures, func(o failure) bool { return o.turn == s.at && !o.transient }) {
+			return s, nextTurnFails
 		}
 	}
 	if t.walk[s.at].Sampled == ttc.No {
@@ -272,15 +271,11 @@ func (t *trace) nextTurn(result int) int {
 // targetText returns the model's text in the target turn.
 func (s *site) targetText() string {
 	m := &s.walk[s.at].Message
-	var b strings.Builder
-	b.WriteString(m.Reasoning)
-	b.WriteByte('\n')
-	b.WriteString(textOf(m))
+	texts := []string{m.Reasoning, textOf(m)}
 	for i := range m.ToolCalls {
-		b.WriteByte('\n')
-		b.WriteString(m.ToolCalls[i].Arguments)
+		texts = append(texts, m.ToolCalls[i].Arguments)
 	}
-	return b.String()
+	return strings.Join(texts, "\n")
 }
 
 func (s *site) tool() *chat.Tool { return toolNamed(s.example.Tools, s.made.Name) }

@@ -13,31 +13,34 @@ import (
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
-// successSource answers with the action of another rollout for the task at the same prompt, if that action succeeded.
-// The siblings' calls are collected once per group.
-type successSource struct{}
+// successSource answers with the action of another rollout for the task at the same prompt, if that action succeeded,
+// or at the point where the rollouts part.
+type successSource struct{ leakRun int }
 
-func (successSource) hint(context.Context, *site) (hint, error) { return hint{}, nil }
-
-// siblings are a group's successful calls, by the prompt at which they were made.
-type siblings struct {
-	byPrompt map[xxh3.Uint128][]*chat.ToolCall
+func (src successSource) hint(_ context.Context, s *site) (hint, error) {
+	if s.parting != nil {
+		return s.siblingHint(src.leakRun), nil
+	}
+	return s.siblings.hint(s), nil
 }
+
+// siblings are a group's successful calls, by the prompt at which they were made. They are collected once per group.
+type siblings map[xxh3.Uint128][]*chat.ToolCall
 
 // maxSiblings bounds the calls kept per prompt.
 const maxSiblings = 64
 
 // add adds the successful calls on a walk: calls in turns where every call has a result and none failed.
-func (sb *siblings) add(t *trace) {
+func (sb siblings) add(t *trace) {
 	failed := t.failedTurns()
 	prompts := t.prompts()
 	for i := range t.calls {
 		c := &t.calls[i]
 		key := prompts[c.turn]
-		if failed[c.turn] || t.walk[c.turn].Sampled == ttc.No || len(sb.byPrompt[key]) >= maxSiblings {
+		if failed[c.turn] || t.walk[c.turn].Sampled == ttc.No || len(sb[key]) >= maxSiblings {
 			continue
 		}
-		sb.byPrompt[key] = append(sb.byPrompt[key], c.made)
+		sb[key] = append(sb[key], c.made)
 	}
 }
 
@@ -57,12 +60,12 @@ func (t *trace) failedTurns() map[int]bool {
 
 // hint returns a successful call made at the site's prompt: one to the same tool if possible, otherwise the first.
 // Rollouts share a prompt if the messages before the turn have the same content; call ids are noise and are ignored.
-func (sb *siblings) hint(s *site) hint {
+func (sb siblings) hint(s *site) hint {
 	if s.target != builders.FailedTurn {
 		return hint{}
 	}
 	var best *chat.ToolCall
-	for _, c := range sb.byPrompt[s.prompts()[s.turn]] {
+	for _, c := range sb[s.prompts()[s.turn]] {
 		if c.Name == s.made.Name && strings.TrimSpace(c.Arguments) == strings.TrimSpace(s.made.Arguments) {
 			continue // the same call failed here
 		}

@@ -23,14 +23,11 @@ var toldKinds = map[string]string{
 // class returns the fault named by the source's kind of error, or "" if none is named.
 func (e *told) class() string {
 	plain := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r >= 'a' && r <= 'z':
-			return r
+		if r < 'a' || r > 'z' {
+			return -1
 		}
-		return -1
-	}, e.kind)
+		return r
+	}, strings.ToLower(e.kind))
 	for class, kinds := range toldKinds {
 		if slices.Contains(strings.Fields(kinds), plain) {
 			return class
@@ -62,10 +59,8 @@ func (e *told) tools() (names []string) {
 
 // parameters returns the schema of the arguments: the trace's own, or the one that the source provides.
 func (s *site) parameters() json.Raw {
-	if t := s.tool(); t != nil {
-		if p := parameters(t); p != nil {
-			return p
-		}
+	if p := parameters(s.tool()); p != nil {
+		return p
 	}
 	for _, key := range []string{"schema", "parameters", "input_schema"} {
 		if v, _ := s.told.meta.Get(key); v.Kind() == json.Object {

@@ -15,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/builders/internal/evidence"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 )
@@ -45,11 +46,7 @@ type checker struct {
 const maxSchemas = 1000
 
 func newChecker(c *Detect) *checker {
-	k := &checker{classes: map[string]bool{}, schemas: map[xxh3.Uint128]*jsonschema.Schema{}}
-	for _, class := range c.Calls {
-		k.classes[class] = true
-	}
-	return k
+	return &checker{classes: evidence.Set(c.Calls), schemas: map[xxh3.Uint128]*jsonschema.Schema{}}
 }
 
 // call returns the first fault in a call, or nil.
@@ -122,10 +119,7 @@ func (k *checker) violations(tool *chat.Tool, args json.Raw) []string {
 		return nil // the arguments can't be decoded, for example because of a lone surrogate, which no schema describes
 	}
 	var found *jsonschema.ValidationError
-	if !errors.As(s.Validate(value), &found) {
-		return nil
-	}
-	if circular(found) {
+	if !errors.As(s.Validate(value), &found) || circular(found) {
 		return nil
 	}
 	var out []string
@@ -144,21 +138,10 @@ func circular(e *jsonschema.ValidationError) bool {
 // moderate reports whether all numbers have a size that exact arithmetic can handle: 1e999999999 takes eleven bytes as
 // text and a gigabyte as a fraction.
 func moderate(v json.Raw) bool {
-	switch v.Kind() {
-	case json.Number:
-		mantissa, exponent, _ := strings.Cut(strings.ToLower(string(v)), "e")
-		return len(mantissa) <= 400 && len(strings.TrimLeft(exponent, "+-0")) <= 2
-	case json.Object:
-		for _, e := range v.Members() {
-			if !moderate(e) {
-				return false
-			}
-		}
-	case json.Array:
-		for e := range v.Elements() {
-			if !moderate(e) {
-				return false
-			}
+	for n := range evidence.Scalars(v) {
+		mantissa, exponent, _ := strings.Cut(strings.ToLower(string(n)), "e")
+		if n.Kind() == json.Number && (len(mantissa) > 400 || len(strings.TrimLeft(exponent, "+-0")) > 2) {
+			return false
 		}
 	}
 	return true
@@ -182,6 +165,9 @@ func (k *checker) schema(tool *chat.Tool) *jsonschema.Schema {
 // parameters returns the schema of a tool's arguments, if the definition has one: under parameters (OpenAI),
 // input_schema (Anthropic) or inputSchema (MCP), at the top level or within "function".
 func parameters(tool *chat.Tool) json.Raw {
+	if tool == nil {
+		return nil
+	}
 	inner := tool.Raw
 	if fn, ok := inner.Get("function"); ok && fn.Kind() == json.Object {
 		inner = fn

@@ -3,16 +3,15 @@ package sft
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -28,8 +27,6 @@ func Info() builders.Info {
 // Builder builds demonstrations. Build may be called concurrently.
 type Builder struct{ cfg Config }
 
-var _ builders.Builder = (*Builder)(nil)
-
 // New returns a builder, or an error that explains why its configuration is invalid.
 func New(cfg Config) (*Builder, error) {
 	if err := schema.Validate(&cfg); err != nil {
@@ -39,25 +36,28 @@ func New(cfg Config) (*Builder, error) {
 }
 
 // Build chooses among the rollouts of the group, and among the candidates for each turn of its examples.
-func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
+	out := &emit.Output{To: to}
 	var rollouts []choice
 	for e, ex := range g.Examples {
-		if err := ctx.Err(); err != nil {
-			return err
+		if out.Over(ctx) {
+			return out.Err
 		}
 		if b.cfg.From == "candidates" || b.cfg.From == "auto" && len(ex.Candidates) > 0 {
-			if err := b.candidates(g, e, out); err != nil {
-				return err
-			}
+			b.candidates(g, e, out)
 			continue
 		}
-		c := choice{example: e, candidate: -1, why: trainable(&ex.Graph)}
+		c := choice{example: e, candidate: -1}
+		if !emit.HasTurn(&ex.Graph) {
+			c.why = ledger.NothingTrained
+		}
 		if ex.Reward != nil {
 			c.score, c.scored = *ex.Reward, true
 		}
 		rollouts = append(rollouts, c)
 	}
-	return b.choose(g, rollouts, scaleOf(g).Rewards, out)
+	b.choose(g, rollouts, scaleOf(g).Rewards, out)
+	return out.Err
 }
 
 // scaleOf returns the score ranges of the run, or of the group if the run's are unknown.
@@ -80,18 +80,8 @@ type choice struct {
 	why                ledger.Reason // why the choice isn't taken; empty if it is
 }
 
-// trainable returns the reason nothing in a rollout can be imitated, if there is one.
-func trainable(g *ttc.Graph) ledger.Reason {
-	for _, n := range g.Nodes {
-		if n.Message.Role == "assistant" && n.Sampled != ttc.No {
-			return ""
-		}
-	}
-	return ledger.NothingTrained
-}
-
 // candidates chooses among the candidates for each turn of an example.
-func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
+func (b *Builder) candidates(g *ttc.Group, e int, out *emit.Output) {
 	ex := g.Examples[e]
 	var order []string
 	turns := map[string][]choice{}
@@ -105,54 +95,37 @@ func (b *Builder) candidates(g *ttc.Group, e int, out builders.Output) error {
 		if _, ok := turns[c.Turn]; !ok {
 			order = append(order, c.Turn)
 		}
-		turns[c.Turn] = append(turns[c.Turn], choice{
-			example:   e,
-			candidate: i,
-			score:     c.Score,
-			scored:    true,
-			why:       unusable(c),
-		})
+		turns[c.Turn] = append(turns[c.Turn],
+			choice{example: e, candidate: i, score: c.Score, scored: true, why: emit.Unusable(c)})
 	}
 	if others > 0 {
 		d := builders.NewDrop(ex, "candidate", pairs.OtherName)
 		d.Count, d.Detail = others, fmt.Sprintf("%d candidates are from steps other than %q", others, b.cfg.StepName)
-		if err := out.Drop(d); err != nil {
-			return err
-		}
+		out.Drop(d)
 	}
 	scales := scaleOf(g)
 	for _, t := range order {
 		step := ex.Candidates[turns[t][0].candidate].Step
-		if err := b.choose(g, turns[t], scales.Steps[step], out); err != nil {
-			return err
-		}
+		b.choose(g, turns[t], scales.Steps[step], out)
 	}
-	return nil
 }
 
 // choose decides among the rollouts of a task or the candidates for a turn, and emits records and drops in their order.
 // scale is the range of their scores.
-func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out builders.Output) error {
+func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out *emit.Output) {
 	b.judge(cs, scale)
 	b.pick(g, cs)
 	only := scale.Graded && scale.Low == scale.High && b.cfg.MinScore == nil && b.cfg.Select != "all"
 	for _, c := range cs {
 		if c.why != "" {
-			if err := out.Drop(b.dropOf(g.Examples[c.example], c)); err != nil {
-				return err
-			}
+			out.Drop(dropOf(g.Examples[c.example], c))
 			continue
 		}
 		if only && c.scored {
-			if err := out.Count(countedOnly, 1); err != nil {
-				return err
-			}
+			out.Count(countedOnly, 1)
 		}
-		if err := b.emit(g, c, out); err != nil {
-			return err
-		}
+		b.emit(g, c, out)
 	}
-	return nil
 }
 
 // countedOnly is the name of the counter for imitated examples of an input in which all scores are the same. Such a
@@ -182,7 +155,7 @@ func (b *Builder) judge(cs []choice, scale ttc.Scale) {
 			if b.cfg.MinScore != nil || b.cfg.Select != "all" && (b.cfg.Select != "" || scored) {
 				c.why = ledger.NoReward
 			}
-		case math.IsNaN(c.score) || math.IsInf(c.score, 0):
+		case !emit.Finite(c.score):
 			c.why = ledger.NonFiniteScore
 		case fails && c.score == worst:
 			c.why = FailedTask
@@ -228,30 +201,31 @@ func (b *Builder) pick(g *ttc.Group, cs []choice) {
 	}
 }
 
-func (b *Builder) emit(g *ttc.Group, c choice, out builders.Output) error {
+func (b *Builder) emit(g *ttc.Group, c choice, out *emit.Output) {
 	var score *float64
 	if c.scored {
 		score = &c.score
 	}
+	ex := g.Examples[c.example]
 	if c.candidate >= 0 {
-		return out.Record(b.ofCandidate(g, c, score))
+		cand := &ex.Candidates[c.candidate]
+		out.Record(&builders.Demonstration{
+			Head: builders.Head{Example: c.example, Turn: cand.Turn}, Messages: emit.Answered(cand),
+			Train: builders.TrainLast, Weight: 1, Score: score, MaskReasoning: !b.cfg.TrainReasoning,
+		})
+		return
 	}
-	graph := &g.Examples[c.example].Graph
-	seen := &seen{trained: make([]bool, len(graph.Nodes)), failed: make([]bool, len(graph.Nodes))}
+	seen := &seen{trained: make([]bool, len(ex.Graph.Nodes)), failed: make([]bool, len(ex.Graph.Nodes))}
 	emitted := false
-	leaves := graph.Leaves()
+	leaves := ex.Graph.Leaves()
 	for _, leaf := range leaves {
-		made, err := b.branch(g, c, graph.Branch(leaf), len(leaves) > 1, seen, score, out)
-		if err != nil {
-			return err
-		}
+		made := b.branch(g, c, ex.Graph.Branch(leaf), len(leaves) > 1, seen, score, out)
 		emitted = emitted || made
 	}
-	if emitted {
-		return nil
+	if !emitted {
+		c.why = OnlyFailed
+		out.Drop(dropOf(ex, c))
 	}
-	c.why = OnlyFailed
-	return out.Drop(b.dropOf(g.Examples[c.example], c))
 }
 
 // seen marks the messages that were trained on, or had failed calls, in earlier branches of a rollout.
@@ -260,8 +234,8 @@ type seen struct{ trained, failed []bool }
 // branch emits the demonstration for one branch, up to its last trained turn. Turns that several branches share are
 // trained on only in the first one.
 func (b *Builder) branch(
-	g *ttc.Group, c choice, walk []int, several bool, seen *seen, score *float64, out builders.Output,
-) (made bool, err error) {
+	g *ttc.Group, c choice, walk []int, several bool, seen *seen, score *float64, out *emit.Output,
+) (made bool) {
 	graph := &g.Examples[c.example].Graph
 	flags := b.flags(graph, walk, seen.trained)
 	var failing map[int]failure
@@ -272,47 +246,30 @@ func (b *Builder) branch(
 	for i, f := range failing {
 		flags[i] = flags[i] && remove && len(f.calls) < len(graph.Nodes[walk[i]].Message.ToolCalls)
 	}
-	last := lastOf(flags)
+	last := len(flags) - 1
+	for last >= 0 && !flags[last] {
+		last--
+	}
 	if last < 0 { // no turns are selected, earlier branches train on them, or their calls failed
-		return false, nil
+		return false
 	}
-	if err := count(out, "trailing_messages", len(walk)-1-last); err != nil {
-		return false, err
-	}
-	edits, err := b.report(g.Examples[c.example], walk[:last+1], failing, seen.failed, remove, out)
-	if err != nil {
-		return false, err
-	}
+	out.Count("trailing_messages", int64(len(walk)-1-last))
+	edits := report(g.Examples[c.example], walk[:last+1], failing, seen.failed, remove, out)
 	d := &builders.Demonstration{
 		Head:     builders.Head{Example: c.example, Edits: edits},
-		Messages: builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: c.example, Last: walk[last]}},
+		Messages: emit.Span(c.example, walk[last], 0),
 		Train:    b.cfg.train(), Weight: 1, Score: score, MaskReasoning: !b.cfg.TrainReasoning,
 	}
 	switch {
 	case edits != 0:
 		messages, trained := withoutFailed(graph, walk[:last+1], flags, failing)
-		d.Messages = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages}
+		d.Messages = emit.Inline(messages...)
 		d.Train, d.Trained = builders.TrainFlagged, trained
 	case failing != nil || several:
 		d.Train, d.Trained = builders.TrainFlagged, flags[:last+1]
 	}
-	return true, out.Record(d)
-}
-
-func count(out builders.Output, name string, n int) error {
-	if n == 0 {
-		return nil
-	}
-	return out.Count(name, int64(n))
-}
-
-func lastOf(flags []bool) int {
-	for i := len(flags) - 1; i >= 0; i-- {
-		if flags[i] {
-			return i
-		}
-	}
-	return -1
+	out.Record(d)
+	return true
 }
 
 // flags marks the turns of a branch that the loss policy selects, except those selected in an earlier branch. It adds
@@ -322,7 +279,7 @@ func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	last := -1
 	for i, n := range nodes {
 		node := &g.Nodes[n]
-		if node.Message.Role != "assistant" || node.Sampled == ttc.No {
+		if !emit.IsTurn(node) {
 			continue
 		}
 		last = i
@@ -338,35 +295,7 @@ func (b *Builder) flags(g *ttc.Graph, nodes []int, seen []bool) []bool {
 	return flags
 }
 
-// ofCandidate returns a candidate's demonstration: its prompt, and its output as the one turn to imitate. No single
-// reference covers both, so the messages are inlined.
-func (b *Builder) ofCandidate(g *ttc.Group, c choice, score *float64) builders.Record {
-	cand := &g.Examples[c.example].Candidates[c.candidate]
-	messages := slices.Clone(cand.Prompt.Messages)
-	if cand.Prompt.Form == ttc.TextPrompt {
-		messages = []chat.Message{{Role: "user", Form: chat.Text, Text: cand.Prompt.Text}}
-	}
-	messages = append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: cand.Output})
-	return &builders.Demonstration{
-		Head:     builders.Head{Example: c.example, Turn: cand.Turn},
-		Messages: builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages},
-		Train:    builders.TrainLast, Weight: 1, Score: score, MaskReasoning: !b.cfg.TrainReasoning,
-	}
-}
-
-func unusable(c *ttc.Candidate) ledger.Reason {
-	switch {
-	case c.ScoreError != "":
-		return pairs.FailedScorer
-	case c.Output == "":
-		return ledger.EmptyResponse
-	case c.Prompt.Form == ttc.OtherPrompt:
-		return pairs.ReprPrompt
-	}
-	return ""
-}
-
-func (b *Builder) dropOf(ex *ttc.Example, c choice) ledger.Drop {
+func dropOf(ex *ttc.Example, c choice) ledger.Drop {
 	if c.candidate < 0 {
 		d := builders.NewDrop(ex, "rollout", c.why)
 		if c.scored {

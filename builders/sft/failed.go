@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/internal/evidence"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -114,9 +115,9 @@ func recorded(g *ttc.Graph, walk []int) bool {
 
 // report counts the failed calls on a walk and the turns that made them, unless an earlier branch had them. If the
 // calls are removed, it also drops each of these turns, and returns the removal as an edit.
-func (b *Builder) report(
-	ex *ttc.Example, walk []int, failing map[int]failure, told []bool, remove bool, out builders.Output,
-) (edits builders.Edits, err error) {
+func report(
+	ex *ttc.Example, walk []int, failing map[int]failure, told []bool, remove bool, out *emit.Output,
+) (edits builders.Edits) {
 	calls, turns := 0, 0
 	for i, n := range walk {
 		f, some := failing[i]
@@ -133,15 +134,11 @@ func (b *Builder) report(
 		}
 		d := builders.NewDrop(ex, "turn", RemovedCall)
 		d.Index = n
-		d.Detail = fmt.Sprintf("cut out: %s of %d, with results", ledger.Quantity(int64(len(f.calls)),
-			"failed call"),
-			len(ex.Graph.Nodes[n].Message.ToolCalls))
-		if err := out.Drop(d); err != nil {
-			return 0, err
-		}
+		d.Detail = fmt.Sprintf("cut out: %s of %d, with results",
+			ledger.Quantity(int64(len(f.calls)), "failed call"), len(ex.Graph.Nodes[n].Message.ToolCalls))
+		out.Drop(d)
 	}
-	if err := count(out, "failed_calls", calls); err != nil {
-		return 0, err
-	}
-	return edits, count(out, "failed_turns", turns)
+	out.Count("failed_calls", int64(calls))
+	out.Count("failed_turns", int64(turns))
+	return edits
 }

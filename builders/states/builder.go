@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/internal/where"
@@ -34,8 +34,6 @@ type Builder struct {
 	where  where.Filter[*where.Subject]
 }
 
-var _ builders.Builder = (*Builder)(nil)
-
 // fields are the names available to a where expression.
 var fields = slices.Concat(where.TurnFields, where.ExampleFields, where.GroupFields)
 
@@ -60,7 +58,8 @@ func New(cfg Config) (*Builder, error) {
 }
 
 // Build emits the states in each of the group's examples.
-func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) error {
+func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) error {
+	out := &emit.Output{To: to}
 	found, err := b.finder.Find(ctx, g)
 	if err != nil {
 		return err
@@ -87,39 +86,35 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, out builders.Output) 
 				continue
 			}
 			taken[node] = true
-			if err := b.take(e, ex, p, out); err != nil {
-				return err
-			}
+			out.Count("states/"+p.Class, 1)
+			out.Record(&builders.State{
+				Head:     builders.Head{Example: e, Turn: strconv.Itoa(node), Metadata: b.metadata(ex, p)},
+				Messages: emit.Span(e, p.Walk[p.Turn-1], 0),
+				Task:     cmp.Or(ex.Task, ex.ID),
+			})
 		}
-		if err := b.leave(ex, unmet, out); err != nil {
-			return err
-		}
+		b.leave(ex, unmet, out)
 		if len(taken) == 0 {
 			d := builders.NewDrop(ex, "example", noState)
 			if len(unmet) > 0 {
 				d.Detail = "the where expression excludes all turns at the requested points"
 			}
-			if err := out.Drop(d); err != nil {
-				return err
-			}
+			out.Drop(d)
 		}
 	}
-	return nil
+	return out.Err
 }
 
 // leave emits a drop for each clause of the where expression that excludes turns of an example.
-func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out builders.Output) error {
+func (b *Builder) leave(ex *ttc.Example, unmet map[string]int64, out *emit.Output) {
 	for _, c := range b.where.Clauses {
 		if unmet[c.Text] == 0 {
 			continue
 		}
 		d := builders.NewDrop(ex, "turn", where.NotMet)
 		d.Detail, d.Count = c.Text, unmet[c.Text]
-		if err := out.Drop(d); err != nil {
-			return err
-		}
+		out.Drop(d)
 	}
-	return nil
 }
 
 // noState means that an example doesn't have a state at the requested points, or that the where expression excludes all
@@ -131,7 +126,7 @@ func (b *Builder) turns(ex *ttc.Example) (all []sdpo.Found) {
 	for _, leaf := range ex.Graph.Leaves() {
 		walk, n := ex.Graph.Branch(leaf), 0
 		for at, node := range walk {
-			if x := &ex.Graph.Nodes[node]; x.Message.Role != "assistant" || x.Sampled == ttc.No {
+			if !emit.IsTurn(&ex.Graph.Nodes[node]) {
 				continue
 			}
 			if n%b.cfg.Every == 0 {
@@ -141,19 +136,6 @@ func (b *Builder) turns(ex *ttc.Example) (all []sdpo.Found) {
 		}
 	}
 	return all
-}
-
-func (b *Builder) take(e int, ex *ttc.Example, p *sdpo.Found, out builders.Output) error {
-	if err := out.Count("states/"+p.Class, 1); err != nil {
-		return err
-	}
-	return out.Record(&builders.State{
-		Head: builders.Head{Example: e, Turn: strconv.Itoa(p.Walk[p.Turn]), Metadata: b.metadata(ex, p)},
-		Messages: builders.Content{Ref: builders.Ref{
-			Part: builders.NodeSpan, Example: e, Last: p.Walk[p.Turn-1],
-		}},
-		Task: cmp.Or(ex.Task, ex.ID),
-	})
 }
 
 // metadata returns a state's class and position, the rollout's action there, its outcome (the messages before the next
@@ -174,7 +156,7 @@ func (b *Builder) metadata(ex *ttc.Example, p *sdpo.Found) json.Raw {
 		m = describe(m, said(node))
 	}
 	m = append(m, ']')
-	if r := ex.Reward; r != nil && !math.IsNaN(*r) && !math.IsInf(*r, 0) {
+	if r := ex.Reward; r != nil && emit.Finite(*r) {
 		m = strconv.AppendFloat(append(m, `, "reward": `...), *r, 'g', -1, 64)
 	}
 	if b.cfg.Agent != "" {
@@ -192,12 +174,9 @@ func describe(dst []byte, m *chat.Message) []byte {
 	}
 	dst = json.AppendString(append(dst, `{"role": `...), m.Role)
 	dst = json.AppendString(append(dst, `, "content": `...), text)
+	sep := `, "tool_calls": [`
 	for i := range m.ToolCalls {
-		if i == 0 {
-			dst = append(dst, `, "tool_calls": [`...)
-		} else {
-			dst = append(dst, ", "...)
-		}
+		dst, sep = append(dst, sep...), ", "
 		dst = json.AppendString(append(dst, `{"name": `...), m.ToolCalls[i].Name)
 		dst = json.AppendString(append(dst, `, "arguments": `...), m.ToolCalls[i].Arguments)
 		dst = append(dst, '}')

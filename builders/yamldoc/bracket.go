@@ -1,16 +1,12 @@
 package yamldoc
 
-import (
-	"bytes"
-)
+import "bytes"
 
 // open is an opening bracket or quote.
 type open struct {
 	at   int // byte offset
 	char byte
 }
-
-var closes = map[byte]byte{'{': '}', '[': ']'}
 
 // unclosed finds a quote that is never closed, or a bracket that is closed by the wrong kind or still open at end,
 // where the library gave up. The result may be several lines above end. unclosed returns nil if it finds neither.
@@ -33,7 +29,7 @@ func unclosed(text []byte, end int) *open {
 			stack = append(stack, open{i, c})
 		case (c == '}' || c == ']') && len(stack) > 0:
 			top := stack[len(stack)-1]
-			if closes[top.char] != c {
+			if ends[top.char] != c {
 				return &top
 			}
 			stack = stack[:len(stack)-1]
@@ -59,7 +55,7 @@ func begins(text []byte, i int) bool {
 }
 
 // quoted returns the length of the quoted string that text begins with, or 0 if it isn't closed.
-func quoted(text []byte) int {
+func quoted[C byte | rune](text []C) int {
 	for i := 1; i < len(text); i++ {
 		switch {
 		case text[0] == '"' && text[i] == '\\':

@@ -1,6 +1,7 @@
 package yamldoc
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -28,9 +29,7 @@ type origin struct {
 
 // Merge merges over into d, recursively. Where both have a mapping, the two are merged; otherwise, over's value wins.
 func (d *Document) Merge(over *Document) {
-	for n, o := range over.origins {
-		d.origins[n] = o
-	}
+	maps.Copy(d.origins, over.origins)
 	merge(d.Root, over.Root)
 }
 
@@ -65,6 +64,14 @@ func keyIndex(m *yaml.Node, key string) int {
 	return -1
 }
 
+// listIndex returns the index that a step of a path names in a list, or -1.
+func listIndex(list *yaml.Node, step string) int {
+	if i, err := strconv.Atoi(step); err == nil && i < len(list.Content) {
+		return max(i, -1)
+	}
+	return -1
+}
+
 // Lookup follows keys and list indices down from a node; it returns nil if the path doesn't exist.
 func Lookup(n *yaml.Node, path ...string) *yaml.Node {
 	_, v := LookupPair(n, path...)
@@ -85,8 +92,8 @@ func LookupPair(n *yaml.Node, path ...string) (key, value *yaml.Node) {
 			}
 			key, n = n.Content[i], n.Content[i+1]
 		case n.Kind == yaml.SequenceNode:
-			i, err := strconv.Atoi(p)
-			if err != nil || i < 0 || i >= len(n.Content) {
+			i := listIndex(n, p)
+			if i < 0 {
 				return nil, nil
 			}
 			n = n.Content[i]
@@ -106,8 +113,7 @@ func (d *Document) Rewrite(n *yaml.Node, text string) {
 	}
 	d.origins[n] = o
 	n.Value = text
-	if n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) ==
-		0 {
+	if n.Style&^yaml.FlowStyle == 0 {
 		n.Tag = ""
 	}
 }
@@ -157,7 +163,7 @@ func (d *Document) Hide(n *yaml.Node) {
 			if _, end := src.span(n, d.origins[n]); end > n.Column+1 || n.Style == 0 {
 				to = end
 			}
-		} else if strings.TrimSpace(src.lines[line-1]) != "" && !src.continues(n, line) {
+		} else if !src.continues(n, line) {
 			break
 		}
 		src.masks = append(src.masks, mask{line, from, to})
@@ -183,8 +189,7 @@ func (d *Document) ReportText(n *yaml.Node, piece, ptr string, f finding.Finding
 	if line == 0 {
 		return d.Report(n, ptr, f)
 	}
-	f.Pointer = ptr
-	return d.origins[n].src.place(f, line, col, col+utf8.RuneCountInString(piece))
+	return d.origins[n].src.ReportAt(line, col, col+utf8.RuneCountInString(piece), ptr, f)
 }
 
 // reportWithin is like Report, for a finding whose columns refer to a line of the scalar's text, which is its snippet.
@@ -195,8 +200,7 @@ func (d *Document) reportWithin(n *yaml.Node, ptr string, f finding.Finding) fin
 	if line == 0 || to > len(whole) {
 		return d.ReportText(n, string(whole[min(from, len(whole)):min(to, len(whole))]), ptr, f)
 	}
-	f.Pointer = ptr
-	return d.origins[n].src.place(f, line, col+from, col+to)
+	return d.origins[n].src.ReportAt(line, col+from, col+to, ptr, f)
 }
 
 // find returns the position where part of a scalar's text was written. Line 0 means that the file doesn't contain it
@@ -214,7 +218,7 @@ func (d *Document) find(n *yaml.Node, piece string) (line, col int) {
 		from := 0
 		if line == n.Line {
 			from = min(max(n.Column-1, 0), len(text))
-		} else if strings.TrimSpace(src.lines[line-1]) != "" && !src.continues(n, line) {
+		} else if !src.continues(n, line) {
 			break
 		}
 		within := string(text[from:min(len(text), from+most)]) // the file may be a single line
@@ -232,40 +236,31 @@ func (d *Document) Set(path []string, value *yaml.Node, src *Source) bool {
 	at := d.Root
 	for i, key := range path {
 		last := i == len(path)-1
+		var j int
 		switch at.Kind {
 		case yaml.SequenceNode:
-			j, err := strconv.Atoi(key)
-			if err != nil || j < 0 || j >= len(at.Content) {
+			if j = listIndex(at, key); j < 0 {
 				return false
 			}
-			if last {
-				at.Content[j] = value
-				return true
-			}
-			at = at.Content[j]
 		case yaml.MappingNode:
-			j := keyIndex(at, key)
-			if j < 0 {
+			if j = keyIndex(at, key) + 1; j == 0 {
 				k := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: key, Line: 1, Column: 1}
 				d.own(k, src)
 				at.Content = append(at.Content, k, &yaml.Node{})
-				j = len(at.Content) - 2
+				j = len(at.Content) - 1
 			}
-			if last || IsNull(at.Content[j+1]) {
-				v := value
-				if !last {
-					v = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
-				}
-				d.origins[v] = origin{src: src}
-				at.Content[j+1] = v
+			if !last && IsNull(at.Content[j]) {
+				at.Content[j] = &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: 1, Column: 1}
+				d.own(at.Content[j], src)
 			}
-			if last {
-				return true
-			}
-			at = at.Content[j+1]
 		default:
 			return false
 		}
+		if last {
+			at.Content[j] = value
+			return true
+		}
+		at = at.Content[j]
 	}
 	return false
 }

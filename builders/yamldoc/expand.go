@@ -27,10 +27,7 @@ type expander struct {
 func (x *expander) fail(n *yaml.Node, ptr, code, msg, fix string) {
 	switch {
 	case len(x.findings) < MaxFindings:
-		x.findings = append(x.findings,
-			x.src.reportAs(n, origin{}, ptr, finding.Finding{
-				Code: code, Severity: finding.Error, Message: msg, Fix: fix,
-			}))
+		x.findings = append(x.findings, x.src.reportAs(n, origin{}, ptr, problem(code, msg, fix)))
 	case len(x.findings) == MaxFindings:
 		x.findings = append(x.findings, More(x.src.Name))
 	}
@@ -41,13 +38,13 @@ const MaxFindings = 500
 
 // More returns a finding saying that there are more findings than those shown.
 func More(file string) finding.Finding {
-	return finding.Finding{
-		File:     file,
-		Code:     CodeMore,
-		Severity: finding.Error,
-		Message:  fmt.Sprintf("more than %d findings; the rest are not shown", MaxFindings),
-		Fix:      "correct these first",
-	}
+	f := problem(CodeMore, fmt.Sprintf("more than %d findings; the rest are not shown", MaxFindings), "correct these first")
+	f.File = file
+	return f
+}
+
+func problem(code, message, fix string) finding.Finding {
+	return finding.Finding{Code: code, Severity: finding.Error, Message: message, Fix: fix}
 }
 
 // expand returns a copy of n. If the value is unusable, it returns nil and reports a finding.
@@ -55,23 +52,23 @@ func (x *expander) expand(n *yaml.Node, ptr string, depth int) *yaml.Node {
 	if x.stopped {
 		return nil
 	}
-	if x.nodes++; x.nodes > x.lim.Nodes {
+	stop := func(code, message, fix string) *yaml.Node {
 		x.stopped = true
-		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", x.lim.Nodes),
+		x.fail(n, ptr, code, message, fix)
+		return nil
+	}
+	x.nodes++
+	x.text += len(n.Value)
+	switch {
+	case x.nodes > x.lim.Nodes:
+		return stop(CodeTooMany, fmt.Sprintf("more than %d values once aliases are resolved", x.lim.Nodes),
 			"write the values out instead of aliasing aliases")
-		return nil
-	}
-	if x.text += len(n.Value); x.text > x.lim.Text {
-		x.stopped = true
-		x.fail(n, ptr, CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", x.lim.Text),
+	case x.text > x.lim.Text:
+		return stop(CodeTooMany, fmt.Sprintf("more than %d bytes of values once aliases are resolved", x.lim.Text),
 			"use a file instead of repeating a long text")
-		return nil
-	}
-	if depth > x.lim.Depth {
-		x.stopped = true
-		x.fail(n, ptr, CodeTooDeep, fmt.Sprintf("values are nested more than %d deep", x.lim.Depth),
+	case depth > x.lim.Depth:
+		return stop(CodeTooDeep, fmt.Sprintf("values are nested more than %d deep", x.lim.Depth),
 			"flatten the configuration")
-		return nil
 	}
 	if n.Kind == yaml.AliasNode {
 		if x.open[n.Alias] {
@@ -161,11 +158,10 @@ func (x *expander) merge(n *yaml.Node, ptr string, depth int) []*yaml.Node {
 		var pairs []*yaml.Node
 		for _, e := range v.Content {
 			if e.Kind != yaml.MappingNode {
-				x.fail(e, ptr, codeBadMerge, "`<<` merges mappings, got "+Describe(e),
-					"use an anchor of a mapping")
-				continue
+				x.fail(e, ptr, codeBadMerge, "`<<` merges mappings, got "+Describe(e), "use an anchor of a mapping")
+			} else {
+				pairs = append(pairs, e.Content...)
 			}
-			pairs = append(pairs, e.Content...)
 		}
 		return pairs
 	}

@@ -32,7 +32,9 @@ var DefaultLimits = Limits{Bytes: 4 << 20, Depth: 100, Nodes: 200_000, Text: 16 
 func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) {
 	src := &Source{Name: name}
 	whole := func(code, msg, fix string) (*Document, []finding.Finding) {
-		return nil, []finding.Finding{{File: name, Code: code, Severity: finding.Error, Message: msg, Fix: fix}}
+		f := problem(code, msg, fix)
+		f.File = name
+		return nil, []finding.Finding{f}
 	}
 	if len(text) > lim.Bytes {
 		return whole(CodeTooLarge,
@@ -42,13 +44,8 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	src.lines = splitLines(string(text))
 	if !utf8.Valid(text) {
-		line := 1 + bytes.Count(text[:invalidAt(text)], []byte("\n"))
-		f := finding.Finding{
-			Code:     CodeSyntax,
-			Severity: finding.Error,
-			Message:  "the text is not UTF-8",
-			Fix:      "save the file as UTF-8",
-		}
+		line := 1 + slices.IndexFunc(src.lines, func(l string) bool { return !utf8.ValidString(l) })
+		f := problem(CodeSyntax, "the text is not UTF-8", "save the file as UTF-8")
 		return nil, []finding.Finding{src.place(f, line, 1, 1)}
 	}
 	var root, more yaml.Node
@@ -65,12 +62,7 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 	x := expander{doc: doc, src: src, lim: lim, open: map[*yaml.Node]bool{}, guarded: len(guarded) != len(text)}
 	doc.Root = x.expand(Content(&root), "", 0)
 	if err := decodeNode(dec, &more); err == nil {
-		f := finding.Finding{
-			Code:     codeManyDocs,
-			Severity: finding.Error,
-			Message:  "the file has more than one YAML document",
-			Fix:      "keep one; remove the line ---",
-		}
+		f := problem(codeManyDocs, "the file has more than one YAML document", "keep one; remove the line ---")
 		x.findings = append(x.findings, src.place(f, max(1, more.Line), max(1, more.Column), max(1, more.Column)))
 	} else if !errors.Is(err, io.EOF) {
 		x.findings = append(x.findings, src.syntax(guarded, err))
@@ -79,12 +71,9 @@ func Parse(name string, text []byte, lim Limits) (*Document, []finding.Finding) 
 		return nil, x.findings
 	}
 	if doc.Root.Kind != yaml.MappingNode {
-		return nil, append(x.findings, doc.Report(doc.Root, "", finding.Finding{
-			Code:     CodeNotMapping,
-			Severity: finding.Error,
-			Message:  "expected a mapping of sections, got " + Describe(doc.Root),
-			Fix:      "write `section: ...`, for example `finetuning:`",
-		}))
+		f := problem(CodeNotMapping, "expected a mapping of sections, got "+Describe(doc.Root),
+			"write `section: ...`, for example `finetuning:`")
+		return nil, append(x.findings, doc.Report(doc.Root, "", f))
 	}
 	return doc, x.findings
 }
@@ -141,27 +130,13 @@ func Content(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-func invalidAt(text []byte) int {
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRune(text[i:])
-		if r == utf8.RuneError && n == 1 {
-			return i
-		}
-		i += n
-	}
-	return len(text)
-}
-
 var yamlLine = regexp.MustCompile(`^yaml: (?:line \d+: )?`)
 
 // syntax finds the position of a syntax error. The library reports at best the line of the construct, never the column.
 // Feeding it one byte at a time reveals how far it had read when it gave up.
 func (s *Source) syntax(text []byte, err error) finding.Finding {
-	f := finding.Finding{
-		Code: CodeSyntax, Severity: finding.Error,
-		Message: "this is not YAML: " + yamlLine.ReplaceAllString(err.Error(), ""),
-		Fix:     "check brackets, quotes and indentation on this line and the one before",
-	}
+	f := problem(CodeSyntax, "this is not YAML: "+yamlLine.ReplaceAllString(err.Error(), ""),
+		"check brackets, quotes and indentation on this line and the one before")
 	at := min(stoppedAt(text), len(text))
 	for at > 0 && (at == len(text) || text[at] == '\n' || text[at] == '\r' || text[at] == ' ') {
 		at--
@@ -193,17 +168,18 @@ func tabbed(text []byte, at int) bool {
 
 func stoppedAt(text []byte) int {
 	// Pad the text, so that the look-ahead never reaches its end.
-	r := &oneByteReader{text: slices.Concat(text, []byte("\n\n\n\n"))}
+	r := oneByteReader{bytes.NewReader(slices.Concat(text, []byte("\n\n\n\n")))}
 	dec := yaml.NewDecoder(r)
 	for {
 		var n yaml.Node
-		if err := decodeNode(dec, &n); err != nil {
-			switch {
-			case strings.Contains(err.Error(), "control characters"): // detected by the reader, not the scanner
-				return max(0, bytes.IndexFunc(text, isForbidden))
-			case r.read < len(r.text):
-				return max(0, r.read-1-lookAhead())
-			}
+		err := decodeNode(dec, &n)
+		switch {
+		case err == nil:
+		case strings.Contains(err.Error(), "control characters"): // detected by the reader, not the scanner
+			return max(0, bytes.IndexFunc(text, isForbidden))
+		case r.Len() > 0:
+			return max(0, r.read()-1-lookAhead())
+		default:
 			return len(text)
 		}
 	}
@@ -216,26 +192,16 @@ func isForbidden(r rune) bool {
 // lookAhead is the number of bytes that the library's scanner reads past an offending character, measured with such a
 // character at the start of a text.
 var lookAhead = sync.OnceValue(func() int {
-	r := &oneByteReader{text: []byte("@\n\n\n\n\n\n\n\n")} // a character that can't start anything
-	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.read == len(r.text) {
+	r := oneByteReader{bytes.NewReader([]byte("@\n\n\n\n\n\n\n\n"))} // a character that can't start anything
+	if decodeNode(yaml.NewDecoder(r), new(yaml.Node)) == nil || r.Len() == 0 {
 		return 0 // the line, at least, is still correct
 	}
-	return r.read - 1
+	return r.read() - 1
 })
 
-type oneByteReader struct {
-	text []byte
-	read int
-}
+type oneByteReader struct{ *bytes.Reader }
 
-func (r *oneByteReader) Read(p []byte) (int, error) {
-	if r.read >= len(r.text) {
-		return 0, io.EOF
-	}
-	if len(p) == 0 {
-		return 0, nil
-	}
-	p[0] = r.text[r.read]
-	r.read++
-	return 1, nil
-}
+func (r oneByteReader) Read(p []byte) (int, error) { return r.Reader.Read(p[:min(1, len(p))]) }
+
+// read returns the number of bytes read.
+func (r oneByteReader) read() int { return int(r.Size()) - r.Len() }

@@ -41,11 +41,11 @@ func splitLines(text string) []string {
 	return lines
 }
 
-// continues reports whether a line can still belong to the multi-line scalar n: it is indented more deeply than n's
-// key.
+// continues reports whether a line can still belong to the multi-line scalar n: it is blank, or indented more deeply
+// than n's key.
 func (s *Source) continues(n *yaml.Node, line int) bool {
 	indent := func(l string) int { return len(l) - len(strings.TrimLeft(l, " ")) }
-	return indent(s.lines[line-1]) > indent(s.lines[n.Line-1])
+	return strings.TrimSpace(s.lines[line-1]) == "" || indent(s.lines[line-1]) > indent(s.lines[n.Line-1])
 }
 
 // NewSource creates a source from command-line text, for nodes put into a document with Set.
@@ -65,9 +65,8 @@ func (s *Source) ReportAt(line, col, end int, ptr string, f finding.Finding) fin
 }
 
 func (s *Source) reportAs(n *yaml.Node, o origin, ptr string, f finding.Finding) finding.Finding {
-	f.Pointer = ptr
 	col, end := s.span(n, o)
-	return s.place(f, n.Line, col, end)
+	return s.ReportAt(n.Line, col, end, ptr, f)
 }
 
 // place sets file, line and columns, clamped to the text, and builds the snippet.
@@ -103,17 +102,10 @@ func (s *Source) span(n *yaml.Node, o origin) (from, to int) {
 	if at >= len(line) {
 		return from, from + 1
 	}
-	switch q := line[at]; q {
+	switch line[at] {
 	case '"', '\'':
-		for i := at + 1; i < len(line); i++ {
-			switch {
-			case q == '"' && line[i] == '\\':
-				i++
-			case line[i] == q && q == '\'' && i+1 < len(line) && line[i+1] == q:
-				i++
-			case line[i] == q:
-				return from, i + 2
-			}
+		if n := quoted(line[at:]); n > 0 {
+			return from, at + n + 1
 		}
 		return from, len(line) + 1
 	case '|', '>':

@@ -80,17 +80,13 @@ func cropped(line []rune, from, to int) string {
 		}
 		line, from, to = line[start:stop], from-start, min(to, stop)-start
 	}
-	var caret strings.Builder
-	for i := 0; i < from && i < len(line); i++ {
-		if line[i] == '\t' {
-			caret.WriteByte('\t')
-			continue
+	indent := strings.Map(func(r rune) rune {
+		if r == '\t' {
+			return r
 		}
-		caret.WriteByte(' ')
-	}
-	clean := strings.Map(printable, string(line))
-	return lead + clean + tail + "\n" + strings.Repeat(" ", len(lead)) + caret.String() +
-		strings.Repeat("^", max(1, to-from))
+		return ' '
+	}, lead+string(line[:min(from, len(line))]))
+	return lead + strings.Map(printable, string(line)) + tail + "\n" + indent + strings.Repeat("^", max(1, to-from))
 }
 
 // printable keeps a hostile file's control characters off the terminal, replacing each with one character so that the

@@ -37,7 +37,7 @@ type rewards struct{ best, spread float64 }
 func rewardsOf(g *ttc.Group) rewards {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, ex := range g.Examples {
-		if r := reward(ex); !math.IsNaN(r) {
+		if r := orNaN(ex.Reward); !math.IsNaN(r) {
 			low, high = min(low, r), max(high, r)
 		}
 	}
@@ -47,11 +47,12 @@ func rewardsOf(g *ttc.Group) rewards {
 	return rewards{high, high - low}
 }
 
-func reward(ex *ttc.Example) float64 {
-	if ex.Reward == nil {
+// orNaN returns a score, NaN if it is missing.
+func orNaN(score *float64) float64 {
+	if score == nil {
 		return math.NaN()
 	}
-	return *ex.Reward
+	return *score
 }
 
 // Fields are the fields of a run's filter: ExampleFields, GroupFields and RecordFields.
@@ -67,7 +68,7 @@ var ExampleFields = []Field[*Subject]{
 		func(s *Subject) string { return s.Example.Policy }),
 	text("fidelity", "how completely the rollout is recorded",
 		func(s *Subject) string { return s.Example.Fidelity.String() }, Fidelities...),
-	number("reward", "score of the whole rollout", func(s *Subject) float64 { return reward(s.Example) }),
+	number("reward", "score of the whole rollout", func(s *Subject) float64 { return orNaN(s.Example.Reward) }),
 	condition("scored", "whether the example has a reward", func(s *Subject) bool { return s.Example.Reward != nil }),
 	condition("interrupted", "whether the example's workflow ended with an exception",
 		func(s *Subject) bool { return s.Example.Interrupted }),
@@ -128,10 +129,7 @@ var RecordFields = []Field[*Subject]{
 		case *builders.Rollout:
 			score = r.Reward
 		}
-		if score == nil {
-			return math.NaN()
-		}
-		return *score
+		return orNaN(score)
 	}),
 	number("sites", "number of error sites of a distillation", func(s *Subject) float64 {
 		if d, ok := s.Record.(*builders.Distillation); ok {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,15 +15,13 @@ import (
 )
 
 func checkBuilds(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
-		rs, err := k.buildAll(ctx, p, b, k.groups(b.Unit))
-		if err != nil {
-			return err
+	return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
+		for _, r := range rs {
+			if r.Err != nil {
+				return r.Err
+			}
 		}
-		if err := k.checkTaken(rs); err != nil {
-			return err
-		}
-		return skipIfNoRecords(rs)
+		return cmp.Or(k.checkTaken(rs), skipIfNoRecords(rs))
 	})
 }
 
@@ -31,11 +30,9 @@ func (k *kit) checkTaken(rs []host.Result) error {
 	if k.opt.Refused == nil {
 		return nil
 	}
-	n := 0
 	var first error
 	for _, r := range rs {
 		for _, rec := range r.Records {
-			n++
 			reason, detail := k.opt.Refused(r.Group, rec)
 			if reason == "" {
 				return nil
@@ -46,9 +43,6 @@ func (k *kit) checkTaken(rs []host.Result) error {
 			}
 		}
 	}
-	if n == 0 {
-		return nil
-	}
 	return first
 }
 
@@ -56,27 +50,24 @@ func (k *kit) checkTaken(rs []host.Result) error {
 // and the given text in its detail.
 func notDropped(reason ledger.Reason, detail string) func(context.Context, *kit) error {
 	return func(ctx context.Context, k *kit) error {
-		return k.eachBuilt(ctx, k.groups, func(rs []host.Result) error {
-			for _, r := range rs {
-				for _, d := range r.Drops {
-					if d.Reason == reason && strings.Contains(d.Detail, detail) {
-						return fmt.Errorf("group %q: %s", r.Group.Key, d.Detail)
-					}
-				}
+		return k.eachDrop(ctx, k.groups, func(group string, d ledger.Drop) error {
+			if d.Reason == reason && strings.Contains(d.Detail, detail) {
+				return fmt.Errorf("group %q: %s", group, d.Detail)
 			}
 			return nil
 		})
 	}
 }
 
-func checkDrops(ctx context.Context, k *kit) error {
-	groups := func(u builders.Unit) []*ttc.Group { return append(k.groups(u), emptyGroup()) }
+// eachDrop runs a check for every drop in a builder's results.
+func (k *kit) eachDrop(
+	ctx context.Context, groups func(builders.Unit) []*ttc.Group, f func(group string, d ledger.Drop) error,
+) error {
 	return k.eachBuilt(ctx, groups, func(rs []host.Result) error {
 		for _, r := range rs {
 			for _, d := range r.Drops {
-				if strings.HasSuffix(string(d.Reason), "/unspecified") || d.Unit == "" {
-					return fmt.Errorf("invalid reason in group %q: a drop of unit %q has the reason "+
-						"%q", r.Group.Key, d.Unit, d.Reason)
+				if err := f(r.Group.Key, d); err != nil {
+					return err
 				}
 			}
 		}
@@ -84,8 +75,18 @@ func checkDrops(ctx context.Context, k *kit) error {
 	})
 }
 
+func checkDrops(ctx context.Context, k *kit) error {
+	groups := func(u builders.Unit) []*ttc.Group { return append(k.groups(u), emptyGroup()) }
+	return k.eachDrop(ctx, groups, func(group string, d ledger.Drop) error {
+		if strings.HasSuffix(string(d.Reason), "/unspecified") || d.Unit == "" {
+			return fmt.Errorf("invalid reason in group %q: a drop of unit %q has the reason %q", group, d.Unit, d.Reason)
+		}
+		return nil
+	})
+}
+
 func checkPure(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
 		first, err := k.build(ctx, p, b, k.groups(b.Unit))
 		if err != nil {
 			return err
@@ -99,7 +100,7 @@ func checkPure(ctx context.Context, k *kit) error {
 }
 
 func checkOrder(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
 		groups := k.groups(b.Unit)
 		first, err := k.build(ctx, p, b, groups)
 		if err != nil {
@@ -125,23 +126,25 @@ func checkOrder(ctx context.Context, k *kit) error {
 
 func checkProcesses(ctx context.Context, k *kit) error {
 	one := map[string][]host.Result{}
-	if err := k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) (err error) {
+	if err := k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) (err error) {
 		one[b.Name], err = k.build(ctx, p, b, k.groups(b.Unit))
 		return err
 	}); err != nil {
 		return err
 	}
-	return k.each(ctx, func(s *host.Spec) { s.Instances = 2 }, func(p *host.Plugin, b host.BuilderInfo) error {
-		two, err := k.build(ctx, p, b, k.groups(b.Unit))
+	two := *k
+	two.opt.Spec.Instances = 2
+	return two.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
+		rs, err := k.build(ctx, p, b, k.groups(b.Unit))
 		if err != nil {
 			return err
 		}
-		return sameResults(one[b.Name], two)
+		return sameResults(one[b.Name], rs)
 	})
 }
 
 func checkSessions(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		b := p.Describe()[0]
 		alone, err := k.build(ctx, p, b, k.groups(b.Unit))
 		if err != nil {

@@ -18,11 +18,11 @@ import (
 )
 
 func checkHandshake(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(*host.Plugin) error { return nil })
+	return k.with(ctx, func(*host.Plugin) error { return nil })
 }
 
 func checkDescribe(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		if p.Name() == "" || p.Version() == "" {
 			return fmt.Errorf("invalid name %q or version %q", p.Name(), p.Version())
 		}
@@ -31,8 +31,8 @@ func checkDescribe(ctx context.Context, k *kit) error {
 			case b.Version == "" || b.Doc == "":
 				return fmt.Errorf("builder %s: missing version %q or doc %q", b.Name, b.Version, b.Doc)
 			case !slices.Contains([]string{"stable", "beta", "experimental"}, b.Stability):
-				return fmt.Errorf("builder %s: invalid stability %q: expected stable, beta or "+
-					"experimental", b.Name, b.Stability)
+				return fmt.Errorf("builder %s: invalid stability %q: expected stable, beta or experimental",
+					b.Name, b.Stability)
 			case strings.Contains(b.Name, "/"):
 				return fmt.Errorf("builder %q: invalid name: a name must not contain a slash", b.Name)
 			}
@@ -44,7 +44,7 @@ func checkDescribe(ctx context.Context, k *kit) error {
 func checkDescribeAgain(ctx context.Context, k *kit) error {
 	var first []host.BuilderInfo
 	for i := range 2 {
-		if err := k.with(ctx, nil, func(p *host.Plugin) error {
+		if err := k.with(ctx, func(p *host.Plugin) error {
 			if i == 0 {
 				first = p.Describe()
 			} else if !reflect.DeepEqual(first, p.Describe()) {
@@ -59,7 +59,7 @@ func checkDescribeAgain(ctx context.Context, k *kit) error {
 }
 
 func checkSchema(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(_ *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(_ *host.Plugin, b host.BuilderInfo) error {
 		spec, err := schema.FromJSONSchema(b.ConfigSchema)
 		if err == nil && spec.Kind != schema.Object && spec.Kind != schema.Map {
 			err = errors.New("config schema does not describe an object")
@@ -77,13 +77,13 @@ func rpc(ctx context.Context, p *host.Plugin) (pb.BuilderClient, error) {
 }
 
 func checkUnknownBuilder(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		c, err := rpc(ctx, p)
 		if err != nil {
 			return err
 		}
-		if _, err := c.Open(ctx,
-			&pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")}); status.Code(err) != codes.NotFound {
+		_, err = c.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")})
+		if status.Code(err) != codes.NotFound {
 			return fmt.Errorf("opening a builder that doesn't exist returned %v", err)
 		}
 		return alive(ctx, c)
@@ -101,7 +101,7 @@ func alive(ctx context.Context, c pb.BuilderClient) error {
 }
 
 func checkBadConfig(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
 		c, err := rpc(ctx, p)
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func checkBadConfig(ctx context.Context, k *kit) error {
 }
 
 func checkValidate(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
 		var before []host.Finding
 		for i := range 2 {
 			found, err := p.Validate(ctx, b.Name, k.config(b.Name))

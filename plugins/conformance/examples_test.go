@@ -25,7 +25,7 @@ func TestPythonExample(t *testing.T) {
 	t.Run("conformance", func(t *testing.T) { Test(t, Options{Spec: spec}) })
 	t.Run("records", func(t *testing.T) {
 		k := &kit{opt: Options{Spec: spec}}
-		if err := k.each(t.Context(), nil, func(p *host.Plugin, b host.BuilderInfo) error {
+		if err := k.each(t.Context(), func(p *host.Plugin, b host.BuilderInfo) error {
 			rs, err := Build(t.Context(), p, b.Name, []byte(`{"min_score": 0.9}`), sampleGroups(1, builders.UnitExample))
 			if err != nil {
 				return err

@@ -60,7 +60,7 @@ func inlineTexts(r builders.Record) (texts []string) {
 }
 
 func checkManyGroups(ctx context.Context, k *kit) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
 		groups := k.groups(b.Unit)
 		var many []*ttc.Group
 		for len(many) < 2000 {

@@ -82,7 +82,7 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 			if err != nil {
 				return report, nil // no other check could pass
 			}
-			if err := k.with(ctx, nil, func(p *host.Plugin) error {
+			if err := k.with(ctx, func(p *host.Plugin) error {
 				report.Plugin, report.Version = p.Name(), p.Version()
 				return nil
 			}); err != nil {
@@ -94,16 +94,13 @@ func Run(ctx context.Context, opt Options, done func(Result)) (*Report, error) {
 }
 
 // with starts the plugin, calls f with it, and stops it.
-func (k *kit) with(ctx context.Context, change func(*host.Spec), f func(*host.Plugin) error) error {
-	return k.logged(ctx, change, io.Discard, f)
+func (k *kit) with(ctx context.Context, f func(*host.Plugin) error) error {
+	return k.logged(ctx, io.Discard, f)
 }
 
-func (k *kit) logged(ctx context.Context, change func(*host.Spec), log io.Writer, f func(*host.Plugin) error) error {
+func (k *kit) logged(ctx context.Context, log io.Writer, f func(*host.Plugin) error) error {
 	spec := k.opt.Spec
 	spec.Failures = 3
-	if change != nil {
-		change(&spec)
-	}
 	p, err := host.Start(ctx, spec, zerolog.New(log))
 	if err != nil {
 		return err
@@ -127,8 +124,8 @@ func (k *kit) groups(unit builders.Unit) []*ttc.Group {
 }
 
 // each runs a check for every builder of a plugin. The check counts as skipped only if it is skipped for every builder.
-func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Plugin, host.BuilderInfo) error) error {
-	return k.with(ctx, change, func(p *host.Plugin) error {
+func (k *kit) each(ctx context.Context, f func(*host.Plugin, host.BuilderInfo) error) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		var skipped error
 		n := 0
 		for _, b := range p.Describe() {
@@ -151,7 +148,7 @@ func (k *kit) each(ctx context.Context, change func(*host.Spec), f func(*host.Pl
 func (k *kit) eachBuilt(
 	ctx context.Context, groups func(builders.Unit) []*ttc.Group, f func(rs []host.Result) error,
 ) error {
-	return k.each(ctx, nil, func(p *host.Plugin, b host.BuilderInfo) error {
+	return k.each(ctx, func(p *host.Plugin, b host.BuilderInfo) error {
 		rs, err := k.build(ctx, p, b, groups(b.Unit))
 		if err != nil {
 			return err
@@ -201,22 +198,6 @@ func Build(
 	}
 }
 
-// buildAll is like build, but returns an error if a group fails.
-func (k *kit) buildAll(
-	ctx context.Context, p *host.Plugin, b host.BuilderInfo, groups []*ttc.Group,
-) ([]host.Result, error) {
-	rs, err := k.build(ctx, p, b, groups)
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range rs {
-		if r.Err != nil {
-			return nil, r.Err
-		}
-	}
-	return rs, nil
-}
-
 // sameResults returns an error if two lists of results differ in content.
 func sameResults(a, b []host.Result) error {
 	if len(a) != len(b) {
@@ -244,21 +225,17 @@ func sameResults(a, b []host.Result) error {
 }
 
 func show(r builders.Record) string {
-	s := fmt.Sprintf("%+v", r)
 	const maxBytes = 400
+	s := fmt.Sprintf("%+v", r)
 	if len(s) > maxBytes {
-		s = s[:maxBytes] + "..."
+		return s[:maxBytes] + "..."
 	}
 	return s
 }
 
 // skipIfNoRecords returns a skipError if a builder produced no records from the groups.
 func skipIfNoRecords(rs []host.Result) error {
-	n := 0
-	for _, r := range rs {
-		n += len(r.Records)
-	}
-	if n > 0 {
+	if slices.ContainsFunc(rs, func(r host.Result) bool { return len(r.Records) > 0 }) {
 		return nil
 	}
 	return skipError("the builder makes no records from the sample groups; specify a config and groups that it can use")

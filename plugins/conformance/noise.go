@@ -11,15 +11,19 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/host"
 )
 
-// noise captures the plugin's output while it builds the sample groups.
-func (k *kit) noise(ctx context.Context) (*countingWriter, error) {
-	log := &countingWriter{}
-	err := k.logged(ctx, nil, log, func(p *host.Plugin) error {
-		b := p.Describe()[0]
-		_, err := k.build(ctx, p, b, k.groups(b.Unit))
-		return err
-	})
-	return log, err
+// noise returns a check of the plugin's output while it builds the sample groups.
+func noise(judge func(*countingWriter) error) func(context.Context, *kit) error {
+	return func(ctx context.Context, k *kit) error {
+		log := &countingWriter{}
+		if err := k.logged(ctx, log, func(p *host.Plugin) error {
+			b := p.Describe()[0]
+			_, err := k.build(ctx, p, b, k.groups(b.Unit))
+			return err
+		}); err != nil {
+			return err
+		}
+		return judge(log)
+	}
 }
 
 type countingWriter struct {
@@ -38,22 +42,14 @@ func (w *countingWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func checkStdout(ctx context.Context, k *kit) error {
-	log, err := k.noise(ctx)
-	if err != nil {
-		return err
-	}
+func silentStdout(log *countingWriter) error {
 	if len(log.stdout) > 0 {
 		return fmt.Errorf("unexpected text on standard output:\n%s", strings.Join(log.stdout, "\n"))
 	}
 	return nil
 }
 
-func checkStderr(ctx context.Context, k *kit) error {
-	log, err := k.noise(ctx)
-	if err != nil {
-		return err
-	}
+func moderateStderr(log *countingWriter) error {
 	if log.flood {
 		return errors.New("more than 500 lines a second on standard error while it builds a dozen small groups")
 	}

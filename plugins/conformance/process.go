@@ -30,24 +30,23 @@ type pluginProcess struct {
 	dir  string
 }
 
-func (k *kit) program() (string, error) {
-	if k.opt.Spec.Self {
-		return os.Executable()
+// command returns the plugin's command line.
+func (k *kit) command() ([]string, error) {
+	spec := k.opt.Spec
+	path, err := spec.Path, error(nil)
+	if spec.Self {
+		path, err = os.Executable()
 	}
-	return k.opt.Spec.Path, nil
-}
-
-// args returns the arguments of the plugin's command line.
-func (k *kit) args() []string {
-	if m := k.opt.Spec.Module; m != "" {
-		return append(host.ModuleArgs(m), k.opt.Spec.Args...)
+	args := []string{path}
+	if spec.Module != "" {
+		args = append(args, host.ModuleArgs(spec.Module)...)
 	}
-	return k.opt.Spec.Args
+	return append(args, spec.Args...), err
 }
 
 // start starts the plugin, through a shell script if one is given: $0 and its arguments are the plugin's command line.
 func (k *kit) start(script string) (*pluginProcess, error) {
-	path, err := k.program()
+	args, err := k.command()
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +55,7 @@ func (k *kit) start(script string) (*pluginProcess, error) {
 		return nil, err
 	}
 	c := process.Config{
-		Args: append([]string{path}, k.args()...),
+		Args: args,
 		Env: append(processEnv(), wire.CookieName+"="+wire.CookieValue,
 			"PLUGIN_PROTOCOL_VERSIONS=1", "PLUGIN_UNIX_SOCKET_DIR="+dir),
 	}
@@ -166,13 +165,13 @@ func checkParentDeath(_ context.Context, k *kit) error {
 }
 
 func checkByHand(ctx context.Context, k *kit) error {
-	path, err := k.program()
+	args, err := k.command()
 	if err != nil {
 		return err
 	}
 	var out []byte
 	p, err := process.Start(process.Config{
-		Args: append([]string{path}, k.args()...), Env: processEnv(),
+		Args: args, Env: processEnv(),
 		Stdout: func(r io.Reader) { out, _ = io.ReadAll(io.LimitReader(r, 1<<20)) },
 	})
 	if err != nil {

@@ -22,12 +22,8 @@ func openStream(
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := c.Open(ctx, &pb.OpenRequest{
-		Builder:       b.Name,
-		Config:        k.config(b.Name),
-		Name:          "check",
-		ProtocolMinor: minor,
-	})
+	m, err := c.Open(ctx,
+		&pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name), Name: "check", ProtocolMinor: minor})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,7 +36,7 @@ func openStream(
 
 // checkSlowConsumer grants no credit: a plugin may send only the four frames of its initial credit.
 func checkSlowConsumer(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		b := p.Describe()[0]
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
@@ -96,34 +92,23 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 }
 
 func checkMalformed(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		b := p.Describe()[0]
 		c, err := rpc(ctx, p)
 		if err != nil {
 			return err
 		}
-		for name, bad := range map[string][]*pb.BuildRequest{
-			"an unknown session":          {{Session: "no such session"}},
-			"a group without a beginning": {nil, {Parts: []*pb.GroupPart{{Group: 1, End: true}}}},
-			"a text that doesn't exist": {
-				nil,
-				{Parts: []*pb.GroupPart{{Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}}}}},
-			},
-			"a text that ends beyond the data": {
-				nil,
-				{
-					Parts: []*pb.GroupPart{{
-						Group:    1,
-						Begin:    true,
-						End:      true,
-						Text:     []byte("x"),
-						Ends:     []uint32{99},
-						Examples: []*pb.Example{{Id: 1}},
-					}},
-				},
-			},
+		for name, bad := range map[string]*pb.BuildRequest{
+			"an unknown session":          {Session: "no such session"},
+			"a group without a beginning": {Parts: []*pb.GroupPart{{Group: 1, End: true}}},
+			"a text that doesn't exist": {Parts: []*pb.GroupPart{{
+				Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}},
+			}}},
+			"a text that ends beyond the data": {Parts: []*pb.GroupPart{{
+				Group: 1, Begin: true, End: true, Text: []byte("x"), Ends: []uint32{99}, Examples: []*pb.Example{{Id: 1}},
+			}}},
 		} {
-			if err := malformed(ctx, k, p, b, name, bad); err != nil {
+			if err := malformed(ctx, k, c, b, name, bad); err != nil {
 				return err
 			}
 			if err := alive(ctx, c); err != nil {
@@ -134,30 +119,27 @@ func checkMalformed(ctx context.Context, k *kit) error {
 	})
 }
 
+// malformed sends a malformed request, in a session of its own unless the request names one.
 func malformed(
-	ctx context.Context, k *kit, p *host.Plugin, b host.BuilderInfo, name string, bad []*pb.BuildRequest,
+	ctx context.Context, k *kit, c pb.BuilderClient, b host.BuilderInfo, name string, bad *pb.BuildRequest,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	c, err := rpc(ctx, p)
-	if err != nil {
-		return err
-	}
 	stream, err := c.Build(ctx)
 	if err != nil {
 		return err
 	}
-	for _, m := range bad {
-		if m == nil {
-			s, err := c.Open(ctx, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)})
-			if err != nil {
-				return err
-			}
-			m = &pb.BuildRequest{Session: s.GetSession()}
-		}
-		if err := stream.Send(m); err != nil && !errors.Is(err, io.EOF) {
+	if bad.Session == "" {
+		s, err := c.Open(ctx, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)})
+		if err != nil {
 			return err
 		}
+		if err := stream.Send(&pb.BuildRequest{Session: s.GetSession()}); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+	}
+	if err := stream.Send(bad); err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
 	_ = stream.CloseSend()
 	for {
@@ -179,7 +161,7 @@ func malformed(
 }
 
 func checkCancellation(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		b := p.Describe()[0]
 		for range 3 {
 			limited, cancel := context.WithCancel(ctx)
@@ -211,7 +193,7 @@ func checkCancellation(ctx context.Context, k *kit) error {
 // checkVersionSkew acts as a host with the next minor version: it announces that version, and its messages contain a
 // field that doesn't exist yet.
 func checkVersionSkew(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		b := p.Describe()[0]
 		c, err := rpc(ctx, p)
 		if err != nil {
@@ -260,7 +242,7 @@ func checkVersionSkew(ctx context.Context, k *kit) error {
 }
 
 func checkDrain(ctx context.Context, k *kit) error {
-	return k.with(ctx, nil, func(p *host.Plugin) error {
+	return k.with(ctx, func(p *host.Plugin) error {
 		b := p.Describe()[0]
 		c, err := rpc(ctx, p)
 		if err != nil {

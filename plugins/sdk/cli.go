@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // commandLine runs the command line of a program that was started by hand, and returns the exit code.
@@ -73,14 +74,7 @@ func (p *Plugin) printDescription(w io.Writer) error {
 			kinds = append(kinds, k.String())
 		}
 		out.Builders = append(out.Builders, builder{
-			b.Name,
-			b.Version,
-			b.Stability,
-			b.Doc,
-			b.Unit.String(),
-			kinds,
-			b.RawSteps,
-			b.ConfigSchema,
+			b.Name, b.Version, b.Stability, b.Doc, b.Unit.String(), kinds, b.RawSteps, b.ConfigSchema,
 		})
 	}
 	e := json.NewEncoder(w)
@@ -89,20 +83,13 @@ func (p *Plugin) printDescription(w io.Writer) error {
 	return e.Encode(out)
 }
 
-// pick returns the builder with the given name or, if name is empty, the only builder.
-func (p *Plugin) pick(name string) (Factory, error) {
-	if name == "" && len(p.Builders) == 1 {
-		return p.Builders[0], nil
-	}
-	return p.factory(name)
-}
-
+// printSchema prints the schema of the builder that the first argument names, or of the only builder.
 func (p *Plugin) printSchema(w io.Writer, args []string) error {
-	name := ""
-	if len(args) > 0 {
-		name = args[0]
+	name := strings.Join(args[:min(1, len(args))], "")
+	if name == "" && len(p.Builders) == 1 {
+		name = p.Builders[0].info.Name
 	}
-	f, err := p.pick(name)
+	f, err := p.factory(name)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func listen(dir string) (net.Listener, error) {
 // hostServer serves a plugin, plus the go-plugin services that a host needs: health and shutdown.
 func hostServer(p Plugin) *grpc.Server {
 	s := newServer()
-	pb.RegisterBuilderServer(s, newService(p))
+	pb.RegisterBuilderServer(s, NewService(p))
 	h := health.NewServer()
 	h.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
 	grpc_health_v1.RegisterHealthServer(s, h)
@@ -142,6 +142,6 @@ func (p *Plugin) debug(w io.Writer) error {
 func ServeListener(p Plugin, lis net.Listener) error {
 	s := newServer()
 	defer s.Stop()
-	pb.RegisterBuilderServer(s, newService(p))
+	pb.RegisterBuilderServer(s, NewService(p))
 	return s.Serve(lis)
 }

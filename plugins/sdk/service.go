@@ -18,7 +18,6 @@ import (
 	"github.com/nat-go/nat-go/plugins/internal/wire"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // service implements the protocol for a plugin.
@@ -34,9 +33,7 @@ type service struct {
 }
 
 // NewService returns the protocol's service for a plugin, for programs that serve it themselves.
-func NewService(p Plugin) pb.BuilderServer { return newService(p) }
-
-func newService(p Plugin) *service {
+func NewService(p Plugin) pb.BuilderServer {
 	return &service{plugin: p, sessions: map[string]builders.Builder{}}
 }
 
@@ -92,10 +89,11 @@ func (s *service) Close(_ context.Context, r *pb.CloseRequest) (*pb.CloseRespons
 	b := s.sessions[r.GetSession()]
 	delete(s.sessions, r.GetSession())
 	s.mu.Unlock()
+	var err error
 	if c, ok := b.(io.Closer); ok {
-		return &pb.CloseResponse{}, c.Close()
+		err = c.Close()
 	}
-	return &pb.CloseResponse{}, nil
+	return &pb.CloseResponse{}, err
 }
 
 func (s *service) Drain(ctx context.Context, _ *pb.DrainRequest) (*pb.DrainResponse, error) {
@@ -272,19 +270,11 @@ func (c *conn) buildGroup(
 	ctx = context.WithValue(ctx, progressKey{}, func(done, total int64) {
 		_ = c.send(&pb.BuildResponse{Progress: &pb.Progress{Group: number, Done: uint64(done), Total: uint64(total)}})
 	})
-	if err := b.Build(ctx, g, output{w}); err != nil {
+	if err := b.Build(ctx, g, w); err != nil {
 		return err.Error(), ""
 	}
 	return "", ""
 }
-
-// output passes a builder's records and drops to the writer.
-type output struct{ w *wire.RecordWriter }
-
-func (o output) Record(r builders.Record) error { return o.w.Record(r) }
-func (o output) Drop(d ledger.Drop) error       { return o.w.Drop(d) }
-
-func (o output) Count(name string, n int64) error { return o.w.Count(name, n) }
 
 type progressKey struct{}
 

@@ -1,7 +1,6 @@
 package evidence
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
@@ -76,10 +75,7 @@ func nearMiss(rule, quote, why string) Finding {
 // shortFirstLine returns the first line of s, shortened.
 func shortFirstLine(s string) string {
 	const maxLen = 120
-	s = strings.TrimSpace(s)
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		s = s[:i]
-	}
+	s, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	if len(s) > maxLen {
 		s = strings.ToValidUTF8(s[:maxLen], "") + "..."
 	}
@@ -122,9 +118,6 @@ func (c Call) read(text string, depth int) Finding {
 	return c.words(text)
 }
 
-// level matches a log level at the beginning of a line.
-var level = pattern("level")
-
 // logged reads a result whose first line is an object, followed by a program's log.
 func (c Call) logged(text string, depth int) Finding {
 	first, rest, more := strings.Cut(text, "\n")
@@ -133,7 +126,7 @@ func (c Call) logged(text string, depth int) Finding {
 	}
 	v := value(first)
 	if v.Kind() != json.Object ||
-		!looksLikeLog(firstLines(rest, 1)) && !level().MatchString(firstLines(rest, 1)[0]) {
+		!looksLikeLog(firstLines(rest, 1)) && !matches(firstLines(rest, 1)[0], "level") {
 		return Finding{}
 	}
 	return c.value(v, depth+1)
@@ -167,44 +160,40 @@ func literal(text string) json.Raw {
 	if len(text) > maxLen || !strings.ContainsRune(text[:min(len(text), 200)], '\'') {
 		return nil
 	}
-	var b bytes.Buffer
-	for i := 0; i < len(text); {
-		switch ch := text[i]; {
-		case ch == '\'' || ch == '"':
-			end, s := quoted(text, i)
-			if end < 0 {
-				return nil
-			}
-			b.Write(json.AppendString(nil, s))
-			i = end
-		case strings.HasPrefix(text[i:], "None"):
-			b.WriteString("null")
-			i += 4
-		case strings.HasPrefix(text[i:], "True"):
-			b.WriteString("true")
-			i += 4
-		case strings.HasPrefix(text[i:], "False"):
-			b.WriteString("false")
-			i += 5
-		default:
-			b.WriteByte(ch)
-			i++
+	var b strings.Builder
+	for text != "" {
+		n := strings.IndexAny(text, `'"`)
+		if n < 0 {
+			n = len(text)
 		}
+		_, _ = constants.WriteString(&b, text[:n]) // never fails
+		if text = text[n:]; text == "" {
+			break
+		}
+		end, s := quoted(text)
+		if end < 0 {
+			return nil
+		}
+		b.Write(json.AppendString(nil, s))
+		text = text[end:]
 	}
-	v, _ := json.Parse(b.Bytes(), json.Limits{})
+	v, _ := json.Parse([]byte(b.String()), json.Limits{})
 	if v.Kind() != json.Object {
 		return nil
 	}
 	return v
 }
 
-// quoted reads a Python string literal, given the index of its opening quote. It decodes only the simple escapes,
-// because only the words matter.
-func quoted(text string, from int) (end int, s string) {
+// constants translates Python's constants to JSON.
+var constants = strings.NewReplacer("None", "null", "True", "true", "False", "false")
+
+// quoted reads the Python string literal that a text begins with. It decodes only the simple escapes, because only the
+// words matter.
+func quoted(text string) (end int, s string) {
 	var b strings.Builder
-	for i := from + 1; i < len(text); i++ {
+	for i := 1; i < len(text); i++ {
 		switch text[i] {
-		case text[from]:
+		case text[0]:
 			return i + 1, strings.ToValidUTF8(b.String(), "")
 		case '\\':
 			if i++; i == len(text) {
@@ -239,10 +228,10 @@ func members(text string) json.Raw {
 	if !envelope[first] && first != "iserror" {
 		return nil
 	}
-	pairs := assigned().FindAllStringSubmatchIndex(text, maxPairs)
+	pairs := pattern("assigned").FindAllStringSubmatchIndex(text, maxPairs)
 	if len(pairs) < 2 || pairs[0][0] > 0 {
-		if pairs = labels().FindAllStringSubmatchIndex(text, maxPairs); len(pairs) <= strings.Count(text, "\n") ||
-			len(pairs) < 2 || errorKey[first] || first == "message" {
+		pairs = pattern("labels").FindAllStringSubmatchIndex(text, maxPairs)
+		if len(pairs) < max(2, strings.Count(text, "\n")+1) || errorKey[first] || first == "message" {
 			return nil // a text that begins with "error:" or "message:" is not read as an object
 		}
 	}
@@ -265,10 +254,6 @@ func members(text string) json.Raw {
 	v, _ := json.Parse(append(b, '}'), json.Limits{})
 	return v
 }
-
-// assigned matches a key followed by an equals sign; labels matches a key followed by a colon at the beginning of a
-// line.
-var assigned, labels = pattern("assigned"), pattern("labels")
 
 // stripEscapes removes terminal escape sequences from text, and carriage returns before newlines.
 func stripEscapes(text string) string {

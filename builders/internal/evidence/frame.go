@@ -1,21 +1,11 @@
 package evidence
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
-)
-
-// Harnesses print the exit code before or after the output.
-var (
-	codeFirst  = pattern("codeFirst")
-	codeLast   = pattern("codeLast")
-	codeLabel  = pattern("codeLabel")
-	harborTail = pattern("harborTail")
-	timeLimit  = pattern("timeLimit")
-	frameLabel = pattern("frameLabel")
-	enclosed   = pattern("enclosed") // a result wrapped in a framework's tags
 )
 
 // frameLines is the number of lines at each end that may hold a harness's frame; exit codes mentioned elsewhere are
@@ -26,52 +16,47 @@ const frameLines = 6
 // framed is false if it finds none of these.
 func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 	head, tail := firstLines(text, frameLines), lastLines(text, frameLines)
-	if l := tail[len(tail)-1]; looksLikeLog(head) && !(strings.HasPrefix(l, "[") && codeLast().MatchString(l)) {
+	if l := tail[len(tail)-1]; looksLikeLog(head) && !(strings.HasPrefix(l, "[") && matches(l, "codeLast")) {
 		return Finding{}, false
 	}
-	if m := codeFirst().FindStringSubmatch(head[0]); m != nil {
+	if m := pattern("codeFirst").FindStringSubmatch(head[0]); m != nil {
 		return c.exited(strings.Join(m[1:], ""), head[0], strings.TrimPrefix(text, head[0])), true
 	}
-	if strings.HasPrefix(text, "<returncode>") { // the code and the output are on one line
-		rest := strings.TrimPrefix(text, "<returncode>")
+	if rest, ok := strings.CutPrefix(text, "<returncode>"); ok { // the code and the output are on one line
 		if code, body, ok := strings.Cut(rest, "</returncode>"); ok && len(code) < 12 {
 			return c.exited(strings.TrimSpace(code), "returncode "+code, body), true
 		}
 	}
-	if m := enclosed().FindStringSubmatch(text); m != nil {
+	if m := pattern("enclosed").FindStringSubmatch(text); m != nil {
 		return c.read(m[1], depth+1), true
 	}
 	if strings.HasPrefix(text, "The script ran successfully. Its output was:") {
 		return c.exited("0", head[0], ""), true
 	}
 	if strings.HasPrefix(text, "Command execution was not successful") && len(head) > 1 {
-		if m := codeLast().FindStringSubmatch(head[1]); m != nil {
+		if m := pattern("codeLast").FindStringSubmatch(head[1]); m != nil {
 			return c.exited(m[1], head[1], text), true
 		}
 	}
-	if frameLabel().MatchString(head[0]) {
-		for _, lines := range [][]string{head, tail} {
-			for _, l := range lines {
-				if m := codeLabel().FindStringSubmatch(l); m != nil {
-					return c.exited(m[1], l, text), true
-				}
+	if matches(head[0], "frameLabel") {
+		for _, l := range slices.Concat(head, tail) {
+			if m := pattern("codeLabel").FindStringSubmatch(l); m != nil {
+				return c.exited(m[1], l, text), true
 			}
 		}
 	}
 	if f, framed := c.codeBelow(text, tail); framed {
 		return f, true
 	}
-	for _, lines := range [][]string{tail, head} {
-		for _, l := range lines {
-			if m := exitTag().FindStringSubmatch(l); m != nil {
-				return c.exited(m[1], l, text), true
-			}
+	for _, l := range slices.Concat(tail, head) {
+		if m := pattern("exitTag").FindStringSubmatch(l); m != nil {
+			return c.exited(m[1], l, text), true
 		}
 	}
-	if l := tail[len(tail)-1]; cutOff().MatchString(l) {
+	if l := tail[len(tail)-1]; matches(l, "cutOff") {
 		return failed("time_limit", l), true
 	}
-	if timeLimit().MatchString(head[0]) && len(text) < 2000 {
+	if matches(head[0], "timeLimit") && len(text) < 2000 {
 		return failed("time_limit", head[0]), true
 	}
 	return c.framedWithoutCode(text, head, tail, depth)
@@ -79,16 +64,14 @@ func (c Call) frame(text string, depth int) (f Finding, framed bool) {
 
 // framedWithoutCode reads the output of an interactive shell: its prompt after the output, or the command before it.
 func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f Finding, framed bool) {
-	if l := tail[len(tail)-1]; strings.HasSuffix(l, "$") && len(tail) > 1 && strings.HasPrefix(tail[len(tail)-2],
-		"(Current directory:") {
+	last := len(tail) - 1
+	if last > 0 && strings.HasSuffix(tail[last], "$") && strings.HasPrefix(tail[last-1], "(Current directory:") {
 		body, _, _ := strings.Cut(text, "\n(Open file:")
 		return c.read(body, depth+1), true
 	}
 	if strings.HasPrefix(head[0], "$ ") {
-		if _, body, ok := strings.Cut(text, "\n"); ok {
-			return c.read(body, depth+1), true
-		}
-		return Finding{}, true
+		_, body, _ := strings.Cut(text, "\n")
+		return c.read(body, depth+1), true
 	}
 	return Finding{}, false
 }
@@ -97,7 +80,7 @@ func (c Call) framedWithoutCode(text string, head, tail []string, depth int) (f 
 func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 	for i := len(tail) - 1; i >= 0; i-- {
 		l := tail[i]
-		if m := codeLast().FindStringSubmatch(strings.Replace(l, "[exit ", "[exit code ", 1)); m != nil {
+		if m := pattern("codeLast").FindStringSubmatch(strings.Replace(l, "[exit ", "[exit code ", 1)); m != nil {
 			if l[0] != '[' && l[0] != '(' && l[0] != '<' && m[1] != "0" {
 				if why := textOf(text).document("exit_code"); why != "" && !report(text) {
 					return nearMiss("exit_code", l, why), true
@@ -105,11 +88,9 @@ func (c Call) codeBelow(text string, tail []string) (f Finding, framed bool) {
 			}
 			return c.exited(m[1], l, strings.TrimSuffix(text, l)), true
 		}
-		if m := harborTail().FindStringSubmatch(l); m != nil {
-			if v := value(m[1]); v != nil {
-				if n, ok := member(v, "exit_code").Int64(); ok {
-					return c.exited(strconv.FormatInt(n, 10), l, text), true
-				}
+		if m := pattern("harborTail").FindStringSubmatch(l); m != nil {
+			if n, ok := member(value(m[1]), "exit_code").Int64(); ok {
+				return c.exited(strconv.FormatInt(n, 10), l, text), true
 			}
 		}
 		if i < len(tail)-1 && !strings.HasPrefix(l, "[") && !strings.HasPrefix(tail[len(tail)-1], "Process Group") &&
@@ -136,11 +117,7 @@ func (c Call) exited(code, line, body string) Finding {
 }
 
 // answering lists programs that use exit code 1 to answer "no".
-var answering = map[string]bool{
-	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "ack": true, "diff": true, "cmp": true,
-	"comm": true,
-	"test": true, "[": true, "pgrep": true, "which": true, "expr": true,
-}
+var answering = Set(strings.Fields("grep egrep fgrep rg ag ack diff cmp comm test [ pgrep which expr"))
 
 // isAnswer returns the reason a non-zero exit code is not a failure (the program found nothing, or reports its
 // findings), or an empty string.
@@ -155,15 +132,12 @@ func (c Call) isAnswer(code int, body string) string {
 	if code != 1 || command == "" {
 		return ""
 	}
-	for _, part := range strings.FieldsFunc(command, func(r rune) bool {
-		return r == ';' || r == '&' || r == '|' ||
-			r == '\n'
-	}) {
+	for _, part := range parts(command) {
 		words := strings.Fields(part)
 		if len(words) > 1 && words[0] == "git" {
 			words = words[1:]
 		}
-		if len(words) > 0 && answering[words[0][strings.LastIndexByte(words[0], '/')+1:]] {
+		if len(words) > 0 && answering[base(words[0])] {
 			return "exit code 1 of " + words[0] + " is an answer, not a failure"
 		}
 	}
@@ -171,11 +145,13 @@ func (c Call) isAnswer(code int, body string) string {
 }
 
 // readers lists programs that print text from other sources, such as files and logs.
-var readers = map[string]bool{
-	"cat": true, "bat": true, "less": true, "more": true, "head": true, "tail": true, "nl": true, "tac": true,
-	"grep": true, "egrep": true, "fgrep": true, "rg": true, "ag": true, "zcat": true,
-	"strings": true, "man": true, "journalctl": true, "dmesg": true, "echo": true, "printf": true, "fold": true,
-	"cut": true, "sort": true, "uniq": true, "column": true,
+var readers = Set(strings.Fields(`cat bat less more head tail nl tac grep egrep fgrep rg ag zcat strings man journalctl
+	dmesg echo printf fold cut sort uniq column`))
+
+// readingParts begin commands of other programs that do so with a certain argument.
+var readingParts = []string{
+	"perl -n", "perl -p", "sed -n ", "git log ", "git show ", "git diff ", "git blame ", "git grep ", "docker logs ",
+	"kubectl logs ",
 }
 
 // reads returns the command's last program if it prints documents. A document's text isn't about the call; only the
@@ -185,36 +161,32 @@ func (c Call) reads() string {
 	if command == "" || strings.ContainsAny(command, "\n") {
 		return ""
 	}
-	parts := strings.FieldsFunc(command, func(r rune) bool { return r == ';' || r == '&' || r == '|' })
-	if len(parts) == 0 || strings.Contains(command, "|") && len(parts) > 1 && !quotes(parts[0]) {
+	all := parts(command)
+	if len(all) == 0 || strings.Contains(command, "|") && len(all) > 1 && !readers[program(all[0])] {
 		return "" // the text may be an error of the pipeline's first program
 	}
-	words := strings.Fields(parts[len(parts)-1])
-	if len(words) == 0 {
-		return ""
-	}
-	name := words[0][strings.LastIndexByte(words[0], '/')+1:]
-	switch {
-	case readers[name]:
-		return name
-	case name == "perl" && len(words) > 1 && (strings.HasPrefix(words[1], "-n") || strings.HasPrefix(words[1], "-p")):
-		return name
-	case (name == "sed" && len(words) > 1 && words[1] == "-n") || name == "awk":
-		return name
-	case name == "git" && len(words) > 1 && (words[1] == "log" || words[1] == "show" || words[1] == "diff" ||
-		words[1] == "blame" || words[1] == "grep"):
-		return name
-	case (name == "docker" || name == "kubectl") && len(words) > 1 && words[1] == "logs":
+	part := all[len(all)-1]
+	name, words := program(part), strings.Fields(part)
+	if readers[name] || name == "awk" || len(words) > 1 && slices.ContainsFunc(readingParts, func(begin string) bool {
+		return strings.HasPrefix(name+" "+words[1]+" ", begin)
+	}) {
 		return name
 	}
 	return ""
 }
 
-// quotes reports whether part of a command begins with a program that prints documents.
-func quotes(part string) bool {
-	words := strings.Fields(part)
-	return len(words) > 0 && readers[words[0][strings.LastIndexByte(words[0], '/')+1:]]
+// parts divides a command line into the commands of its pipelines.
+func parts(command string) []string {
+	return strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n", r) })
 }
+
+// program returns the name of the program that part of a command runs, without its folder.
+func program(part string) string {
+	words := append(strings.Fields(part), "")
+	return base(words[0])
+}
+
+func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // command returns the command line that the call ran, if any.
 func (c Call) command() string {
@@ -238,12 +210,6 @@ func (c Call) command() string {
 	return ""
 }
 
-var (
-	testReport  = pattern("testReport")
-	checkReport = pattern("checkReport")
-	noTests     = pattern("noTests")
-)
-
 // report reports whether body is a report from a test runner or checker.
 func report(body string) bool {
 	found, unable := reported(body)
@@ -253,10 +219,10 @@ func report(body string) bool {
 // reported looks for a test runner's or checker's report, and for a line saying that the program couldn't do its work.
 func reported(body string) (found bool, unable string) {
 	for _, l := range append(firstLines(body, 12), lastLines(body, 12)...) {
-		if unable == "" && noTests().MatchString(l) {
+		if unable == "" && matches(l, "noTests") {
 			unable = l
 		}
-		found = found || testReport().MatchString(l) || checkReport().MatchString(l)
+		found = found || matches(l, "testReport") || matches(l, "checkReport")
 	}
 	return found, unable
 }

@@ -43,7 +43,7 @@ func (c Call) weigh(t *text, f Finding) Finding {
 		w = trained()
 	}
 	few := t.count < 3 && !strings.ContainsAny(t.all, "'_") // too few words to judge
-	if len(w) == 0 || f.Rule != "" && !f.Failed || f.Rule == "" && (few || done().MatchString(t.head[0])) {
+	if len(w) == 0 || f.Rule != "" && !f.Failed || f.Rule == "" && (few || matches(t.head[0], "done")) {
 		return f
 	}
 	switch n := w.of(features(t.all, c, f)); {
@@ -82,7 +82,7 @@ func features(s string, c Call, f Finding) map[string]float64 {
 		fs[name] = share
 	}
 	for w := range times {
-		fs["~"+ending().ReplaceAllString(w, "$1")] = share
+		fs["~"+pattern("ending").ReplaceAllString(w, "$1")] = share
 	}
 	if len(words) > 0 {
 		fs["^"+words[0]], fs[words[len(words)-1]+"$"] = 1, 1
@@ -100,17 +100,15 @@ func features(s string, c Call, f Finding) map[string]float64 {
 	return fs
 }
 
-var ending, wordOf = pattern("ending"), pattern("wordOf")
-
 // wordsOf returns the words and marks of a text, in lower case, with the call's arguments and numbers replaced.
 func (c Call) wordsOf(s string) []string {
-	values := c.values(c.Arguments, nil)
+	values := c.values()
 	slices.SortFunc(values, func(a, b string) int { return len(b) - len(a) })
 	for _, v := range values {
 		s = replaceWord(s, v)
 	}
 	var out []string
-	for _, w := range wordOf().FindAllString(s, -1) {
+	for _, w := range pattern("wordOf").FindAllString(s, -1) {
 		switch {
 		case w[0] >= '0' && w[0] <= '9':
 			w = number
@@ -153,28 +151,18 @@ func replaceWord(s, value string) string {
 }
 
 // values returns the short strings and the numbers among the arguments.
-func (c Call) values(v json.Raw, out []string) []string {
+func (c Call) values() (out []string) {
 	const most, longest = 32, 80
-	if len(out) >= most {
-		return out
-	}
-	switch v.Kind() {
-	case json.Object:
-		for _, e := range v.Members() {
-			out = c.values(e, out)
-		}
-	case json.Array:
-		for e := range v.Elements() {
-			out = c.values(e, out)
-		}
-	case json.String:
-		if s, _ := v.Text(); len(s) <= longest && aWordIn().MatchString(s) {
+	for v := range Scalars(c.Arguments) {
+		s, isText := v.Text()
+		switch {
+		case len(out) == most:
+			return out
+		case isText && len(s) <= longest && matches(s, "aWordIn"):
 			out = append(out, s)
+		case v.Kind() == json.Number:
+			out = append(out, string(v))
 		}
-	case json.Number:
-		out = append(out, string(v))
 	}
 	return out
 }
-
-var aWordIn = pattern("aWordIn")

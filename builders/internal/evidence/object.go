@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,8 @@ func member(o json.Raw, key string) json.Raw {
 	return v
 }
 
-func set(lists ...[]string) map[string]bool {
+// Set returns the words of all lists.
+func Set(lists ...[]string) map[string]bool {
 	m := map[string]bool{}
 	for _, l := range lists {
 		for _, k := range l {
@@ -24,39 +26,49 @@ func set(lists ...[]string) map[string]bool {
 	return m
 }
 
+// Scalars returns the values within a value, at any depth, that are neither objects nor arrays.
+func Scalars(v json.Raw) iter.Seq[json.Raw] {
+	return func(yield func(json.Raw) bool) { scalars(v, yield) }
+}
+
+func scalars(v json.Raw, yield func(json.Raw) bool) bool {
+	if k := v.Kind(); k != json.Object && k != json.Array {
+		return yield(v)
+	}
+	for _, e := range v.Members() {
+		if !scalars(e, yield) {
+			return false
+		}
+	}
+	for e := range v.Elements() {
+		if !scalars(e, yield) {
+			return false
+		}
+	}
+	return true
+}
+
 // Names of object members, in lower case without underscores. A failed call's object has only these members. An object
 // with any other members is a record of something: a payment, a job, a log line.
 var (
-	exitKeys  = []string{"exitcode", "returncode", "exitstatus", "rc"}
-	errorKeys = []string{
-		"error", "errors", "exception", "traceback", "err", "errormessage", "errormessages", "errmsg",
-		"errordescription", "fault", "faultstring", "faultcode",
-		"failure", "errordetail", "errordetails", "errortype", "errorcode", "errcode", "validationerrors", "errormsg",
-		"errorsummary", "functionerror", "errortext", "exceptiontype",
-	}
-	whyKeys = []string{
-		"why", "reasons", "message", "msg", "detail", "details", "reason", "title", "description", "moreinfo",
-		"hint", "suggestion", "help", "explanation", "cause",
-	}
-	statusKeys = []string{"status", "statuscode", "httpstatus", "httpstatuscode", "code", "cod", "returncode"}
-	boolKeys   = []string{"success", "ok", "succeeded", "successful", "issuccess"}
-	frameKeys  = []string{
-		"type", "requestid", "traceid", "correlationid", "fbtraceid", "param", "data", "result", "results",
-		"response", "instance", "path", "timestamp", "documentationurl",
-		"docurl", "codename", "category", "object", "kind", "apiversion", "metadata", "extensions", "locations",
-		"source", "context", "meta", "links", "stack", "retryable",
-		"retryafter", "field", "fields", "output", "content", "value", "time", "helpurl", "errorid", "domain",
-		"severity", "subcode", "errno", "syscall", "tooluseid", "toolcallid", "toolname", "tool", "role", "callid",
-		"text", "stacktrace", "resulttype",
-	}
-	envelope = set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
-	errorKey = set(errorKeys)
+	exitKeys  = strings.Fields("exitcode returncode exitstatus rc")
+	errorKeys = strings.Fields(`error errors exception traceback err errormessage errormessages errmsg errordescription
+		fault faultstring faultcode failure errordetail errordetails errortype errorcode errcode validationerrors
+		errormsg errorsummary functionerror errortext exceptiontype`)
+	whyKeys = strings.Fields(`why reasons message msg detail details reason title description moreinfo hint suggestion
+		help explanation cause`)
+	statusKeys = strings.Fields("status statuscode httpstatus httpstatuscode code cod returncode")
+	boolKeys   = strings.Fields("success ok succeeded successful issuccess")
+	frameKeys  = strings.Fields(`type requestid traceid correlationid fbtraceid param data result results response
+		instance path timestamp documentationurl docurl codename category object kind apiversion metadata extensions
+		locations source context meta links stack retryable retryafter field fields output content value time helpurl
+		errorid domain severity subcode errno syscall tooluseid toolcallid toolname tool role callid text stacktrace
+		resulttype`)
+	envelope = Set(errorKeys, whyKeys, statusKeys, boolKeys, frameKeys)
+	errorKey = Set(errorKeys)
 	// Participles that describe a state rather than the purpose of a call.
-	stateKey = set([]string{
-		"enabled", "required", "blocked", "locked", "expired", "deprecated", "verified", "connected", "failed",
-		"closed", "allowed", "muted", "archived", "suspended", "truncated", "cached", "shared", "timedout",
-		"interrupted", "killed",
-	})
+	stateKey = Set(strings.Fields(`enabled required blocked locked expired deprecated verified connected failed closed
+		allowed muted archived suspended truncated cached shared timedout interrupted killed`))
 	// Names that services use for the members of an envelope, mapped to the names used here.
 	alias = map[string]string{
 		"responsecode": "code", "rescode": "code", "retcode": "code", "resultcode": "code", "stat": "status",
@@ -64,25 +76,19 @@ var (
 		"returnmsg": "message", "returnmessage": "message", "retmsg": "message", "resultmsg": "message",
 		"resultmessage": "message", "payload": "data", "responsedata": "data", "statusmsg": "statusmessage",
 	}
-	processKey = set(exitKeys, []string{
-		"stdout", "stderr", "output", "command", "cmd", "duration", "durationms", "durationseconds", "timedout",
-		"cwd", "signal", "success", "exceptioninfo", "interrupted",
-		"isimage", "error", "truncated", "pid", "walltime", "walltimeseconds", "workdir", "executiontime",
-		"exception", "status", "message", "sandbox", "killed", "elapsed",
-	})
-	flagKey = set([]string{
-		"iserror", "content", "structuredcontent", "meta", "type", "tooluseid", "toolcallid", "callid", "name", "error",
-		"message", "output", "text", "result",
-	})
+	processKey = Set(exitKeys, strings.Fields(`stdout stderr output command cmd duration durationms durationseconds
+		timedout cwd signal success exceptioninfo interrupted isimage error truncated pid walltime walltimeseconds
+		workdir executiontime exception status message sandbox killed elapsed`))
+	// The members of a response that is only a message, and of GraphQL's response.
+	messageKey = Set(whyKeys, statusKeys, strings.Fields("type requestid documentationurl"))
+	graphKey   = Set(strings.Fields("data errors extensions"))
+	flagKey    = Set(strings.Fields(`iserror content structuredcontent meta type tooluseid toolcallid callid name error
+		message output text result`))
 	// Members that mark an object as a record, which describes something that exists independently of the call.
-	recordKey = set(exitKeys, []string{
-		"id", "sid", "uuid", "state", "level", "logger", "ts", "startedat", "finishedat", "createdat", "updatedat",
-		"checkedat", "started", "finished", "duration", "attempts", "attempt",
-		"job", "jobid", "orderid", "runid", "build", "buildid", "taskid", "paymentid", "order", "user", "host",
-		"service", "device", "event", "count", "total", "lasterror", "line",
-		"file", "valid", "healthy", "online", "url", "stages", "items", "rows", "processed", "warnings", "amount",
-		"failurecode", "name", "version", "queue", "worker", "retries",
-	})
+	recordKey = Set(exitKeys, strings.Fields(`id sid uuid state level logger ts startedat finishedat createdat updatedat
+		checkedat started finished duration attempts attempt job jobid orderid runid build buildid taskid paymentid
+		order user host service device event count total lasterror line file valid healthy online url stages items rows
+		processed warnings amount failurecode name version queue worker retries`))
 )
 
 // fold normalises the spelling of a key, so that errorMessage, error_message and Error-Message are the same.
@@ -154,11 +160,10 @@ func (c Call) object(raw json.Raw, depth int) Finding {
 	if !ok || depth > maxDepth || len(o.keys) == 0 {
 		return Finding{}
 	}
-	for _, try := range []func(*object, json.Raw, int) (Finding, bool){
-		c.process, c.flagged, c.rpc, c.response,
-		c.wrapper, c.errorObject,
+	for _, try := range []func(*object, int) (Finding, bool){
+		c.process, c.flagged, c.rpc, c.response, c.wrapper, c.errorObject,
 	} {
-		if f, done := try(&o, raw, depth); done {
+		if f, done := try(&o, depth); done {
 			return f
 		}
 	}
@@ -166,7 +171,7 @@ func (c Call) object(raw json.Raw, depth int) Finding {
 }
 
 // process reads an object that describes a process: an exit code and its output, nothing else.
-func (c Call) process(o *object, _ json.Raw, depth int) (Finding, bool) {
+func (c Call) process(o *object, depth int) (Finding, bool) {
 	if meta := o.by["metadata"]; meta.Kind() == json.Object && len(o.keys) == 2 && o.by["output"] != nil {
 		n, ok := member(meta, "exit_code").Int64()
 		if !ok {
@@ -222,7 +227,7 @@ func (c Call) exitedObject(code int64, o *object) Finding {
 
 // flagged judges a result by the flag that protocols define for it. In an object with other members, the flag belongs
 // to the item being reported.
-func (c Call) flagged(o *object, _ json.Raw, depth int) (Finding, bool) {
+func (c Call) flagged(o *object, _ int) (Finding, bool) {
 	kind := o.text("type")
 	if (kind == "error-text" || kind == "error-json") && o.by["value"] != nil && len(o.keys) == 2 {
 		return failed("result_flag", kind), true
@@ -270,18 +275,18 @@ func (o *object) words() string {
 }
 
 // rpc reads JSON-RPC and GraphQL responses.
-func (c Call) rpc(o *object, _ json.Raw, _ int) (Finding, bool) {
+func (c Call) rpc(o *object, _ int) (Finding, bool) {
 	if o.by["jsonrpc"] != nil {
 		if o.by["error"].Kind() == json.Object && o.by["result"] == nil {
 			return failed("rpc_error", o.words()), true
 		}
 		return Finding{}, true
 	}
-	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(set([]string{"data", "errors", "extensions"})) ||
+	if o.by["data"] == nil || o.by["errors"] == nil || !o.only(graphKey) ||
 		!Truthy(o.by["errors"]) {
 		return Finding{}, false
 	}
-	if !Truthy(o.by["data"]) || !anyTruthy(o.by["data"]) {
+	if !anyTruthy(o.by["data"]) {
 		return failed("rpc_error", o.words()), true
 	}
 	return nearMiss("rpc_error", o.words(), "the response also has data"), true
@@ -299,13 +304,11 @@ func anyTruthy(data json.Raw) bool {
 	return false
 }
 
-var responseKey = set(statusKeys, []string{
-	"statustext", "reason", "reasonphrase", "headers", "body", "content", "text", "json", "data", "ok", "elapsed",
-	"elapsedms", "method", "responseheaders", "contenttype", "url", "finalurl", "success", "message",
-})
+var responseKey = Set(statusKeys, strings.Fields(`statustext reason reasonphrase headers body content text json data ok
+	elapsed elapsedms method responseheaders contenttype url finalurl success message`))
 
 // response reads an HTTP response: its status and body.
-func (c Call) response(o *object, _ json.Raw, _ int) (Finding, bool) {
+func (c Call) response(o *object, _ int) (Finding, bool) {
 	if !o.only(responseKey) || o.by["headers"] == nil && o.by["body"] == nil && o.by["statustext"] == nil &&
 		o.by["reasonphrase"] == nil && !(o.by["text"] != nil && o.by["statuscode"] != nil) {
 		return Finding{}, false
@@ -322,18 +325,14 @@ func (c Call) response(o *object, _ json.Raw, _ int) (Finding, bool) {
 }
 
 var (
-	wrapped = set([]string{
-		"result", "output", "content", "text", "response", "observation", "toolresult",
-		"functionresponse", "toolresponse", "value", "returnvalue",
-	})
-	around = set([]string{
-		"type", "tool", "toolname", "name", "role", "toolcallid", "tooluseid", "callid",
-		"function", "functionname", "time", "took", "duration", "elapsed", "requestid", "traceid",
-	})
+	wrapped = Set(strings.Fields(`result output content text response observation toolresult functionresponse
+		toolresponse value returnvalue`))
+	around = Set(strings.Fields(`type tool toolname name role toolcallid tooluseid callid function functionname time
+		took duration elapsed requestid traceid`))
 )
 
 // wrapper looks inside an object that holds only the result and perhaps labels for it, such as the tool's name.
-func (c Call) wrapper(o *object, _ json.Raw, depth int) (Finding, bool) {
+func (c Call) wrapper(o *object, depth int) (Finding, bool) {
 	inner := ""
 	if only := o.keys[0]; len(o.keys) == 1 && only == "responsestatus" && o.by[only].Kind() == json.Object {
 		return c.value(o.by[only], depth+1), true
@@ -380,18 +379,16 @@ func (c Call) array(v json.Raw, depth int) Finding {
 	return c.read(text.String(), depth+1)
 }
 
-var badStatus = set([]string{
-	"error", "err", "fail", "failed", "failure", "rejected", "denied", "refused",
-	"invalid", "not_found", "notfound", "unauthorized", "forbidden", "exception",
-})
+var badStatus = Set(strings.Fields(`error err fail failed failure rejected denied refused invalid not_found notfound
+	unauthorized forbidden exception`))
 
 // decided lists the statuses of requests that were turned down.
-var decided = set([]string{"rejected", "denied", "refused"})
+var decided = Set(strings.Fields("rejected denied refused"))
 
 // errorObject reads objects that are errors or that report a failure.
-func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
-	evidence, rule, certain := o.evidence()
-	if evidence == "" {
+func (c Call) errorObject(o *object, depth int) (Finding, bool) {
+	rule, certain := o.evidence()
+	if rule == "" {
 		return c.only(o, depth)
 	}
 	quote := o.words()
@@ -407,15 +404,10 @@ func (c Call) errorObject(o *object, _ json.Raw, depth int) (Finding, bool) {
 	if decided[strings.ToLower(o.text("status"))] && o.by["id"] != nil {
 		foreign = append(foreign, "id") // the id identifies the requested item
 	}
+	records := slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] })
 	switch {
-	case len(foreign) == 0:
-		return failed(rule, quote), true
-	case certain && len(foreign) <= 3 && !slices.ContainsFunc(foreign, func(k string) bool { return recordKey[k] }):
-		return failed(rule, quote), true
-	case errorKey[o.keys[0]] && len(foreign) <= 2 && refuses(quote):
-		return failed(rule, quote), true
-	case errorKey[o.keys[0]] && len(foreign) <= 2 && !slices.ContainsFunc(foreign,
-		func(k string) bool { return recordKey[k] }):
+	case len(foreign) == 0, certain && len(foreign) <= 3 && !records,
+		errorKey[o.keys[0]] && len(foreign) <= 2 && (!records || refuses(quote)):
 		return failed(rule, quote), true
 	}
 	f := nearMiss(rule, quote, "the object has other members ("+strings.Join(foreign[:min(len(foreign), 3)],
@@ -447,109 +439,89 @@ func refuses(s string) bool { return textOf(s).refusal().Failed }
 // members like any other.
 var failureKeys = []string{"failurereason", "failuremessage", "errorreason", "statusmessage", "statusreason"}
 
-// evidence returns the member that indicates a failure. certain means that the member is about this call, not about the
-// item that was queried.
-func (o *object) evidence() (key, rule string, certain bool) {
-	explained := false
-	for _, k := range slices.Concat(errorKeys, whyKeys) {
-		explained = explained || Truthy(o.by[k]) && !isCode(k)
-	}
-	for _, k := range append(boolKeys, "status") {
-		if o.isFalse(k) &&
-			(explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])) {
-			return k, "status_object", true
-		}
-	}
-	for _, k := range o.keys {
-		if acted(k) && o.isFalse(k) && explained {
-			return k, "status_object", true
-		}
+// evidence returns the rule for the member that indicates a failure. certain means that the member is about this call,
+// not about the item that was queried.
+func (o *object) evidence() (rule string, certain bool) {
+	explained := slices.ContainsFunc(slices.Concat(errorKeys, whyKeys), func(k string) bool {
+		return Truthy(o.by[k]) && !isCode(k)
+	})
+	reasoned := explained || o.text(failureKeys...) != "" || len(o.keys) == 1 || Truthy(o.by["errorcode"])
+	if reasoned && (slices.ContainsFunc(boolKeys, o.isFalse) || o.isFalse("status")) ||
+		explained && slices.ContainsFunc(o.keys, func(k string) bool { return acted(k) && o.isFalse(k) }) {
+		return "status_object", true
 	}
 	for _, k := range statusKeys {
 		n, ok := o.by[k].Int64()
 		if s, isText := o.by[k].Text(); isText {
 			if written, err := strconv.ParseInt(s, 10, 32); err == nil {
 				n, ok = written, true
-			} else if numberedCode().MatchString(s) {
+			} else if matches(s, "numberedCode") {
 				n, ok = -1, true
 			}
 		}
 		if ok && n >= 400 && n <= 599 && explained {
 			// RFC 9457: a problem has a title or details, plus any other members.
-			return k, "status_object", o.text("detail", "title") != "" && k != "code"
+			return "status_object", o.text("detail", "title") != "" && k != "code"
 		}
 		if ok && n != 0 && (n < 100 || n > 399) && o.refusesData() {
-			return k, "status_object", true
+			return "status_object", true
 		}
 	}
-	if key, rule, certain = o.named(explained); key != "" {
-		return key, rule, certain
+	if rule, certain = o.named(explained); rule != "" {
+		return rule, certain
 	}
 	return o.shaped()
 }
 
-// named returns the member that is named like an error or holds an error status.
-func (o *object) named(explained bool) (key, rule string, certain bool) {
+// named returns the rule for a member that is named like an error or holds an error status.
+func (o *object) named(explained bool) (rule string, certain bool) {
 	for _, k := range errorKeys {
-		if v := o.by[k]; Truthy(v) && v.Kind() != json.Number && !(v.Kind() == json.Bool && !explained) && !listed(v) {
-			if isCode(k) && !explained {
-				continue
-			}
-			return k, "error_object", Truthy(o.by["errorcode"]) && o.text("errormessage") != ""
+		v := o.by[k]
+		if Truthy(v) && v.Kind() != json.Number && !listed(v) && (explained || v.Kind() != json.Bool && !isCode(k)) {
+			return "error_object", Truthy(o.by["errorcode"]) && o.text("errormessage") != ""
 		}
 	}
 	for _, k := range []string{"status", "result", "outcome", "state"} {
 		s := strings.ToLower(o.text(k))
 		if badStatus[s] && (explained || s == "error" && (Truthy(o.by["content"]) || Truthy(o.by["text"])) ||
 			s == "fail" && o.by["data"] != nil) {
-			return k, "status_object", s == "fail" && o.by["data"] != nil
+			return "status_object", s == "fail" && o.by["data"] != nil
 		}
 	}
-	for _, k := range []string{"failed", "error", "iserror", "haserror"} {
-		if o.isTrue(k) && explained {
-			return k, "status_object", false
-		}
+	switch {
+	case explained && slices.ContainsFunc([]string{"failed", "error", "iserror", "haserror"}, o.isTrue):
+		return "status_object", false
+	case slices.ContainsFunc(o.keys, func(k string) bool { return ownError(k) && o.text(k) != "" }):
+		return "error_object", false
+	case o.text("name") != "" && o.text("message") != "" && matches(o.text("stack"), "thrown"):
+		return "error_object", true
 	}
-	for i, k := range o.keys {
-		if s, ok := o.by[k].Text(); ok && strings.TrimSpace(s) != "" && ownError(k) {
-			return o.keys[i], "error_object", false
-		}
-	}
-	if o.text("name") != "" && o.text("message") != "" && thrown().MatchString(o.text("stack")) {
-		return "stack", "error_object", true
-	}
-	return "", "", false
+	return "", false
 }
 
-// shaped returns the member that indicates an error, judging by the object's other members.
-func (o *object) shaped() (key, rule string, certain bool) {
-	if v := o.by["failure"]; len(o.keys) == 1 && v.Kind() == json.Object {
-		return "failure", "error_object", false
-	}
-	if k := o.text("type"); (strings.HasSuffix(k, "Exception") || strings.HasSuffix(k, "Error")) &&
-		o.text("message") != "" {
-		return "type", "error_object", false
-	}
-	if k := o.text("type", "object", "kind", "resulttype"); k == "error" && o.text("message", "text") != "" {
-		return "type", "error_object", false
-	}
-	if detail := o.by["detail"]; detail.Kind() == json.Array && len(o.keys) == 1 { // FastAPI
-		for e := range detail.Elements() {
-			in, _ := read(e)
-			if in.by["loc"] != nil && in.text("msg") != "" {
-				return "detail", "error_object", true
+// shaped returns the rule for an object whose members together are those of an error.
+func (o *object) shaped() (rule string, certain bool) {
+	if len(o.keys) == 1 {
+		for e := range o.by["detail"].Elements() { // FastAPI
+			if in, _ := read(e); in.by["loc"] != nil && in.text("msg") != "" {
+				return "error_object", true
 			}
 			break
 		}
 	}
-	if code := o.text("code"); code != "" && o.text("message") != "" && (badCode().MatchString(code) ||
-		numberedCode().MatchString(code) && !done().MatchString(o.text("message")) && !o.hasMore("code", "message")) {
-		return "code", "error_object", false
+	kind, code, message := o.text("type"), o.text("code"), o.text("message")
+	found, ok := o.by["found"].Bool()
+	switch {
+	case len(o.keys) == 1 && o.by["failure"].Kind() == json.Object,
+		message != "" && (strings.HasSuffix(kind, "Exception") || strings.HasSuffix(kind, "Error")),
+		o.text("type", "object", "kind", "resulttype") == "error" && o.text("message", "text") != "",
+		code != "" && message != "" && (matches(code, "badCode") ||
+			matches(code, "numberedCode") && !matches(message, "done") && !o.hasMore("code", "message")):
+		return "error_object", false
+	case ok && !found && o.by["index"] != nil:
+		return "status_object", true
 	}
-	if n, ok := o.by["found"].Bool(); ok && !n && o.by["index"] != nil {
-		return "found", "status_object", true
-	}
-	return "", "", false
+	return "", false
 }
 
 // ownError reports whether a member is named after the source or kind of the call's own error, as in tool_error and
@@ -559,9 +531,6 @@ func ownError(key string) bool {
 		!strings.HasPrefix(key, "last") && !strings.HasPrefix(key, "on") && !strings.HasPrefix(key, "previous")
 }
 
-// thrown matches the stack of an exception, as JavaScript prints it.
-var thrown = pattern("thrown")
-
 // refusesData reports whether an object has an empty data or result member and a message that reports neither success
 // nor an empty result.
 func (o *object) refusesData() bool {
@@ -569,14 +538,8 @@ func (o *object) refusesData() bool {
 	for _, k := range []string{"data", "result"} {
 		none = none || o.by[k] != nil && !Truthy(o.by[k])
 	}
-	return none && said != "" && !done().MatchString(said) && !nothing().MatchString(said)
+	return none && said != "" && !matches(said, "done") && !matches(said, "nothing")
 }
-
-// badCode matches an error code that contains a word for a failure, such as not_found or timeout.
-var badCode = pattern("badCode")
-
-// numberedCode matches a numbered error code such as PGRST116.
-var numberedCode = pattern("numberedCode")
 
 // hasMore reports whether an object has non-empty members other than the known ones.
 func (o *object) hasMore(known ...string) bool {
@@ -615,7 +578,7 @@ func (c Call) foreign(o *object) []string {
 		}
 		out = append(out, k)
 	}
-	if len(out) == 0 && (o.by["stdout"] != nil) {
+	if len(out) == 0 && o.by["stdout"] != nil {
 		return []string{"stdout"}
 	}
 	return out
@@ -642,7 +605,7 @@ func (c Call) echo(name string, v json.Raw) bool {
 // only is the rule for an object that consists of a message and perhaps a code. Unless the code indicates success, the
 // wording decides.
 func (c Call) only(o *object, depth int) (Finding, bool) {
-	if !o.only(set(whyKeys, statusKeys, []string{"type", "requestid", "documentationurl"})) {
+	if !o.only(messageKey) {
 		return Finding{}, true
 	}
 	if slices.ContainsFunc(statusKeys, func(k string) bool {
@@ -677,16 +640,12 @@ func Truthy(v json.Raw) bool {
 	case json.String:
 		s, _ := v.Text()
 		return strings.TrimSpace(s) != ""
-	case json.Object:
-		for range v.Members() {
-			return true
-		}
-		return false
-	case json.Array:
-		for range v.Elements() {
-			return true
-		}
-		return false
 	}
-	return true
+	for range v.Members() {
+		return true
+	}
+	for range v.Elements() {
+		return true
+	}
+	return false
 }

@@ -2,35 +2,44 @@ package evidence
 
 import (
 	_ "embed"
+	"regexp"
 	"strings"
 	"sync"
 )
 
 // patternText contains a block for each pattern: its name, then the indented pieces of its expression, which are
-// joined.
+// joined. A name in double braces stands for an earlier expression.
 //
 //go:embed patterns.txt
 var patternText string
 
+// patterns holds the expressions by name.
 var patterns = sync.OnceValue(func() map[string]string {
 	named, name := map[string]string{}, ""
+	included := regexp.MustCompile(`\{\{\w+\}\}`)
 	for l := range strings.Lines(patternText) {
-		l = strings.TrimSuffix(l, "\n")
-		if piece, ok := strings.CutPrefix(l, "\t"); ok {
-			named[name] += piece
-		} else {
-			name = l
+		piece, ok := strings.CutPrefix(strings.TrimSuffix(l, "\n"), "\t")
+		if !ok {
+			name = piece
+			continue
 		}
+		named[name] += included.ReplaceAllStringFunc(piece, func(s string) string { return named[s[2:len(s)-2]] })
 	}
 	return named
 })
 
-// pattern returns the regular expression with the given name in patterns.txt.
-func pattern(name string) func() *expression {
-	return sync.OnceValue(func() *expression { return newExpression(patterns()[name]) })
-}
+// compiled holds a function for each pattern that compiles it on first use: a process that serves other builders never
+// needs it.
+var compiled = sync.OnceValue(func() map[string]func() *expression {
+	all := map[string]func() *expression{}
+	for name, expr := range patterns() {
+		all[name] = sync.OnceValue(func() *expression { return newExpression(expr) })
+	}
+	return all
+})
 
-// lazy returns a regular expression that is compiled on first use: a process that serves other builders never needs it.
-func lazy(expr string) func() *expression {
-	return sync.OnceValue(func() *expression { return newExpression(expr) })
-}
+// pattern returns the regular expression with the given name in patterns.txt.
+func pattern(name string) *expression { return compiled()[name]() }
+
+// matches reports whether a text matches the pattern with the given name.
+func matches(s, name string) bool { return pattern(name).MatchString(s) }

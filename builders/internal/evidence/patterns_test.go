@@ -8,6 +8,9 @@ import (
 	"testing"
 )
 
+// uses matches the name of a pattern where the code or another pattern uses it.
+var uses = regexp.MustCompile(`(?:pattern\(|matches\([^\n]*?, )"(\w+)"\)|\{\{(\w+)\}\}`)
+
 // TestPatterns checks that each name that the code asks for has a pattern that compiles, and that each pattern is asked
 // for.
 func TestPatterns(t *testing.T) {
@@ -15,20 +18,25 @@ func TestPatterns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	files = append(files, "patterns.txt")
 	asked := map[string]bool{}
+	for _, name := range documentMarks {
+		asked[name] = true
+	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`pattern\("(\w+)"\)`).FindAllStringSubmatch(string(text), -1) {
-			asked[m[1]] = true
-			expr := patterns()[m[1]]
+		for _, m := range uses.FindAllStringSubmatch(string(text), -1) {
+			name := m[1] + m[2]
+			asked[name] = true
+			expr := patterns()[name]
 			if expr == "" {
-				t.Errorf("%s: no pattern %s", f, m[1])
+				t.Errorf("%s: no pattern %s", f, name)
 			}
 			if _, err := regexp.Compile(expr); err != nil {
-				t.Errorf("%s: %v", m[1], err)
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 	}

@@ -5,44 +5,6 @@ import (
 	"strings"
 )
 
-const osError = `(?:\S+ is a directory\b.*|[Nn]o such (?:file|directory|device|process|user|host|column|table|container|image|option|` +
-	`command|remote|branch|ref)\b.*|command not found\b.*|not found|Unknown command\b.*|(?:device|file|host|user|module|key) not found\b.*|[Nn]o matching .*|[Pp]ermission denied.*|Is a directory.*|` +
-	`[Nn]ot a directory.*|File exists.*|` +
-	`[Oo]peration not permitted.*|[Rr]ead-only file system.*|Directory not empty.*|Device or resource busy.*|` +
-	`[Cc]onnection (?:refused|reset|timed out|closed).*|No space left on device.*|Invalid argument.*|` +
-	`Bad file descriptor.*|Exec format error.*|` +
-	`Argument list too long.*|Text file busy.*|Broken pipe.*|unbound variable.*|syntax error\b.*|` +
-	`unexpected (?:EOF|end of file|token|EOF while|argument)\b.*|unterminated .*|(?:illegal|invalid|unknown|` +
-	`unrecognized|ambiguous|unsupported) (?:option|argument|command|flag|number|regular|key|field|character|` +
-	`operand|line).*|` +
-	`missing (?:operand|argument|file operand|\S+ near end).*|(?:option|` +
-	`the option) .{1,80}(?:requires an argument|is unknown|is ambiguous).*|[Cc]an(?:not|'t|not) .*|` +
-	`[Uu]nable to .*|[Cc]ould not .*|[Ff]ailed to .*|fatal: .*|error: .*|ERROR: .*|Error: .*|` +
-	`fatal error: .*|error \(.*|` +
-	`Unmatched .*|End-of-central-directory.*|[Nn]ot (?:a|in) .{1,40}(?:format|archive|repository|gzip|zipfile|` +
-	`command)\b.*|No rule to make target.*|No targets.*|\[Errno \d+\].*|undefined (?:reference|variable|` +
-	`symbol|function|name)\b.*|undefined: .*|.*: undeclared\b.*|` +
-	`no match(?:es)? (?:for|found).*|arguments must be .*|No module named .*|write error.*|read error.*|` +
-	`Input/output error.*|Cannot open.*|Child returned status [1-9].*|\(\d+\) - No such process|` +
-	`[Tt]imed out.*|[Aa]borted?.*|[Kk]illed.*|Segmentation fault.*|Bus error.*|Unknown error.*|` +
-	`Name or service not known.*|Temporary failure in name resolution.*|invalid .*|expected .*|Is not .*|` +
-	`doesn't exist.*|does not exist.*|file not found.*|cannot open.*)`
-
-var (
-	// unixLine matches the form "program: [line N:] [file:] system error message".
-	unixLine = lazy(`^(?:-?(?:ba|z|da|k|c)?sh|[./\w][\w./+-]{0,80}(?:\.exe)?(?: \([\w ]+\))?|` +
-		`/\S+)(?:\[\d+\])?: +(?:(?:line )?\d+: )?(?:[^:]{1,200}: ){0,3}` + osError + `$`)
-	// compiler matches the form file:line:column: error: that compilers print.
-	compiler = pattern("compiler")
-	build    = pattern("build")
-	gitLine  = pattern("gitLine")
-	// Lines that a program adds to its error message.
-	more  = pattern("more")
-	usage = pattern("usage")
-	// A program's message about its arguments, below its usage.
-	rejects = pattern("rejects")
-)
-
 // program reads a program's final message.
 func (t *text) program() Finding {
 	last := t.last()
@@ -52,22 +14,18 @@ func (t *text) program() Finding {
 	case reports:
 		return Finding{}
 	}
-	if strings.Contains(last, "(ignored)") {
+	if strings.Contains(last, "(ignored)") || matches(last, "figure") {
 		return Finding{}
 	}
-	if figure().MatchString(last) {
-		return Finding{}
-	}
-	if diagnostic(last) || unixLine().MatchString(strings.TrimSpace(last)) {
+	if diagnostic(last) || matches(strings.TrimSpace(last), "unixLine") {
 		return failed("program_message", last)
 	}
 	// The program's complaint may be followed by other lines it prints.
-	for i := len(t.tail) - 1; i >= 0; i-- {
-		l := t.tail[i]
+	for _, l := range slices.Backward(t.tail) {
 		if diagnostic(l) {
 			return failed("program_message", l)
 		}
-		if !more().MatchString(l) && !sameVoice(l, last) {
+		if !matches(l, "more") && !sameVoice(l, last) {
 			break
 		}
 	}
@@ -80,16 +38,16 @@ func (t *text) program() Finding {
 	if f := t.compiled(); f.Rule != "" {
 		return f
 	}
-	if usage().MatchString(t.head[0]) {
+	if matches(t.head[0], "usage") {
 		for _, l := range t.tail[max(0, len(t.tail)-12):] {
-			if rejects().MatchString(l) {
+			if matches(l, "rejects") {
 				return failed("program_message", l)
 			}
 		}
 	}
 	if t.short && diagnostic(t.head[0]) {
 		for _, l := range t.head[1:] {
-			if !more().MatchString(l) && !diagnostic(l) && !sameVoice(l, t.head[0]) && !namedError().MatchString(l) {
+			if !matches(l, "more") && !diagnostic(l) && !sameVoice(l, t.head[0]) && !matches(l, "namedError") {
 				return nearMiss("program_message", t.head[0], "the program continued after the error")
 			}
 		}
@@ -100,20 +58,16 @@ func (t *text) program() Finding {
 
 // diagnostic reports whether a line is typical of the last output of a failing program.
 func diagnostic(l string) bool {
-	return unixLine().MatchString(l) || build().MatchString(l) || compiler().MatchString(l) || gitLine().MatchString(l)
+	return matches(l, "unixLine") || matches(l, "build") || matches(l, "compiler") || matches(l, "gitLine")
 }
 
 // compiled reads a compiler's report, which names the position first and then shows the lines.
 func (t *text) compiled() Finding {
-	for i, l := range t.head {
-		if i < 12 && compiler().MatchString(l) && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l,
-			"error: ") {
-			ends := t.tail[max(0, len(t.tail)-4):]
-			for _, e := range ends {
-				if more().MatchString(e) || compiler().MatchString(e) {
-					return failed("program_message", l)
-				}
-			}
+	ends := func(l string) bool { return matches(l, "more") || matches(l, "compiler") }
+	for _, l := range t.head[:min(len(t.head), 12)] {
+		if matches(l, "compiler") && !strings.Contains(l, ": warning: ") && !strings.HasPrefix(l, "error: ") &&
+			slices.ContainsFunc(t.tail[max(0, len(t.tail)-4):], ends) {
+			return failed("program_message", l)
 		}
 	}
 	return Finding{}
@@ -122,17 +76,16 @@ func (t *text) compiled() Finding {
 // isUsage reports whether a line is part of a program's usage message.
 func isUsage(l string) bool {
 	l = strings.TrimSpace(l)
-	if i := strings.Index(l, ": "); i > 0 && !strings.Contains(l[:i], " ") && usage().MatchString(l[i+2:]) {
+	if i := strings.Index(l, ": "); i > 0 && !strings.Contains(l[:i], " ") && matches(l[i+2:], "usage") {
 		return true // the line begins with the program's name
 	}
-	return usage().MatchString(l + " ")
+	return matches(l+" ", "usage")
 }
 
 // buildEnds reports whether the text ends with Maven's verdict on a failed build, followed only by lines that Maven
 // marks as errors or information.
 func (t *text) buildEnds() bool {
-	for i := len(t.tail) - 1; i >= 0; i-- {
-		l := t.tail[i]
+	for _, l := range slices.Backward(t.tail) {
 		if l == "[INFO] BUILD FAILURE" {
 			return true
 		}
@@ -154,24 +107,13 @@ func speaks(l string) string {
 
 func sameVoice(a, b string) bool { return speaks(a) != "" && speaks(a) == speaks(b) }
 
-var httpStatus = pattern("httpStatus")
-
-// counts matches a count of successes, failures or warnings.
-var counts = pattern("counts")
-
-// calls matches text that clients print below an error: a log of calls, a stack, headers.
-var calls = pattern("calls")
-
 // http reads a short message with the status of a failed request.
 func (t *text) http() Finding {
 	first := t.head[0]
-	if counts().MatchString(first) {
+	if matches(first, "counts") || len(t.all) > 1200 || len(t.head) > 6 && !matches(t.all, "calls") ||
+		!matches(bare(first), "httpStatus") || strings.ContainsAny(first[:min(1, len(first))], "#|-") ||
+		len(t.head) > 1 && t.paragraphs() > 0 || strings.HasPrefix(first, "Title:") {
 		return Finding{}
 	}
-	if len(t.all) > 1200 || len(t.head) > 6 && !calls().MatchString(t.all) || !httpStatus().MatchString(bare(first)) ||
-		first[0] == '#' || first[0] == '|' || first[0] == '-' || len(t.head) > 1 && t.paragraphs() > 0 ||
-		strings.HasPrefix(first, "Title:") {
-		return Finding{}
-	}
-	return failed("http_status", t.head[0])
+	return failed("http_status", first)
 }

@@ -5,34 +5,6 @@ import (
 	"strings"
 )
 
-// A program run from a command line puts its name in front of its errors ("find: unknown predicate"), and its final
-// message is about the call. Messages that aren't errors are recognised by certain words.
-var (
-	signed = pattern("signed")
-	quiet  = pattern("quiet")
-	// A command's final message, without a program name in front.
-	unsigned = pattern("unsigned")
-)
-
-// sums matches a program's closing line about the errors that it listed.
-var sums = pattern("sums")
-
-// endsBadly matches a program's report of its own failure.
-var endsBadly = pattern("endsBadly")
-
-// inOwnName matches an error that a program reports in its own name.
-var inOwnName = pattern("inOwnName")
-
-// lastLog matches the beginning of a log line at level error, fatal or panic.
-var lastLog = pattern("lastLog")
-
-// stamp matches the time at the beginning of a line, as written by Go's log package and others.
-var stamp = pattern("stamp")
-
-// declines matches a first line saying that something is unavailable, required or not permitted; an explanation may
-// follow.
-var declines = pattern("declines")
-
 // voice reads a program's final message in a text that no other rule matches.
 func (c Call) voice(t *text) Finding {
 	const few = 12 // lines
@@ -46,39 +18,36 @@ func (c Call) voice(t *text) Finding {
 	if f := echo(t, command); f.Failed {
 		return f
 	}
-	if m := signed().FindStringSubmatch(t.last()); m != nil && len(t.head) <= few && starts(command, m[1]) &&
-		sums().MatchString(m[2]) {
+	if m := pattern("signed").FindStringSubmatch(t.last()); m != nil && len(t.head) <= few && starts(command, m[1]) &&
+		matches(m[2], "sums") {
 		return failed("program_message", t.last())
 	}
 	for _, l := range t.tail[max(0, len(t.tail)-few):] {
-		if c.reads() != "" || len(t.tail) == 1 {
-			break
-		}
-		if m := inOwnName().FindStringSubmatch(l); m != nil && starts(command, m[1]) || endsBadly().MatchString(l) {
+		m := pattern("inOwnName").FindStringSubmatch(l)
+		if len(t.tail) > 1 && (m != nil && starts(command, m[1]) || matches(l, "endsBadly")) {
 			return failed("program_message", l)
 		}
 	}
 	if len(t.head) > 1 && t.document("program_message") != "" {
 		return Finding{}
 	}
-	if l := t.head[0]; len(t.head) <= maxUsageLines && declines().MatchString(l) && t.paragraphs() == 0 {
+	if l := t.head[0]; len(t.head) <= maxUsageLines && matches(l, "declines") && t.paragraphs() == 0 {
 		return failed("program_message", l)
 	}
-	for i := len(t.tail) - 1; i >= 0; i-- {
-		l := t.tail[i]
-		if m := signed().FindStringSubmatch(l); m != nil && starts(command, m[1]) {
-			if quiet().MatchString(m[2]) {
+	for _, l := range slices.Backward(t.tail) {
+		if m := pattern("signed").FindStringSubmatch(l); m != nil && starts(command, m[1]) {
+			if matches(m[2], "quiet") {
 				return Finding{}
 			}
 			return failed("program_message", l)
 		}
-		if len(t.head) <= maxUsageLines && strings.HasPrefix(l, "[") && tagged().MatchString(l) {
+		if len(t.head) <= maxUsageLines && strings.HasPrefix(l, "[") && matches(l, "tagged") {
 			return failed("program_message", l)
 		}
-		if unsigned().MatchString(l) && !quiet().MatchString(l) && !figure().MatchString(l) {
+		if matches(l, "unsigned") && !matches(l, "quiet") && !matches(l, "figure") {
 			return failed("program_message", l)
 		}
-		if !more().MatchString(l) {
+		if !matches(l, "more") {
 			break
 		}
 	}
@@ -97,16 +66,16 @@ func (c Call) complaint(t *text, command string) Finding {
 		return Finding{}
 	}
 	l := t.head[0]
-	m := signed().FindStringSubmatch(l)
+	m := pattern("signed").FindStringSubmatch(l)
 	long := len(t.head) > maxUsageLines && !slices.ContainsFunc(t.head[1:maxUsageLines], func(below string) bool {
 		return isUsage(below) || sameVoice(below, l)
 	})
-	if m == nil || long || !starts(command, m[1]) || !aWord().MatchString(m[2]) {
+	if m == nil || long || !starts(command, m[1]) || !matches(m[2], "aWord") {
 		return c.misused(t, command)
 	}
-	said, _, _ := strings.Cut(inBrackets().ReplaceAllString(m[2], ""), ". ")
-	describes := asksHelp().MatchString(command) && !turnsDown().MatchString(said)
-	if quiet().MatchString(said) && !strings.HasPrefix(said, "no ") || describes || figure().MatchString(l) {
+	said, _, _ := strings.Cut(pattern("inBrackets").ReplaceAllString(m[2], ""), ". ")
+	describes := matches(command, "asksHelp") && !matches(said, "turnsDown")
+	if matches(said, "quiet") && !strings.HasPrefix(said, "no ") || describes || matches(l, "figure") {
 		return c.misused(t, command)
 	}
 	return failed("program_message", l)
@@ -115,26 +84,20 @@ func (c Call) complaint(t *text, command string) Finding {
 // misused matches a usage message that was not requested: the program prints it instead of doing the work.
 func (c Call) misused(t *text, command string) Finding {
 	const most, few = 4000, 4 // bytes, lines
-	if asksHelp().MatchString(command) && !host().MatchString(command) || len(t.all) > most {
+	if matches(command, "asksHelp") && !matches(command, "host") || len(t.all) > most {
 		return Finding{}
 	}
 	for _, l := range t.head[:min(maxUsageLines, len(t.head))] {
 		name, rest, _ := strings.Cut(l, " ")
-		if len(t.head) <= few && pointsToHelp().MatchString(l) {
+		if len(t.head) <= few && matches(l, "pointsToHelp") {
 			return failed("program_message", t.head[0])
 		}
-		if usage().MatchString(l+" ") || starts(command, name) && strings.ContainsAny(rest[:min(1, len(rest))], "[<") {
+		if matches(l+" ", "usage") || starts(command, name) && strings.ContainsAny(rest[:min(1, len(rest))], "[<") {
 			return failed("program_message", l)
 		}
 	}
 	return Finding{}
 }
-
-// pointsToHelp matches text that a program prints only to refer the caller to its help.
-var pointsToHelp = pattern("pointsToHelp")
-
-// host matches -h followed by a host name, which is not a request for help.
-var host = pattern("host")
 
 // echo finds a line in a short text that rejects one of the command's arguments by name.
 func echo(t *text, command string) Finding {
@@ -143,13 +106,11 @@ func echo(t *text, command string) Finding {
 		return Finding{}
 	}
 	for _, l := range t.head {
-		if !turnsDown().MatchString(l) || figure().MatchString(l) || turnsDown().MatchString(command) {
+		if !matches(l, "turnsDown") || matches(l, "figure") || matches(command, "turnsDown") {
 			continue
 		}
-		for i, word := range strings.Fields(command) {
-			if i == 0 {
-				continue
-			}
+		words := strings.Fields(command)
+		for _, word := range words[min(1, len(words)):] {
 			word = strings.Trim(word, "\"'`;|&<>()")
 			if _, value, ok := strings.Cut(word, "="); ok && len(value) > 1 {
 				word = value
@@ -181,16 +142,9 @@ func holdsWord(l, word string) bool {
 	}
 }
 
-var (
-	turnsDown  = pattern("turnsDown")
-	aWord      = pattern("aWord")
-	inBrackets = pattern("inBrackets")
-	asksHelp   = pattern("asksHelp")
-)
-
 // starts reports whether a command line runs the given program.
 func starts(command, program string) bool {
-	program = program[strings.LastIndexByte(program, '/')+1:]
+	program = base(program)
 	parts := strings.FieldsFunc(command, func(r rune) bool { return strings.ContainsRune(";&|\n(", r) })
 	for _, part := range parts {
 		words := strings.Fields(part)
@@ -200,7 +154,7 @@ func starts(command, program string) bool {
 		if len(words) == 0 {
 			continue
 		}
-		name := strings.TrimLeft(words[0][strings.LastIndexByte(words[0], '/')+1:], `"'`)
+		name := strings.TrimLeft(base(words[0]), `"'`)
 		if rest, ok := strings.CutPrefix(name, program); ok && (rest == "" || len(program) > 2 &&
 			// erb3.1 signs its errors as erb, cscope-indexer as cscope
 			strings.ContainsAny(rest[:1], "-_.0123456789")) {
@@ -211,6 +165,4 @@ func starts(command, program string) bool {
 }
 
 // prefixes are programs that start another program.
-var prefixes = map[string]bool{
-	"sudo": true, "env": true, "time": true, "nohup": true, "exec": true, "nice": true, "xargs": true, "command": true,
-}
+var prefixes = Set(strings.Fields("sudo env time nohup exec nice xargs command"))

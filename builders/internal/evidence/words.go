@@ -17,8 +17,8 @@ func (c Call) words(text string) Finding {
 		return Finding{}
 	}
 	if c.command() != "" && c.reads() == "" && !strings.Contains(text, "\n") {
-		text = lastLog().ReplaceAllString(text, "Error: ")
-		text = stamp().ReplaceAllString(text, "") // a program's final line, with a timestamp, is not a log
+		text = pattern("lastLog").ReplaceAllString(text, "Error: ")
+		text = pattern("stamp").ReplaceAllString(text, "") // a program's final line, with a timestamp, is not a log
 	}
 	t := textOf(text)
 	if q := t.framework(); q != "" {
@@ -47,17 +47,17 @@ func (c Call) words(text string) Finding {
 	case f.Rule == "":
 		return Finding{}
 	case f.Failed && slices.Contains([]string{"http_status", "refusal", "wording", "error_prefix"}, f.Rule) &&
-		seen().MatchString(t.head[0]):
+		matches(t.head[0], "seen"):
 		return nearMiss(f.Rule, f.Quote, "the text describes what a person saw or said")
 	case f.Failed && c.command() == "" && t.conversation():
 		return nearMiss(f.Rule, f.Quote, "the text is a conversation")
-	case f.Failed && t.one() && recovers().MatchString(t.all) && !unrecovered().MatchString(t.all):
+	case f.Failed && t.one() && matches(t.all, "recovers") && !matches(t.all, "unrecovered"):
 		return nearMiss(f.Rule, f.Quote, "the text describes how the failure was handled")
-	case f.Failed && f.Rule == "error_prefix" && len(t.head) > 1 && wellEnded().MatchString(t.last()):
+	case f.Failed && f.Rule == "error_prefix" && len(t.head) > 1 && matches(t.last(), "wellEnded"):
 		return nearMiss(f.Rule, f.Quote, "the program continued and reported success")
-	case f.Failed && providedFor().MatchString(c.command()):
+	case f.Failed && matches(c.command(), "providedFor"):
 		return nearMiss(f.Rule, f.Quote, "the command provides for a failure")
-	case len(t.head) == 1 && defines().MatchString(t.head[0]):
+	case len(t.head) == 1 && matches(t.head[0], "defines"):
 		return nearMiss(f.Rule, f.Quote, "the text says what the error means")
 	}
 	if why := t.document(f.Rule); why != "" {
@@ -74,12 +74,7 @@ func (c Call) words(text string) Finding {
 }
 
 // shells report errors on behalf of the programs that they fail to start.
-var shells = map[string]bool{
-	"bash": true, "sh": true, "zsh": true, "dash": true, "ksh": true, "/bin/sh": true,
-	"/bin/bash": true, "-bash": true, "timeout": true, "sudo": true,
-}
-
-var defines, recovers, unrecovered = pattern("defines"), pattern("recovers"), pattern("unrecovered")
+var shells = Set(strings.Fields("bash sh zsh dash ksh /bin/sh /bin/bash -bash timeout sudo"))
 
 // text is a text together with the lines that are examined.
 type text struct {
@@ -90,10 +85,7 @@ type text struct {
 }
 
 func textOf(s string) *text {
-	first, last := s, s
-	if len(s) > window {
-		first, last = s[:window], s[len(s)-window:]
-	}
+	first, last := s[:min(len(s), window)], s[max(0, len(s)-window):]
 	t := &text{all: s, head: firstLines(first, sample), tail: lastLines(last, sample)}
 	t.short = len(s) <= 2000 && len(t.head) <= 12
 	t.count = len(strings.Fields(first))

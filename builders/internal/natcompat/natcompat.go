@@ -10,6 +10,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/dpo"
+	"github.com/nat-go/nat-go/builders/internal/emit"
 	"github.com/nat-go/nat-go/internal/natmodel"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -27,8 +28,6 @@ func Info() builders.Info {
 
 // Builder builds NAT's pairs from a run's raw steps.
 type Builder struct{ cfg dpo.Config }
-
-var _ builders.Builder = (*Builder)(nil)
 
 // New returns a builder. It returns an error for settings that NAT doesn't have, because they would change the exact
 // result.
@@ -420,7 +419,7 @@ func (b *Builder) emit(turn []candidate, id string, out builders.Output, m *metr
 			ChosenIndex: c.index.Value, RejectedIndex: r.index.Value,
 		}
 		if c.prompt.messages != nil {
-			rec.Prompt = builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: c.prompt.messages}
+			rec.Prompt = emit.Inline(c.prompt.messages...)
 		}
 		if !b.cfg.RewardFromDiff {
 			rec.Reward = c.score
@@ -446,14 +445,7 @@ func (p *pair) metadata() json.Raw {
 	if p.among > 0 {
 		return append(strconv.AppendInt(append(m, `, "num_candidates": `...), int64(p.among), 10), '}')
 	}
-	m = append(append(m, `, "chosen_raw_metadata": `...), orEmpty(c.metadata)...)
-	m = append(append(m, `, "rejected_raw_metadata": `...), orEmpty(r.metadata)...)
+	m = append(append(m, `, "chosen_raw_metadata": `...), emit.Object(c.metadata)...)
+	m = append(append(m, `, "rejected_raw_metadata": `...), emit.Object(r.metadata)...)
 	return append(m, '}')
-}
-
-func orEmpty(raw json.Raw) json.Raw {
-	if raw == nil {
-		return json.Raw("{}")
-	}
-	return raw
 }

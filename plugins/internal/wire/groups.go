@@ -16,13 +16,10 @@ const proofsShift = 8
 
 // GroupWriter splits groups into request frames.
 type GroupWriter struct {
-	emit  func(*pb.BuildRequest) error
-	parts []*pb.GroupPart
-	part  *pb.GroupPart // the last of parts; belongs to the group being written
-	bytes int           // estimate of the frame's size
-	texts textWriter
-	slab  []pb.Candidate // candidates not yet sent; their memory is reused after sending
-	used  int
+	frame[pb.GroupPart]
+	part *pb.GroupPart  // the last of the parts; belongs to the group being written
+	slab []pb.Candidate // candidates not yet sent; their memory is reused after sending
+	used int
 
 	prompts     map[string]uint32 // text prompts already sent
 	messages    map[*chat.Message]messagePrompt
@@ -39,7 +36,8 @@ type messagePrompt struct {
 // NewGroupWriter returns a writer that calls emit with each full frame. A frame and everything in it may be reused
 // after emit returns.
 func NewGroupWriter(emit func(*pb.BuildRequest) error) *GroupWriter {
-	w := &GroupWriter{emit: emit, prompts: map[string]uint32{}, messages: map[*chat.Message]messagePrompt{}}
+	w := &GroupWriter{prompts: map[string]uint32{}, messages: map[*chat.Message]messagePrompt{}}
+	w.emit = func(parts []*pb.GroupPart) error { return emit(&pb.BuildRequest{Parts: parts}) }
 	w.texts = newTextWriter(&w.bytes, w.split)
 	return w
 }
@@ -91,28 +89,15 @@ func (w *GroupWriter) scales(s *ttc.Scales) (out []*pb.Scale) {
 
 // Flush sends the frame unless it is empty.
 func (w *GroupWriter) Flush() error {
-	if w.texts.err != nil {
-		return w.texts.err
-	}
-	if len(w.parts) == 0 {
-		return nil
-	}
-	err := w.emit(&pb.BuildRequest{Parts: w.parts})
-	clear(w.parts)
-	w.parts, w.bytes = w.parts[:0], 0
+	err := w.flush()
 	if w.part == nil { // within a group, candidates of an unfinished example wait for the next frame
 		clear(w.slab[:w.used])
 		w.used = 0
 	}
-	w.texts.free()
 	return err
 }
 
-func (w *GroupWriter) open(number uint64) {
-	w.part = &pb.GroupPart{Group: number}
-	w.parts = append(w.parts, w.part)
-	w.bytes += 24
-}
+func (w *GroupWriter) open(number uint64) { w.part = w.add(&pb.GroupPart{Group: number}) }
 
 // close moves the collected text into the part.
 func (w *GroupWriter) close() {
@@ -355,10 +340,7 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 			Run: int(e.GetRun()), Row: e.GetRow(), File: d.text(e.GetFile()), Offset: e.GetOffset(),
 			Policy: d.text(e.GetPolicy()), Fidelity: enum[ttc.Fidelity](d, "fidelity", int32(e.GetFidelity()), 3),
 			Gaps: ttc.Gaps(e.GetGaps()), Proofs: ttc.Proofs(e.GetGaps() >> proofsShift),
-			RawID: d.raw(e.GetRawId()), Interrupted: e.GetInterrupted(),
-		}
-		if e != nil {
-			ex.Reward = e.Reward
+			RawID: d.raw(e.GetRawId()), Interrupted: e.GetInterrupted(), Reward: e.Reward,
 		}
 		if s := e.GetSampling(); s != nil {
 			ex.Sampling = &ttc.Sampling{Temperature: s.Temperature, TopP: s.TopP, Processed: s.Processed}
@@ -406,9 +388,7 @@ func (r *GroupReader) candidate(d *decoder, c *pb.Candidate) ttc.Candidate {
 		ScoreError: d.text(c.GetScoreError()),
 		Metadata:   d.raw(c.GetMetadata()),
 		Offset:     c.GetOffset(),
-	}
-	if c != nil {
-		out.TurnIndex = c.TurnIndex
+		TurnIndex:  c.TurnIndex,
 	}
 	switch i := c.GetPrompt(); {
 	case i == 0:
@@ -424,12 +404,10 @@ func (d *decoder) node(n *pb.Node, at int) ttc.Node {
 	out := ttc.Node{
 		Parent: int(n.GetParent()), Message: d.message(n.GetMessage()), Policy: d.text(n.GetPolicy()),
 		Sampled: enum[ttc.Sampled](d, "sampled", int32(n.GetSampled()), 2), FinishReason: d.text(n.GetFinishReason()),
+		Error: n.Error,
 	}
 	if out.Parent < -1 || out.Parent >= at {
 		d.fail("message %d has parent %d", at, out.Parent)
-	}
-	if n != nil {
-		out.Error = n.Error
 	}
 	if v := n.GetTokenIds(); v != nil {
 		out.TokenIDs = orEmpty(v.Values)

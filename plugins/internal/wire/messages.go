@@ -72,12 +72,16 @@ func (d *decoder) fail(format string, a ...any) {
 	}
 }
 
+// text returns text i of the group's table. Index 0 is the empty text.
 func (d *decoder) text(i uint32) string {
-	s, ok := d.texts.at(i)
-	if !ok {
-		d.fail("text %d of %d", i, len(d.texts.texts))
+	switch texts := d.texts.texts; {
+	case i == 0:
+	case int64(i) > int64(len(texts)):
+		d.fail("text %d of %d", i, len(texts))
+	default:
+		return texts[i-1]
 	}
-	return s
+	return ""
 }
 
 func (d *decoder) raw(i uint32) json.Raw { return raw(d.text(i)) }

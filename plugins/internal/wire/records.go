@@ -15,11 +15,8 @@ import (
 
 // RecordWriter splits a builder's results into response frames.
 type RecordWriter struct {
-	emit  func(*pb.BuildResponse) error
-	parts []*pb.ResultPart
-	part  *pb.ResultPart // the last of parts; belongs to the group being written
-	bytes int
-	texts textWriter
+	frame[pb.ResultPart]
+	part *pb.ResultPart // the last of the parts; belongs to the group being written
 
 	group          *ttc.Group
 	records, drops uint64
@@ -35,7 +32,8 @@ type Count struct {
 // NewRecordWriter returns a writer that calls emit with each full frame. A frame and everything in it may be reused
 // after emit returns.
 func NewRecordWriter(emit func(*pb.BuildResponse) error) *RecordWriter {
-	w := &RecordWriter{emit: emit}
+	w := &RecordWriter{}
+	w.emit = func(parts []*pb.ResultPart) error { return emit(&pb.BuildResponse{Parts: parts}) }
 	w.texts = newTextWriter(&w.bytes, w.split)
 	return w
 }
@@ -48,9 +46,7 @@ func (w *RecordWriter) Begin(number uint64, g *ttc.Group) {
 }
 
 func (w *RecordWriter) open(number uint64, part uint32) {
-	w.part = &pb.ResultPart{Group: number, Part: part}
-	w.parts = append(w.parts, w.part)
-	w.bytes += 24
+	w.part = w.add(&pb.ResultPart{Group: number, Part: part})
 }
 
 func (w *RecordWriter) split() error {
@@ -70,19 +66,7 @@ func (w *RecordWriter) full() error {
 }
 
 // Flush sends the frame unless it is empty.
-func (w *RecordWriter) Flush() error {
-	if w.texts.err != nil {
-		return w.texts.err
-	}
-	if len(w.parts) == 0 {
-		return nil
-	}
-	err := w.emit(&pb.BuildResponse{Parts: w.parts})
-	clear(w.parts)
-	w.parts, w.bytes = w.parts[:0], 0
-	w.texts.free()
-	return err
-}
+func (w *RecordWriter) Flush() error { return w.flush() }
 
 // Done ends the group. A non-empty failure means that the builder failed on it.
 func (w *RecordWriter) Done(failure, stack string) error {
@@ -454,14 +438,11 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	if n == 0 {
 		return
 	}
-	for _, l := range []int{len(c.Prompt), len(c.Chosen), len(c.Rejected), len(c.Reward)} {
-		if l != n {
-			d.fail("the columns of the pairs have %d and %d rows", n, l)
-			return
-		}
-	}
-	for _, l := range []int{len(c.Metadata), len(c.ChosenPolicy), len(c.RejectedPolicy)} {
-		if l != n && l != 0 {
+	for i, l := range []int{
+		len(c.Prompt), len(c.Chosen), len(c.Rejected), len(c.Reward),
+		len(c.Metadata), len(c.ChosenPolicy), len(c.RejectedPolicy),
+	} {
+		if optional := i >= 4; l != n && !(optional && l == 0) {
 			d.fail("the columns of the pairs have %d and %d rows", n, l)
 			return
 		}
@@ -478,9 +459,9 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 	for i := range n {
 		p := &block[from+i]
 		p.Example, p.Reward = int(c.Example[i]), c.Reward[i]
-		refer(&p.Prompt.Ref, builders.CandidatePrompt, p.Example, c.Prompt[i])
-		refer(&p.Chosen.Ref, builders.CandidateOutput, p.Example, c.Chosen[i])
-		refer(&p.Rejected.Ref, builders.CandidateOutput, p.Example, c.Rejected[i])
+		p.Prompt.Ref = builders.Ref{Part: builders.CandidatePrompt, Example: p.Example, Candidate: int(c.Prompt[i])}
+		p.Chosen.Ref = builders.Ref{Part: builders.CandidateOutput, Example: p.Example, Candidate: int(c.Chosen[i])}
+		p.Rejected.Ref = builders.Ref{Part: builders.CandidateOutput, Example: p.Example, Candidate: int(c.Rejected[i])}
 		if i < len(c.Metadata) {
 			p.Metadata = d.raw(c.Metadata[i])
 		}
@@ -498,11 +479,6 @@ func (r *RecordReader) pairs(d *decoder, c *pb.Pairs, g *ttc.Group) {
 		}
 		r.results.Records = append(r.results.Records, p)
 	}
-}
-
-// refer makes r, an empty reference, refer to a candidate.
-func refer(r *builders.Ref, part builders.Part, example int, candidate uint32) {
-	r.Part, r.Example, r.Candidate = part, example, int(candidate)
 }
 
 func candidate(g *ttc.Group, example, i int) *ttc.Candidate {
@@ -541,9 +517,17 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 	case *pb.Record_Preference:
 		return d.preference(k.Preference)
 	case *pb.Record_Demonstration:
-		return d.demonstration(k.Demonstration)
+		m := k.Demonstration
+		return &builders.Demonstration{
+			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()),
+			Train: enum[builders.Train](d, "train", int32(m.GetTrain()), 3), Trained: m.GetTrained(),
+			Weight: m.GetWeight(), Score: m.Score, MaskReasoning: m.GetMaskReasoning(),
+		}
 	case *pb.Record_Rollout:
-		return d.rollout(k.Rollout)
+		m := k.Rollout
+		return &builders.Rollout{
+			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()), Reward: m.Reward, Task: d.text(m.GetTask()),
+		}
 	case *pb.Record_Distillation:
 		return d.distillation(k.Distillation)
 	case *pb.Record_State:
@@ -571,34 +555,6 @@ func (d *decoder) preference(p *pb.Preference) *builders.Preference {
 		ChosenPolicy:   d.text(p.GetChosenPolicy()),
 		RejectedPolicy: d.text(p.GetRejectedPolicy()),
 	}
-}
-
-func (d *decoder) demonstration(m *pb.Demonstration) *builders.Demonstration {
-	out := &builders.Demonstration{
-		Head:     d.head(m.GetHead()),
-		Messages: d.content(m.GetMessages()),
-		Train:    enum[builders.Train](d, "train", int32(m.GetTrain()), 3),
-		Trained:  m.GetTrained(),
-		Weight:   m.GetWeight(),
-
-		MaskReasoning: m.GetMaskReasoning(),
-	}
-	if m != nil {
-		out.Score = m.Score
-	}
-	return out
-}
-
-func (d *decoder) rollout(m *pb.Rollout) *builders.Rollout {
-	out := &builders.Rollout{
-		Head:     d.head(m.GetHead()),
-		Messages: d.content(m.GetMessages()),
-		Task:     d.text(m.GetTask()),
-	}
-	if m != nil {
-		out.Reward = m.Reward
-	}
-	return out
 }
 
 func (d *decoder) distillation(m *pb.Distillation) *builders.Distillation {

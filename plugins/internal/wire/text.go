@@ -176,17 +176,6 @@ func (t *textReader) part(blob []byte, ends []uint32) error {
 	return nil
 }
 
-// at returns text i. Index 0 is the empty text.
-func (t *textReader) at(i uint32) (string, bool) {
-	switch {
-	case i == 0:
-		return "", true
-	case int64(i) > int64(len(t.texts)):
-		return "", false
-	}
-	return t.texts[i-1], true
-}
-
 // str returns b as a string, without a copy: b is never written again.
 func str(b []byte) string {
 	if len(b) == 0 {

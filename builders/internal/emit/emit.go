@@ -1,0 +1,110 @@
+// Package emit holds what the builders share: an output that keeps the first error, and the contents of their records.
+package emit
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
+)
+
+// Output passes a builder's results on until an error occurs, which it keeps in Err. Build returns it.
+type Output struct {
+	To  builders.Output
+	Err error
+}
+
+// Record emits a record.
+func (o *Output) Record(r builders.Record) {
+	if o.Err == nil {
+		o.Err = o.To.Record(r)
+	}
+}
+
+// Drop emits a drop.
+func (o *Output) Drop(d ledger.Drop) {
+	if o.Err == nil {
+		o.Err = o.To.Drop(d)
+	}
+}
+
+// Count adds n to a counter, which stays unset if it is 0.
+func (o *Output) Count(name string, n int64) {
+	if o.Err == nil && n != 0 {
+		o.Err = o.To.Count(name, n)
+	}
+}
+
+// Over reports whether the build must end, because of an error or because ctx is done.
+func (o *Output) Over(ctx context.Context) bool {
+	if o.Err == nil {
+		o.Err = ctx.Err()
+	}
+	return o.Err != nil
+}
+
+// Span returns a reference to the messages from the root of an example's graph to a node, without the first skip.
+func Span(example, last, skip int) builders.Content {
+	return builders.Content{Ref: builders.Ref{Part: builders.NodeSpan, Example: example, Last: last, Skip: skip}}
+}
+
+// Inline returns messages as a content.
+func Inline(messages ...chat.Message) builders.Content {
+	return builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: messages}
+}
+
+// Answered returns a candidate's prompt and output as messages. No single reference covers both.
+func Answered(c *ttc.Candidate) builders.Content {
+	messages := slices.Clone(c.Prompt.Messages)
+	if c.Prompt.Form == ttc.TextPrompt {
+		messages = []chat.Message{{Role: "user", Form: chat.Text, Text: c.Prompt.Text}}
+	}
+	return Inline(append(messages, chat.Message{Role: "assistant", Form: chat.Text, Text: c.Output})...)
+}
+
+// Unusable returns the reason a candidate's answer can't be trained on, if there is one.
+func Unusable(c *ttc.Candidate) ledger.Reason {
+	switch {
+	case c.ScoreError != "":
+		return pairs.FailedScorer
+	case c.Output == "":
+		return ledger.EmptyResponse
+	case c.Prompt.Form == ttc.OtherPrompt:
+		return pairs.ReprPrompt
+	}
+	return ""
+}
+
+// IsTurn reports whether the model sampled a message.
+func IsTurn(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
+
+// HasTurn reports whether the model sampled any message of a graph.
+func HasTurn(g *ttc.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n ttc.Node) bool { return IsTurn(&n) })
+}
+
+// Finite reports whether a score is a finite number.
+func Finite(score float64) bool { return !math.IsNaN(score) && !math.IsInf(score, 0) }
+
+// Brief returns at most the given number of bytes of s, and an ellipsis if it is longer.
+func Brief(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "..."
+}
+
+// Object returns an object's text, {} if it is missing.
+func Object(raw json.Raw) json.Raw {
+	if raw == nil {
+		return json.Raw("{}")
+	}
+	return raw
+}
