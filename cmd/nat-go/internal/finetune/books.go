@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
@@ -30,8 +31,7 @@ type books struct {
 	file *durable.File
 	enc  *json.Encoder
 	seen map[dropKind]int64
-	rest []*ledger.Drop // the last lines of dropped.jsonl, one for each kind with more than listedDrops drops
-	more map[dropKind]*ledger.Drop
+	more map[dropKind]*ledger.Drop   // the last lines of dropped.jsonl, one for each kind with more than listedDrops drops
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 
@@ -143,15 +143,9 @@ func (b *books) countUnlisted(d *ledger.Drop) {
 	m := b.more[k]
 	if m == nil {
 		m = &ledger.Drop{
-			Stage:  d.Stage,
-			Reason: d.Reason,
-			Unit:   d.Unit,
-			Format: d.Format,
-			Index:  -1,
-			Detail: unlistedDetail,
+			Stage: d.Stage, Reason: d.Reason, Unit: d.Unit, Format: d.Format, Index: -1, Detail: unlistedDetail,
 		}
 		b.more[k] = m
-		b.rest = append(b.rest, m)
 	}
 	m.Count += d.N()
 }
@@ -190,11 +184,10 @@ func (b *books) encode(d *ledger.Drop) {
 
 // close completes the list of drops.
 func (b *books) close() error {
-	slices.SortFunc(b.rest, func(x, y *ledger.Drop) int { // so that a merge of shards lists them in the same order
+	for _, d := range slices.SortedFunc(maps.Values(b.more), func(x, y *ledger.Drop) int {
 		return cmp.Or(cmp.Compare(x.Stage, y.Stage), cmp.Compare(x.Reason, y.Reason), cmp.Compare(x.Unit, y.Unit),
 			cmp.Compare(x.Format, y.Format))
-	})
-	for _, d := range b.rest {
+	}) {
 		b.encode(d)
 	}
 	if b.err != nil {

@@ -17,7 +17,7 @@ import (
 // example out of the account.
 func TestRefusedRecordsShrinkNoAccount(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}, {ID: "b"}}}
-	a := inExamples(g)
+	a := newAccount(g, unitExample)
 	a.take(&host.Result{Group: g})
 	for unit, want := range map[string]int64{"record": 0, "example": 0, unitSite: 1, unitRollout: 1} {
 		t.Run(unit, func(t *testing.T) {

@@ -43,17 +43,17 @@ func openTokens(ctx context.Context, p *plan) (*tokens, error) {
 	return unlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
 }
 
-func readTokens(ctx context.Context, p *plan) (_ *tokens, err error) {
+func readTokens(ctx context.Context, p *plan) (*tokens, error) {
 	c := p.config.Collator
 	if c.Tokenizer == "" {
 		return nil, nil
 	}
 	t := &tokens{}
 	path, err := localTokenizer(ctx, c.Tokenizer)
-	if err != nil {
-		return nil, exit.Environmentf("collator.tokenizer: %w", err)
+	if err == nil {
+		t.tokenizer, err = tokenizer.Load(path)
 	}
-	if t.tokenizer, err = tokenizer.Load(path); err != nil {
+	if err != nil {
 		return nil, exit.Environmentf("collator.tokenizer: %w", err)
 	}
 	if err := t.open(p, c); err != nil {
@@ -223,26 +223,15 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || r.plan.divided == nil {
 		return err
 	}
-	return (&decider{r.plan, r.tokens}).checkPlanned()
+	return decider{r}.checkPlanned()
 }
 
 // collation is the stage that makes token batches.
-type collation struct {
-	plan      *plan
-	env       Env
-	out       *report
-	tokens    *tokens
-	decisions *curate.Decisions
-	built     *built
-}
-
-func newCollation(r *run) *collation {
-	return &collation{r.plan, r.env, r.out, r.tokens, r.decisions, r.built}
-}
+type collation struct{ *run }
 
 // collate makes token batches from the records that the collator has a channel for.
-func (r *collation) collate(ctx context.Context) error {
-	t, d, built := r.tokens, r.decisions, r.built
+func (r collation) collate(ctx context.Context) error {
+	t, d, at := r.tokens, r.decisions, &r.built.at
 	if t == nil || d.Kept() == 0 {
 		return nil
 	}
@@ -254,8 +243,8 @@ func (r *collation) collate(ctx context.Context) error {
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	t.takePolicy(r.plan, &built.seen, built.byTask)
-	r.advisePolicy(t, &built.seen)
+	t.takePolicy(r.plan, &at.Seen, at.Groups > 0)
+	r.advisePolicy(t, &at.Seen)
 	res, err := r.batches(ctx)
 	done()
 	if err != nil {
@@ -274,7 +263,7 @@ func (r *collation) collate(ctx context.Context) error {
 		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
 			collator.PlainAdvice)
 	}
-	taught, err := (&teaching{&r.plan.config.Collator, r.plan.folder, t.tokenizer, r.out}).teach(ctx, res.Counts)
+	taught, err := teaching{r.run}.teach(ctx, res.Counts)
 	if err != nil {
 		return err
 	}
@@ -293,7 +282,7 @@ func (r *collation) collate(ctx context.Context) error {
 
 // batches writes the batches. A merge of shards cuts them from the rows that the shards made, or joins the batches that
 // the shards wrote.
-func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
+func (r collation) batches(ctx context.Context) (*collator.Result, error) {
 	folder := string(r.plan.folder)
 	m := r.plan.merging
 	switch {
@@ -311,14 +300,14 @@ func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
 }
 
 // cutBatches cuts batches from the rows that the shards made.
-func (r *collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
+func (r collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
 	m := r.plan.merging
 	return r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), m.readRow, string(r.plan.folder), dropped)
 }
 
 // items yields the records to collate, a group at a time. It includes dropped records, because the rewards of dropped
 // rollouts still count when the other rollouts for their task are compared.
-func (r *collation) items() iter.Seq2[[]collator.Item, error] {
+func (r collation) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
 			if err != nil {

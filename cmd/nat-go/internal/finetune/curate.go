@@ -9,35 +9,32 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // curation is the stage that decides which records to keep.
-type curation struct {
-	plan       *plan
-	out        *report
-	benchmarks *overlap.Index // nil if there are none
-}
+type curation struct{ *run }
 
 // curate decides on every record in the log.
-func (r *curation) curate(ctx context.Context, b *built) (*curate.Decisions, error) {
+func (r curation) curate(ctx context.Context) error {
+	b := r.built
 	d, err := r.decide(ctx, b)
 	if err == nil && r.benchmarks != nil {
 		r.out.made.Overlaps, r.plan.overlaps, err = readOverlaps(r.plan.folder)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
+	r.decisions = d
 	b.index.Close()
 	b.index = nil // free its memory
 	r.warnOfIdleMarks(b.marked)
 	if d.Warning != "" {
 		r.out.warn("%s", d.Warning)
 	}
-	for _, w := range b.seen.Warnings() {
+	for _, w := range b.at.Seen.Warnings() {
 		r.out.warn("%s", w)
 	}
 	for x, n := range d.Counts() {
@@ -52,11 +49,11 @@ func (r *curation) curate(ctx context.Context, b *built) (*curate.Decisions, err
 		}
 	}
 	r.out.info("records curated", "kept", d.Kept())
-	return d, nil
+	return nil
 }
 
 // decide makes the decisions, or reads them if an earlier merge of the shards made them.
-func (r *curation) decide(ctx context.Context, b *built) (*curate.Decisions, error) {
+func (r curation) decide(ctx context.Context, b *recording) (*curate.Decisions, error) {
 	if m := r.plan.merging; r.plan.isDecided() {
 		return cutDecisions(m.dir, m.cut, r.plan.folder)
 	}
@@ -66,11 +63,10 @@ func (r *curation) decide(ctx context.Context, b *built) (*curate.Decisions, err
 		}
 	}
 	d, err := b.index.Decide()
-	var split *curate.SplitError
-	switch {
-	case errors.As(err, &split):
+	if errors.As(err, new(*curate.SplitError)) {
 		return nil, exit.Failedf("dataset.split: %w", err)
-	case err != nil:
+	}
+	if err != nil {
 		return nil, err
 	}
 	for _, ordinal := range b.marked.rejected {
@@ -104,7 +100,7 @@ func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 }
 
 // warnOfIdleMarks adds a warning if there are marks that don't match any record.
-func (r *curation) warnOfIdleMarks(m marked) {
+func (r curation) warnOfIdleMarks(m marked) {
 	if r.plan.marks == nil {
 		return
 	}
@@ -120,7 +116,7 @@ func (r *curation) warnOfIdleMarks(m marked) {
 	}
 }
 
-func (r *curation) writeDecisions(d *curate.Decisions) error {
+func (r curation) writeDecisions(d *curate.Decisions) error {
 	f, err := durable.Create(r.plan.folder.Decisions())
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,9 +46,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			return err
 		}
 		b.at.Groups = it.done
-		if b.order != nil {
-			b.order.Add(it.first)
-		}
+		b.order.Add(it.first)
 		if last, err = b.commitWhenDue(last); err != nil {
 			return err
 		}
@@ -166,11 +165,9 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 // commitWhenDue commits if enough time has passed since the last commit, or enough has been appended. It also commits
 // if the clock was set back, which would otherwise delay commits. It returns the time of the last commit.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
-	now, most := b.env.Now(), int64(commitBytes)
-	if b.env.CommitBytes > 0 {
-		most = b.env.CommitBytes
-	}
-	if now.Sub(last) < commitEvery && !now.Before(last) && b.log.Uncommitted() < most {
+	now := b.env.Now()
+	if now.Sub(last) < commitEvery && !now.Before(last) &&
+		b.log.Uncommitted() < cmp.Or(b.env.CommitBytes, commitBytes) {
 		return last, nil
 	}
 	return now, b.commit(false)
@@ -181,16 +178,10 @@ func (b *recording) commit(done bool) error {
 	if err != nil {
 		return err
 	}
-	if b.order != nil {
-		err = b.order.Sync()
-	}
-	if err == nil {
+	if err = b.order.Sync(); err == nil {
 		err = b.log.Commit(at, done)
 	}
-	if err != nil {
-		return exit.Environmentf("can't commit the record log: %w", err)
-	}
-	return nil
+	return cant("commit the record log", err)
 }
 
 // reportBuilt reports as progress how many bytes of the inputs are in the log.

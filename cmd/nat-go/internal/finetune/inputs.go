@@ -97,9 +97,6 @@ func (in *inputs) reads(k int) bool { return in.parts == nil || in.parts[k] != n
 
 // lowerBuilder returns the name of a built-in builder for which a lower score is better, or "".
 func lowerBuilder(c *config.Config) string {
-	if c == nil {
-		return ""
-	}
 	for _, b := range c.Selected() {
 		var direction string
 		switch c := b.Config.(type) {
@@ -115,33 +112,25 @@ func lowerBuilder(c *config.Config) string {
 	return ""
 }
 
-func (in *inputs) identify(ctx context.Context) error {
+// identify stores the identities of the files before they are read.
+func (in *inputs) identify(ctx context.Context) (err error) {
 	if in.as != nil {
-		one, err := source.Identify(ctx, in.as)
-		in.began = []source.Input{one}
+		in.began = make([]source.Input, 1)
+		in.began[0], err = source.Identify(ctx, in.as)
 		return err
 	}
 	for _, path := range in.paths {
+		one := source.Input{Path: path}
 		if objects.Is(path) {
-			one, err := source.Identify(ctx, []string{path})
-			if err != nil {
+			if one, err = source.Identify(ctx, []string{path}); err != nil {
 				return err
 			}
-			in.began = append(in.began, one)
-			continue
+		} else if info, err := os.Stat(path); err == nil { // in NAT's mode the file may be missing
+			one.Size, one.ModTime = info.Size(), info.ModTime().UTC()
 		}
-		in.began = append(in.began, identify(path))
+		in.began = append(in.began, one)
 	}
 	return nil
-}
-
-// identify returns the identity of a file before it is read. In NAT's mode the file may be missing.
-func identify(path string) source.Input {
-	in := source.Input{Path: path}
-	if info, err := os.Stat(path); err == nil {
-		in.Size, in.ModTime = info.Size(), info.ModTime().UTC()
-	}
-	return in
 }
 
 // checkUnchanged returns an error if the inputs have changed since the run began.

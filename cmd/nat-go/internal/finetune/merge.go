@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,12 +245,12 @@ func copyOnce(from, to string) error {
 }
 
 // joiner joins finished runs.
-type joiner struct{ run *run }
+type joiner struct{ *run }
 
 // joinRuns is the stage that writes the groups of all parts to the log, one part after another, and adds them to the
 // index and the books.
-func (r *joiner) joinRuns(ctx context.Context) error {
-	p := r.run.plan
+func (r joiner) joinRuns(ctx context.Context) error {
+	p := r.plan
 	b, err := newRecording(r.run)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -271,7 +272,7 @@ func (r *joiner) joinRuns(ctx context.Context) error {
 			return err
 		}
 	}
-	r.run.built = b.built()
+	b.finish()
 	return p.join.inheritAnswers(p.folder)
 }
 
@@ -331,10 +332,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 	n := b.number(p)
 	b.at.Inputs = append(b.at.Inputs, n.fresh...)
 	for g, err := range recordlog.Groups(p.folder.Records()) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 		n.group(g)
@@ -367,10 +365,7 @@ func (b *recording) hold(ctx context.Context, keep *part) error {
 	n, held := b.number(keep), 0
 	var entries []curate.Entry
 	for g, err := range recordlog.Groups(keep.folder.Records()) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 		n.group(g)

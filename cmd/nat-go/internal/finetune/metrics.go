@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -19,10 +18,7 @@ func (r *report) writeMetrics(path string) error {
 	if path == "" {
 		return nil
 	}
-	if err := durable.WriteOutput(path, r.prometheus()); err != nil {
-		return exit.Environmentf("can't write the metrics: %w", err)
-	}
-	return nil
+	return cant("write the metrics", durable.WriteOutput(path, r.prometheus()))
 }
 
 func (r *report) prometheus() []byte {

@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -28,11 +26,14 @@ import (
 const builtinPlugin = "nat-go"
 
 // openFolder creates and locks the run folder, and writes its first files. For a resumed run, whose folder is already
-// locked, it instead checks that nothing that determines the data set has changed.
+// locked, it instead checks that nothing that determines the data set has changed, and stores the configuration that
+// the run continues with.
 func (r *run) openFolder(ctx context.Context) (err error) {
 	if r.plan.resume {
-		r.out.made.Accepted, err = (&decider{r.plan, r.tokens}).checkUnchanged()
-		return err
+		if r.out.made.Accepted, err = (decider{r}).acceptChanges(); err != nil {
+			return err
+		}
+		return r.plan.rewriteConfig()
 	}
 	folder := r.plan.folder
 	if r.plan.stored != "" {
@@ -53,7 +54,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 		err = durable.WriteFile(folder.Config(), text)
 	}
 	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
-		err = (&decider{r.plan, r.tokens}).writeBegun(r.in.began)
+		err = decider{r}.writeBegun(r.in.began)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
@@ -76,9 +77,27 @@ func (r *run) listDrops(context.Context) error {
 const unitFile = "file"
 
 // start starts the plugin processes.
-func (r *run) start(ctx context.Context) (err error) {
-	r.started, err = startProcesses(ctx, r.plan, r.env)
-	return err
+func (r *run) start(ctx context.Context) error {
+	lock, err := plugins.ReadLock(filepath.Dir(r.plan.NATConfig))
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	ps := &processes{of: r.plan, env: r.env, started: map[string]*process{}}
+	r.started = ps
+	ctx, ps.cancel = context.WithCancel(ctx)
+	for _, b := range r.plan.config.Selected() {
+		name, _ := splitType(b.Type)
+		if ps.started[name] != nil {
+			continue
+		}
+		s := &process{ready: make(chan struct{})}
+		ps.started[name] = s
+		go func() {
+			defer close(s.ready)
+			s.plugin, s.err = startPlugin(ctx, name, r.plan.config, lock, r.env)
+		}()
+	}
+	return nil
 }
 
 // openBuilders opens a session with each builder that the configuration selects, in YAML order.
@@ -105,15 +124,14 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 	}
 	info, err := p.Builder(name)
 	if err != nil {
-		return nil,
-			ps.refuse(
-				[]finding.Finding{
-					b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()}),
-				},
-			)
+		return nil, ps.refuse(
+			b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()}))
 	}
-	if err := ps.checkUnit(b, info); err != nil {
-		return nil, err
+	if !ps.of.Compat.Provides(info.Unit) { // with --compat nat, a run doesn't have tasks
+		return nil, ps.refuse(b.Report(finding.Finding{
+			Code: config.CodeUnit, Severity: finding.Error, Fix: "rerun it without --compat nat",
+			Message: fmt.Sprintf("builder %s works on tasks, which --compat nat doesn't form", b.Type),
+		}))
 	}
 	spec := b.Spec
 	if spec == nil {
@@ -123,11 +141,11 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 	}
 	settings, found := b.JSON(spec)
 	if finding.Failed(found) {
-		return nil, ps.refuse(found)
+		return nil, ps.refuse(found...)
 	}
 	session, err := p.Open(ctx, name, b.Name, settings)
 	if refused, ok := errors.AsType[*host.ConfigError](err); ok {
-		return nil, ps.refuse(b.Adopt(plugins.Findings(refused.Findings)))
+		return nil, ps.refuse(b.Adopt(plugins.Findings(refused.Findings))...)
 	}
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
@@ -136,28 +154,14 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 		len(ps.of.Formats) == 0 && ps.env.Findings != nil {
 		ps.env.Findings(found)
 	}
-	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
-		return k == builders.KindPreference || k == builders.KindDemonstration
-	})
 	ps.sessions = append(ps.sessions, session)
-	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: ps.of.verdict, session: session}, nil
-}
-
-// checkUnit returns an error if the run can't form groups of the builder's unit. With --compat nat, for example, a run
-// doesn't have tasks.
-func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
-	if ps.of.Compat.Provides(info.Unit) {
-		return nil
-	}
-	f := b.Report(finding.Finding{
-		Code: config.CodeUnit, Severity: finding.Error, Message: fmt.Sprintf("builder %s works on tasks, which --compat nat doesn't form", b.Type),
-		Fix: "rerun it without --compat nat",
-	})
-	return ps.refuse([]finding.Finding{f})
+	own := newBuilder(b.Name, info.Unit, info.Kinds)
+	own.rules, own.session = ps.of.verdict, session
+	return &own, nil
 }
 
 // refuse reports findings and returns an error with their count.
-func (ps *processes) refuse(fs []finding.Finding) error {
+func (ps *processes) refuse(fs ...finding.Finding) error {
 	if ps.env.Findings != nil {
 		ps.env.Findings(fs)
 	}
@@ -191,28 +195,6 @@ type process struct {
 	ready  chan struct{} // closed when plugin or err is set
 	plugin *host.Plugin
 	err    error
-}
-
-func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
-	lock, err := plugins.ReadLock(filepath.Dir(p.NATConfig))
-	if err != nil {
-		return nil, exit.With(exit.Environment, err)
-	}
-	ps := &processes{of: p, env: env, started: map[string]*process{}}
-	ctx, ps.cancel = context.WithCancel(ctx)
-	for _, b := range p.config.Selected() {
-		name, _ := splitType(b.Type)
-		if ps.started[name] != nil {
-			continue
-		}
-		s := &process{ready: make(chan struct{})}
-		ps.started[name] = s
-		go func() {
-			defer close(s.ready)
-			s.plugin, s.err = startPlugin(ctx, name, p.config, lock, env)
-		}()
-	}
-	return ps, nil
 }
 
 func startPlugin(

@@ -24,7 +24,7 @@ import (
 const listedOverlaps = 100
 
 // readBenchmarks reads the files specified in dataset.contamination.
-func (r *curation) readBenchmarks(ctx context.Context) error {
+func (r curation) readBenchmarks(ctx context.Context) error {
 	c := r.plan.config.Dataset.Contamination
 	if c == nil {
 		return nil
@@ -47,7 +47,7 @@ func (r *curation) readBenchmarks(ctx context.Context) error {
 
 // listOverlaps lists the records that share words with benchmarks, and drops them if the action setting is drop. It
 // reads the log twice, because words shared by many examples can be recognised only after all examples are read.
-func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error {
+func (r curation) listOverlaps(ctx context.Context, index *curate.Index) error {
 	x := r.benchmarks
 	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -75,7 +74,7 @@ func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 }
 
 func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
-	c, chosen, err := loadConfig(ctx, &req, env, builtin.Types())
+	c, chosen, err := loadConfig(ctx, &req, env)
 	if err != nil {
 		return nil, err
 	}
@@ -91,23 +90,12 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 	if t := c.Trainer(); t != nil {
 		p.trainer = *t.Config.(*trainers.NemoCustomizerTrainer)
 	}
-	if err := p.chooseAdapter(); err != nil {
-		return nil, err
+	for _, choose := range []func() error{p.chooseAdapter, p.chooseFormats, p.chooseRules, p.readMarks} {
+		if err := choose(); err != nil {
+			return nil, err
+		}
 	}
-	if err := p.chooseFormats(); err != nil {
-		return nil, err
-	}
-	p.chooseRules()
-	if p.minFidelity, err = ttc.ParseFidelity(c.Collator.MinFidelity); err != nil {
-		return nil, exit.Usagef("collator.min_fidelity: %w", err)
-	}
-	if err := p.readMarks(); err != nil {
-		return nil, err
-	}
-	if err := p.readScores(ctx); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, p.readScores(ctx)
 }
 
 // name chooses the run's id and folder.
@@ -226,7 +214,7 @@ func (p *plan) readScores(ctx context.Context) (err error) {
 }
 
 // chooseRules chooses the curation rules.
-func (p *plan) chooseRules() {
+func (p *plan) chooseRules() (err error) {
 	d := p.config.Dataset
 	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}
 	switch {
@@ -245,6 +233,10 @@ func (p *plan) chooseRules() {
 		Required: d.Split.ValidationSet && d.Split.Validation > 0,
 	}
 	p.rules = p.Compat.Rules(p.rules)
+	if p.minFidelity, err = ttc.ParseFidelity(p.config.Collator.MinFidelity); err != nil {
+		return exit.Usagef("collator.min_fidelity: %w", err)
+	}
+	return nil
 }
 
 func (p *plan) note(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf(format, a...)) }

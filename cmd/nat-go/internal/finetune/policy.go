@@ -17,7 +17,7 @@ import (
 // asksForPolicy reports whether the inputs must name the model to be trained, because the run makes token rows from
 // rollouts and the configuration doesn't name the model.
 func (p *plan) asksForPolicy() bool {
-	if p.config == nil || p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
+	if p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
 		return false
 	}
 	return slices.ContainsFunc(p.config.Selected(), func(b config.Block) bool {
@@ -55,8 +55,8 @@ func countModels(models map[string]int64, ex *ttc.Example) {
 }
 
 // takePolicy uses the only model named in the inputs as the model to be trained, if the configuration doesn't name one.
-// It does so only if byTask is set, which means that all inputs were read before any record was built; otherwise,
-// shards might choose different models.
+// It does so only if byTask is set, which means that all inputs were read and grouped before any record was built;
+// otherwise, shards might choose different models.
 func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
 		return
@@ -68,7 +68,7 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 
 // advisePolicy warns if the model to be trained is unknown although the inputs name the models that sampled the
 // rollouts. In that case, no rollout counts as sampled by the model to be trained.
-func (r *collation) advisePolicy(t *tokens, seen *source.Stats) {
+func (r collation) advisePolicy(t *tokens, seen *source.Stats) {
 	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -154,15 +155,9 @@ func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.R
 
 // loadConfig reads the configuration that the request names, or makes one from the request's flags and the shape of the
 // input, and reports all findings at once. If it makes one, chosen describes the choices.
-func loadConfig(
-	ctx context.Context, req *Request, env Env, types config.Types,
-) (c *config.Config, chosen string, err error) {
+func loadConfig(ctx context.Context, req *Request, env Env) (c *config.Config, chosen string, err error) {
 	opt := config.Options{
-		Types:   types,
-		Compat:  req.Compat == compat.NAT,
-		Run:     true,
-		Getenv:  env.Getenv,
-		Secrets: env.Secrets,
+		Types: builtin.Types(), Compat: req.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets,
 	}
 	for _, o := range req.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))

@@ -16,7 +16,7 @@ import (
 )
 
 // writeBegun records the starting state of a run with these inputs in the run folder.
-func (x *decider) writeBegun(inputs []source.Input) error {
+func (x decider) writeBegun(inputs []source.Input) error {
 	p := x.plan
 	req := p.Request
 	req.Overrides = nil // config.yml contains the overrides
@@ -113,7 +113,7 @@ func (r *run) submit(ctx context.Context) error {
 	}
 	r.unlock()
 	r.plan.DryRun = false
-	return (&handing{r.plan, r.env, r.out}).train(ctx)
+	return handing{r}.train(ctx)
 }
 
 // overrideComplete applies overrides to a run whose data set is complete. It returns an error if one would change the
@@ -138,10 +138,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if err == nil {
 		err = lock.AddFiles(sum)
 	}
-	if err != nil {
-		return exit.Environmentf("can't write the manifest: %w", err)
-	}
-	return nil
+	return cant("write the manifest", err)
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {

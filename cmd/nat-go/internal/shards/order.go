@@ -23,7 +23,7 @@ const placeWidth = 16
 
 // Order is the file that records the place of each group in a shard's log for stage Group. SortGroups uses the shards'
 // Order files to put all groups into the order that a single run would give them. The file is next to the log. It is
-// synced before each of the log's commits, and truncated when the log is.
+// synced before each of the log's commits, and truncated when the log is. The methods of a nil Order do nothing.
 type Order struct {
 	file *os.File
 	buf  []byte
@@ -57,12 +57,18 @@ func OpenOrder(f runfolder.Folder, groups int64) (*Order, error) {
 
 // Add adds the place of the next group.
 func (o *Order) Add(p Place) {
+	if o == nil {
+		return
+	}
 	o.buf = binary.BigEndian.AppendUint64(o.buf, uint64(p.Run))
 	o.buf = binary.BigEndian.AppendUint64(o.buf, uint64(p.Row))
 }
 
 // Sync makes the additions durable.
 func (o *Order) Sync() error {
+	if o == nil {
+		return nil
+	}
 	if _, err := o.file.Write(o.buf); err != nil {
 		return err
 	}
@@ -70,7 +76,7 @@ func (o *Order) Sync() error {
 	return o.file.Sync()
 }
 
-// Close closes the file. It does nothing if o is nil.
+// Close closes the file.
 func (o *Order) Close() {
 	if o != nil {
 		o.file.Close()
