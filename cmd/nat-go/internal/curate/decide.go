@@ -21,8 +21,23 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 		rules.Memory = defaultMemory
 	}
 	d := &Index{rules: rules, tmp: tmp}
-	if err := d.open(); err != nil {
-		return nil, err
+	if v := rules.Split.Validation; !(v >= 0 && v < 1) {
+		return nil, fmt.Errorf("invalid validation share %v: expected at least 0 and less than 1", v)
+	}
+	if rules.Contradictions || rules.Dedupe || rules.MaxPairs > 0 || rules.Hold {
+		d.contents = extsort.New(contentWidth, rules.Memory/2, tmp)
+	}
+	if rules.MaxPairs > 0 {
+		d.draws = extsort.New(drawWidth, rules.Memory/4, tmp)
+	}
+	switch by := rules.Split.By; {
+	case rules.Hold && by == ByPosition:
+		return nil, fmt.Errorf("invalid split by %q: it cannot keep a validation side", by)
+	case rules.Split.Validation == 0 && !rules.Hold || by == ByPosition:
+	case by == ByTask || by == ByExample:
+		d.units = extsort.New(unitWidth, rules.Memory/4, tmp)
+	default:
+		return nil, fmt.Errorf("unknown split by %q: expected %q or %q", by, ByTask, ByExample)
 	}
 	return d, nil
 }
@@ -116,28 +131,6 @@ func (d *Index) Hold(e Entry) error {
 	var unit [unitWidth]byte // this unit spans zero records, because e isn't added to d.of
 	unitRow(&unit, &e, d.rules.Split.By)
 	return d.units.Add(unit[:])
-}
-
-func (d *Index) open() error {
-	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
-		return fmt.Errorf("invalid validation share %v: expected at least 0 and less than 1", v)
-	}
-	if d.rules.Contradictions || d.rules.Dedupe || d.rules.MaxPairs > 0 || d.rules.Hold {
-		d.contents = extsort.New(contentWidth, d.rules.Memory/2, d.tmp)
-	}
-	if d.rules.MaxPairs > 0 {
-		d.draws = extsort.New(drawWidth, d.rules.Memory/4, d.tmp)
-	}
-	switch by := d.rules.Split.By; {
-	case d.rules.Hold && by == ByPosition:
-		return fmt.Errorf("invalid split by %q: it cannot keep a validation side", by)
-	case d.rules.Split.Validation == 0 && !d.rules.Hold || by == ByPosition:
-	case by == ByTask || by == ByExample:
-		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)
-	default:
-		return fmt.Errorf("unknown split by %q: expected %q or %q", by, ByTask, ByExample)
-	}
-	return nil
 }
 
 // Len returns the number of entries.
@@ -343,11 +336,12 @@ type SplitError struct {
 func (e *SplitError) Error() string {
 	return fmt.Sprintf("cannot split off a validation set: %d of %d records are connected by %s or a shared prompt"+
 		" (the first is %s), and a split never separates connected records. Add data, check why so many share a prompt,"+
-		" or set dataset.split.validation: 0", e.Largest, e.Total, e.by(), e.First)
+		" or set dataset.split.validation: 0", e.Largest, e.Total, e.By.unit(), e.First)
 }
 
-func (e *SplitError) by() string {
-	if e.By == ByTask {
+// unit names what a split never divides.
+func (b By) unit() string {
+	if b == ByTask {
 		return "a task, an example"
 	}
 	return "an example"

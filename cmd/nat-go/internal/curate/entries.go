@@ -14,17 +14,12 @@ import (
 func (d *Index) AddGroup(dst []Entry, g *recordlog.Group, gates Gates) ([]Entry, error) {
 	from := len(dst)
 	dst = EntriesOf(dst, g, gates)
-	return dst, d.AddAll(dst[from:])
-}
-
-// AddAll adds the next entries.
-func (d *Index) AddAll(all []Entry) error {
-	for i := range all {
-		if err := d.Add(all[i]); err != nil {
-			return err
+	for i := range dst[from:] {
+		if err := d.Add(dst[from+i]); err != nil {
+			return dst, err
 		}
 	}
-	return nil
+	return dst, nil
 }
 
 // EntriesOf appends the entries for a group's records to dst. An entry's Drop is set if the gates refuse its record.

@@ -2,6 +2,7 @@ package curate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -56,19 +57,11 @@ func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
 	case p.ChosenScore == p.RejectedScore:
 		return faultf(pairs.Tie, "both sides score %v", p.ChosenScore)
 	}
-	if f := promptFault(&r.Prompt); f.found() {
-		return f
-	}
-	if f := answerFault("chosen side", &r.Chosen); f.found() {
-		return f
-	}
-	if f := answerFault("rejected side", &r.Rejected); f.found() {
-		return f
-	}
-	if sameAnswer(&r.Chosen, &r.Rejected) {
+	f := cmp.Or(promptFault(&r.Prompt), answerFault("chosen side", &r.Chosen), answerFault("rejected side", &r.Rejected))
+	if !f.found() && sameAnswer(&r.Chosen, &r.Rejected) {
 		return faultf(ledger.SameText, "chosen and rejected are equal")
 	}
-	return fault{}
+	return f
 }
 
 func gateDemonstration(d *builders.Demonstration, p builders.Passage) fault {

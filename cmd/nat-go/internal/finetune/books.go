@@ -82,8 +82,8 @@ func (b *books) open(path string) (err error) {
 	return nil
 }
 
-// addAccounts adds the In and Out counts of accounts. Their drops are added one at a time by the drop method.
-func (b *books) addAccounts(accounts []ledger.Account) {
+// AddAccounts adds the In and Out counts of accounts to a book. Their drops are added one at a time.
+func AddAccounts(b *ledger.Book, accounts []ledger.Account) {
 	for _, a := range accounts {
 		b.In(a.Stage, a.Unit, a.In)
 		b.Out(a.Stage, a.Unit, a.Out)

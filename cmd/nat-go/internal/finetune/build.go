@@ -251,7 +251,7 @@ func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.out.books.drop(d)
 	}
-	b.out.books.addAccounts(g.Accounts)
+	AddAccounts(b.out.books.Book, g.Accounts)
 	for _, c := range g.Counts {
 		b.out.books.count(c.Builder, c.Name, c.N)
 	}

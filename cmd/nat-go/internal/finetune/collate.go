@@ -40,7 +40,7 @@ type tokens struct {
 // openTokens loads the tokenizer and the template before anything is built, because a run that can't make its batches
 // should not start.
 func openTokens(ctx context.Context, p *plan) (*tokens, error) {
-	return unlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
+	return UnlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
 }
 
 func readTokens(ctx context.Context, p *plan) (*tokens, error) {
@@ -250,7 +250,7 @@ func (r collation) collate(ctx context.Context) error {
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
-	r.out.books.addAccounts(res.Accounts)
+	AddAccounts(r.out.books.Book, res.Accounts)
 	if advice := res.Stats.Sizes.Advice(r.plan.config.Collator.MaxLength); advice != "" {
 		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}

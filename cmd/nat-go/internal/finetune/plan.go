@@ -70,7 +70,7 @@ type plan struct {
 type runFilter = where.Filter[*where.Subject]
 
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
-	return unlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
+	return UnlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
 }
 
 func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {

@@ -246,9 +246,9 @@ func (r verdict) explain(err error, locked bool) error {
 	return err
 }
 
-// unlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
+// UnlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
 // a pipe may block. At that point, none of the data set has been written and the process is about to exit.
-func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
+func UnlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error

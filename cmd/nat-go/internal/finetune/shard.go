@@ -113,7 +113,7 @@ func (r sharding) checkSealed(context.Context) error {
 		}
 		r.out.sum.Share = x.summary()
 	}
-	r.out.books.addAccounts(d.Books)
+	AddAccounts(r.out.books.Book, d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
 			r.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})

@@ -47,7 +47,9 @@ func (g *Group) Hashes() []Hashes {
 
 // Contents is like Hashes, but returns only the Content hashes.
 func (g *Group) Contents() []Hash {
-	g.hashTexts()
+	for i := range g.texts {
+		g.texts[i].hash = xxh3.Hash128(g.texts[i].raw).Bytes()
+	}
 	g.contents = slices.Grow(g.contents[:0], len(g.Records))[:len(g.Records)]
 	times := map[sameRollout]int{}
 	var c codec
@@ -73,12 +75,6 @@ func (g *Group) Contents() []Hash {
 type sameRollout struct {
 	content Hash
 	builder string
-}
-
-func (g *Group) hashTexts() {
-	for i := range g.texts {
-		g.texts[i].hash = xxh3.Hash128(g.texts[i].raw).Bytes()
-	}
 }
 
 // hashOf returns the hash of a text, or zero if the index is negative.

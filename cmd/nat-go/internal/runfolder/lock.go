@@ -78,9 +78,8 @@ func (f Folder) lockFile() string { return f.path(".lock") }
 func (f Folder) Lock(command string) (*Lock, error) {
 	for {
 		l, err := f.tryLock(command)
-		var busy *Busy
 		switch {
-		case errors.As(err, &busy):
+		case errors.As(err, new(*Busy)):
 			return nil, exit.With(exit.Usage, err)
 		case err != nil:
 			return nil, exit.Environmentf("cannot lock the run folder: %w", err)
@@ -98,8 +97,7 @@ const pause = 50 * time.Millisecond
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)
-		var busy *Busy
-		if !errors.As(err, &busy) || time.Now().After(end) {
+		if !errors.As(err, new(*Busy)) || time.Now().After(end) {
 			return l, err
 		}
 		select {
@@ -139,11 +137,7 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 
 // attempt tries to lock the file, and reads its holder; see readHolder.
 func attempt(file *os.File) (left *Holder, busy bool, err error) {
-	lockErr := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	for errors.Is(lockErr, unix.EINTR) {
-		lockErr = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	}
-	busy = errors.Is(lockErr, unix.EWOULDBLOCK)
+	busy = errors.Is(durable.Lock(file, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
 	left, err = readHolder(file, busy)
 	return left, busy, err
 }
@@ -241,8 +235,7 @@ func (f Folder) LeftBy() (*Holder, error) {
 		return nil, err
 	}
 	defer file.Close()
-	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	busy := errors.Is(err, unix.EWOULDBLOCK)
+	busy := errors.Is(durable.Lock(file, unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 	h, readErr := readHolder(file, busy)
 	if busy {
 		return nil, &Busy{f, h}
@@ -290,8 +283,7 @@ func (f Folder) refuseUsed() error {
 	case err != nil:
 		return exit.Environmentf("cannot create the run folder: %w", err)
 	case used:
-		var busy *Busy
-		if _, err := f.LeftBy(); errors.As(err, &busy) {
+		if _, err := f.LeftBy(); errors.As(err, new(*Busy)) {
 			return exit.Usagef("%w, or choose another --run-id", err)
 		}
 		return exit.Usagef("run folder %s already exists: choose another --run-id, or continue it with "+
