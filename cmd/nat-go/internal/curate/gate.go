@@ -57,7 +57,8 @@ func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
 	case p.ChosenScore == p.RejectedScore:
 		return faultf(pairs.Tie, "both sides score %v", p.ChosenScore)
 	}
-	f := cmp.Or(promptFault(&r.Prompt), answerFault("chosen side", &r.Chosen), answerFault("rejected side", &r.Rejected))
+	f := cmp.Or(promptFault(&r.Prompt),
+		answerFault("chosen side", &r.Chosen), answerFault("rejected side", &r.Rejected))
 	if !f.found() && sameAnswer(&r.Chosen, &r.Rejected) {
 		return faultf(ledger.SameText, "chosen and rejected are equal")
 	}

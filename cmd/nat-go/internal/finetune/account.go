@@ -66,8 +66,8 @@ func (r *run) account(ctx context.Context) error {
 	if failure != nil {
 		made.Status, made.Error = runfolder.Failed, r.env.hide(failure.Error())
 	}
-	if err := out.knowLog(r.plan.folder); err != nil {
-		return exit.With(exit.Environment, err)
+	if _, err := out.knowLog(r.plan.folder); err != nil {
+		return err
 	}
 	if err := r.lock.WriteManifest(made, out.known); err != nil {
 		return exit.Environmentf("can't write the manifest: %w", err)

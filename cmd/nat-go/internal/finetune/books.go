@@ -31,7 +31,7 @@ type books struct {
 	file *durable.File
 	enc  *json.Encoder
 	seen map[dropKind]int64
-	more map[dropKind]*ledger.Drop   // the last lines of dropped.jsonl, one for each kind with more than listedDrops drops
+	more map[dropKind]*ledger.Drop   // last lines of dropped.jsonl, for kinds with more than listedDrops drops
 	near map[string]*sdpo.NearMisses // by builder
 	err  error
 

@@ -39,8 +39,8 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // number of groups done; set if the run's unit isn't the example
 }
 
-// recording writes groups to the record log, and adds them to the index and the books. Later stages use its index, marks
-// and position in addition to the log.
+// recording writes groups to the record log, and adds them to the index and the books. Later stages use its index,
+// marks and position in addition to the log.
 type recording struct {
 	*run
 	index   *curate.Index // index of the records; nil after curation

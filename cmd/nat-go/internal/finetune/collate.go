@@ -126,12 +126,8 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 // CollatorConfig converts the `collator` section of the configuration.
 func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{
-		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Order: batch.Order{
-			Seed:  seed,
-			Epoch: c.Epoch,
-			Task:  c.BatchBy == "task",
-		},
-		Workers: runtime.GOMAXPROCS(0),
+		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Workers: runtime.GOMAXPROCS(0),
+		Order: batch.Order{Seed: seed, Epoch: c.Epoch, Task: c.BatchBy == "task"},
 	}
 	switch {
 	case c.MaxDPOLength != nil:
@@ -156,17 +152,13 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		"token": collator.ByToken, "site": collator.BySite, "rollout": collator.ByRollout,
 	}[c.Weight]
 	out.Rows = map[string]collator.RowUnit{
-		"auto":       collator.Auto,
-		"trajectory": collator.Trajectory,
-		"turn":       collator.PerTurn,
+		"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn,
 	}[c.Rows]
 	if out.ByExample && out.Rows == collator.Auto {
 		out.Rows = collator.Trajectory
 	}
 	out.Advantages = map[string]collator.Advantages{
-		"group": collator.ByGroup,
-		"none":  collator.Plain,
-		"batch": collator.ByBatch,
+		"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch,
 	}[c.Advantages]
 	if err := chooseLayout(c, &out); err != nil {
 		return out, err
@@ -318,12 +310,8 @@ func (r collation) items() iter.Seq2[[]collator.Item, error] {
 			if len(items) > 0 && !yield(items, nil) {
 				return
 			}
-			r.out.tell(Progress{
-				Step:  "collate",
-				Done:  int64(g.First) + int64(len(g.Records)),
-				Total: int64(r.decisions.Len()),
-				Unit:  unitRecord,
-			})
+			done := int64(g.First) + int64(len(g.Records))
+			r.out.tell(Progress{Step: "collate", Done: done, Total: int64(r.decisions.Len()), Unit: unitRecord})
 		}
 	}
 }

@@ -82,7 +82,7 @@ func (r *run) start(ctx context.Context) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	ps := &processes{of: r.plan, env: r.env, started: map[string]*process{}}
+	ps := &processes{of: r.plan, env: r.env, started: map[string]func() (*host.Plugin, error){}}
 	r.started = ps
 	ctx, ps.cancel = context.WithCancel(ctx)
 	for _, b := range r.plan.config.Selected() {
@@ -90,12 +90,10 @@ func (r *run) start(ctx context.Context) error {
 		if ps.started[name] != nil {
 			continue
 		}
-		s := &process{ready: make(chan struct{})}
-		ps.started[name] = s
-		go func() {
-			defer close(s.ready)
-			s.plugin, s.err = startPlugin(ctx, name, r.plan.config, lock, r.env)
-		}()
+		ps.started[name] = sync.OnceValues(func() (*host.Plugin, error) {
+			return startPlugin(ctx, name, r.plan.config, lock, r.env)
+		})
+		go ps.started[name]()
 	}
 	return nil
 }
@@ -115,9 +113,9 @@ func (r *run) openBuilders(ctx context.Context) error {
 // open opens a session with a builder.
 func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error) {
 	program, name := splitType(b.Type)
-	p, err := ps.plugin(program)
+	p, err := ps.started[program]() // wait: starting a plugin has a deadline
 	if err != nil {
-		return nil, err
+		return nil, exit.With(exit.Environment, err)
 	}
 	if program == builtinPlugin {
 		name = ps.of.Compat.Builder(name)
@@ -183,18 +181,11 @@ func splitType(typ string) (program, builder string) {
 type processes struct {
 	of       *plan
 	env      Env
-	started  map[string]*process
+	started  map[string]func() (*host.Plugin, error) // each waits until the plugin has started
 	sessions []*host.Session
 	cancel   context.CancelFunc
 	once     sync.Once
 	gone     sync.WaitGroup
-}
-
-// process is a plugin being started.
-type process struct {
-	ready  chan struct{} // closed when plugin or err is set
-	plugin *host.Plugin
-	err    error
 }
 
 func startPlugin(
@@ -223,15 +214,6 @@ func startPlugin(
 	return p, nil
 }
 
-// plugin returns a plugin once it has started.
-func (ps *processes) plugin(name string) (*host.Plugin, error) {
-	p := ps.started[name]
-	if <-p.ready; p.err != nil { // wait: starting a plugin has a deadline
-		return nil, exit.With(exit.Environment, p.err)
-	}
-	return p.plugin, nil
-}
-
 // close ends the sessions and processes, if any, in the background, because ending them takes a while.
 func (ps *processes) close() {
 	if ps == nil {
@@ -243,9 +225,9 @@ func (ps *processes) close() {
 				s.Close()
 			}
 			ps.cancel() // cancel the processes that are still starting
-			for _, p := range ps.started {
-				if <-p.ready; p.plugin != nil { // wait: ps.cancel ends a start in progress
-					p.plugin.Close()
+			for _, started := range ps.started {
+				if p, err := started(); err == nil { // wait: ps.cancel ends a start in progress
+					p.Close()
 				}
 			}
 		})

@@ -90,9 +90,8 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 			}
 			subject.Example = next.example
 			if clause := in.where.FirstFailing(&subject); clause != "" {
-				held.add(dropOf(next.example, ledger.Drop{
-					Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Detail: clause,
-				}))
+				why := ledger.Drop{Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Detail: clause}
+				held.add(dropOf(next.example, why))
 				next.example = nil
 				rd.unmet++
 			} else if in.models {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -107,15 +108,14 @@ func (r *report) know(_ []runfolder.Written, files []runfolder.File) error {
 	return nil
 }
 
-// knowLog records the hash of the record log, which was computed as it was written.
-func (r *report) knowLog(folder runfolder.Folder) error {
-	dir := folder.Records()
-	c, err := recordlog.ReadCommit(dir)
+// knowLog records the hash of the record log, which was computed as it was written. It returns the log's last commit.
+func (r *report) knowLog(folder runfolder.Folder) (recordlog.Commit, error) {
+	c, err := recordlog.ReadCommit(folder.Records())
 	if err == nil && c.XXH3 != "" {
-		path := folder.Rel(filepath.Join(dir, recordlog.LogName))
+		path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
 		r.known = append(r.known, runfolder.File{Path: path, Bytes: c.Bytes, XXH3: c.XXH3})
 	}
-	return err
+	return c, exit.Default(exit.Environment, err)
 }
 
 // passOver warns about the skipped files in folders, and records them as dropped. read is the number of files that are

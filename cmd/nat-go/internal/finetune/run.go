@@ -39,7 +39,6 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 			}
 		}
 		sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
-		return sum, err
 	}
 	return sum, err
 }

@@ -225,12 +225,9 @@ func (r sharding) finishShard(ctx context.Context) error {
 	if err := r.out.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
-	c, err := recordlog.ReadCommit(r.plan.folder.Records())
+	c, err := r.out.knowLog(r.plan.folder)
 	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	if err := r.out.knowLog(r.plan.folder); err != nil {
-		return exit.With(exit.Environment, err)
+		return err
 	}
 	return r.seal(ctx, &shards.Done{
 		Seen: r.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.out.books.Accounts(),

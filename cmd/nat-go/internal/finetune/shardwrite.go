@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -224,12 +225,7 @@ func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*cu
 		return nil, exit.Failedf("%s is not the run that was divided: remove %s, and merge again", run,
 			filepath.Dir(dir.CutPath()))
 	}
-	f, err := durable.Open(run.Decisions())
-	if err != nil {
-		return nil, exit.With(exit.Environment, err)
-	}
-	defer f.Close()
-	d, err := curate.ReadDecisions(f, c.Records)
+	d, err := (&dataset.Place{Run: run}).Decisions()
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
@@ -390,7 +386,7 @@ func (r collation) joinBatches(ctx context.Context) (*collator.Result, error) {
 func (r collation) takeBatches(from runfolder.Folder, d *shards.Done) error {
 	in := from.Rel(from.Batches()) + "/"
 	for _, f := range d.Files {
-		if len(f.Path) <= len(in) || f.Path[:len(in)] != in {
+		if !strings.HasPrefix(f.Path, in) {
 			continue
 		}
 		old, path := filepath.Join(string(from), f.Path), filepath.Join(string(r.plan.folder), f.Path)

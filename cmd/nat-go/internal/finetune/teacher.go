@@ -46,7 +46,8 @@ func probes(tok *tokenizer.Tokenizer) (out []teacher.Probe, err error) {
 func (r teaching) client(s *config.Server, settled func()) (*teacher.Client, error) {
 	c, tok, own := r.plan.config.Collator.Teacher, r.tokens.tokenizer, r.plan.config.Collator.Tokenizer
 	v := teacher.Vocabulary{
-		Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1), Assume: s.Vocabulary == "assume",
+		Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1),
+		Assume: s.Vocabulary == "assume",
 	}
 	texts, err := probes(tok)
 	if err != nil {
@@ -79,7 +80,7 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size in
 	case base(name) == base(own):
 		return nil
 	case err != nil:
-		return fmt.Errorf("%s server's tokenizer is %q, but collator.tokens.tokenizer is %q: set tokenizer_name to a folder "+
+		return fmt.Errorf("%s server's tokenizer is %q, but collator.tokenizer is %q: set tokenizer_name to a folder "+
 			"with the server's tokenizer, so that the two can be compared, %s", s.Protocol, name, own, trust)
 	}
 	theirs, err := tokenizer.Load(name)
@@ -88,7 +89,7 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size in
 	}
 	defer theirs.Close()
 	if n := max(theirs.VocabSize(), int(theirs.MaxID())+1); n != size {
-		return fmt.Errorf("tokenizer %s has %d ids, but collator.tokens.tokenizer has %d: their models differ", name, n, size)
+		return fmt.Errorf("tokenizer %s has %d ids, but collator.tokenizer has %d: their models differ", name, n, size)
 	}
 	for _, p := range texts {
 		enc, err := theirs.Encode(p.Text, tokenizer.Options{})
@@ -96,7 +97,7 @@ func checkTokenizer(s *config.Server, own string, texts []teacher.Probe, size in
 			return fmt.Errorf("tokenizer_name: %w", err)
 		}
 		if !slices.Equal(enc.IDs, p.IDs) {
-			return fmt.Errorf("tokenizer %s has different ids from collator.tokens.tokenizer: %q has %v instead of %v",
+			return fmt.Errorf("tokenizer %s has different ids from collator.tokenizer: %q has %v instead of %v",
 				name, p.Text, enc.IDs, p.IDs)
 		}
 	}

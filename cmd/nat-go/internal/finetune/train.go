@@ -132,9 +132,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 	block := filesAdapter
 	if j.Adapter != files.Type {
 		c, fs := config.Load(folder.Config(), config.Options{
-			Types:   builtin.Types(),
-			Getenv:  env.Getenv,
-			Secrets: env.Secrets,
+			Types: builtin.Types(), Getenv: env.Getenv, Secrets: env.Secrets,
 		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
 		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // ignore findings outside the adapter's entry
@@ -192,9 +190,7 @@ func (r handing) dataSet() trainers.DataSet {
 		f := trainers.Format{Dir: folder.Rel(folder.Format(w.Format))}
 		for _, file := range w.Files {
 			f.Files = append(f.Files, trainers.File{
-				Path:  runfolder.DatasetFile(file.Path, 0, "").Path,
-				Kind:  file.Kind,
-				Split: file.Split,
+				Path: runfolder.DatasetFile(file.Path, 0, "").Path, Kind: file.Kind, Split: file.Split,
 			})
 		}
 		d.Formats[w.Format] = f

@@ -160,7 +160,8 @@ const textChunk = 4 << 20
 // turn with eight candidates forms up to 28 pairs from the same eight outputs.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
-	if r := &c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) && b.candidate(r) != nil {
+	r := &c.Ref
+	if (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) && b.candidate(r) != nil {
 		table := b.outputs
 		if r.Part == builders.CandidatePrompt {
 			table = b.prompts
