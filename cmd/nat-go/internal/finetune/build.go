@@ -75,8 +75,7 @@ type building struct {
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (r *run) build(ctx context.Context) (err error) {
 	if r.tokens != nil && r.in.canProve(r.plan) {
-		of := prover{model: r.plan.config.Collator.Policy, tokenizer: r.tokens.tokenizer, collator: r.tokens.collator}
-		r.in.prove = of.prove
+		r.in.prove = prover{r.plan.config.Collator.Policy, r.tokens}.prove
 	}
 	defer r.started.close() // once the records are built, close the builders in the background
 	log, err := newRecording(r)
@@ -165,7 +164,7 @@ func (b *building) stream(ctx context.Context) error {
 	})
 	g.Go(func() error { return b.gather(ctx, items, &fed) })
 	err := g.Wait() // wait: both goroutines watch ctx
-	if b.plan.Compat.WholeRuns() && errors.As(err, new(*collectionError)) {
+	if b.plan.Compat.WholeRuns() && errors.As(err, new(collectionError)) {
 		b.leaveCollected()
 	}
 	return err

@@ -1,17 +1,27 @@
 package finetune
 
 import (
+	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/marks"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // curation is the stage that decides which records to keep.
@@ -121,8 +131,8 @@ func (r curation) writeDecisions(d *curate.Decisions) error {
 	if err != nil {
 		return err
 	}
+	defer f.Abort()
 	if _, err := d.WriteTo(f); err != nil {
-		f.Abort()
 		return err
 	}
 	return f.Commit()
@@ -145,4 +155,167 @@ func (p *plan) exampleOf(ordinal uint64) string {
 		}
 	}
 	return fmt.Sprintf("record %d", ordinal)
+}
+
+// listedOverlaps is the maximum number of overlaps in the manifest.
+const listedOverlaps = 100
+
+// readBenchmarks reads the files specified in dataset.contamination.
+func (r curation) readBenchmarks(ctx context.Context) error {
+	c := r.plan.config.Dataset.Contamination
+	if c == nil {
+		return nil
+	}
+	r.benchmarks = overlap.NewIndex()
+	paths, err := source.Expand(c.Files, readers.NATFile)
+	for _, path := range paths {
+		if err == nil {
+			err = r.benchmarks.Read(ctx, path)
+		}
+	}
+	if err == nil && r.benchmarks.Grams() == 0 {
+		err = errors.New("no text is long enough to compare: expected at least 13 words or 10 letters")
+	}
+	if err == nil {
+		return nil
+	}
+	return exit.Default(exit.Usage, exit.Usagef("dataset.contamination.files: %w", err))
+}
+
+// listOverlaps lists the records that share words with benchmarks, and drops them if the action setting is drop. It
+// reads the log twice, because words shared by many examples can be recognised only after all examples are read.
+func (r curation) listOverlaps(ctx context.Context, index *curate.Index) error {
+	x := r.benchmarks
+	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
+			return exit.Default(exit.Environment, err)
+		}
+		countWords(x, g)
+	}
+	f, err := durable.Create(r.plan.folder.Contamination())
+	if err != nil {
+		return exit.Environmentf("can't list the overlaps: %w", err)
+	}
+	defer f.Abort()
+	drop := r.plan.config.Dataset.Contamination.Action == "drop"
+	enc := json.NewEncoder(f)
+	enc.SetEscapeHTML(false)
+	err = enc.Encode(runfolder.Contamination{
+		Runs: x.Grams(), OneIn: x.OneIn, Common: x.Common(), Checked: index.Len(), Dropped: drop,
+	})
+	for g, failed := range recordlog.GroupsAhead(r.plan.folder.Records()) {
+		if err = cmp.Or(err, failed, ctx.Err()); err != nil {
+			break
+		}
+		for i := range g.Records {
+			o := overlapOf(x, &g.Records[i])
+			if o.Record = g.First + uint64(i); o.File == "" || !index.Kept(o.Record) {
+				continue
+			}
+			if drop {
+				index.Drop(o.Record, curate.Contaminated)
+			}
+			o.Words = r.out.env.hide(o.Words)
+			err = cmp.Or(err, enc.Encode(o))
+		}
+	}
+	if err = cmp.Or(err, ctx.Err()); err == nil {
+		err = f.Commit()
+	}
+	if err != nil {
+		return exit.Default(exit.Environment, exit.Environmentf("can't list the overlaps: %w", err))
+	}
+	return nil
+}
+
+// countWords counts the words of each example in a group once, regardless of how many records the example has.
+func countWords(x *overlap.Index, g *recordlog.Group) {
+	type name struct {
+		run     int
+		example string
+	}
+	var examples []name
+	records := map[name][]*builders.Resolved{}
+	for i := range g.Records {
+		of := name{g.Records[i].Origin.Run, g.Records[i].Origin.Example}
+		if records[of] == nil {
+			examples = append(examples, of)
+		}
+		records[of] = append(records[of], &g.Records[i])
+	}
+	for _, of := range examples {
+		origin := records[of][0].Origin
+		x.Example(xxh3.HashString(cmp.Or(origin.Task, origin.Example)))
+		for _, rec := range records[of] {
+			eachText(rec, func(role, text string) { x.Count(overlap.RoleOf(role), text) })
+		}
+	}
+}
+
+// overlapOf returns a record's longest overlap, or one with an empty File if nothing overlaps.
+func overlapOf(x *overlap.Index, rec *builders.Resolved) (longest runfolder.Overlap) {
+	eachText(rec, func(role, text string) {
+		if o, ok := x.Find(text); ok && len(o.Words) > len(longest.Words) {
+			longest = runfolder.Overlap{
+				Example: rec.Origin.Example, Run: rec.Origin.Run, Role: role,
+				File: o.Place.File, Line: o.Place.Line, Words: o.Words,
+			}
+		}
+	})
+	return longest
+}
+
+// eachText calls f for each string in a record's prompt and answers, with the role of the message that contains it.
+func eachText(rec *builders.Resolved, f func(role, text string)) {
+	for i, p := range []*builders.Passage{&rec.Prompt, &rec.Messages, &rec.Chosen, &rec.Rejected} {
+		if p.IsText() {
+			f([]string{"user", "user", "assistant", "assistant"}[i], p.Text)
+		}
+		for n := range p.Nodes {
+			m := &p.Nodes[n].Message
+			f(m.Role, m.Text)
+			f(m.Role, m.Reasoning)
+			for i := range m.Parts {
+				f(m.Role, m.Parts[i].Text)
+			}
+			for i := range m.ToolCalls {
+				if c := &m.ToolCalls[i]; c.Parsed == nil {
+					f(m.Role, c.Arguments)
+				} else {
+					overlap.Texts(c.Parsed, func(text string) { f(m.Role, text) })
+				}
+			}
+		}
+	}
+}
+
+// readOverlaps reads the list of overlaps. If the overlapping records are dropped, details describes the overlaps of
+// the first listedDrops records, keyed by ordinal.
+func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details map[uint64]string, err error) {
+	f, err := durable.Open(folder.Contamination())
+	if err != nil {
+		return nil, nil, exit.Environmentf("can't read the overlaps: %w", err)
+	}
+	defer f.Close()
+	c, details = &runfolder.Contamination{Overlaps: []runfolder.Overlap{}}, map[uint64]string{}
+	dec := json.NewDecoder(bufio.NewReader(f))
+	if err = dec.Decode(c); err != nil {
+		return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
+	}
+	for last := ""; dec.More(); c.Records++ {
+		var o runfolder.Overlap
+		if err = dec.Decode(&o); err != nil {
+			return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
+		}
+		if c.Dropped && len(details) < listedDrops {
+			details[o.Record] = o.String()
+		}
+		if o.Example != last || c.Records == 0 {
+			c.Examples++
+			if last = o.Example; len(c.Overlaps) < listedOverlaps {
+				c.Overlaps = append(c.Overlaps, o)
+			}
+		}
+	}
+	return c, details, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -129,16 +128,9 @@ func (f *feeder) newIndex() (*group.Index, error) {
 var errFed = errors.New("collection run failed")
 
 // collectionError is a collection run's failure that makes the whole run fail.
-type collectionError struct {
-	run int
-	err error
-}
+type collectionError struct{ error }
 
-func (e *collectionError) Error() string {
-	return fmt.Sprintf("collection run %d failed: %v", e.run, e.err)
-}
-
-func (e *collectionError) Unwrap() error { return e.err }
+func (e collectionError) Unwrap() error { return e.error }
 
 // sendGroups sends the index's groups that haven't been sent yet.
 func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {

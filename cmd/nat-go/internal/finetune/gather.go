@@ -21,7 +21,7 @@ import (
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.env.Now()
 	defer func() {
-		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // commit the logged groups
+		if err != nil && (ctx.Err() != nil || errors.As(err, new(collectionError))) { // commit the logged groups
 			_ = b.commit(false)
 		}
 	}()
@@ -70,7 +70,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 // endRun records the end of a collection run. It returns the collection run's failure if that makes the whole run fail.
 func (b *building) endRun(it *item) error {
 	if it.fail != nil && !b.plan.trainer.ContinueOnCollectionError {
-		return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
+		return collectionError{exit.Failedf("collection run %d failed: %w", it.at.Run, it.fail)}
 	}
 	b.at.Source = source.Cursor{Run: it.at.Run + 1}
 	b.at.Inputs = append(b.at.Inputs, it.input)

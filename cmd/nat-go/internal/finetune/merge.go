@@ -137,14 +137,13 @@ func (p *part) checkFiles() error {
 	f := p.folder
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
 		rel := f.Rel(path)
-		i := slices.IndexFunc(p.manifest.Files, func(x runfolder.File) bool { return x.Path == rel })
 		got, err := f.Sum(rel)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return exit.Failedf("run in %s is damaged: %s is gone", f, rel)
 		case err != nil:
 			return exit.Environmentf("can't read the run folder: %w", err)
-		case i < 0 || got != p.manifest.Files[i]:
+		case got != runfolder.Lookup(p.manifest.Files, rel):
 			return exit.Failedf("run in %s is damaged: %s has changed since it was written (`nat-go dataset verify %[1]s`)", f, rel)
 		}
 	}

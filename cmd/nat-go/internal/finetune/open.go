@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
@@ -148,9 +151,8 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	if found := inspect.Unfit(ps.of.config, b.Type, info.Kinds); program != builtinPlugin &&
-		len(ps.of.Formats) == 0 && ps.env.Findings != nil {
-		ps.env.Findings(found)
+	if program != builtinPlugin && len(ps.of.Formats) == 0 {
+		ps.env.Findings(inspect.Unfit(ps.of.config, b.Type, info.Kinds))
 	}
 	ps.sessions = append(ps.sessions, session)
 	own := newBuilder(b.Name, info.Unit, info.Kinds)
@@ -160,9 +162,7 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 
 // refuse reports findings and returns an error with their count.
 func (ps *processes) refuse(fs ...finding.Finding) error {
-	if ps.env.Findings != nil {
-		ps.env.Findings(fs)
-	}
+	ps.env.Findings(fs)
 	return exit.Usagef("%s", finding.Count(fs))
 }
 
@@ -233,3 +233,57 @@ func (ps *processes) close() {
 		})
 	})
 }
+
+// Measured size ratios. Each byte of candidate text in the input adds logPerByte bytes to the record log, and
+// rowsPerByte bytes to each format's rows and their origins, because several pairs repeat the same text. The factor
+// unpacked is the ratio of a compressed file's decompressed size to its compressed size.
+const (
+	logPerByte  = 0.35
+	rowsPerByte = 2.9
+	unpacked    = 6
+)
+
+// checkSpace compares the disk's free space with an estimate of the run's size. The size depends on the content of the
+// inputs, so checkSpace warns if the space is less than the estimate, and returns an error only if it is less than a
+// quarter of it.
+func checkSpace(p *plan, inputs *inputs, out *report) error {
+	var need float64
+	for _, in := range inputs.began {
+		size := float64(in.Size)
+		if isCompressed(in.Path) {
+			size *= unpacked
+		}
+		need += size * (logPerByte + rowsPerByte*float64(len(p.formats)))
+	}
+	dir := filepath.Dir(string(p.folder))
+	free, known := freeSpace(dir)
+	switch {
+	case !known || float64(free) >= need:
+		return nil
+	case float64(free) < need/4:
+		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: free some space, "+
+			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
+	}
+	out.warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
+		"and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
+	return nil
+}
+
+// freeSpace returns the number of bytes that a user may still write below dir, which need not exist yet. It returns
+// false if the number is unknown.
+func freeSpace(dir string) (int64, bool) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(dir, &st)
+		if err == nil {
+			return int64(st.Bavail) * int64(st.Bsize), true //nolint:unconvert // its type differs between systems
+		}
+		up := filepath.Dir(dir)
+		if !errors.Is(err, fs.ErrNotExist) || up == dir {
+			return 0, false
+		}
+		dir = up
+	}
+}
+
+func mebibytes(n float64) string { return fmt.Sprintf("%.1f MiB", n/(1<<20)) }

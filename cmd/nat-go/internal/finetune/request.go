@@ -96,6 +96,9 @@ func (e Env) hide(text string) string {
 	return secret.Shape(text)
 }
 
+// UnitByte is the unit of progress for reading inputs.
+const UnitByte = "byte"
+
 // Progress describes the progress of one of the run's steps.
 type Progress struct {
 	Step  string // "build", "write", ...
@@ -189,9 +192,7 @@ func loadConfig(ctx context.Context, req *Request, env Env) (c *config.Config, c
 	default:
 		return nil, "", exit.Usagef("nothing to run: specify a configuration with --config-file, or an input with --from")
 	}
-	if env.Findings != nil {
-		env.Findings(fs)
-	}
+	env.Findings(fs)
 	if c == nil || finding.Failed(fs) {
 		return nil, "", exit.Usagef("%s", finding.Count(fs))
 	}

@@ -45,10 +45,8 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 		return nil, err
 	}
 	s := &shard{divided: p.divided, stage: of.Stage, number: of.Number}
-	if err := shards.InPlan(s.number, len(s.plan.Shards), "--index"); err != nil {
-		return p, exit.With(exit.Usage, err)
-	}
-	if err := s.plan.CheckStage(s.stage); err != nil {
+	err = cmp.Or(shards.InPlan(s.number, len(s.plan.Shards), "--index"), s.plan.CheckStage(s.stage))
+	if err != nil {
 		return p, exit.With(exit.Usage, err)
 	}
 	if s.of, err = s.dir.Part(s.plan, s.number); err != nil {
@@ -181,9 +179,7 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	path := s.dir.Spill(from)
 	list := group.SpillList(path)
 	sum, err := runfolder.ContentSum(list)
-	if err == nil && !slices.ContainsFunc(d.Files, func(f runfolder.File) bool {
-		return f.Path == folder.Rel(list) && f.XXH3 == sum
-	}) {
+	if err == nil && runfolder.Lookup(d.Files, folder.Rel(list)).XXH3 != sum {
 		err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
 	}
 	if err == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -192,10 +193,11 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	return at, nil
 }
 
-// log opens a shard's log as part of the joined log.
+// log opens a shard's log, whose hash the shard's manifest lists, as part of the joined log.
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
 	folder, done := m.built(stage, shard)
-	return j.Add(folder.Records(), logSum(folder, done))
+	path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
+	return j.Add(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
 }
 
 // groups iterates over the groups in a shard's Group stage. Each call to Next handles one group, and Next returns
@@ -239,14 +241,4 @@ func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, 
 		}
 	}
 	return nil
-}
-
-// logSum returns the hash of a shard's log, as recorded in the shard's manifest.
-func logSum(f runfolder.Folder, d *shards.Done) string {
-	for _, x := range d.Files {
-		if x.Path == f.Rel(f.Records())+"/"+recordlog.LogName {
-			return x.XXH3
-		}
-	}
-	return ""
 }

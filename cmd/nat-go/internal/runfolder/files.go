@@ -23,6 +23,16 @@ type File struct {
 	temp string // temporary path of a file that has not been renamed into place; empty otherwise
 }
 
+// Lookup returns the file with the given path from a list, or the zero File.
+func Lookup(files []File, rel string) File {
+	for _, f := range files {
+		if f.Path == rel {
+			return f
+		}
+	}
+	return File{}
+}
+
 // Until returns a copy of f for a file that has the path temp until it is renamed into place.
 func (f File) Until(temp string) File {
 	f.temp = temp

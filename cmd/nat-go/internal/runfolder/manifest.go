@@ -285,7 +285,7 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 // batches that were written.
 func (f Folder) checkComplete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
-		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
+		if rel := f.Rel(path); Lookup(m.Files, rel).Path == "" {
 			return fmt.Errorf("%s is gone: it was removed during the run", rel)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -207,9 +206,7 @@ func OpenBuilt(f runfolder.Folder, d *Done, path string) (*os.File, error) {
 		return nil, err
 	}
 	info, err := file.Stat()
-	if err == nil && !slices.ContainsFunc(d.Files, func(x runfolder.File) bool {
-		return x.Path == f.Rel(path) && x.Bytes == info.Size()
-	}) {
+	if is := runfolder.Lookup(d.Files, f.Rel(path)); err == nil && (is.Path == "" || is.Bytes != info.Size()) {
 		err = Damaged(path, "the file's size does not match the manifest")
 	}
 	if err != nil {
