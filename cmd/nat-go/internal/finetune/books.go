@@ -54,14 +54,9 @@ func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit
 
 func newBooks() *books {
 	return &books{
-		Book:     ledger.NewBook(),
-		counters: map[string]map[string]int64{},
-		seen:     map[dropKind]int64{},
-		more:     map[dropKind]*ledger.Drop{},
-		near:     map[string]*sdpo.NearMisses{},
-		first:    map[ledger.Stage]string{},
-		unmet:    map[string]int64{},
-		hide:     secret.Shape,
+		Book: ledger.NewBook(), counters: map[string]map[string]int64{}, seen: map[dropKind]int64{},
+		more: map[dropKind]*ledger.Drop{}, near: map[string]*sdpo.NearMisses{}, first: map[ledger.Stage]string{},
+		unmet: map[string]int64{}, hide: secret.Shape,
 	}
 }
 

@@ -36,11 +36,7 @@ func newReport(p *plan, env Env) *report {
 	return &report{
 		env: env, books: b, where: p.where, history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
 		made: &runfolder.Manifest{
-			NatGo:  Version(),
-			Log:    recordlog.Version,
-			RunID:  p.RunID,
-			Compat: p.Compat == compat.NAT,
-			Rows:   p.options,
+			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options,
 			Counts: noCounts(),
 		},
 		sum: &Summary{

@@ -90,7 +90,7 @@ func (r *run) divide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := &cutter{plan: r.plan, out: r.out, in: r.in, dir: r.plan.division}
+	c := &cutter{run: r}
 	if err := c.cut(ctx, r.plan.Divide); err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (r *run) divide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.out.sum.Planned = &Planned{Dir: c.dir, Notes: append(r.out.sum.Warnings, c.notes...), Plan: &shards.Plan{
+	r.out.sum.Planned = &Planned{Dir: r.plan.division, Notes: append(r.out.sum.Warnings, c.notes...), Plan: &shards.Plan{
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
 		Decided: decided, Tasks: tasks, Shards: c.shards,
 	}}
@@ -124,10 +124,7 @@ func (c *cutter) write(out *Planned) error {
 
 // cutter reads the inputs and cuts them at example boundaries into shards of roughly equal size.
 type cutter struct {
-	plan   *plan
-	out    *report
-	in     *inputs
-	dir    shards.Folder
+	*run
 	number int
 	total  int64 // total size of all inputs on disk
 	before int64 // size of the inputs before the current one
@@ -170,7 +167,7 @@ func (c *cutter) cut(ctx context.Context, how *Division) error {
 
 // begin begins a shard.
 func (c *cutter) begin() {
-	c.at, c.named = shards.Shard{Parts: []shards.Part{}}, c.dir.NewNamed(len(c.shards))
+	c.at, c.named = shards.Shard{Parts: []shards.Part{}}, c.plan.division.NewNamed(len(c.shards))
 }
 
 // end ends the current shard at an offset counted over all inputs.

@@ -167,11 +167,8 @@ func ReadHead(frame []byte) (Head, error) {
 	if len(frame) < preparedHead {
 		return Head{}, errors.New("unexpected end of the description of the token rows")
 	}
-	return Head{
-		Rows:    int64(binary.LittleEndian.Uint64(frame)),
-		Records: int(binary.LittleEndian.Uint32(frame[8:])),
-		Head:    frame[preparedHead:],
-	}, nil
+	rows, records := binary.LittleEndian.Uint64(frame), binary.LittleEndian.Uint32(frame[8:])
+	return Head{Rows: int64(rows), Records: int(records), Head: frame[preparedHead:]}, nil
 }
 
 // FrameReader reads a file of frames.
