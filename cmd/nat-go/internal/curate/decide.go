@@ -47,18 +47,7 @@ func (d *Index) Decide() (*Decisions, error) {
 	if err := d.flushUnit(); err != nil {
 		return nil, err
 	}
-	d.sort()
-	for _, rule := range []func() error{d.resolve, d.sample, d.split} {
-		if err := rule(); err != nil {
-			return nil, err
-		}
-	}
-	return &Decisions{of: d.of, Warning: d.warning}, nil
-}
-
-// sort sorts the projections concurrently.
-func (d *Index) sort() {
-	var other sync.WaitGroup
+	var other sync.WaitGroup // sorts concurrently
 	if d.units != nil {
 		other.Go(d.units.Sort)
 	}
@@ -66,6 +55,12 @@ func (d *Index) sort() {
 		d.contents.Sort()
 	}
 	other.Wait() // wait: sorting ends
+	for _, rule := range []func() error{d.resolve, d.sample, d.split} {
+		if err := rule(); err != nil {
+			return nil, err
+		}
+	}
+	return &Decisions{of: d.of, Warning: d.warning}, nil
 }
 
 // Index collects the records to decide on, one entry per record. It holds the decisions so far, and the projections of
@@ -77,7 +72,6 @@ type Index struct {
 	warning string
 
 	contents *extsort.Sorter // see contentRow
-	bucket   []bucketRow     // scratch space for resolve
 	draws    *extsort.Sorter // rows of seeded hash (16 bytes) and ordinal (8)
 
 	units   *extsort.Sorter // see unitRow
@@ -166,6 +160,7 @@ const (
 	scoreAt      = 16 + 8
 	contentWidth = scoreAt + 8
 	ordinalBits  = 56
+	maxTag       = builders.KindState<<1 | 1
 )
 
 func contentRow(row *[contentWidth]byte, e *Entry) {
@@ -208,36 +203,38 @@ func (d *Index) resolve() error {
 		d.draws.Expect(uint64(d.contents.Len()))
 	}
 	var key [16]byte
+	var bucket []bucketRow
 	for row, err := range d.contents.All() {
 		if err != nil {
 			return err
 		}
 		if !bytes.Equal(row[:16], key[:]) {
-			if err := d.resolveBucket(key); err != nil {
+			if err := d.resolveBucket(key, bucket); err != nil {
 				return err
 			}
-			key, d.bucket = [16]byte(row), d.bucket[:0]
+			key, bucket = [16]byte(row), bucket[:0]
 		}
-		d.bucket = append(d.bucket, bucketRow{
+		bucket = append(bucket, bucketRow{
 			binary.BigEndian.Uint64(row[ordinalAt:]) & (1<<ordinalBits - 1),
 			[8]byte(row[scoreAt:]),
 			row[tagAt],
 		})
 	}
-	if err := d.resolveBucket(key); err != nil {
+	if err := d.resolveBucket(key, bucket); err != nil {
 		return err
 	}
-	d.bucket = nil
 	d.contents.Close()
 	return nil
 }
 
 // resolveBucket resolves the records that share a key. They are ordered by tag, then by position in the log.
-func (d *Index) resolveBucket(key [16]byte) error {
-	b := d.bucket
-	held := heldTags(b)
+func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
+	var held [maxTag + 1]bool // whether a row with the tag was added by Hold
+	for i := range b {
+		held[b[i].tag] = held[b[i].tag] || b[i].ordinal == heldOrdinal
+	}
 	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
-		d.dropContradictions(b, held)
+		d.dropContradictions(b, &held)
 	}
 	found := false // a record with this content is kept
 	for i := range b {
@@ -272,23 +269,10 @@ func (d *Index) resolveBucket(key [16]byte) error {
 	return nil
 }
 
-// heldTags returns the tags of the rows in a bucket that were added by Hold, or nil if none were.
-func heldTags(b []bucketRow) (held map[byte]bool) {
-	for i := range b {
-		if b[i].ordinal == heldOrdinal {
-			if held == nil {
-				held = map[byte]bool{}
-			}
-			held[b[i].tag] = true
-		}
-	}
-	return held
-}
-
 // dropContradictions drops a preference in a bucket if the bucket also contains the opposite preference for the same
 // score. It doesn't drop preferences with the same content as one added by Hold. Preferences that were dropped before
 // keep their reason, and contradict nothing.
-func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
+func (d *Index) dropContradictions(b []bucketRow, held *[maxTag + 1]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
 		if r := &b[i]; r.preference() && (r.ordinal == heldOrdinal || d.of[r.ordinal].Kept()) {

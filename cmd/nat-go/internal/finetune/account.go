@@ -195,12 +195,8 @@ func (r verdict) remedies(ctx context.Context) (text string) {
 	if len(p.From) == 0 || p.Compat == compat.NAT {
 		return ""
 	}
-	keys, err := keyMap(p.Map)
-	if err != nil {
-		return ""
-	}
 	report, err := inspect.Look(ctx, inspect.Options{
-		Paths: p.From, Source: p.Source, Map: keys, Overrides: p.Overrides,
+		Paths: p.From, Source: p.Source, Map: p.keys, Overrides: p.Overrides,
 	})
 	if err != nil {
 		return "" // the run fails without advice

@@ -47,6 +47,8 @@ type plan struct {
 	notes   []string            // remarks on the plan, which become warnings
 	self    string              // path of this program
 	chosen  string              // choices made on the user's behalf about input and output
+	also    []string            // other records that the inputs could yield
+	keys    keyMapping          // the request's Map
 	resume  bool                // continue with an existing run folder
 	lock    *runfolder.Lock     // lock on an existing run folder
 	begun   *runfolder.Begun    // starting state of the run, if resume is set
@@ -74,12 +76,12 @@ func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 }
 
 func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
-	c, chosen, err := loadConfig(ctx, &req, env)
+	p := &plan{Request: req, self: env.Self}
+	err := p.loadConfig(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Request: req, config: c, chosen: chosen, self: env.Self}
-	if p.where, err = where.Parse(c.Dataset.Where, where.Fields); err != nil {
+	if p.where, err = where.Parse(p.config.Dataset.Where, where.Fields); err != nil {
 		return nil, exit.Usagef("dataset.where: %w", err)
 	}
 	p.NATConfig = cmp.Or(p.NATConfig, req.ConfigFile)
@@ -87,7 +89,7 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	p.trainer = trainers.NemoCustomizerTrainer{NumRuns: 1, DeduplicatePairs: true, WaitForCompletion: true}
-	if t := c.Trainer(); t != nil {
+	if t := p.config.Trainer(); t != nil {
 		p.trainer = *t.Config.(*trainers.NemoCustomizerTrainer)
 	}
 	for _, choose := range []func() error{p.chooseAdapter, p.chooseFormats, p.chooseRules, p.readMarks} {

@@ -76,7 +76,12 @@ type failure struct {
 // Serve answers frames until the input ends or the context is done. It returns an error if the settings are invalid,
 // the input ends inside a frame, or reading or writing fails.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	service, err := begin(ctx, in)
+	// A read that is blocked when the context is done remains blocked until the input ends.
+	settings, err := finetune.UnlessEnded(ctx, func() (*Settings, error) { return readSettings(in) })
+	var service *Service
+	if err == nil {
+		service, err = open(ctx, settings)
+	}
 	if err != nil {
 		if bad, ok := errors.AsType[*Error](err); ok {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
@@ -172,16 +177,6 @@ func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	case <-time.After(endOfAnswer):
 		return nil
 	}
-}
-
-// begin reads the settings and opens the files that they name. A read that is blocked when the context is done remains
-// blocked until the input ends.
-func begin(ctx context.Context, in io.Reader) (*Service, error) {
-	s, err := finetune.UnlessEnded(ctx, func() (*Settings, error) { return readSettings(in) })
-	if err != nil {
-		return nil, err
-	}
-	return open(ctx, s)
 }
 
 func (v *Service) limit() int64 { return cmp.Or(max(0, v.settings.RequestBytes), defaultRequestBytes) }

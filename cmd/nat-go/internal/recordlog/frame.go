@@ -16,7 +16,10 @@ import (
 )
 
 // decode decodes a payload. The group's text table, records and strings share the payload's memory.
-func (g *Group) decode(payload []byte, most Large) error { return newDecoder(payload, most).group(g) }
+func (g *Group) decode(payload []byte, most Large) error {
+	room := listsIn(int64(len(payload)), most)
+	return (&codec{buf: payload, reading: true, room: &room}).group(g)
+}
 
 // read reads a frame into g, from a log of which at most left bytes remain. It returns the frame's size.
 func (g *Group) read(in io.Reader, most Large, left int64) (size int64, err error) {
