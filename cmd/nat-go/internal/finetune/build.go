@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -193,10 +194,8 @@ func (b *recording) openLog(ctx context.Context) (err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return exit.With(exit.Environment, err)
 	}
-	if b.log, err = recordlog.Create(dir); err != nil {
-		return exit.Environmentf("can't start the record log: %w", err)
-	}
-	return nil
+	b.log, err = recordlog.Create(dir)
+	return cant("start the record log", err)
 }
 
 func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err error) {
@@ -212,18 +211,9 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 		}
 	}
 	for g, err := range recordlog.GroupsAhead(dir) {
-		switch {
-		case err != nil:
-			err = exit.With(exit.Environment, err)
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		default:
+		if err = cmp.Or(exit.Default(exit.Environment, err), context.Cause(ctx)); err == nil {
 			b.plan.merging.divide(g, c.Bytes)
-			if err = b.take(g); err == nil {
-				b.out.tell(Progress{
-					Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
-				})
-			}
+			err = b.take(g)
 		}
 		if err != nil {
 			if b.log != nil {
@@ -231,6 +221,9 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 			}
 			return err
 		}
+		b.out.tell(Progress{
+			Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
+		})
 	}
 	return nil
 }

@@ -82,10 +82,7 @@ func (r curation) decide(ctx context.Context, b *recording) (*curate.Decisions, 
 	for _, ordinal := range b.marked.rejected {
 		d.Reject(ordinal)
 	}
-	if err := r.writeDecisions(d); err != nil {
-		return nil, exit.Environmentf("can't write the decisions: %w", err)
-	}
-	return d, nil
+	return d, cant("write the decisions", r.writeDecisions(d))
 }
 
 // marked collects the marks on a run's records.
@@ -176,10 +173,10 @@ func (r curation) readBenchmarks(ctx context.Context) error {
 	if err == nil && r.benchmarks.Grams() == 0 {
 		err = errors.New("no text is long enough to compare: expected at least 13 words or 10 letters")
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return exit.Usagef("dataset.contamination.files: %w", err)
 	}
-	return exit.Default(exit.Usage, exit.Usagef("dataset.contamination.files: %w", err))
+	return nil
 }
 
 // listOverlaps lists the records that share words with benchmarks, and drops them if the action setting is drop. It
@@ -222,10 +219,7 @@ func (r curation) listOverlaps(ctx context.Context, index *curate.Index) error {
 	if err = cmp.Or(err, ctx.Err()); err == nil {
 		err = f.Commit()
 	}
-	if err != nil {
-		return exit.Default(exit.Environment, exit.Environmentf("can't list the overlaps: %w", err))
-	}
-	return nil
+	return cant("list the overlaps", err)
 }
 
 // countWords counts the words of each example in a group once, regardless of how many records the example has.
@@ -299,13 +293,11 @@ func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details 
 	defer f.Close()
 	c, details = &runfolder.Contamination{Overlaps: []runfolder.Overlap{}}, map[uint64]string{}
 	dec := json.NewDecoder(bufio.NewReader(f))
-	if err = dec.Decode(c); err != nil {
-		return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
-	}
-	for last := ""; dec.More(); c.Records++ {
+	err = dec.Decode(c)
+	for last := ""; err == nil && dec.More(); c.Records++ {
 		var o runfolder.Overlap
 		if err = dec.Decode(&o); err != nil {
-			return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
+			break
 		}
 		if c.Dropped && len(details) < listedDrops {
 			details[o.Record] = o.String()
@@ -316,6 +308,9 @@ func readOverlaps(folder runfolder.Folder) (c *runfolder.Contamination, details 
 				c.Overlaps = append(c.Overlaps, o)
 			}
 		}
+	}
+	if err != nil {
+		return nil, nil, exit.Environmentf("can't read %s: %w", folder.Contamination(), err)
 	}
 	return c, details, nil
 }

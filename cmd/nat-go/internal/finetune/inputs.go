@@ -400,8 +400,5 @@ func (r *run) collect(ctx context.Context) error {
 			fmt.Errorf("%w; `nat-go finetune resume %s` continues where this stopped", err, r.plan.folder))
 	}
 	in.paths = paths
-	if err := in.identify(ctx); err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	return err
+	return cmp.Or(exit.Default(exit.Environment, in.identify(ctx)), err)
 }

@@ -211,19 +211,14 @@ func clearKilled(f runfolder.Folder) error {
 // questions. Answers are stored under the hash of their question.
 func (j *joining) inheritAnswers(to runfolder.Folder) error {
 	for _, part := range j.parts {
-		from := part.folder.Teacher()
-		err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		err := filepath.WalkDir(part.folder.Teacher(), func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			rel, err := filepath.Rel(from, path)
-			if err != nil {
-				return err
-			}
-			return copyOnce(path, filepath.Join(to.Teacher(), rel))
+			return copyOnce(path, filepath.Join(string(to), filepath.FromSlash(part.folder.Rel(path))))
 		})
 		if err != nil {
 			return exit.Environmentf("can't write the run folder: %w", err)

@@ -98,10 +98,7 @@ func (p *plan) resumeMerge() (bool, error) {
 		return false, err
 	}
 	p.resume, p.begun = true, b
-	if err := p.lock.Sweep(); err != nil {
-		return false, exit.Environmentf("can't clean up the run folder: %w", err)
-	}
-	return false, nil
+	return false, cant("clean up the run folder", p.lock.Sweep())
 }
 
 // isDecided reports whether an earlier merge decided on the records and divided the rows.

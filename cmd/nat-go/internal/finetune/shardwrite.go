@@ -328,10 +328,8 @@ func (r merger) joinRows(ctx context.Context) (err error) {
 			s.Formats = r.plan.formats
 		}
 	}
-	if m.rows, err = dataset.Join(ctx, s, all, dirs); err != nil {
-		return exit.Environmentf("can't write the data set: %w", err)
-	}
-	return nil
+	m.rows, err = dataset.Join(ctx, s, all, dirs)
+	return cant("write the data set", err)
 }
 
 // joinBatches joins the batches that the shards wrote, and replays the drops of divideBatches.
