@@ -56,7 +56,7 @@ type recording struct {
 
 // newRecording stores a recording with a new index in r.built.
 func newRecording(r *run) (b *recording, err error) {
-	b = &recording{run: r}
+	b = &recording{run: r, marked: marked{seen: map[string]bool{}}}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
 	b.index, err = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
 	r.built = b

@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -86,9 +87,7 @@ func localTokenizer(ctx context.Context, path string) (string, error) {
 }
 
 func (t *tokens) open(p *plan, c config.Collator) error {
-	if p.Now != "" {
-		c.TemplateTime = p.Now
-	}
+	c.TemplateTime = cmp.Or(p.Now, c.TemplateTime)
 	cfg, err := CollatorConfig(c, p.rules.Split.Seed)
 	if err != nil {
 		return exit.With(exit.Usage, err)

@@ -97,9 +97,6 @@ func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 	if !ok {
 		return
 	}
-	if m.seen == nil {
-		m.seen = map[string]bool{}
-	}
 	m.seen[mark.Record] = true
 	if mark.Mark == marks.Reject {
 		m.rejected = append(m.rejected, ordinal)

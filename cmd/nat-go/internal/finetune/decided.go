@@ -20,7 +20,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -300,11 +299,7 @@ func (p *plan) rewriteConfig() error {
 	if len(p.Overrides) == 0 {
 		return nil
 	}
-	text, err := p.config.Source()
-	if err == nil {
-		err = durable.WriteFile(p.folder.Config(), text)
-	}
-	return cant("write the run's config.yml", err)
+	return cant("write the run's config.yml", p.writeConfig(p.folder.Config()))
 }
 
 // addFiles adds, as one value, the content of the files that match patterns, in the order in which they are read.

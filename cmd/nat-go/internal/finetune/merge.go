@@ -180,10 +180,8 @@ func (p *part) settings() *runfolder.Decided {
 // joinPlan returns the first run's plan with the merge's folder.
 func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, error) {
 	req := first.plan.Request
-	req.RunID, req.OutputDir, req.DryRun, req.From, req.PassedOver = how.RunID, how.OutputDir, true, nil, nil
-	if req.OutputDir == "" {
-		req.OutputDir = filepath.Dir(string(first.folder))
-	}
+	req.RunID, req.DryRun, req.From, req.PassedOver = how.RunID, true, nil, nil
+	req.OutputDir = cmp.Or(how.OutputDir, filepath.Dir(string(first.folder)))
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
 		p.copyTo, p.notes = "", nil      // the first run's copyTo and notes don't apply

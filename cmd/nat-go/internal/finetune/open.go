@@ -21,7 +21,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -52,10 +51,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 		return err
 	}
 	r.out.sum.NotStarted = false
-	text, err := r.plan.configText()
-	if err == nil {
-		err = durable.WriteFile(folder.Config(), text)
-	}
+	err = r.plan.writeConfig(folder.Config())
 	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
 		err = decider{r}.writeBegun(r.in.began)
 	}

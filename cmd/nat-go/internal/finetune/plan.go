@@ -111,10 +111,7 @@ func (p *plan) name(env Env) error {
 		return exit.Usagef("invalid --run-id %q: use at most 100 letters, digits, dots, dashes and underscores, "+
 			"beginning with a letter or digit", p.RunID)
 	}
-	dir := p.config.Finetuning.OutputDir
-	if p.OutputDir != "" {
-		dir = p.OutputDir
-	}
+	dir := cmp.Or(p.OutputDir, p.config.Finetuning.OutputDir)
 	if marks := p.config.Dataset.Marks; objects.Is(marks) {
 		return exit.Usagef("dataset.marks: %s is in object storage: copy it to a disk", marks)
 	}

@@ -326,10 +326,16 @@ func (r verdict) leftUndone() string {
 	return "nothing was submitted"
 }
 
-// configText returns the text of the run's config.yml.
-func (p *plan) configText() ([]byte, error) {
+// writeConfig writes the configuration to a file. For a shard or a merge of shards, it copies the plan's.
+func (p *plan) writeConfig(path string) (err error) {
+	var text []byte
 	if p.divided != nil {
-		return durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)
+		text, err = durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)
+	} else {
+		text, err = p.config.Source()
 	}
-	return p.config.Source()
+	if err == nil {
+		err = durable.WriteFile(path, text)
+	}
+	return err
 }

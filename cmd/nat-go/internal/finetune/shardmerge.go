@@ -45,11 +45,7 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 		return p, err
 	}
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
-	if over, err := p.resumeMerge(); over || err != nil {
-		if err == nil {
-			err = exit.Usagef("shards were already merged: %s is complete. `nat-go finetune resume %s` hands "+
-				"it to the trainer", p.folder, p.folder)
-		}
+	if err := p.resumeMerge(); err != nil {
 		return p, err
 	}
 	missing, err := m.readShares()
@@ -79,26 +75,31 @@ func (m *merging) readShares() (missing []int, err error) {
 	return nil, nil
 }
 
-// resumeMerge locks the run folder of an interrupted merge to continue it. It returns true if that merge was complete.
-func (p *plan) resumeMerge() (bool, error) {
+// resumeMerge locks the run folder of an interrupted merge to continue it. It returns an error if that merge was
+// complete.
+func (p *plan) resumeMerge() error {
 	b, err := p.folder.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // whether the folder may be used is checked when it is created
+		return nil // whether the folder may be used is checked when it is created
 	}
 	if err != nil {
-		return false, exit.With(exit.Environment, err)
+		return exit.With(exit.Environment, err)
 	}
 	if b.Decided == nil || b.Decided.Salt != p.divided.plan.Decided.Salt {
-		return false, exit.Usagef("another run is already in %s: move it away", p.folder)
+		return exit.Usagef("another run is already in %s: move it away", p.folder)
 	}
-	if _, err := p.folder.ReadManifest(); !errors.Is(err, fs.ErrNotExist) {
-		return err == nil, err
+	switch _, err := p.folder.ReadManifest(); {
+	case err == nil:
+		return exit.Usagef("shards were already merged: %s is complete. `nat-go finetune resume %[1]s` hands "+
+			"it to the trainer", p.folder)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	if p.lock, err = p.folder.Lock(p.commandToContinue()); err != nil {
-		return false, err
+		return err
 	}
 	p.resume, p.begun = true, b
-	return false, cant("clean up the run folder", p.lock.Sweep())
+	return cant("clean up the run folder", p.lock.Sweep())
 }
 
 // isDecided reports whether an earlier merge decided on the records and divided the rows.

@@ -16,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -109,12 +108,9 @@ func (r *run) divide(ctx context.Context) error {
 
 // write writes the configuration and then the plan.
 func (c *cutter) write(out *Planned) error {
-	text, err := c.plan.config.Source()
+	err := os.MkdirAll(string(out.Dir), 0o755)
 	if err == nil {
-		err = os.MkdirAll(string(out.Dir), 0o755)
-	}
-	if err == nil {
-		err = durable.WriteFile(out.Dir.Config(), text)
+		err = c.plan.writeConfig(out.Dir.Config())
 	}
 	if err == nil {
 		err = out.Dir.Write(out.Plan)

@@ -42,14 +42,10 @@ func (d *Decided) Add(name, value string) {
 
 // Changed compares d with a later Decided. It returns the names whose values differ, or that only one has.
 func (d *Decided) Changed(now *Decided) []string {
-	names := map[string]bool{}
-	for _, side := range []*Decided{d, now} {
-		for name := range side.Hashes {
-			if d.Hashes[name] != now.Hashes[name] {
-				names[name] = true
-			}
-		}
-	}
+	names := map[string]string{}
+	maps.Copy(names, d.Hashes)
+	maps.Copy(names, now.Hashes)
+	maps.DeleteFunc(names, func(name, _ string) bool { return d.Hashes[name] == now.Hashes[name] })
 	return slices.Sorted(maps.Keys(names))
 }
 
