@@ -100,10 +100,8 @@ func (t *tokens) open(p *plan, c config.Collator) error {
 	if cfg.Reference, err = readReference(c.Reference); err != nil {
 		return err
 	}
-	if t.collator, err = collator.New(cfg); err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	return nil
+	t.collator, err = collator.New(cfg)
+	return exit.Default(exit.Usage, err)
 }
 
 func (t *tokens) close() {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders/sdpo"
@@ -19,7 +18,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -37,10 +35,9 @@ type report struct {
 }
 
 func newReport(p *plan, env Env) *report {
-	b := newBooks()
-	b.hide = env.hide
 	return &report{
-		env: env, books: b, where: p.where, history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
+		env: env, books: newBooks(env.hide), where: p.where,
+		history: compat.NewHistory(p.Compat, p.RunID, pairsOf(p), env.Now),
 		made: &runfolder.Manifest{
 			NatGo: Version(), Log: recordlog.Version, RunID: p.RunID, Compat: p.Compat == compat.NAT, Rows: p.options,
 			Counts: noCounts(),
@@ -200,13 +197,11 @@ func (m *metrics) family(name, kind, help string) {
 
 // sample appends a value with its labels, given as alternating names and values.
 func (m *metrics) sample(n int64, labels ...string) {
-	m.text = append(append(m.text, m.name...), `{run="`...)
-	m.text = append(append(m.text, labelText.Replace(m.run)...), '"')
-	for i := 0; i < len(labels); i += 2 {
-		m.text = append(append(append(m.text, ','), labels[i]...), `="`...)
-		m.text = append(append(m.text, labelText.Replace(labels[i+1])...), '"')
+	m.text = fmt.Appendf(m.text, `%s{run="%s"`, m.name, labelText.Replace(m.run))
+	for pair := range slices.Chunk(labels, 2) {
+		m.text = fmt.Appendf(m.text, `,%s="%s"`, pair[0], labelText.Replace(pair[1]))
 	}
-	m.text = append(strconv.AppendInt(append(m.text, "} "...), n, 10), '\n')
+	m.text = fmt.Appendf(m.text, "} %d\n", n)
 }
 
 var labelText = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
@@ -247,18 +242,17 @@ type dropKind struct {
 
 func kindOf(d *ledger.Drop) dropKind { return dropKind{d.Stage, d.Reason, d.Unit, d.Format} }
 
-func newBooks() *books {
+func newBooks(hide func(string) string) *books {
 	return &books{
 		Book: ledger.NewBook(), counters: map[string]map[string]int64{}, seen: map[dropKind]int64{},
 		more: map[dropKind]*ledger.Drop{}, near: map[string]*sdpo.NearMisses{}, first: map[ledger.Stage]string{},
-		unmet: map[string]int64{}, hide: secret.Shape,
+		unmet: map[string]int64{}, hide: hide,
 	}
 }
 
 // newListing returns books that are used only to write a list of drops, which other books read with replay.
 func newListing(path string, hide func(string) string) (*books, error) {
-	b := newBooks()
-	b.hide = hide
+	b := newBooks(hide)
 	return b, b.open(path)
 }
 

@@ -156,10 +156,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 		}
 		return nil, exit.Usagef("not a run folder: %s lacks %s", f, f.Begun())
 	}
-	if err != nil {
-		return nil, exit.Environmentf("can't read the run folder: %w", err)
-	}
-	return b, nil
+	return b, cant("read the run folder", err)
 }
 
 // checkVersion returns an error if another version of nat-go started the run, because its builders may make different

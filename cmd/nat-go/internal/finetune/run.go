@@ -238,7 +238,11 @@ func (r verdict) explain(err error, locked bool) error {
 		if locked {
 			r.out.sum.Next = again
 		}
-		return exit.With(exit.Interrupted, errors.New("interrupted; "+r.leftUndone()))
+		state := "nothing was submitted"
+		if r.plan.shard != nil {
+			state = "the committed part of the shard is kept"
+		}
+		return exit.With(exit.Interrupted, errors.New("interrupted; "+state))
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}

@@ -198,10 +198,7 @@ func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 		return nil, nil
 	}
 	o, err := shards.OpenOrder(s.dir.Shard(s.stage, s.number), groups)
-	if err != nil {
-		return nil, exit.Environmentf("can't continue the record log: %w", err)
-	}
-	return o, nil
+	return o, cant("continue the record log", err)
 }
 
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
@@ -286,12 +283,10 @@ func (s *shard) takeFrom(in *inputs) error {
 // ended returns the error that stops reading path k at the limit or at the end of the shard's part. It is io.EOF, or a
 // different error if the part doesn't end where the plan says.
 func (in *inputs) ended(k int, at source.Cursor) error {
-	p := in.parts[k]
-	if p == nil {
-		return io.EOF
-	}
-	if at.Run = p.To.Run; at != p.To {
-		return in.otherThanPlanned(k)
+	if p := in.parts[k]; p != nil {
+		if at.Run = p.To.Run; at != p.To {
+			return in.otherThanPlanned(k)
+		}
 	}
 	return io.EOF
 }
@@ -299,10 +294,8 @@ func (in *inputs) ended(k int, at source.Cursor) error {
 // exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content doesn't match
 // the plan.
 func (in *inputs) exhausted(k int, read []source.Input) error {
-	if in.planned == nil {
-		return io.EOF
-	}
-	if n := len(read); n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0 {
+	n := len(read)
+	if in.planned != nil && (n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0) {
 		return in.otherThanPlanned(k)
 	}
 	return io.EOF
@@ -316,14 +309,6 @@ func (in *inputs) otherThanPlanned(k int) error {
 // commandToContinue returns the command, without "nat-go", that continues the run or the shard.
 func (p *plan) commandToContinue() string {
 	return cmp.Or(p.command, "finetune resume "+string(p.folder))
-}
-
-// leftUndone describes the state after an interruption.
-func (r verdict) leftUndone() string {
-	if r.plan.shard != nil {
-		return "the committed part of the shard is kept"
-	}
-	return "nothing was submitted"
 }
 
 // writeConfig writes the configuration to a file. For a shard or a merge of shards, it copies the plan's.
