@@ -21,8 +21,23 @@ func NewIndex(rules Rules, tmp string) (*Index, error) {
 		rules.Memory = defaultMemory
 	}
 	d := &Index{rules: rules, tmp: tmp}
-	if err := d.open(); err != nil {
-		return nil, err
+	if v := rules.Split.Validation; !(v >= 0 && v < 1) {
+		return nil, fmt.Errorf("invalid validation share %v: expected at least 0 and less than 1", v)
+	}
+	if rules.Contradictions || rules.Dedupe || rules.MaxPairs > 0 || rules.Hold {
+		d.contents = extsort.New(contentWidth, rules.Memory/2, tmp)
+	}
+	if rules.MaxPairs > 0 {
+		d.draws = extsort.New(drawWidth, rules.Memory/4, tmp)
+	}
+	switch by := rules.Split.By; {
+	case rules.Hold && by == ByPosition:
+		return nil, fmt.Errorf("invalid split by %q: it cannot keep a validation side", by)
+	case rules.Split.Validation == 0 && !rules.Hold || by == ByPosition:
+	case by == ByTask || by == ByExample:
+		d.units = extsort.New(unitWidth, rules.Memory/4, tmp)
+	default:
+		return nil, fmt.Errorf("unknown split by %q: expected %q or %q", by, ByTask, ByExample)
 	}
 	return d, nil
 }
@@ -32,18 +47,7 @@ func (d *Index) Decide() (*Decisions, error) {
 	if err := d.flushUnit(); err != nil {
 		return nil, err
 	}
-	d.sort()
-	for _, rule := range []func() error{d.resolve, d.sample, d.split} {
-		if err := rule(); err != nil {
-			return nil, err
-		}
-	}
-	return &Decisions{of: d.of, Warning: d.warning}, nil
-}
-
-// sort sorts the projections concurrently.
-func (d *Index) sort() {
-	var other sync.WaitGroup
+	var other sync.WaitGroup // sorts concurrently
 	if d.units != nil {
 		other.Go(d.units.Sort)
 	}
@@ -51,6 +55,12 @@ func (d *Index) sort() {
 		d.contents.Sort()
 	}
 	other.Wait() // wait: sorting ends
+	for _, rule := range []func() error{d.resolve, d.sample, d.split} {
+		if err := rule(); err != nil {
+			return nil, err
+		}
+	}
+	return &Decisions{of: d.of, Warning: d.warning}, nil
 }
 
 // Index collects the records to decide on, one entry per record. It holds the decisions so far, and the projections of
@@ -62,7 +72,6 @@ type Index struct {
 	warning string
 
 	contents *extsort.Sorter // see contentRow
-	bucket   []bucketRow     // scratch space for resolve
 	draws    *extsort.Sorter // rows of seeded hash (16 bytes) and ordinal (8)
 
 	units   *extsort.Sorter // see unitRow
@@ -118,28 +127,6 @@ func (d *Index) Hold(e Entry) error {
 	return d.units.Add(unit[:])
 }
 
-func (d *Index) open() error {
-	if v := d.rules.Split.Validation; !(v >= 0 && v < 1) {
-		return fmt.Errorf("invalid validation share %v: expected at least 0 and less than 1", v)
-	}
-	if d.rules.Contradictions || d.rules.Dedupe || d.rules.MaxPairs > 0 || d.rules.Hold {
-		d.contents = extsort.New(contentWidth, d.rules.Memory/2, d.tmp)
-	}
-	if d.rules.MaxPairs > 0 {
-		d.draws = extsort.New(drawWidth, d.rules.Memory/4, d.tmp)
-	}
-	switch by := d.rules.Split.By; {
-	case d.rules.Hold && by == ByPosition:
-		return fmt.Errorf("invalid split by %q: it cannot keep a validation side", by)
-	case d.rules.Split.Validation == 0 && !d.rules.Hold || by == ByPosition:
-	case by == ByTask || by == ByExample:
-		d.units = extsort.New(unitWidth, d.rules.Memory/4, d.tmp)
-	default:
-		return fmt.Errorf("unknown split by %q: expected %q or %q", by, ByTask, ByExample)
-	}
-	return nil
-}
-
 // Len returns the number of entries.
 func (d *Index) Len() uint64 { return uint64(len(d.of)) }
 
@@ -173,6 +160,7 @@ const (
 	scoreAt      = 16 + 8
 	contentWidth = scoreAt + 8
 	ordinalBits  = 56
+	maxTag       = builders.KindState<<1 | 1
 )
 
 func contentRow(row *[contentWidth]byte, e *Entry) {
@@ -215,36 +203,38 @@ func (d *Index) resolve() error {
 		d.draws.Expect(uint64(d.contents.Len()))
 	}
 	var key [16]byte
+	var bucket []bucketRow
 	for row, err := range d.contents.All() {
 		if err != nil {
 			return err
 		}
 		if !bytes.Equal(row[:16], key[:]) {
-			if err := d.resolveBucket(key); err != nil {
+			if err := d.resolveBucket(key, bucket); err != nil {
 				return err
 			}
-			key, d.bucket = [16]byte(row), d.bucket[:0]
+			key, bucket = [16]byte(row), bucket[:0]
 		}
-		d.bucket = append(d.bucket, bucketRow{
+		bucket = append(bucket, bucketRow{
 			binary.BigEndian.Uint64(row[ordinalAt:]) & (1<<ordinalBits - 1),
 			[8]byte(row[scoreAt:]),
 			row[tagAt],
 		})
 	}
-	if err := d.resolveBucket(key); err != nil {
+	if err := d.resolveBucket(key, bucket); err != nil {
 		return err
 	}
-	d.bucket = nil
 	d.contents.Close()
 	return nil
 }
 
 // resolveBucket resolves the records that share a key. They are ordered by tag, then by position in the log.
-func (d *Index) resolveBucket(key [16]byte) error {
-	b := d.bucket
-	held := heldTags(b)
+func (d *Index) resolveBucket(key [16]byte, b []bucketRow) error {
+	var held [maxTag + 1]bool // whether a row with the tag was added by Hold
+	for i := range b {
+		held[b[i].tag] = held[b[i].tag] || b[i].ordinal == heldOrdinal
+	}
 	if n := len(b); n > 1 && d.rules.Contradictions && b[0].tag != b[n-1].tag {
-		d.dropContradictions(b, held)
+		d.dropContradictions(b, &held)
 	}
 	found := false // a record with this content is kept
 	for i := range b {
@@ -279,23 +269,10 @@ func (d *Index) resolveBucket(key [16]byte) error {
 	return nil
 }
 
-// heldTags returns the tags of the rows in a bucket that were added by Hold, or nil if none were.
-func heldTags(b []bucketRow) (held map[byte]bool) {
-	for i := range b {
-		if b[i].ordinal == heldOrdinal {
-			if held == nil {
-				held = map[byte]bool{}
-			}
-			held[b[i].tag] = true
-		}
-	}
-	return held
-}
-
 // dropContradictions drops a preference in a bucket if the bucket also contains the opposite preference for the same
 // score. It doesn't drop preferences with the same content as one added by Hold. Preferences that were dropped before
 // keep their reason, and contradict nothing.
-func (d *Index) dropContradictions(b []bucketRow, held map[byte]bool) {
+func (d *Index) dropContradictions(b []bucketRow, held *[maxTag + 1]bool) {
 	var scores [2]map[[8]byte]bool // by direction
 	for i := range b {
 		if r := &b[i]; r.preference() && (r.ordinal == heldOrdinal || d.of[r.ordinal].Kept()) {
@@ -343,11 +320,12 @@ type SplitError struct {
 func (e *SplitError) Error() string {
 	return fmt.Sprintf("cannot split off a validation set: %d of %d records are connected by %s or a shared prompt"+
 		" (the first is %s), and a split never separates connected records. Add data, check why so many share a prompt,"+
-		" or set dataset.split.validation: 0", e.Largest, e.Total, e.by(), e.First)
+		" or set dataset.split.validation: 0", e.Largest, e.Total, e.By.unit(), e.First)
 }
 
-func (e *SplitError) by() string {
-	if e.By == ByTask {
+// unit names what a split never divides.
+func (b By) unit() string {
+	if b == ByTask {
 		return "a task, an example"
 	}
 	return "an example"

@@ -223,3 +223,14 @@ func readName(in io.Reader) (ledger.Reason, error) {
 	_, err := io.ReadFull(in, name)
 	return ledger.Reason(name), err
 }
+
+// Reasons for dropping a record.
+const (
+	duplicate     ledger.Reason = "duplicate"
+	Contradiction ledger.Reason = "contradiction"
+	notSampled    ledger.Reason = "not_sampled"
+	rejected      ledger.Reason = "rejected_by_mark"
+	Held          ledger.Reason = "shares_validation"
+	Contaminated  ledger.Reason = "contaminated"
+	lowFidelity   ledger.Reason = "fidelity_too_low"
+)

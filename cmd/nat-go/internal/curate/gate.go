@@ -2,12 +2,14 @@ package curate
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/pairs"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -56,19 +58,12 @@ func gatePreference(p *builders.Preference, r *builders.Resolved) fault {
 	case p.ChosenScore == p.RejectedScore:
 		return faultf(pairs.Tie, "both sides score %v", p.ChosenScore)
 	}
-	if f := promptFault(&r.Prompt); f.found() {
-		return f
-	}
-	if f := answerFault("chosen side", &r.Chosen); f.found() {
-		return f
-	}
-	if f := answerFault("rejected side", &r.Rejected); f.found() {
-		return f
-	}
-	if sameAnswer(&r.Chosen, &r.Rejected) {
+	f := cmp.Or(promptFault(&r.Prompt),
+		answerFault("chosen side", &r.Chosen), answerFault("rejected side", &r.Rejected))
+	if !f.found() && sameAnswer(&r.Chosen, &r.Rejected) {
 		return faultf(ledger.SameText, "chosen and rejected are equal")
 	}
-	return fault{}
+	return f
 }
 
 func gateDemonstration(d *builders.Demonstration, p builders.Passage) fault {
@@ -295,4 +290,62 @@ func SameMessage(a, b *chat.Message) bool {
 			func(x, y chat.Part) bool { return x.Type == y.Type && x.Text == y.Text && bytes.Equal(x.Raw, y.Raw) }) &&
 		slices.EqualFunc(a.ToolCalls, b.ToolCalls,
 			func(x, y chat.ToolCall) bool { return x.Name == y.Name && x.Arguments == y.Arguments })
+}
+
+// Gates configures the checks on individual records, before records are compared.
+type Gates struct {
+	Unfit       bool         // refuse records that Gate finds unfit; NAT refuses nothing
+	MinFidelity ttc.Fidelity // minimum fidelity of a record's trace
+	// Overlaps describes, by ordinal, the benchmark overlaps of the first records that were dropped as contaminated.
+	Overlaps map[uint64]string
+}
+
+// Refuse returns "" for a record that passes, otherwise the reason and a one-line explanation.
+func (x Gates) Refuse(r *builders.Resolved) (reason ledger.Reason, detail string) {
+	if x.Unfit {
+		if reason, detail = Gate(r); reason != "" {
+			return reason, detail
+		}
+	}
+	has := r.Fidelity()
+	if has >= x.MinFidelity {
+		return "", ""
+	}
+	detail = has.String() + ", not " + x.MinFidelity.String()
+	if names := r.Gaps(); names != nil {
+		detail += ": " + strings.Join(names, ", ")
+	}
+	return lowFidelity, detail
+}
+
+// StageOf returns the stage that drops records for a reason: ledger.Gate or ledger.Curate.
+func StageOf(r ledger.Reason) ledger.Stage {
+	switch r {
+	case duplicate, Contradiction, notSampled, rejected, Held, Contaminated:
+		return ledger.Curate
+	}
+	return ledger.Gate
+}
+
+// EachDrop calls report for each dropped record in a group. gates must be the ones used for the decisions.
+func (d *Decisions) EachDrop(g *recordlog.Group, gates Gates, report func(ledger.Drop)) {
+	for i := range g.Records {
+		reason, dropped := d.At(g.First + uint64(i)).Reason()
+		if !dropped {
+			continue
+		}
+		rec := &g.Records[i]
+		o := rec.Origin
+		drop := ledger.Drop{
+			Stage: StageOf(reason), Reason: reason, Unit: "record", Run: o.Run, Example: o.Example,
+			Turn: rec.Record.Header().Turn, Index: -1, Builder: o.Builder, File: o.File, Offset: o.Offset,
+		}
+		if drop.Stage == ledger.Gate {
+			_, drop.Detail = gates.Refuse(rec)
+		}
+		if reason == Contaminated {
+			drop.Detail = gates.Overlaps[g.First+uint64(i)]
+		}
+		report(drop)
+	}
 }

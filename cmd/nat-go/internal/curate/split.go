@@ -107,7 +107,7 @@ func (d *Index) split() error {
 	}
 	if got, want := float64(size)/float64(c.total), d.rules.Split.Validation; math.Abs(got-want) > 0.1 {
 		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records instead of %.0f %%: a split never separates records"+
-			" that share %s or a prompt, and these form only %d groups", 100*got, 100*want, d.splitUnit(), c.list.Len())
+			" that share %s or a prompt, and these form only %d groups", 100*got, 100*want, d.rules.Split.By.unit(), c.list.Len())
 	}
 	return d.eachOf(n, chosen, func(row []byte, one bool) {
 		if !one {
@@ -132,7 +132,7 @@ func (d *Index) noSplit(n *nodes, c *components) error {
 	}
 	if d.warning = "there is no validation set: the only record is used for training"; c.total > 1 {
 		d.warning = fmt.Sprintf("no validation set: all %d records are used for training, because they are connected by %s or a shared prompt"+
-			" (the first is %s), and a split never separates connected records", c.total, e.by(), name)
+			" (the first is %s), and a split never separates connected records", c.total, e.By.unit(), name)
 	}
 	return nil
 }
@@ -162,8 +162,6 @@ func (d *Index) hold(n *nodes) error {
 	}
 	return err
 }
-
-func (d *Index) splitUnit() string { return (&SplitError{By: d.rules.Split.By}).by() }
 
 func (d *Index) splitByPosition() {
 	n := (&Decisions{of: d.of}).Kept()

@@ -3,11 +3,16 @@ package finetune
 import (
 	"cmp"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders/divergence"
 	"github.com/nat-go/nat-go/builders/dpo"
@@ -18,6 +23,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -26,11 +32,11 @@ import (
 // account completes the list of drops, and writes NAT's progress files and, last, the manifest, which says whether the
 // run succeeded. If the run failed, account returns the reason.
 func (r *run) account(ctx context.Context) error {
-	out, made, seen := r.out, r.out.made, &r.built.seen
+	out, made, seen := r.out, r.out.made, &r.built.at.Seen
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
 	// that can be resumed.
 	if r.plan.join != nil {
-		if err := (&decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
+		if err := (decider{r}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 	}
@@ -56,7 +62,7 @@ func (r *run) account(ctx context.Context) error {
 			out.warn("%s: %s", b.Name, text)
 		}
 	}
-	failure := (&verdict{r.plan, out}).failure(ctx, seen)
+	failure := verdict{r}.failure(ctx, seen)
 	made.Status, made.Warnings, made.Seed = runfolder.Completed, out.sum.Warnings, r.plan.rules.Split.Seed
 	if seen.Fidelity != nil {
 		made.Fidelity = &runfolder.Fidelity{
@@ -66,8 +72,8 @@ func (r *run) account(ctx context.Context) error {
 	if failure != nil {
 		made.Status, made.Error = runfolder.Failed, r.env.hide(failure.Error())
 	}
-	if err := out.knowLog(r.plan.folder); err != nil {
-		return exit.With(exit.Environment, err)
+	if _, err := out.knowLog(r.plan.folder); err != nil {
+		return err
 	}
 	if err := r.lock.WriteManifest(made, out.known); err != nil {
 		return exit.Environmentf("can't write the manifest: %w", err)
@@ -81,14 +87,11 @@ func (r *run) account(ctx context.Context) error {
 }
 
 // verdict determines whether a run succeeded.
-type verdict struct {
-	plan *plan
-	out  *report
-}
+type verdict struct{ *run }
 
 // failure returns an error if the run failed although everything was written, because the books don't balance or
 // nothing is left to train on.
-func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
+func (r verdict) failure(ctx context.Context, seen *source.Stats) error {
 	if err := r.out.books.Check(); err != nil {
 		return exit.Failedf("%w: this is a bug in nat-go; the data set is in %s, but don't trust its counts",
 			err, r.plan.folder.Dataset())
@@ -104,7 +107,7 @@ func (r *verdict) failure(ctx context.Context, seen *source.Stats) error {
 }
 
 // refusals returns, in parentheses, each format's most frequent reason for refusing records.
-func (r *verdict) refusals() string {
+func (r verdict) refusals() string {
 	var parts []string
 	for _, w := range r.out.made.Dataset {
 		if len(w.Refused) > 0 {
@@ -118,7 +121,7 @@ func (r *verdict) refusals() string {
 }
 
 // needsTokens returns a note that hints need token batches, if the run produced hints without a tokenizer.
-func (r *verdict) needsTokens() string {
+func (r verdict) needsTokens() string {
 	if len(sumCounters(r.out.made.Counters, "sites/")) == 0 || r.plan.config.Collator.Tokenizer != "" {
 		return ""
 	}
@@ -132,30 +135,25 @@ func (r *verdict) needsTokens() string {
 
 // noBatches returns an error if the collator was given records but produced no batch. If text rows were written and
 // some records lack sampled ids, it only adds a warning.
-func (r *verdict) noBatches() error {
-	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 {
+func (r verdict) noBatches() error {
+	a := r.out.books.Account(ledger.Collate, unitRecord)
+	if r.out.made.Batches == nil || len(r.out.made.Batches.Counts) > 0 || a.In == 0 {
 		return nil
 	}
-	for _, a := range r.out.books.Accounts() {
-		if a.Stage != ledger.Collate || a.Unit != unitRecord || a.In == 0 {
-			continue
-		}
-		var table strings.Builder
-		for _, reason := range slices.SortedFunc(maps.Keys(a.Dropped), func(x, y ledger.Reason) int {
-			return cmp.Or(cmp.Compare(a.Dropped[y], a.Dropped[x]), cmp.Compare(x, y))
-		}) {
-			fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
-		}
-		if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // missing ids don't fail a run that wrote rows
-			r.out.warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, unitRecord),
-				strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
-			return nil
-		}
-		return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the reason for each, "+
-			"and `nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
-			r.plan.folder.Dropped(), remedyOf(a.Dropped))
+	var table strings.Builder
+	for _, reason := range slices.SortedFunc(maps.Keys(a.Dropped), func(x, y ledger.Reason) int {
+		return cmp.Or(cmp.Compare(a.Dropped[y], a.Dropped[x]), cmp.Compare(x, y))
+	}) {
+		fmt.Fprintf(&table, "\n  %-16s %s", ledger.Quantity(a.Dropped[reason], unitRecord), reason)
 	}
-	return nil
+	if r.hasRows() && a.Dropped[collator.NoSampledIDs] > 0 { // missing ids don't fail a run that wrote rows
+		r.out.warn("rows were written, but no token batch was built from %s: %s%s", ledger.Quantity(a.In, unitRecord),
+			strings.Join(strings.Fields(table.String()), " "), remedyOf(a.Dropped))
+		return nil
+	}
+	return exit.Failedf("no token batch was built from %s given to the collator:%s\n%s lists the reason for each, "+
+		"and `nat-go explain CODE` says what to do%s", ledger.Quantity(a.In, unitRecord), table.String(),
+		r.plan.folder.Dropped(), remedyOf(a.Dropped))
 }
 
 // remedyOf returns advice on the setting that produces token batches from the dropped records, or "" if such a setting
@@ -169,7 +167,7 @@ func remedyOf(dropped map[ledger.Reason]int64) string {
 }
 
 // noData returns the error for a run that kept nothing, with advice.
-func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
+func (r verdict) noData(ctx context.Context, seen *source.Stats) error {
 	c, first := r.out.made.Counts, r.out.books.first
 	for _, b := range r.plan.config.Selected() {
 		d, ok := b.Config.(*dpo.Config)
@@ -192,17 +190,13 @@ func (r *verdict) noData(ctx context.Context, seen *source.Stats) error {
 
 // remedies returns one line for each of the run's builders that could build records from the inputs with other
 // settings.
-func (r *verdict) remedies(ctx context.Context) (text string) {
+func (r verdict) remedies(ctx context.Context) (text string) {
 	p := r.plan
 	if len(p.From) == 0 || p.Compat == compat.NAT {
 		return ""
 	}
-	keys, err := keyMap(p.Map)
-	if err != nil {
-		return ""
-	}
 	report, err := inspect.Look(ctx, inspect.Options{
-		Paths: p.From, Source: p.Source, Map: keys, Overrides: p.Overrides,
+		Paths: p.From, Source: p.Source, Map: p.keys, Overrides: p.Overrides,
 	})
 	if err != nil {
 		return "" // the run fails without advice
@@ -218,7 +212,7 @@ func (r *verdict) remedies(ctx context.Context) (text string) {
 }
 
 // hasRows reports whether any row was written in any format.
-func (r *verdict) hasRows() bool {
+func (r verdict) hasRows() bool {
 	return slices.ContainsFunc(r.out.made.Dataset, func(w runfolder.Written) bool { return w.Records > 0 })
 }
 
@@ -227,9 +221,58 @@ const unversioned = "devel"
 
 // Version returns the module version that the program was built from, or "devel".
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return unversioned
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	return info.Main.Version
+	return unversioned
+}
+
+// A run whose output goes to object storage is made in a folder on this machine, so that it can be resumed after an
+// interruption, and is published once it is complete.
+
+// publishTo sets the location where the run is published, and the folder in which it is made.
+func (p *plan) publishTo(dir string, env Env) error {
+	p.stored = runfolder.Stored(objects.Join(dir, p.RunID))
+	if err := p.stored.Check(); err != nil {
+		return exit.With(exit.Usage, err)
+	}
+	runs := env.Runs
+	if runs == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return exit.Environmentf("can't find the user's cache folder, where a run for object storage is made: %w", err)
+		}
+		sum := xxh3.HashString128(dir).Bytes()
+		runs = filepath.Join(cache, "nat-go", "runs", hex.EncodeToString(sum[:8]))
+	}
+	p.folder = runfolder.Folder(filepath.Join(runs, p.RunID))
+	return nil
+}
+
+// publish uploads a complete run to object storage if its output belongs there. It then removes the run's folder on
+// this machine, unless the run has a job that hasn't completed, because the commands that follow the job need that
+// folder.
+func (r *report) publish(ctx context.Context, p *plan) error {
+	if p.stored == "" || p.shard != nil || !runfolder.Has(p.folder.Manifest()) {
+		return nil
+	}
+	r.tell(Progress{Step: "publish", Text: "publish  " + string(p.stored)})
+	if err := p.stored.Publish(ctx, p.folder); err != nil {
+		return exit.Default(exit.Environment, err)
+	}
+	own, to := string(p.folder), string(p.stored)
+	r.sum.RunDir, r.sum.DatasetDir = to, objects.Join(to, p.folder.Rel(p.folder.Dataset()))
+	r.sum.Next = strings.ReplaceAll(r.sum.Next, own, to)
+	for i := range r.sum.Warnings {
+		r.sum.Warnings[i] = strings.ReplaceAll(r.sum.Warnings[i], own, to)
+	}
+	if r.sum.Job != nil && r.sum.Status != runfolder.Completed {
+		r.warn("the job has not completed, so the run's folder stays on this machine: %s", own)
+		return nil
+	}
+	if err := os.RemoveAll(own); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	_ = os.Remove(filepath.Dir(own)) // fails if it contains other runs
+	return nil
 }

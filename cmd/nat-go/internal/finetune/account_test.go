@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -67,9 +68,9 @@ func TestFailedRunStaysFailed(t *testing.T) {
 
 // TestEmptyRunFails checks that a run that kept records but wrote no row and no batch of them is not complete.
 func TestEmptyRunFails(t *testing.T) {
-	r := newRun(&plan{folder: "r"}, Env{})
+	r := newRun(&plan{folder: "r", config: &config.Config{}}, Env{})
 	r.out.made.Counts.Kept = 3
-	v := &verdict{r.plan, r.out}
+	v := verdict{r}
 	if err := v.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||
 		!strings.Contains(err.Error(), "empty") {
 		t.Error(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -17,7 +18,7 @@ import (
 // example out of the account.
 func TestRefusedRecordsShrinkNoAccount(t *testing.T) {
 	g := &ttc.Group{Key: "g", Examples: []*ttc.Example{{ID: "a"}, {ID: "b"}}}
-	a := inExamples(g)
+	a := newAccount(g, unitExample)
 	a.take(&host.Result{Group: g})
 	for unit, want := range map[string]int64{"record": 0, "example": 0, unitSite: 1, unitRollout: 1} {
 		t.Run(unit, func(t *testing.T) {
@@ -42,7 +43,7 @@ func TestReplayedDrops(t *testing.T) {
 		return d
 	}
 	const all, half = 3*listedDrops + 5, listedDrops * 9 / 5
-	dir, whole, joined := t.TempDir(), newBooks(), newBooks()
+	dir, whole, joined := t.TempDir(), newBooks(secret.Shape), newBooks(secret.Shape)
 	for name, b := range map[string]*books{"whole": whole, "joined": joined} {
 		if err := b.open(filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)

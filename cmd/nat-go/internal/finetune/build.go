@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,68 +40,50 @@ type cursor struct {
 	Groups int64          `json:"groups,omitempty"` // number of groups done; set if the run's unit isn't the example
 }
 
-// built holds the results of the build stage that later stages use in addition to the record log.
-type built struct {
-	index  *curate.Index // index of the records; nil after curation
-	marked marked
-	seen   source.Stats
-	byTask bool // whether all examples were read and grouped before records were built
-}
-
-// recording writes groups to the record log, and adds them to the index and the books.
+// recording writes groups to the record log, and adds them to the index and the books. Later stages use its index,
+// marks and position in addition to the log.
 type recording struct {
-	plan     *plan
-	out      *report
-	builders []*builder
-	index    *curate.Index
-	log      *recordlog.Writer
-	frame    *recordlog.Builder // frame for the group being logged
-	where    runFilter          // selects the records that are used
-	marked   marked
-	at       cursor        // position in the inputs up to which groups are in the log
-	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
-	scratch  []curate.Entry
+	*run
+	index   *curate.Index // index of the records; nil after curation
+	log     *recordlog.Writer
+	frame   *recordlog.Builder // frame for the group being logged
+	where   runFilter          // selects the records that are used
+	marked  marked
+	at      cursor        // position in the inputs up to which groups are in the log
+	order   *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
+	scratch []curate.Entry
 }
 
-// newRecording returns a recording with a new index. It also stores the index in r.built, so that the index is closed
-// if the run fails.
-func newRecording(r *run) (*recording, error) {
-	b := &recording{plan: r.plan, out: r.out, builders: r.builders}
+// newRecording stores a recording with a new index in r.built.
+func newRecording(r *run) (b *recording, err error) {
+	b = &recording{run: r, marked: marked{seen: map[string]bool{}}}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
-	var err error
-	if b.index, err = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder)); err == nil {
-		r.built = &built{index: b.index}
-	}
+	b.index, err = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
+	r.built = b
 	return b, err
 }
 
 // building is the stage that builds records.
 type building struct {
 	*recording
-	env      Env
-	in       *inputs
 	unit     builders.Unit
-	ahead    *reader // a reader that has already started to read the first input; nil once used
-	total    int64   // total bytes of all inputs; 0 means unknown
-	unmet    int64   // examples dropped by dataset.where in the collection runs read so far
-	expected bool    // whether the index has an estimate of the number of records
+	total    int64 // total bytes of all inputs; 0 means unknown
+	unmet    int64 // examples dropped by dataset.where in the collection runs read so far
+	expected bool  // whether the index has an estimate of the number of records
 }
 
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (r *run) build(ctx context.Context) (err error) {
 	if r.tokens != nil && r.in.canProve(r.plan) {
-		of := prover{model: r.plan.config.Collator.Policy, tokenizer: r.tokens.tokenizer, collator: r.tokens.collator}
-		r.in.prove = of.prove
+		r.in.prove = prover{r.plan.config.Collator.Policy, r.tokens}.prove
 	}
 	defer r.started.close() // once the records are built, close the builders in the background
 	log, err := newRecording(r)
 	if err != nil {
 		return err
 	}
-	b := &building{
-		recording: log, env: r.env, in: r.in, unit: unitOf(r.plan, r.builders), ahead: r.ahead, total: r.in.bytes(),
-	}
+	b := &building{recording: log, unit: unitOf(r.plan, r.builders), total: r.in.bytes()}
 	if err := b.openLog(ctx); err != nil {
 		return err
 	}
@@ -113,15 +96,15 @@ func (r *run) build(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if r.built = b.built(); r.plan.divided != nil {
+	if b.finish(); r.plan.divided != nil {
 		for _, b := range r.builders {
 			if err := checkNames(b); err != nil {
 				return err
 			}
 		}
 	}
-	r.built.reportScores(r.plan, r.out)
-	r.out.info("records built", "examples", r.built.seen.Examples, "candidates", r.built.seen.Candidates,
+	r.reportScores()
+	r.out.info("records built", "examples", b.at.Seen.Examples, "candidates", b.at.Seen.Candidates,
 		"records", r.out.books.Account(ledger.Gate, unitRecord).In)
 	return nil
 }
@@ -138,8 +121,10 @@ func unitOf(p *plan, all []*builder) builders.Unit {
 	return unit
 }
 
-// built adds the inputs to the manifest, and their counts to the manifest and the books, once the log is complete.
-func (b *recording) built() *built {
+// finish adds the inputs to the manifest, and their counts to the manifest and the books, once the log is complete. It
+// frees the memory that is needed only for writing the log.
+func (b *recording) finish() {
+	b.log, b.frame, b.scratch = nil, nil, nil
 	b.out.made.Inputs, b.out.made.Counts.Candidates = b.at.Inputs, b.at.Seen.Candidates
 	for _, a := range b.at.Seen.Accounts() {
 		b.out.books.In(a.Stage, a.Unit, a.In)
@@ -147,7 +132,6 @@ func (b *recording) built() *built {
 			b.out.books.Out(a.Stage, a.Unit, a.Out)
 		}
 	}
-	return &built{index: b.index, marked: b.marked, seen: b.at.Seen, byTask: b.at.Groups > 0}
 }
 
 // indexRules returns the rules for the index. They are empty if this process doesn't decide on records.
@@ -181,7 +165,7 @@ func (b *building) stream(ctx context.Context) error {
 	})
 	g.Go(func() error { return b.gather(ctx, items, &fed) })
 	err := g.Wait() // wait: both goroutines watch ctx
-	if b.plan.Compat.WholeRuns() && errors.As(err, new(*collectionError)) {
+	if b.plan.Compat.WholeRuns() && errors.As(err, new(collectionError)) {
 		b.leaveCollected()
 	}
 	return err
@@ -210,10 +194,8 @@ func (b *recording) openLog(ctx context.Context) (err error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return exit.With(exit.Environment, err)
 	}
-	if b.log, err = recordlog.Create(dir); err != nil {
-		return exit.Environmentf("can't start the record log: %w", err)
-	}
-	return nil
+	b.log, err = recordlog.Create(dir)
+	return cant("start the record log", err)
 }
 
 func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err error) {
@@ -229,18 +211,9 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 		}
 	}
 	for g, err := range recordlog.GroupsAhead(dir) {
-		switch {
-		case err != nil:
-			err = exit.With(exit.Environment, err)
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		default:
+		if err = cmp.Or(exit.Default(exit.Environment, err), context.Cause(ctx)); err == nil {
 			b.plan.merging.divide(g, c.Bytes)
-			if err = b.take(g); err == nil {
-				b.out.tell(Progress{
-					Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
-				})
-			}
+			err = b.take(g)
 		}
 		if err != nil {
 			if b.log != nil {
@@ -248,6 +221,9 @@ func (b *recording) continueLog(ctx context.Context, c recordlog.Commit) (err er
 			}
 			return err
 		}
+		b.out.tell(Progress{
+			Step: "read finished work", Done: int64(b.index.Len()), Total: int64(c.Records), Unit: unitRecord,
+		})
 	}
 	return nil
 }
@@ -267,7 +243,7 @@ func (b *recording) book(g *recordlog.Group) {
 	for _, d := range g.Drops {
 		b.out.books.drop(d)
 	}
-	b.out.books.addAccounts(g.Accounts)
+	AddAccounts(b.out.books.Book, g.Accounts)
 	for _, c := range g.Counts {
 		b.out.books.count(c.Builder, c.Name, c.N)
 	}

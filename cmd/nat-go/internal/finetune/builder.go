@@ -29,6 +29,12 @@ type builder struct {
 	session *host.Session
 }
 
+func newBuilder(name string, unit builders.Unit, kinds []builders.Kind) builder {
+	return builder{name: name, unit: unit, picks: slices.ContainsFunc(kinds, func(k builders.Kind) bool {
+		return k == builders.KindPreference || k == builders.KindDemonstration
+	})}
+}
+
 func (b *builder) failed(err error) error {
 	return exit.With(exit.Environment, fmt.Errorf("builder %s: %w", b.name, err))
 }
@@ -43,9 +49,7 @@ func (b *builder) receive(ctx context.Context, g *ttc.Group) (*result, error) {
 		return nil, b.failed(err)
 	}
 	if res.Group != g {
-		return nil, b.failed(
-			fmt.Errorf("expected results for group %q, got results for %q", g.Key, res.Group.Key),
-		)
+		return nil, b.failed(fmt.Errorf("expected results for group %q, got results for %q", g.Key, res.Group.Key))
 	}
 	return &res, nil
 }
@@ -61,7 +65,10 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 	}
 	b.limit(res)
 	g := res.Group
-	a := newAccount(g)
+	a := newAccount(g, unitCandidate)
+	if a.total == 0 {
+		a = newAccount(g, unitExample)
+	}
 	if res.Reason != "" {
 		b.dropGroup(f, a, res.Reason, res.Err)
 		return
@@ -70,7 +77,7 @@ func (b *builder) log(f *recordlog.Builder, index, first int, res *result, keep 
 		if b.picks && !usesWholeExamples(res) {
 			b.dropCandidates(f, g, res.Drops)
 		}
-		a = inExamples(g) // the builder worked on whole examples
+		a = newAccount(g, unitExample) // the builder worked on whole examples
 		a.take(res)
 	}
 	a.total -= a.countElsewhere(res.Drops)
@@ -98,7 +105,7 @@ func (b *builder) logDrops(f *recordlog.Builder, a *account, drops []ledger.Drop
 		f.Drop(d)
 	}
 	if left > 0 {
-		f.Drop(b.place(a.group, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Index: -1, Count: left}))
+		f.Drop(b.place(a.group, 0, ledger.Drop{Reason: a.whyUnused(), Unit: a.unit, Count: left}))
 	}
 }
 
@@ -119,7 +126,7 @@ func (b *builder) logRecords(f *recordlog.Builder, index, first int, res *result
 		if d, ok := r.(*builders.Distillation); ok {
 			f.Account(ledger.Build, unitSite, int64(len(d.Sites)), int64(len(d.Sites)))
 		}
-		why := ledger.Drop{Unit: unitRecord, Turn: head.Turn, Index: -1}
+		why := ledger.Drop{Unit: unitRecord, Turn: head.Turn}
 		if within := head.Example >= 0 && head.Example < len(res.Group.Examples); within {
 			keep.subject.Example, keep.subject.Builder = res.Group.Examples[head.Example], b.name
 			keep.subject.Record = r
@@ -162,15 +169,9 @@ func (b *builder) limit(res *result) {
 	kinds, names := map[dropKind]bool{}, map[string]bool{}
 	for i := range res.Drops {
 		d := &res.Drops[i]
-		k := kindOf(d)
-		if b.kinds[k] || kinds[k] {
+		if admits(b, b.kinds, kinds, kindOf(d)) {
 			continue
 		}
-		if kinds[k] = true; len(b.kinds)+len(kinds) <= maxNames {
-			continue
-		}
-		delete(kinds, k)
-		b.over = true
 		d.Detail = strings.TrimSuffix(string(d.Reason)+": "+d.Detail, ": ")
 		d.Reason = builders.OtherReasons
 		if !slices.Contains(units, d.Unit) {
@@ -178,16 +179,24 @@ func (b *builder) limit(res *result) {
 		}
 	}
 	for i := range res.Counts {
-		c := &res.Counts[i]
-		if b.names[c.Name] || names[c.Name] {
-			continue
-		}
-		if names[c.Name] = true; len(b.names)+len(names) > maxNames {
-			delete(names, c.Name)
-			b.over = true
+		if c := &res.Counts[i]; !admits(b, b.names, names, c.Name) {
 			c.Name = "other"
 		}
 	}
+}
+
+// admits reports whether a builder may use k, a kind of drop or a name. It may use maxNames of them, counting those in
+// the log and the new ones in the result, to which admits adds k.
+func admits[K comparable](b *builder, logged, fresh map[K]bool, k K) bool {
+	switch {
+	case logged[k]:
+	case fresh[k] || len(logged)+len(fresh) < maxNames:
+		fresh[k] = true
+	default:
+		b.over = true
+		return false
+	}
+	return true
 }
 
 // maxDropCount is the largest count allowed for a drop. It keeps the sums in the books from overflowing.
@@ -201,7 +210,7 @@ func (b *builder) dropCandidates(f *recordlog.Builder, g *ttc.Group, drops []led
 		if n == 0 {
 			continue
 		}
-		d := ledger.Drop{Reason: builders.NotUsed, Unit: unitCandidate, Index: -1, Count: n}
+		d := ledger.Drop{Reason: builders.NotUsed, Unit: unitCandidate, Count: n}
 		for _, whole := range drops {
 			if whole.Unit == unitExample && whole.Example == ex.ID && whole.Run == ex.Run {
 				d.Reason, d.Detail = whole.Reason, whole.Detail
@@ -232,24 +241,17 @@ func (b *builder) dropGroup(f *recordlog.Builder, a *account, reason ledger.Reas
 		return
 	}
 	f.Account(ledger.Build, a.unit, a.total, 0)
-	f.Drop(
-		b.place(a.group, 0,
-			ledger.Drop{Reason: reason, Unit: a.unit, Index: -1, Detail: firstLine(why), Count: a.total}),
-	)
+	line, _, _ := strings.Cut(why.Error(), "\n")
+	f.Drop(b.place(a.group, 0, ledger.Drop{Reason: reason, Unit: a.unit, Detail: line, Count: a.total}))
 }
 
 func (b *builder) place(g *ttc.Group, example int, d ledger.Drop) ledger.Drop {
 	d.Stage, d.Builder = ledger.Build, b.name
 	if example >= 0 && example < len(g.Examples) {
-		ex := g.Examples[example]
-		d.Run, d.Example, d.File, d.Offset = ex.Run, ex.ID, ex.File, ex.Offset
+		return dropOf(g.Examples[example], d)
 	}
+	d.Index = -1
 	return d
-}
-
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }
 
 // The units of accounts.
@@ -274,24 +276,16 @@ type account struct {
 	seen [][]bool
 }
 
-func newAccount(g *ttc.Group) *account {
-	a := &account{group: g, seen: make([][]bool, len(g.Examples))}
+// newAccount returns an account in candidates or, for builders that work on whole examples, in examples.
+func newAccount(g *ttc.Group, unit string) *account {
+	a := &account{group: g, unit: unit, seen: make([][]bool, len(g.Examples))}
 	for i, ex := range g.Examples {
-		a.total += int64(len(ex.Candidates))
-		a.seen[i] = make([]bool, len(ex.Candidates))
-	}
-	if a.total == 0 {
-		return inExamples(g)
-	}
-	a.unit = unitCandidate
-	return a
-}
-
-// inExamples returns an account whose unit is the example, for builders that work on whole examples.
-func inExamples(g *ttc.Group) *account {
-	a := &account{group: g, unit: unitExample, total: int64(len(g.Examples)), seen: make([][]bool, len(g.Examples))}
-	for i := range a.seen {
-		a.seen[i] = make([]bool, 1)
+		n := 1
+		if unit == unitCandidate {
+			n = len(ex.Candidates)
+		}
+		a.total += int64(n)
+		a.seen[i] = make([]bool, n)
 	}
 	return a
 }

@@ -149,7 +149,6 @@ func TestSameTokenizer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tok.Close()
-	teacher := &config.Teacher{}
 	for _, c := range []struct{ name, model, own, want string }{
 		{"", "", "mine", "can't tokenise: specify its tokenizer"},
 		{"", "org/mine", "mine", ""},
@@ -158,8 +157,10 @@ func TestSameTokenizer(t *testing.T) {
 		{"elsewhere/model", "", "mine", "set tokenizer_name to a folder"},
 		{"other", "", "mine", "other"},
 	} {
+		section := config.Collator{Tokenizer: c.own, Teacher: &config.Teacher{}}
+		x := teaching{&run{plan: &plan{config: &config.Config{Collator: section}}, tokens: &tokens{tokenizer: tok}}}
 		s := &config.Server{Endpoint: "http://127.0.0.1:1", Protocol: "atropos", Model: c.model, TokenizerName: c.name}
-		client, err := newTeacher(teacher, s, tok, c.own, "", nil)
+		client, err := x.client(s, nil)
 		if err == nil {
 			client.Close()
 		}

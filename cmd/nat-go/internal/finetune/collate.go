@@ -1,18 +1,23 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
@@ -23,9 +28,12 @@ import (
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc"
 	natjson "github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/pyvalue"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // tokens holds the components used to make token batches. It is nil for a run without a tokenizer.
@@ -40,20 +48,20 @@ type tokens struct {
 // openTokens loads the tokenizer and the template before anything is built, because a run that can't make its batches
 // should not start.
 func openTokens(ctx context.Context, p *plan) (*tokens, error) {
-	return unlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
+	return UnlessEnded(ctx, func() (*tokens, error) { return readTokens(ctx, p) })
 }
 
-func readTokens(ctx context.Context, p *plan) (_ *tokens, err error) {
+func readTokens(ctx context.Context, p *plan) (*tokens, error) {
 	c := p.config.Collator
 	if c.Tokenizer == "" {
 		return nil, nil
 	}
 	t := &tokens{}
 	path, err := localTokenizer(ctx, c.Tokenizer)
-	if err != nil {
-		return nil, exit.Environmentf("collator.tokenizer: %w", err)
+	if err == nil {
+		t.tokenizer, err = tokenizer.Load(path)
 	}
-	if t.tokenizer, err = tokenizer.Load(path); err != nil {
+	if err != nil {
 		return nil, exit.Environmentf("collator.tokenizer: %w", err)
 	}
 	if err := t.open(p, c); err != nil {
@@ -79,9 +87,7 @@ func localTokenizer(ctx context.Context, path string) (string, error) {
 }
 
 func (t *tokens) open(p *plan, c config.Collator) error {
-	if p.Now != "" {
-		c.TemplateTime = p.Now
-	}
+	c.TemplateTime = cmp.Or(p.Now, c.TemplateTime)
 	cfg, err := CollatorConfig(c, p.rules.Split.Seed)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -94,10 +100,8 @@ func (t *tokens) open(p *plan, c config.Collator) error {
 	if cfg.Reference, err = readReference(c.Reference); err != nil {
 		return err
 	}
-	if t.collator, err = collator.New(cfg); err != nil {
-		return exit.With(exit.Usage, err)
-	}
-	return nil
+	t.collator, err = collator.New(cfg)
+	return exit.Default(exit.Usage, err)
 }
 
 func (t *tokens) close() {
@@ -126,12 +130,8 @@ func readReference(c *config.Reference) (*collator.Reference, error) {
 // CollatorConfig converts the `collator` section of the configuration.
 func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 	out := collator.Config{
-		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Order: batch.Order{
-			Seed:  seed,
-			Epoch: c.Epoch,
-			Task:  c.BatchBy == "task",
-		},
-		Workers: runtime.GOMAXPROCS(0),
+		Policy: c.Policy, MaxLength: c.MaxLength, BatchTokens: c.TokensPerBatch(), Workers: runtime.GOMAXPROCS(0),
+		Order: batch.Order{Seed: seed, Epoch: c.Epoch, Task: c.BatchBy == "task"},
 	}
 	switch {
 	case c.MaxDPOLength != nil:
@@ -156,17 +156,13 @@ func CollatorConfig(c config.Collator, seed uint64) (collator.Config, error) {
 		"token": collator.ByToken, "site": collator.BySite, "rollout": collator.ByRollout,
 	}[c.Weight]
 	out.Rows = map[string]collator.RowUnit{
-		"auto":       collator.Auto,
-		"trajectory": collator.Trajectory,
-		"turn":       collator.PerTurn,
+		"auto": collator.Auto, "trajectory": collator.Trajectory, "turn": collator.PerTurn,
 	}[c.Rows]
 	if out.ByExample && out.Rows == collator.Auto {
 		out.Rows = collator.Trajectory
 	}
 	out.Advantages = map[string]collator.Advantages{
-		"group": collator.ByGroup,
-		"none":  collator.Plain,
-		"batch": collator.ByBatch,
+		"group": collator.ByGroup, "none": collator.Plain, "batch": collator.ByBatch,
 	}[c.Advantages]
 	if err := chooseLayout(c, &out); err != nil {
 		return out, err
@@ -223,26 +219,15 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || r.plan.divided == nil {
 		return err
 	}
-	return (&decider{r.plan, r.tokens}).checkPlanned()
+	return decider{r}.checkPlanned()
 }
 
 // collation is the stage that makes token batches.
-type collation struct {
-	plan      *plan
-	env       Env
-	out       *report
-	tokens    *tokens
-	decisions *curate.Decisions
-	built     *built
-}
-
-func newCollation(r *run) *collation {
-	return &collation{r.plan, r.env, r.out, r.tokens, r.decisions, r.built}
-}
+type collation struct{ *run }
 
 // collate makes token batches from the records that the collator has a channel for.
-func (r *collation) collate(ctx context.Context) error {
-	t, d, built := r.tokens, r.decisions, r.built
+func (r collation) collate(ctx context.Context) error {
+	t, d, at := r.tokens, r.decisions, &r.built.at
 	if t == nil || d.Kept() == 0 {
 		return nil
 	}
@@ -254,14 +239,14 @@ func (r *collation) collate(ctx context.Context) error {
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	t.takePolicy(r.plan, &built.seen, built.byTask)
-	r.advisePolicy(t, &built.seen)
+	t.takePolicy(r.plan, &at.Seen, at.Groups > 0)
+	r.advisePolicy(t, &at.Seen)
 	res, err := r.batches(ctx)
 	done()
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't make the batches: %w", err))
 	}
-	r.out.books.addAccounts(res.Accounts)
+	AddAccounts(r.out.books.Book, res.Accounts)
 	if advice := res.Stats.Sizes.Advice(r.plan.config.Collator.MaxLength); advice != "" {
 		r.out.warn("collator.max_length is %d: %s", r.plan.config.Collator.MaxLength, advice)
 	}
@@ -274,7 +259,7 @@ func (r *collation) collate(ctx context.Context) error {
 		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
 			collator.PlainAdvice)
 	}
-	taught, err := (&teaching{&r.plan.config.Collator, r.plan.folder, t.tokenizer, r.out}).teach(ctx, res.Counts)
+	taught, err := teaching{r.run}.teach(ctx, res.Counts)
 	if err != nil {
 		return err
 	}
@@ -293,7 +278,7 @@ func (r *collation) collate(ctx context.Context) error {
 
 // batches writes the batches. A merge of shards cuts them from the rows that the shards made, or joins the batches that
 // the shards wrote.
-func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
+func (r collation) batches(ctx context.Context) (*collator.Result, error) {
 	folder := string(r.plan.folder)
 	m := r.plan.merging
 	switch {
@@ -311,14 +296,14 @@ func (r *collation) batches(ctx context.Context) (*collator.Result, error) {
 }
 
 // cutBatches cuts batches from the rows that the shards made.
-func (r *collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
+func (r collation) cutBatches(ctx context.Context, dropped func(ledger.Drop)) (*collator.Cut, error) {
 	m := r.plan.merging
 	return r.tokens.collator.CutKept(ctx, m.kept(ctx, r.decisions), m.readRow, string(r.plan.folder), dropped)
 }
 
 // items yields the records to collate, a group at a time. It includes dropped records, because the rewards of dropped
 // rollouts still count when the other rollouts for their task are compared.
-func (r *collation) items() iter.Seq2[[]collator.Item, error] {
+func (r collation) items() iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
 		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
 			if err != nil {
@@ -329,12 +314,8 @@ func (r *collation) items() iter.Seq2[[]collator.Item, error] {
 			if len(items) > 0 && !yield(items, nil) {
 				return
 			}
-			r.out.tell(Progress{
-				Step:  "collate",
-				Done:  int64(g.First) + int64(len(g.Records)),
-				Total: int64(r.decisions.Len()),
-				Unit:  unitRecord,
-			})
+			done := int64(g.First) + int64(len(g.Records))
+			r.out.tell(Progress{Step: "collate", Done: done, Total: int64(r.decisions.Len()), Unit: unitRecord})
 		}
 	}
 }
@@ -356,4 +337,75 @@ func (t *tokens) items(g *recordlog.Group, d *curate.Decisions) []collator.Item 
 		items = append(items, item)
 	}
 	return items
+}
+
+// asksForPolicy reports whether the inputs must name the model to be trained, because the run makes token rows from
+// rollouts and the configuration doesn't name the model.
+func (p *plan) asksForPolicy() bool {
+	if p.config.Collator.Tokenizer == "" || p.config.Collator.Policy != "" {
+		return false
+	}
+	return slices.ContainsFunc(p.config.Selected(), func(b config.Block) bool {
+		for _, own := range builtin.Builders() {
+			if i := own.Info(); i.Name == b.Type {
+				return slices.Contains(i.Kinds, builders.KindRollout)
+			}
+		}
+		return true // a plugin's builder may make rollouts
+	})
+}
+
+// countModels counts an example once for each model that sampled any part of it.
+func countModels(models map[string]int64, ex *ttc.Example) {
+	var names []string
+	add := func(name string) {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	for i := range ex.Graph.Nodes {
+		if n := &ex.Graph.Nodes[i]; n.Message.Role == "assistant" && n.Sampled != ttc.No {
+			if n.Policy == "" {
+				add(ex.Policy)
+			}
+			add(n.Policy)
+		}
+	}
+	if len(ex.Candidates) > 0 {
+		add(ex.Policy)
+	}
+	for _, name := range names {
+		models[name]++
+	}
+}
+
+// takePolicy uses the only model named in the inputs as the model to be trained, if the configuration doesn't name one.
+// It does so only if byTask is set, which means that all inputs were read and grouped before any record was built;
+// otherwise, shards might choose different models.
+func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
+	if t == nil || !byTask || !p.asksForPolicy() || len(seen.Models) != 1 {
+		return
+	}
+	for name := range seen.Models {
+		t.policy, t.collator = name, t.collator.For(name)
+	}
+}
+
+// advisePolicy warns if the model to be trained is unknown although the inputs name the models that sampled the
+// rollouts. In that case, no rollout counts as sampled by the model to be trained.
+func (r collation) advisePolicy(t *tokens, seen *source.Stats) {
+	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
+		return
+	}
+	names := slices.Sorted(maps.Keys(seen.Models))
+	var of []string
+	best := names[0]
+	for _, name := range names {
+		of = append(of, fmt.Sprintf("%s (%d)", terminal.Line(name), seen.Models[name]))
+		if seen.Models[name] > seen.Models[best] {
+			best = name
+		}
+	}
+	r.out.warn("the rollouts were sampled by %s, and collator.policy doesn't say which model is to be trained, so "+
+		"all of them are off_policy: -o collator.policy=%s", strings.Join(of, ", "), terminal.Line(best))
 }

@@ -20,21 +20,17 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // decider collects everything that determines the bytes of the run's output, and detects changes to it.
-type decider struct {
-	plan   *plan
-	tokens *tokens // nil without a tokenizer
-}
+type decider struct{ *run }
 
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
 // which are recorded elsewhere without hashing.
-func (x *decider) decided(salt string) (*runfolder.Decided, error) {
+func (x decider) decided(salt string) (*runfolder.Decided, error) {
 	p, t := x.plan, x.tokens
 	d := runfolder.NewDecided(salt)
 	program, err := x.program()
@@ -74,7 +70,7 @@ func (x *decider) decided(salt string) (*runfolder.Decided, error) {
 }
 
 // addNamedFiles adds the content of the files that namedFiles returns.
-func (x *decider) addNamedFiles(d *runfolder.Decided) error {
+func (x decider) addNamedFiles(d *runfolder.Decided) error {
 	files, err := x.namedFiles()
 	for name, path := range files {
 		if err == nil {
@@ -86,7 +82,7 @@ func (x *decider) addNamedFiles(d *runfolder.Decided) error {
 
 // program identifies this program by its version. If it was built without one, it uses the linker's build id, which
 // differs for different content, or failing that, a hash of its content.
-func (x *decider) program() (string, error) {
+func (x decider) program() (string, error) {
 	self := x.plan.self
 	if v := Version(); v != unversioned || self == "" {
 		return v, nil
@@ -105,7 +101,7 @@ func (x *decider) program() (string, error) {
 
 // namedFiles returns the files whose content determines the bytes of the run's output, keyed by the settings that name
 // them.
-func (x *decider) namedFiles() (map[string]string, error) {
+func (x decider) namedFiles() (map[string]string, error) {
 	p := x.plan
 	files := map[string]string{"dataset.marks.content": p.config.Dataset.Marks}
 	if c := p.config.Collator; c.Reference != nil && c.Tokenizer != "" {
@@ -167,7 +163,7 @@ func addDumps(files map[string]string, dir string) error {
 }
 
 // addPlugins adds the programs of the builders' plugins, and the environment variables that are passed to them.
-func (x *decider) addPlugins(d *runfolder.Decided) error {
+func (x decider) addPlugins(d *runfolder.Decided) error {
 	p := x.plan
 	for _, b := range p.config.Selected() {
 		name, _ := splitType(b.Type)
@@ -198,11 +194,8 @@ func (x *decider) addPlugins(d *runfolder.Decided) error {
 			continue // the code that starts the plugin reports the error
 		}
 		content, err := contentSum(path)
-		if err != nil {
-			return exit.With(exit.Environment, err)
-		}
-		beside, err := plugins.SiblingSums(path)
-		if err != nil {
+		beside, failed := plugins.SiblingSums(path)
+		if err := cmp.Or(err, failed); err != nil {
 			return exit.With(exit.Environment, err)
 		}
 		d.Add(key, content+fmt.Sprint(beside)) // fmt prints maps in sorted order
@@ -243,7 +236,7 @@ func contentSum(path string) (string, error) {
 // acceptChanges returns an error if anything that determines the bytes of the run's output has changed since the run
 // began, unless the user accepts all the changes. The error lists the changes that aren't accepted. Otherwise,
 // acceptChanges records the accepted changes, and returns all changes accepted so far.
-func (x *decider) acceptChanges() ([]string, error) {
+func (x decider) acceptChanges() ([]string, error) {
 	p := x.plan
 	b := p.begun
 	if b.Decided == nil {
@@ -280,7 +273,7 @@ func (x *decider) acceptChanges() ([]string, error) {
 
 // checkPlanned returns an error listing everything that determines the bytes of the run's output and has changed since
 // its plan was made.
-func (x *decider) checkPlanned() error {
+func (x decider) checkPlanned() error {
 	was := x.plan.divided.plan.Decided
 	now, err := x.decided(was.Salt)
 	if err != nil {
@@ -301,27 +294,12 @@ func itOrThem(names []string) string {
 	return "them"
 }
 
-// checkUnchanged calls acceptChanges, and stores the configuration that the run continues with.
-func (x *decider) checkUnchanged() (accepted []string, err error) {
-	if accepted, err = x.acceptChanges(); err == nil {
-		err = x.plan.rewriteConfig()
-	}
-	return accepted, err
-}
-
 // rewriteConfig replaces config.yml in the run folder if overrides changed the configuration.
 func (p *plan) rewriteConfig() error {
 	if len(p.Overrides) == 0 {
 		return nil
 	}
-	text, err := p.config.Source()
-	if err == nil {
-		err = durable.WriteFile(p.folder.Config(), text)
-	}
-	if err != nil {
-		return exit.Environmentf("can't write the run's config.yml: %w", err)
-	}
-	return nil
+	return cant("write the run's config.yml", p.writeConfig(p.folder.Config()))
 }
 
 // addFiles adds, as one value, the content of the files that match patterns, in the order in which they are read.

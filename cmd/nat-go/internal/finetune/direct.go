@@ -2,7 +2,6 @@ package finetune
 
 import (
 	"context"
-	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
@@ -20,10 +19,7 @@ type Direct struct {
 
 // NewDirect returns a Direct with the given name, whose Build method calls made.Build.
 func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
-	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
-		return k == builders.KindPreference || k == builders.KindDemonstration
-	})
-	return &Direct{builder{name: name, unit: info.Unit, picks: picks}, made}
+	return &Direct{newBuilder(name, info.Unit, info.Kinds), made}
 }
 
 // Build calls the builder for a group, and puts the results into the group's frame under the builder's index. If the

@@ -1,17 +1,24 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"iter"
 	"os"
 	"sync"
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -148,4 +155,152 @@ func (d *divided) close() {
 			f.Close()
 		}
 	}
+}
+
+// prepareRows renders and tokenises the shard's records, one frame for each group in its log, so that the merge doesn't
+// have to. It continues after the groups that an earlier attempt prepared.
+func (r sharding) prepareRows(ctx context.Context) error {
+	t := r.tokens
+	if t == nil {
+		return nil
+	}
+	if s := r.plan.shard; s.stage == shards.Group {
+		seen := s.seen()
+		t.takePolicy(r.plan, &seen, true)
+	}
+	rows, before, err := shards.OpenPrepared(r.plan.folder)
+	if err != nil {
+		return exit.Environmentf("can't keep the token rows: %w", err)
+	}
+	records := make(chan int, groupsInFlight) // record counts of the groups that the collator is preparing
+	err = t.collator.Prepare(ctx, r.unprepared(t, before, records), func(p collator.Prepared) error {
+		return rows.Add(<-records, p.Head, p.Rows) // wait: the number of records is sent before the group
+	})
+	if err = errors.Join(err, rows.Close()); err != nil && ctx.Err() == nil {
+		return exit.Default(exit.Environment, fmt.Errorf("can't make the token rows: %w", err))
+	}
+	return ctx.Err()
+}
+
+// unprepared yields the records of each group in the shard's log, except for the groups at its beginning that are
+// prepared already; before is their number. Before a group's records, it sends their number to the channel records.
+func (r sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
+	return func(yield func([]collator.Item, error) bool) {
+		c, err := recordlog.ReadCommit(r.plan.folder.Records())
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		at := uint64(0)
+		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if at++; at <= before {
+				continue
+			}
+			records <- len(g.Records) // wait: the channel has capacity for all groups that the collator accepts at once
+			if !yield(t.items(g, nil), nil) {
+				return
+			}
+			done := int64(g.First) + int64(len(g.Records))
+			r.out.tell(Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: unitRecord})
+		}
+	}
+}
+
+// eachHead calls take for each group, in merged-log order. It passes the shard that made the group's token rows, and
+// the frame that describes them.
+func (m *merging) eachHead(ctx context.Context, take func(shard int, frame []byte) error) error {
+	open := func(i int) (*frameGroups, error) {
+		folder, done := m.built(m.rowStage(), i)
+		in, err := shards.ReadFrames(folder, done, shards.HeadsPath(folder))
+		return &frameGroups{in, func(frame []byte) error { return take(i, frame) }}, err
+	}
+	if m.plan.Tasks {
+		return m.interleave(ctx, func(i int) (groups, error) { return open(i) })
+	}
+	for i := range m.plan.Shards {
+		in, err := open(i)
+		if err != nil {
+			return err
+		}
+		for err == nil {
+			err = cmp.Or(ctx.Err(), in.Next())
+		}
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if err := errors.Join(err, in.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// frameGroups reads the frames that describe a shard's token rows, one per group, and passes them to take.
+type frameGroups struct {
+	*shards.FrameReader
+	take func([]byte) error
+}
+
+// Next passes the next frame to take. It returns io.EOF at the end.
+func (p *frameGroups) Next() error {
+	frame, err := p.FrameReader.Next()
+	if err != nil {
+		return err
+	}
+	return p.take(frame)
+}
+
+// errEnough stops reading frames once no more are needed.
+var errEnough = errors.New("enough")
+
+// kept yields the groups of the merged log that the shards tokenised, with the decisions on their records.
+func (m *merging) kept(ctx context.Context, d *curate.Decisions) iter.Seq2[collator.KeptGroup, error] {
+	return func(yield func(collator.KeptGroup, error) bool) {
+		first := uint64(0)
+		if m.plan.Tasks { // the merged log begins with the groups of stage Build, which weren't tokenised
+			for _, done := range m.done[shards.Build] {
+				first += done.Records
+			}
+		}
+		ends := make([]int64, len(m.plan.Shards))
+		err := m.eachHead(ctx, func(shard int, frame []byte) error {
+			h, err := shards.ReadHead(frame)
+			if err != nil {
+				return err
+			}
+			from := first
+			g := collator.KeptGroup{
+				Head: h.Head, File: shard, Offset: ends[shard],
+				Decide: func(i int) (bool, batch.Split) { return decided(d, from+uint64(i)) },
+			}
+			ends[shard] += h.Rows
+			first += uint64(h.Records)
+			if first > d.Len() {
+				return errors.New("too many records in the token rows that the shards prepared")
+			}
+			if !yield(g, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err == nil && first != d.Len() {
+			err = errors.New("shard prepared fewer token rows than its log has records: rerun it")
+		}
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(collator.KeptGroup{}, err)
+		}
+	}
+}
+
+// decided converts the decision on a record for use in token batches.
+func decided(d *curate.Decisions, ordinal uint64) (dropped bool, split batch.Split) {
+	x := d.At(ordinal)
+	if x.Validates() && !x.Trains() {
+		split = batch.Validation
+	}
+	return !x.Kept(), split
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -22,17 +21,23 @@ import (
 // item is a group for the builders, drops without a group, or the end of a collection run. A group comes with the
 // source's drops that precede it.
 type item struct {
+	position
 	group *ttc.Group
 	parts []*ttc.Group // one group per example, for builders that work on examples
-	drops []ledger.Drop
-	at    source.Cursor
-	done  int64        // number of groups up to and including this group, if the run's unit is larger than an example
-	first shards.Place // position of the group's first example, if the run's unit is larger than an example
-	// At the end of a collection run:
 	end   bool
+	fail  error // at the end of a collection run: why it failed
+}
+
+// position describes how far a feeder has got.
+type position struct {
+	at    source.Cursor
+	drops []ledger.Drop // drops since the last item
+	// If the run's unit is larger than an example:
+	done  int64        // number of groups up to and including the last group sent
+	first shards.Place // position of that group's first example
+	// At the end of a collection run:
 	input source.Input
 	seen  source.Stats
-	fail  error // why the collection run failed
 }
 
 // partsFor divides the group for a builder. It returns the whole group if the builder and the run have the same unit,
@@ -123,16 +128,9 @@ func (f *feeder) newIndex() (*group.Index, error) {
 var errFed = errors.New("collection run failed")
 
 // collectionError is a collection run's failure that makes the whole run fail.
-type collectionError struct {
-	run int
-	err error
-}
+type collectionError struct{ error }
 
-func (e *collectionError) Error() string {
-	return fmt.Sprintf("collection run %d failed: %v", e.run, e.err)
-}
-
-func (e *collectionError) Unwrap() error { return e.err }
+func (e collectionError) Unwrap() error { return e.error }
 
 // sendGroups sends the index's groups that haven't been sent yet.
 func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
@@ -143,7 +141,10 @@ func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 		f.done++
 		if g.Refused != nil {
 			f.first = placeOf(g.Refused.First)
-			f.drops = append(f.drops, refusal(g.Refused))
+			f.drops = append(f.drops, dropOf(g.Refused.First, ledger.Drop{
+				Stage: ledger.Source, Reason: builders.GroupTooLarge, Unit: unitExample, Count: g.Refused.Examples,
+				Detail: g.Refused.Error(),
+			}))
 			err = f.push(ctx, &item{})
 		} else {
 			f.first = placeOf(g.Examples[0])
@@ -159,33 +160,25 @@ func (f *feeder) sendGroups(ctx context.Context, index *group.Index) error {
 // placeOf returns the position of an example in the inputs.
 func placeOf(ex *ttc.Example) shards.Place { return shards.Place{Run: int64(ex.Run), Row: ex.Row} }
 
-// refusal returns the drop for a group that is too large.
-func refusal(r *group.Refusal) ledger.Drop {
-	ex := r.First
-	return ledger.Drop{
-		Stage: ledger.Source, Reason: builders.GroupTooLarge, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
-		File: ex.File, Offset: ex.Offset, Count: r.Examples, Detail: r.Error(),
-	}
+// dropOf returns d as the drop of an example, or of a part of it.
+func dropOf(ex *ttc.Example, d ledger.Drop) ledger.Drop {
+	d.Run, d.Example, d.File, d.Offset, d.Index = ex.Run, ex.ID, ex.File, ex.Offset, -1
+	return d
 }
 
 // feeder reads the collection runs. Each collection run is read with a copy of the feeder.
 type feeder struct {
+	position
 	of     *building
 	k      int // the collection run
 	items  chan<- *item
 	resume *source.Cursor // continue after this position; nil means from the start
-	drops  []ledger.Drop  // drops since the last item
 	held   []*ttc.Example // the whole collection run, if it is used as a unit
 	index  interface {
 		Add(ex *ttc.Example) error
 	} // stores examples for grouping; nil if examples aren't grouped
 	logged source.Cursor // if index is set, the position up to which drops are already in the log
 	failed bool          // if index is set, whether the collection run failed before the interruption
-	done   int64         // number of the index's groups sent so far
-	first  shards.Place  // position of the first example in the group being sent
-	at     source.Cursor
-	input  source.Input
-	seen   source.Stats
 }
 
 // readRun reads the collection run and sends an item for its end, unless the end is already in the log. If the input
@@ -210,7 +203,7 @@ func (f *feeder) readRun(ctx context.Context) error {
 			return err
 		}
 	}
-	return f.push(ctx, &item{end: true, input: f.input, seen: f.seen, fail: err})
+	return f.push(ctx, &item{end: true, fail: err})
 }
 
 // checkEnd returns an error if a collection run that could be read before the interruption can't be read now, or vice
@@ -315,9 +308,8 @@ func (f *feeder) send(ctx context.Context, g *ttc.Group) error {
 }
 
 func (f *feeder) push(ctx context.Context, it *item) error {
-	it.at, it.drops, it.done, it.first = f.at, f.drops, f.done, f.first
+	it.position, f.drops = f.position, nil
 	it.at.Run = f.k
-	f.drops = nil
 	select {
 	case f.items <- it:
 		return nil

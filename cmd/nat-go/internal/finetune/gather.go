@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,7 @@ import (
 func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (err error) {
 	last := b.env.Now()
 	defer func() {
-		if err != nil && (ctx.Err() != nil || errors.As(err, new(*collectionError))) { // commit the logged groups
+		if err != nil && (ctx.Err() != nil || errors.As(err, new(collectionError))) { // commit the logged groups
 			_ = b.commit(false)
 		}
 	}()
@@ -45,9 +46,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 			return err
 		}
 		b.at.Groups = it.done
-		if b.order != nil {
-			b.order.Add(it.first)
-		}
+		b.order.Add(it.first)
 		if last, err = b.commitWhenDue(last); err != nil {
 			return err
 		}
@@ -71,7 +70,7 @@ func (b *building) gather(ctx context.Context, items <-chan *item, fed *bool) (e
 // endRun records the end of a collection run. It returns the collection run's failure if that makes the whole run fail.
 func (b *building) endRun(it *item) error {
 	if it.fail != nil && !b.plan.trainer.ContinueOnCollectionError {
-		return exit.With(exit.Failed, &collectionError{it.at.Run, it.fail})
+		return collectionError{exit.Failedf("collection run %d failed: %w", it.at.Run, it.fail)}
 	}
 	b.at.Source = source.Cursor{Run: it.at.Run + 1}
 	b.at.Inputs = append(b.at.Inputs, it.input)
@@ -166,11 +165,9 @@ func (b *recording) append(g *ttc.Group, drops []ledger.Drop, results [][]*resul
 // commitWhenDue commits if enough time has passed since the last commit, or enough has been appended. It also commits
 // if the clock was set back, which would otherwise delay commits. It returns the time of the last commit.
 func (b *building) commitWhenDue(last time.Time) (time.Time, error) {
-	now, most := b.env.Now(), int64(commitBytes)
-	if b.env.CommitBytes > 0 {
-		most = b.env.CommitBytes
-	}
-	if now.Sub(last) < commitEvery && !now.Before(last) && b.log.Uncommitted() < most {
+	now := b.env.Now()
+	if now.Sub(last) < commitEvery && !now.Before(last) &&
+		b.log.Uncommitted() < cmp.Or(b.env.CommitBytes, commitBytes) {
 		return last, nil
 	}
 	return now, b.commit(false)
@@ -181,16 +178,10 @@ func (b *recording) commit(done bool) error {
 	if err != nil {
 		return err
 	}
-	if b.order != nil {
-		err = b.order.Sync()
-	}
-	if err == nil {
+	if err = b.order.Sync(); err == nil {
 		err = b.log.Commit(at, done)
 	}
-	if err != nil {
-		return exit.Environmentf("can't commit the record log: %w", err)
-	}
-	return nil
+	return cant("commit the record log", err)
 }
 
 // reportBuilt reports as progress how many bytes of the inputs are in the log.

@@ -3,6 +3,7 @@ package finetune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
 	"github.com/nat-go/nat-go/internal/objects"
+	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -47,7 +49,7 @@ type inputs struct {
 
 // finder finds the inputs of a run.
 type finder struct {
-	plan  *plan
+	*plan
 	block *config.Block // the entry under sources; nil means none
 }
 
@@ -97,9 +99,6 @@ func (in *inputs) reads(k int) bool { return in.parts == nil || in.parts[k] != n
 
 // lowerBuilder returns the name of a built-in builder for which a lower score is better, or "".
 func lowerBuilder(c *config.Config) string {
-	if c == nil {
-		return ""
-	}
 	for _, b := range c.Selected() {
 		var direction string
 		switch c := b.Config.(type) {
@@ -115,33 +114,25 @@ func lowerBuilder(c *config.Config) string {
 	return ""
 }
 
-func (in *inputs) identify(ctx context.Context) error {
+// identify stores the identities of the files before they are read.
+func (in *inputs) identify(ctx context.Context) (err error) {
 	if in.as != nil {
-		one, err := source.Identify(ctx, in.as)
-		in.began = []source.Input{one}
+		in.began = make([]source.Input, 1)
+		in.began[0], err = source.Identify(ctx, in.as)
 		return err
 	}
 	for _, path := range in.paths {
+		one := source.Input{Path: path}
 		if objects.Is(path) {
-			one, err := source.Identify(ctx, []string{path})
-			if err != nil {
+			if one, err = source.Identify(ctx, []string{path}); err != nil {
 				return err
 			}
-			in.began = append(in.began, one)
-			continue
+		} else if info, err := os.Stat(path); err == nil { // in NAT's mode the file may be missing
+			one.Size, one.ModTime = info.Size(), info.ModTime().UTC()
 		}
-		in.began = append(in.began, identify(path))
+		in.began = append(in.began, one)
 	}
 	return nil
-}
-
-// identify returns the identity of a file before it is read. In NAT's mode the file may be missing.
-func identify(path string) source.Input {
-	in := source.Input{Path: path}
-	if info, err := os.Stat(path); err == nil {
-		in.Size, in.ModTime = info.Size(), info.ModTime().UTC()
-	}
-	return in
 }
 
 // checkUnchanged returns an error if the inputs have changed since the run began.
@@ -185,9 +176,14 @@ func isCompressed(path string) bool {
 }
 
 func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
-	block, err := sourceBlock(p)
-	if err != nil {
-		return nil, err
+	var block *config.Block
+	switch blocks := p.config.Sources; len(blocks) {
+	case 0:
+	case 1:
+		block = &blocks[0]
+	default:
+		return nil, exit.Usagef("sources has %d entries, but a run reads only one: remove the others, or specify the input "+
+			"with --from", len(blocks))
 	}
 	x := finder{p, block}
 	if in, err := x.liveSource(); in != nil || err != nil {
@@ -205,15 +201,17 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 		}
 	}
 	if len(paths) == 0 {
+		var err error
 		if paths, err = natOutput(p.config.Eval); err != nil {
 			return nil, err
 		}
 		kind = cmp.Or(kind, readers.NATType)
 	}
-	in := new(inputs)
-	if in.paths, err = x.expand(paths, kind); err != nil {
+	files, err := x.expand(paths, kind)
+	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
+	in := &inputs{paths: files}
 	if kind == "" || block == nil && len(p.From) > 0 && p.Compat == compat.Own {
 		return in, x.detect(ctx, in, kind)
 	}
@@ -227,29 +225,24 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 
 // detect determines how to read the inputs if this isn't configured.
 func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
-	p := x.plan
-	keys, err := keyMap(p.Map)
-	if err != nil {
-		return err
-	}
-	d, err := inspect.Detect(ctx, in.paths, inspect.Options{Paths: p.From, Source: kind, Map: keys})
+	d, err := inspect.Detect(ctx, in.paths, inspect.Options{Paths: x.From, Source: kind, Map: x.keys})
 	if err != nil {
 		return err
 	}
 	f, config := d.Source, d.Config
 	for _, guess := range d.Guessed {
-		p.note("the input %s: %s", d.Files[0], guess)
+		x.note("the input %s: %s", d.Files[0], guess)
 	}
-	in.paths, p.PassedOver = d.Files, d.Passed
+	in.paths, x.PassedOver = d.Files, d.Passed
 	switch {
 	case f.Type == readers.NATType:
-		config = natKeys(p.config)
+		config = natKeys(x.config)
 	case f.OpenAll != nil: // this source reads all paths as one input, including folders
-		if in.paths, err = source.Matches(p.From); err != nil {
+		if in.paths, err = source.Matches(x.From); err != nil {
 			return exit.With(exit.Environment, err)
 		}
 	}
-	in.read(f, config, p.Compat)
+	in.read(f, config, x.Compat)
 	return nil
 }
 
@@ -277,7 +270,7 @@ func (x *finder) sourceConfig(f source.Factory) any {
 	case x.block != nil && x.block.Type == f.Type:
 		return x.block.Config
 	case x.block == nil && f.Type == readers.NATType:
-		return natKeys(x.plan.config)
+		return natKeys(x.config)
 	}
 	cfg := f.New()
 	schema.Defaults(cfg)
@@ -286,31 +279,18 @@ func (x *finder) sourceConfig(f source.Factory) any {
 
 // expand returns the files that paths refer to.
 func (x *finder) expand(paths []string, kind string) ([]string, error) {
-	p := x.plan
 	name := readers.NATFile
 	if f, ok := builtin.Source(kind); ok && f.OpenAll != nil {
 		return source.Matches(paths)
 	} else if ok && f.File != "" {
 		name = f.File
 	}
-	files, err := p.Compat.Expand(paths, name, p.trainer.NumRuns)
-	if err == nil && p.Compat.RunsCounted() && p.trainer.NumRuns != len(files) &&
-		p.config.Has("trainers", p.config.Finetuning.Trainer, "num_runs") {
-		p.note("num_runs is %d, but there are %d inputs: each is read once", p.trainer.NumRuns, len(files))
+	files, err := x.Compat.Expand(paths, name, x.trainer.NumRuns)
+	if err == nil && x.Compat.RunsCounted() && x.trainer.NumRuns != len(files) &&
+		x.config.Has("trainers", x.config.Finetuning.Trainer, "num_runs") {
+		x.note("num_runs is %d, but there are %d inputs: each is read once", x.trainer.NumRuns, len(files))
 	}
 	return files, err
-}
-
-func sourceBlock(p *plan) (*config.Block, error) {
-	switch blocks := p.config.Sources; len(blocks) {
-	case 0:
-		return nil, nil
-	case 1:
-		return &blocks[0], nil
-	default:
-		return nil, exit.Usagef("sources has %d entries, but a run reads only one: remove the others, or specify the input "+
-			"with --from", len(blocks))
-	}
 }
 
 // natOutput returns where `nat eval` put its output under this configuration.
@@ -343,4 +323,82 @@ func natKeys(c *config.Config) *readers.NATConfig {
 			d.Structure.GeneratedAnswerKey, d.Structure.TrajectoryKey
 	}
 	return &cfg
+}
+
+// liveSource returns inputs that running an agent will produce. It returns nil if neither --endpoint nor the entry
+// under sources calls for that. The source's output is written to the run folder, one file per collection run in the
+// workflow_output.json format, and is then read like any other input.
+func (x *finder) liveSource() (in *inputs, err error) {
+	block := x.block
+	if x.Endpoint != "" {
+		if block, err = x.endpointOfFlags(); err != nil {
+			return nil, err
+		}
+	}
+	if block == nil || len(x.From) > 0 || x.Source != "" {
+		return nil, nil
+	}
+	f, ok := builtin.Source(block.Type)
+	if !ok || f.Collect == nil {
+		return nil, nil
+	}
+	if x.planning {
+		return nil, exit.Usagef("--plan does not run an agent: collect the runs first, and specify them with --from")
+	}
+	in = new(inputs)
+	in.collect = func(ctx context.Context, c source.Collection) ([]string, error) {
+		c.Runs, c.RunsSet = x.trainer.NumRuns, x.config.Has("trainers", x.config.Finetuning.Trainer, "num_runs")
+		c.NATConfig = x.NATConfig
+		return f.Collect(ctx, block.Config, c)
+	}
+	var keys any = natKeys(x.config)
+	if f.Output != nil {
+		keys = f.Output(block.Config)
+	}
+	in.read(readers.NAT(), keys, x.Compat)
+	return in, nil
+}
+
+// endpointOfFlags converts NAT's --endpoint, --endpoint-timeout and --dataset to an entry under sources.
+func (x *finder) endpointOfFlags() (*config.Block, error) {
+	if len(x.From) > 0 {
+		return nil, exit.Usagef("--endpoint produces inputs and --from names existing ones: use one of the two")
+	}
+	if secret.Setting(x.Endpoint) {
+		return nil, exit.Usagef("--endpoint has a password in it, which would be stored in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
+	}
+	cfg, keys := schema.New[readers.EndpointConfig](), natKeys(x.config)
+	cfg.Endpoint, cfg.Timeout, cfg.Dataset = x.Endpoint, x.EndpointTimeout, x.Dataset
+	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey,
+		keys.TrajectoryKey
+	if n := x.config.Eval.General.MaxConcurrency; n > 0 {
+		cfg.Concurrency = n
+	}
+	if d := x.config.Eval.General.Dataset; cfg.Dataset == "" && d != nil {
+		cfg.Dataset, _ = d.FilePath.(string)
+	}
+	if cfg.Dataset == "" {
+		return nil, exit.Usagef("--endpoint needs questions: specify them with --dataset, or under eval.general.dataset")
+	}
+	return &config.Block{Type: readers.Endpoint().Type, Config: &cfg}, nil
+}
+
+// collect produces the inputs if the source runs an agent. Output from before an interruption is kept.
+func (r *run) collect(ctx context.Context) error {
+	in := r.in
+	if in.collect == nil {
+		return nil
+	}
+	paths, err := in.collect(ctx, source.Collection{
+		Dir: r.plan.folder.Collected(), Warn: func(text string) { r.out.warn("%s", text) },
+		Progress: func(p source.Progress) {
+			r.out.tell(Progress{Step: p.Step, Text: p.Text, Done: p.Done, Total: p.Total, Unit: p.Unit})
+		},
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		return exit.With(exit.Environment,
+			fmt.Errorf("%w; `nat-go finetune resume %s` continues where this stopped", err, r.plan.folder))
+	}
+	in.paths = paths
+	return cmp.Or(exit.Default(exit.Environment, in.identify(ctx)), err)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 )
 
@@ -73,7 +74,7 @@ func TestInterruptedWhileWaitingForAPipe(t *testing.T) {
 			}
 			c.req.RunID, c.req.DryRun = "r", true
 			env := testEnv(t)
-			env.Findings = nil
+			env.Findings = func([]finding.Finding) {}
 			_, err := Run(ctx, c.req, env)
 			if exit.Code(err) != exit.Interrupted && exit.Code(err) != exit.Environment {
 				t.Errorf("exit code %d, %v", exit.Code(err), err)

@@ -1,6 +1,7 @@
 package finetune
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -136,14 +137,13 @@ func (p *part) checkFiles() error {
 	f := p.folder
 	for _, path := range []string{filepath.Join(f.Records(), recordlog.LogName), f.Decisions(), f.Config(), f.Begun()} {
 		rel := f.Rel(path)
-		i := slices.IndexFunc(p.manifest.Files, func(x runfolder.File) bool { return x.Path == rel })
 		got, err := f.Sum(rel)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return exit.Failedf("run in %s is damaged: %s is gone", f, rel)
 		case err != nil:
 			return exit.Environmentf("can't read the run folder: %w", err)
-		case i < 0 || got != p.manifest.Files[i]:
+		case got != runfolder.Lookup(p.manifest.Files, rel):
 			return exit.Failedf("run in %s is damaged: %s has changed since it was written (`nat-go dataset verify %[1]s`)", f, rel)
 		}
 	}
@@ -180,10 +180,8 @@ func (p *part) settings() *runfolder.Decided {
 // joinPlan returns the first run's plan with the merge's folder.
 func joinPlan(ctx context.Context, how Request, first *part, env Env) (*plan, error) {
 	req := first.plan.Request
-	req.RunID, req.OutputDir, req.DryRun, req.From, req.PassedOver = how.RunID, how.OutputDir, true, nil, nil
-	if req.OutputDir == "" {
-		req.OutputDir = filepath.Dir(string(first.folder))
-	}
+	req.RunID, req.DryRun, req.From, req.PassedOver = how.RunID, true, nil, nil
+	req.OutputDir = cmp.Or(how.OutputDir, filepath.Dir(string(first.folder)))
 	p, err := newPlan(ctx, req, env)
 	if err == nil {
 		p.copyTo, p.notes = "", nil      // the first run's copyTo and notes don't apply
@@ -211,19 +209,14 @@ func clearKilled(f runfolder.Folder) error {
 // questions. Answers are stored under the hash of their question.
 func (j *joining) inheritAnswers(to runfolder.Folder) error {
 	for _, part := range j.parts {
-		from := part.folder.Teacher()
-		err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		err := filepath.WalkDir(part.folder.Teacher(), func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) || err == nil && !e.Type().IsRegular() {
 				return nil
 			}
 			if err != nil {
 				return err
 			}
-			rel, err := filepath.Rel(from, path)
-			if err != nil {
-				return err
-			}
-			return copyOnce(path, filepath.Join(to.Teacher(), rel))
+			return copyOnce(path, filepath.Join(string(to), filepath.FromSlash(part.folder.Rel(path))))
 		})
 		if err != nil {
 			return exit.Environmentf("can't write the run folder: %w", err)
@@ -244,12 +237,12 @@ func copyOnce(from, to string) error {
 }
 
 // joiner joins finished runs.
-type joiner struct{ run *run }
+type joiner struct{ *run }
 
 // joinRuns is the stage that writes the groups of all parts to the log, one part after another, and adds them to the
 // index and the books.
-func (r *joiner) joinRuns(ctx context.Context) error {
-	p := r.run.plan
+func (r joiner) joinRuns(ctx context.Context) error {
+	p := r.plan
 	b, err := newRecording(r.run)
 	if err != nil {
 		return exit.With(exit.Usage, err)
@@ -271,7 +264,7 @@ func (r *joiner) joinRuns(ctx context.Context) error {
 			return err
 		}
 	}
-	r.run.built = b.built()
+	b.finish()
 	return p.join.inheritAnswers(p.folder)
 }
 
@@ -331,10 +324,7 @@ func (b *recording) appendPart(ctx context.Context, p *part) error {
 	n := b.number(p)
 	b.at.Inputs = append(b.at.Inputs, n.fresh...)
 	for g, err := range recordlog.Groups(p.folder.Records()) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 		n.group(g)
@@ -359,18 +349,14 @@ func sameContent(a, b source.Input) bool {
 // hold adds keep's validation side to the index. It returns an error if that run doesn't have one. An input's number is
 // part of what identifies a record, so keep's inputs get their numbers in the merge.
 func (b *recording) hold(ctx context.Context, keep *part) error {
-	place := &dataset.Place{Run: keep.folder}
-	d, err := place.Decisions()
+	d, err := (&dataset.Place{Run: keep.folder}).Decisions()
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	n, held := b.number(keep), 0
 	var entries []curate.Entry
 	for g, err := range recordlog.Groups(keep.folder.Records()) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 		n.group(g)

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/nat-go/nat-go/builders"
+	"golang.org/x/sys/unix"
+
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -20,7 +21,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/plugins/host"
 )
 
@@ -28,11 +28,14 @@ import (
 const builtinPlugin = "nat-go"
 
 // openFolder creates and locks the run folder, and writes its first files. For a resumed run, whose folder is already
-// locked, it instead checks that nothing that determines the data set has changed.
+// locked, it instead checks that nothing that determines the data set has changed, and stores the configuration that
+// the run continues with.
 func (r *run) openFolder(ctx context.Context) (err error) {
 	if r.plan.resume {
-		r.out.made.Accepted, err = (&decider{r.plan, r.tokens}).checkUnchanged()
-		return err
+		if r.out.made.Accepted, err = (decider{r}).acceptChanges(); err != nil {
+			return err
+		}
+		return r.plan.rewriteConfig()
 	}
 	folder := r.plan.folder
 	if r.plan.stored != "" {
@@ -48,12 +51,9 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 		return err
 	}
 	r.out.sum.NotStarted = false
-	text, err := r.plan.configText()
-	if err == nil {
-		err = durable.WriteFile(folder.Config(), text)
-	}
+	err = r.plan.writeConfig(folder.Config())
 	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
-		err = (&decider{r.plan, r.tokens}).writeBegun(r.in.began)
+		err = decider{r}.writeBegun(r.in.began)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))
@@ -76,9 +76,25 @@ func (r *run) listDrops(context.Context) error {
 const unitFile = "file"
 
 // start starts the plugin processes.
-func (r *run) start(ctx context.Context) (err error) {
-	r.started, err = startProcesses(ctx, r.plan, r.env)
-	return err
+func (r *run) start(ctx context.Context) error {
+	lock, err := plugins.ReadLock(filepath.Dir(r.plan.NATConfig))
+	if err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	ps := &processes{of: r.plan, env: r.env, started: map[string]func() (*host.Plugin, error){}}
+	r.started = ps
+	ctx, ps.cancel = context.WithCancel(ctx)
+	for _, b := range r.plan.config.Selected() {
+		name, _ := splitType(b.Type)
+		if ps.started[name] != nil {
+			continue
+		}
+		ps.started[name] = sync.OnceValues(func() (*host.Plugin, error) {
+			return startPlugin(ctx, name, r.plan.config, lock, r.env)
+		})
+		go ps.started[name]()
+	}
+	return nil
 }
 
 // openBuilders opens a session with each builder that the configuration selects, in YAML order.
@@ -96,24 +112,23 @@ func (r *run) openBuilders(ctx context.Context) error {
 // open opens a session with a builder.
 func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error) {
 	program, name := splitType(b.Type)
-	p, err := ps.plugin(program)
+	p, err := ps.started[program]() // wait: starting a plugin has a deadline
 	if err != nil {
-		return nil, err
+		return nil, exit.With(exit.Environment, err)
 	}
 	if program == builtinPlugin {
 		name = ps.of.Compat.Builder(name)
 	}
 	info, err := p.Builder(name)
 	if err != nil {
-		return nil,
-			ps.refuse(
-				[]finding.Finding{
-					b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()}),
-				},
-			)
+		return nil, ps.refuse(
+			b.Report(finding.Finding{Code: config.CodePlugin, Severity: finding.Error, Message: err.Error()}))
 	}
-	if err := ps.checkUnit(b, info); err != nil {
-		return nil, err
+	if !ps.of.Compat.Provides(info.Unit) { // with --compat nat, a run doesn't have tasks
+		return nil, ps.refuse(b.Report(finding.Finding{
+			Code: config.CodeUnit, Severity: finding.Error, Fix: "rerun it without --compat nat",
+			Message: fmt.Sprintf("builder %s works on tasks, which --compat nat doesn't form", b.Type),
+		}))
 	}
 	spec := b.Spec
 	if spec == nil {
@@ -123,44 +138,27 @@ func (ps *processes) open(ctx context.Context, b config.Block) (*builder, error)
 	}
 	settings, found := b.JSON(spec)
 	if finding.Failed(found) {
-		return nil, ps.refuse(found)
+		return nil, ps.refuse(found...)
 	}
 	session, err := p.Open(ctx, name, b.Name, settings)
 	if refused, ok := errors.AsType[*host.ConfigError](err); ok {
-		return nil, ps.refuse(b.Adopt(plugins.Findings(refused.Findings)))
+		return nil, ps.refuse(b.Adopt(plugins.Findings(refused.Findings))...)
 	}
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	if found := inspect.Unfit(ps.of.config, b.Type, info.Kinds); program != builtinPlugin &&
-		len(ps.of.Formats) == 0 && ps.env.Findings != nil {
-		ps.env.Findings(found)
+	if program != builtinPlugin && len(ps.of.Formats) == 0 {
+		ps.env.Findings(inspect.Unfit(ps.of.config, b.Type, info.Kinds))
 	}
-	picks := slices.ContainsFunc(info.Kinds, func(k builders.Kind) bool {
-		return k == builders.KindPreference || k == builders.KindDemonstration
-	})
 	ps.sessions = append(ps.sessions, session)
-	return &builder{name: b.Name, unit: info.Unit, picks: picks, rules: ps.of.verdict, session: session}, nil
-}
-
-// checkUnit returns an error if the run can't form groups of the builder's unit. With --compat nat, for example, a run
-// doesn't have tasks.
-func (ps *processes) checkUnit(b config.Block, info host.BuilderInfo) error {
-	if ps.of.Compat.Provides(info.Unit) {
-		return nil
-	}
-	f := b.Report(finding.Finding{
-		Code: config.CodeUnit, Severity: finding.Error, Message: fmt.Sprintf("builder %s works on tasks, which --compat nat doesn't form", b.Type),
-		Fix: "rerun it without --compat nat",
-	})
-	return ps.refuse([]finding.Finding{f})
+	own := newBuilder(b.Name, info.Unit, info.Kinds)
+	own.rules, own.session = ps.of.verdict, session
+	return &own, nil
 }
 
 // refuse reports findings and returns an error with their count.
-func (ps *processes) refuse(fs []finding.Finding) error {
-	if ps.env.Findings != nil {
-		ps.env.Findings(fs)
-	}
+func (ps *processes) refuse(fs ...finding.Finding) error {
+	ps.env.Findings(fs)
 	return exit.Usagef("%s", finding.Count(fs))
 }
 
@@ -179,40 +177,11 @@ func splitType(typ string) (program, builder string) {
 type processes struct {
 	of       *plan
 	env      Env
-	started  map[string]*process
+	started  map[string]func() (*host.Plugin, error) // each waits until the plugin has started
 	sessions []*host.Session
 	cancel   context.CancelFunc
 	once     sync.Once
 	gone     sync.WaitGroup
-}
-
-// process is a plugin being started.
-type process struct {
-	ready  chan struct{} // closed when plugin or err is set
-	plugin *host.Plugin
-	err    error
-}
-
-func startProcesses(ctx context.Context, p *plan, env Env) (*processes, error) {
-	lock, err := plugins.ReadLock(filepath.Dir(p.NATConfig))
-	if err != nil {
-		return nil, exit.With(exit.Environment, err)
-	}
-	ps := &processes{of: p, env: env, started: map[string]*process{}}
-	ctx, ps.cancel = context.WithCancel(ctx)
-	for _, b := range p.config.Selected() {
-		name, _ := splitType(b.Type)
-		if ps.started[name] != nil {
-			continue
-		}
-		s := &process{ready: make(chan struct{})}
-		ps.started[name] = s
-		go func() {
-			defer close(s.ready)
-			s.plugin, s.err = startPlugin(ctx, name, p.config, lock, env)
-		}()
-	}
-	return ps, nil
 }
 
 func startPlugin(
@@ -241,15 +210,6 @@ func startPlugin(
 	return p, nil
 }
 
-// plugin returns a plugin once it has started.
-func (ps *processes) plugin(name string) (*host.Plugin, error) {
-	p := ps.started[name]
-	if <-p.ready; p.err != nil { // wait: starting a plugin has a deadline
-		return nil, exit.With(exit.Environment, p.err)
-	}
-	return p.plugin, nil
-}
-
 // close ends the sessions and processes, if any, in the background, because ending them takes a while.
 func (ps *processes) close() {
 	if ps == nil {
@@ -261,11 +221,65 @@ func (ps *processes) close() {
 				s.Close()
 			}
 			ps.cancel() // cancel the processes that are still starting
-			for _, p := range ps.started {
-				if <-p.ready; p.plugin != nil { // wait: ps.cancel ends a start in progress
-					p.plugin.Close()
+			for _, started := range ps.started {
+				if p, err := started(); err == nil { // wait: ps.cancel ends a start in progress
+					p.Close()
 				}
 			}
 		})
 	})
 }
+
+// Measured size ratios. Each byte of candidate text in the input adds logPerByte bytes to the record log, and
+// rowsPerByte bytes to each format's rows and their origins, because several pairs repeat the same text. The factor
+// unpacked is the ratio of a compressed file's decompressed size to its compressed size.
+const (
+	logPerByte  = 0.35
+	rowsPerByte = 2.9
+	unpacked    = 6
+)
+
+// checkSpace compares the disk's free space with an estimate of the run's size. The size depends on the content of the
+// inputs, so checkSpace warns if the space is less than the estimate, and returns an error only if it is less than a
+// quarter of it.
+func checkSpace(p *plan, inputs *inputs, out *report) error {
+	var need float64
+	for _, in := range inputs.began {
+		size := float64(in.Size)
+		if isCompressed(in.Path) {
+			size *= unpacked
+		}
+		need += size * (logPerByte + rowsPerByte*float64(len(p.formats)))
+	}
+	dir := filepath.Dir(string(p.folder))
+	free, known := freeSpace(dir)
+	switch {
+	case !known || float64(free) >= need:
+		return nil
+	case float64(free) < need/4:
+		return exit.Environmentf("disk of %s has %s free, and the data set needs about %s: free some space, "+
+			"or write elsewhere with --output-dir", dir, mebibytes(float64(free)), mebibytes(need))
+	}
+	out.warn("the disk of %s has %s free, and the data set may need %s; if that is not enough, the run stops "+
+		"and can be resumed", dir, mebibytes(float64(free)), mebibytes(need))
+	return nil
+}
+
+// freeSpace returns the number of bytes that a user may still write below dir, which need not exist yet. It returns
+// false if the number is unknown.
+func freeSpace(dir string) (int64, bool) {
+	for {
+		var st unix.Statfs_t
+		err := unix.Statfs(dir, &st)
+		if err == nil {
+			return int64(st.Bavail) * int64(st.Bsize), true //nolint:unconvert // its type differs between systems
+		}
+		up := filepath.Dir(dir)
+		if !errors.Is(err, fs.ErrNotExist) || up == dir {
+			return 0, false
+		}
+		dir = up
+	}
+}
+
+func mebibytes(n float64) string { return fmt.Sprintf("%.1f MiB", n/(1<<20)) }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
@@ -48,6 +47,8 @@ type plan struct {
 	notes   []string            // remarks on the plan, which become warnings
 	self    string              // path of this program
 	chosen  string              // choices made on the user's behalf about input and output
+	also    []string            // other records that the inputs could yield
+	keys    keyMapping          // the request's Map
 	resume  bool                // continue with an existing run folder
 	lock    *runfolder.Lock     // lock on an existing run folder
 	begun   *runfolder.Begun    // starting state of the run, if resume is set
@@ -71,16 +72,16 @@ type plan struct {
 type runFilter = where.Filter[*where.Subject]
 
 func newPlan(ctx context.Context, req Request, env Env) (*plan, error) {
-	return unlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
+	return UnlessEnded(ctx, func() (*plan, error) { return readPlan(ctx, req, env) })
 }
 
 func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
-	c, chosen, err := loadConfig(ctx, &req, env, builtin.Types())
+	p := &plan{Request: req, self: env.Self}
+	err := p.loadConfig(ctx, env)
 	if err != nil {
 		return nil, err
 	}
-	p := &plan{Request: req, config: c, chosen: chosen, self: env.Self}
-	if p.where, err = where.Parse(c.Dataset.Where, where.Fields); err != nil {
+	if p.where, err = where.Parse(p.config.Dataset.Where, where.Fields); err != nil {
 		return nil, exit.Usagef("dataset.where: %w", err)
 	}
 	p.NATConfig = cmp.Or(p.NATConfig, req.ConfigFile)
@@ -88,26 +89,15 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 		return nil, err
 	}
 	p.trainer = trainers.NemoCustomizerTrainer{NumRuns: 1, DeduplicatePairs: true, WaitForCompletion: true}
-	if t := c.Trainer(); t != nil {
+	if t := p.config.Trainer(); t != nil {
 		p.trainer = *t.Config.(*trainers.NemoCustomizerTrainer)
 	}
-	if err := p.chooseAdapter(); err != nil {
-		return nil, err
+	for _, choose := range []func() error{p.chooseAdapter, p.chooseFormats, p.chooseRules, p.readMarks} {
+		if err := choose(); err != nil {
+			return nil, err
+		}
 	}
-	if err := p.chooseFormats(); err != nil {
-		return nil, err
-	}
-	p.chooseRules()
-	if p.minFidelity, err = ttc.ParseFidelity(c.Collator.MinFidelity); err != nil {
-		return nil, exit.Usagef("collator.min_fidelity: %w", err)
-	}
-	if err := p.readMarks(); err != nil {
-		return nil, err
-	}
-	if err := p.readScores(ctx); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p, p.readScores(ctx)
 }
 
 // name chooses the run's id and folder.
@@ -121,10 +111,7 @@ func (p *plan) name(env Env) error {
 		return exit.Usagef("invalid --run-id %q: use at most 100 letters, digits, dots, dashes and underscores, "+
 			"beginning with a letter or digit", p.RunID)
 	}
-	dir := p.config.Finetuning.OutputDir
-	if p.OutputDir != "" {
-		dir = p.OutputDir
-	}
+	dir := cmp.Or(p.OutputDir, p.config.Finetuning.OutputDir)
 	if marks := p.config.Dataset.Marks; objects.Is(marks) {
 		return exit.Usagef("dataset.marks: %s is in object storage: copy it to a disk", marks)
 	}
@@ -226,7 +213,7 @@ func (p *plan) readScores(ctx context.Context) (err error) {
 }
 
 // chooseRules chooses the curation rules.
-func (p *plan) chooseRules() {
+func (p *plan) chooseRules() (err error) {
 	d := p.config.Dataset
 	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}
 	switch {
@@ -245,6 +232,10 @@ func (p *plan) chooseRules() {
 		Required: d.Split.ValidationSet && d.Split.Validation > 0,
 	}
 	p.rules = p.Compat.Rules(p.rules)
+	if p.minFidelity, err = ttc.ParseFidelity(p.config.Collator.MinFidelity); err != nil {
+		return exit.Usagef("collator.min_fidelity: %w", err)
+	}
+	return nil
 }
 
 func (p *plan) note(format string, a ...any) { p.notes = append(p.notes, fmt.Sprintf(format, a...)) }

@@ -90,7 +90,8 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 			}
 			subject.Example = next.example
 			if clause := in.where.FirstFailing(&subject); clause != "" {
-				held.add(unmet(next.example, clause))
+				why := ledger.Drop{Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Detail: clause}
+				held.add(dropOf(next.example, why))
 				next.example = nil
 				rd.unmet++
 			} else if in.models {
@@ -112,14 +113,6 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 			return
 		}
 		next = reading{}
-	}
-}
-
-// unmet returns the drop for an example that doesn't meet a clause of dataset.where.
-func unmet(ex *ttc.Example, clause string) ledger.Drop {
-	return ledger.Drop{
-		Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Run: ex.Run, Example: ex.ID, Index: -1,
-		File: ex.File, Offset: ex.Offset, Detail: clause,
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -43,7 +44,6 @@ type Request struct {
 	Plan      bool        // predict the result, and remove all files afterwards
 	Limit     int64       // at most this many examples per input; 0 means all
 	planning  bool        // whether Run is carrying out a request with Plan
-	also      []string    // other records that the inputs could yield
 	Detach    bool        // don't wait for the job
 	Metrics   string      // file for metrics; empty means none
 	Now       string      // time returned by strftime_now in a chat template; empty means collator.template_time
@@ -94,6 +94,9 @@ func (e Env) hide(text string) string {
 	}
 	return secret.Shape(text)
 }
+
+// UnitByte is the unit of progress for reading inputs.
+const UnitByte = "byte"
 
 // Progress describes the progress of one of the run's steps.
 type Progress struct {
@@ -153,54 +156,44 @@ func Failed(req Request, err error) (*Summary, error) {
 func noCounts() runfolder.Counts { return runfolder.Counts{Dropped: map[ledger.Reason]int64{}} }
 
 // loadConfig reads the configuration that the request names, or makes one from the request's flags and the shape of the
-// input, and reports all findings at once. If it makes one, chosen describes the choices.
-func loadConfig(
-	ctx context.Context, req *Request, env Env, types config.Types,
-) (c *config.Config, chosen string, err error) {
+// input, and reports all findings at once.
+func (p *plan) loadConfig(ctx context.Context, env Env) (err error) {
 	opt := config.Options{
-		Types:   types,
-		Compat:  req.Compat == compat.NAT,
-		Run:     true,
-		Getenv:  env.Getenv,
-		Secrets: env.Secrets,
+		Types: builtin.Types(), Compat: p.Compat == compat.NAT, Run: true, Getenv: env.Getenv, Secrets: env.Secrets,
 	}
-	for _, o := range req.Overrides {
+	for _, o := range p.Overrides {
 		opt.Overrides = append(opt.Overrides, config.Override(o))
 	}
-	if req.Dataset != "" && req.Endpoint == "" {
-		return nil, "", exit.Usagef("--dataset %s requires --endpoint, to which the questions are sent. Specify "+
-			"existing runs with --from; set a command source's questions in its program's configuration", req.Dataset)
+	if p.Dataset != "" && p.Endpoint == "" {
+		return exit.Usagef("--dataset %s requires --endpoint, to which the questions are sent. Specify "+
+			"existing runs with --from; set a command source's questions in its program's configuration", p.Dataset)
 	}
-	keys, err := keyMap(req.Map)
-	if err != nil {
-		return nil, "", err
+	if p.keys, err = keyMap(p.Map); err != nil {
+		return err
 	}
 	var fs []finding.Finding
 	switch {
-	case req.ConfigFile != "":
-		c, fs = config.Load(req.ConfigFile, opt)
-		if flags := append(keys.overrides(c), builderOverrides(c, req.Builders)...); len(flags) > 0 &&
-			!finding.Failed(fs) {
+	case p.ConfigFile != "":
+		p.config, fs = config.Load(p.ConfigFile, opt)
+		flags := append(p.keys.overrides(p.config), builderOverrides(p.config, p.Builders)...)
+		if len(flags) > 0 && !finding.Failed(fs) {
 			opt.Overrides = append(opt.Overrides, flags...)
-			c, fs = config.Load(req.ConfigFile, opt)
+			p.config, fs = config.Load(p.ConfigFile, opt)
 		}
-	case len(req.From) > 0:
-		text, line, err := configOfInput(ctx, req, keys)
+	case len(p.From) > 0:
+		text, err := p.configOfInput(ctx)
 		if err != nil {
-			return nil, "", err
+			return err
 		}
-		chosen = line
-		c, fs = config.Parse("(flags)", text, opt)
+		p.config, fs = config.Parse("(flags)", text, opt)
 	default:
-		return nil, "", exit.Usagef("nothing to run: specify a configuration with --config-file, or an input with --from")
+		return exit.Usagef("nothing to run: specify a configuration with --config-file, or an input with --from")
 	}
-	if env.Findings != nil {
-		env.Findings(fs)
+	env.Findings(fs)
+	if p.config == nil || finding.Failed(fs) {
+		return exit.Usagef("%s", finding.Count(fs))
 	}
-	if c == nil || finding.Failed(fs) {
-		return nil, "", exit.Usagef("%s", finding.Count(fs))
-	}
-	return c, chosen, nil
+	return nil
 }
 
 // keyMapping is the user's mapping of the input's keys: {"output": "response"}.
@@ -271,39 +264,37 @@ func builderOverrides(c *config.Config, builders []string) (out []config.Overrid
 }
 
 // configOfInput makes a configuration for a run that doesn't have one. It uses the run's flags, and otherwise makes
-// choices that suit the input; line describes these choices. configOfInput removes skipped files in folders from the
-// request's inputs.
-func configOfInput(ctx context.Context, req *Request, keys keyMapping) (text []byte, line string, err error) {
-	req.also = nil
-	if req.Compat == compat.NAT {
-		return configOfFlags(req)
+// choices that suit the input. It removes skipped files in folders from the request's inputs.
+func (p *plan) configOfInput(ctx context.Context) ([]byte, error) {
+	if p.Compat == compat.NAT {
+		return configOfFlags(p.Builders)
 	}
 	r, err := inspect.Look(ctx, inspect.Options{
-		Paths: req.From, Source: req.Source, Map: keys, Builders: req.Builders, Overrides: req.Overrides,
+		Paths: p.From, Source: p.Source, Map: p.keys, Builders: p.Builders, Overrides: p.Overrides,
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if len(r.Choice.Builders) == 0 {
-		return nil, "", exit.Failedf("%s: %s", strings.Join(req.From, ", "), r.Choice.Why)
+		return nil, exit.Failedf("%s: %s", strings.Join(p.From, ", "), r.Choice.Why)
 	}
-	if len(req.Formats) > 0 {
-		r.Choice.Formats = req.Formats
+	if len(p.Formats) > 0 {
+		r.Choice.Formats = p.Formats
 	}
-	req.From, req.PassedOver, req.also = r.Inputs(), r.Passed, r.Also()
-	return r.YAML(), r.Line(), nil
+	p.From, p.PassedOver, p.also, p.chosen = r.Inputs(), r.Passed, r.Also(), r.Line()
+	return r.YAML(), nil
 }
 
 // configOfFlags makes the configuration from only the flags. That is enough in NAT's mode, which reads only NAT's
 // output.
-func configOfFlags(req *Request) (text []byte, line string, err error) {
-	if len(req.Builders) == 0 {
-		return nil, "", exit.Usagef("missing builder: without --config-file, specify one with --builder, for example dpo")
+func configOfFlags(builders []string) ([]byte, error) {
+	if len(builders) == 0 {
+		return nil, exit.Usagef("missing builder: without --config-file, specify one with --builder, for example dpo")
 	}
 	var b strings.Builder
 	b.WriteString("trajectory_builders:\n")
 	var names []string
-	for i, t := range req.Builders {
+	for i, t := range builders {
 		name := fmt.Sprintf("b%d", i)
 		if !strings.ContainsAny(t, "/_") {
 			name = t
@@ -313,5 +304,5 @@ func configOfFlags(req *Request) (text []byte, line string, err error) {
 	}
 	fmt.Fprintf(&b, "finetuning:\n  enabled: true\n  trajectory_builder: [%s]\n  output_dir: out\n",
 		strings.Join(names, ", "))
-	return []byte(b.String()), "", nil
+	return []byte(b.String()), nil
 }

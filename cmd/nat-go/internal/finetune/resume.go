@@ -4,19 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // writeBegun records the starting state of a run with these inputs in the run folder.
-func (x *decider) writeBegun(inputs []source.Input) error {
+func (x decider) writeBegun(inputs []source.Input) error {
 	p := x.plan
 	req := p.Request
 	req.Overrides = nil // config.yml contains the overrides
@@ -113,7 +120,7 @@ func (r *run) submit(ctx context.Context) error {
 	}
 	r.unlock()
 	r.plan.DryRun = false
-	return (&handing{r.plan, r.env, r.out}).train(ctx)
+	return handing{r}.train(ctx)
 }
 
 // overrideComplete applies overrides to a run whose data set is complete. It returns an error if one would change the
@@ -138,10 +145,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if err == nil {
 		err = lock.AddFiles(sum)
 	}
-	if err != nil {
-		return exit.Environmentf("can't write the manifest: %w", err)
-	}
-	return nil
+	return cant("write the manifest", err)
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
@@ -152,10 +156,7 @@ func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
 		}
 		return nil, exit.Usagef("not a run folder: %s lacks %s", f, f.Begun())
 	}
-	if err != nil {
-		return nil, exit.Environmentf("can't read the run folder: %w", err)
-	}
-	return b, nil
+	return b, cant("read the run folder", err)
 }
 
 // checkVersion returns an error if another version of nat-go started the run, because its builders may make different
@@ -169,4 +170,62 @@ func checkVersion(b *runfolder.Begun) error {
 		return exit.Environmentf("run was started by nat-go %s; this is nat-go %s, and %s", b.NatGo, Version(), why)
 	}
 	return nil
+}
+
+// Reread rereads a run's inputs, and calls f for each example until f returns true. Relative paths of inputs must still
+// be valid. It returns an error if the inputs have changed, were pipes, or were collected for the run.
+func Reread(ctx context.Context, folder runfolder.Folder, f func(*ttc.Example) (enough bool)) error {
+	b, err := readBegun(folder)
+	if err != nil {
+		return err
+	}
+	for _, in := range b.Inputs {
+		if in.Size == 0 {
+			return exit.Failedf("%s was a pipe or standard input, which can be read only once", in.Path)
+		}
+	}
+	p, err := planOf(ctx, folder, b, Env{Log: zerolog.Nop(), Now: time.Now, Findings: func([]finding.Finding) {}})
+	if err != nil {
+		return err
+	}
+	in, err := chooseInputs(ctx, p)
+	if err != nil {
+		return err
+	}
+	if in.collect != nil {
+		return exit.Failedf("collected for the run")
+	}
+	if err := in.identify(ctx); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	if err := in.checkUnchanged(b.Inputs); err != nil {
+		return err
+	}
+	for k := range in.paths {
+		if enough, err := in.eachExample(ctx, k, f); err != nil || enough {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachExample calls f for each example in collection run k until f returns true.
+func (in *inputs) eachExample(ctx context.Context, k int, f func(*ttc.Example) bool) (enough bool, err error) {
+	src, err := in.open(ctx, in.paths[k], source.Options{Drop: func(ledger.Drop) {}})
+	if err != nil {
+		return false, err
+	}
+	defer src.Close()
+	for {
+		e, _, err := src.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if e.Run = k; f(e) {
+			return true, nil
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -38,7 +39,6 @@ func Run(ctx context.Context, req Request, env Env) (*Summary, error) {
 			}
 		}
 		sum.RunDir, sum.DatasetDir, sum.Next = "", "", ""
-		return sum, err
 	}
 	return sum, err
 }
@@ -83,26 +83,22 @@ type run struct {
 	out  *report
 	lock *runfolder.Lock
 
-	started   *processes
-	in        *inputs
-	ahead     *reader // a reader that has already started to read the first input, or nil
-	tokens    *tokens
-	builders  []*builder
-	built     *built
-	curation  *curation
-	decisions *curate.Decisions
+	started    *processes
+	in         *inputs
+	ahead      *reader        // a reader that has already started to read the first input; nil once used
+	tokens     *tokens        // nil without a tokenizer
+	benchmarks *overlap.Index // nil if there are none
+	builders   []*builder
+	built      *recording
+	decisions  *curate.Decisions
 }
 
 func newRun(p *plan, env Env) *run {
-	out := newReport(p, env)
-	return &run{plan: p, env: env, out: out, lock: p.lock, curation: &curation{plan: p, out: out}}
+	return &run{plan: p, env: env, out: newReport(p, env), lock: p.lock}
 }
 
 // pairsOf returns the first dpo builder that the configuration selects.
 func pairsOf(p *plan) (of compat.Pairs) {
-	if p.config == nil {
-		return of
-	}
 	for _, b := range p.config.Selected() {
 		if c, ok := b.Config.(*dpo.Config); ok {
 			return compat.Pairs{Name: b.Name, Config: c}
@@ -117,37 +113,26 @@ type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []stage {
-	open := []stage{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
-	dataSet := []stage{r.write, r.collate, r.account}
-	train := []stage{(&handing{r.plan, r.env, r.out}).train}
+	open := []stage{r.find, r.openTokens, curation{r}.readBenchmarks, r.openFolder, r.listDrops}
+	dataSet := []stage{writing{r}.write, collation{r}.collate, r.account}
+	train := []stage{handing{r}.train}
 	switch p, m := r.plan, (merger{r}); {
 	case p.complete != nil:
 		return []stage{r.submit}
 	case p.Divide != nil:
 		return []stage{r.start, r.find, r.openTokens, r.openBuilders, r.divide}
 	case p.shard != nil:
-		return (&sharding{r}).stages()
+		return sharding{r}.stages()
 	case p.join != nil:
-		return slices.Concat(open, []stage{(&joiner{r}).joinRuns, r.curate}, dataSet)
+		return slices.Concat(open, []stage{joiner{r}.joinRuns, curation{r}.curate}, dataSet)
 	case p.merging != nil && p.merging.leave:
 		return slices.Concat([]stage{m.skipIfLeft}, open, []stage{m.joinShards, m.leaveWriting})
 	case p.merging != nil:
 		return slices.Concat(open, []stage{m.joinShards}, dataSet, train)
 	}
-	build := []stage{r.openBuilders, r.collect, r.build, r.curate}
+	build := []stage{r.openBuilders, r.collect, r.build, curation{r}.curate}
 	return slices.Concat([]stage{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
 }
-
-func (r *run) curate(ctx context.Context) (err error) {
-	r.decisions, err = r.curation.curate(ctx, r.built)
-	return err
-}
-
-func (r *run) write(ctx context.Context) error {
-	return (&writing{r.plan, r.out, r.decisions}).write(ctx)
-}
-
-func (r *run) collate(ctx context.Context) error { return newCollation(r).collate(ctx) }
 
 // errSealed is returned by a stage whose output already exists. It ends the run successfully.
 var errSealed = errors.New("sealed")
@@ -185,8 +170,9 @@ func (r *run) close() {
 // reportScores warns if dataset.scores doesn't have a score for any example, and about rules that didn't score any
 // example. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see all
 // examples.
-func (b *built) reportScores(p *plan, out *report) {
-	if p.resume || p.divided != nil || b.seen.Examples == 0 {
+func (r *run) reportScores() {
+	p, out := r.plan, r.out
+	if p.resume || p.divided != nil || r.built.at.Seen.Examples == 0 {
 		return
 	}
 	if p.verdict != nil {
@@ -216,7 +202,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	r.out.books.abort()
 	r.out.count()
 	if err != nil {
-		err = (&verdict{r.plan, r.out}).explain(err, r.lock != nil)
+		err = verdict{r}.explain(err, r.lock != nil)
 		r.out.sum.Error = r.env.hide(err.Error())
 		if r.out.sum.Job == nil { // with a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed
@@ -233,8 +219,16 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	return r.out.sum, err
 }
 
+// cant returns an environment error that says what can't be done, and why. It returns nil if err is nil.
+func cant(do string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit.Environmentf("can't %s: %w", do, err)
+}
+
 // explain adds advice to an error that can end any stage, such as an interruption or a full disk.
-func (r *verdict) explain(err error, locked bool) error {
+func (r verdict) explain(err error, locked bool) error {
 	again := "`nat-go " + r.plan.commandToContinue() + "` continues from here"
 	if r.plan.join != nil { // a failed merge can't be resumed, because its folder is removed
 		again = "merge again"
@@ -244,16 +238,20 @@ func (r *verdict) explain(err error, locked bool) error {
 		if locked {
 			r.out.sum.Next = again
 		}
-		return exit.With(exit.Interrupted, errors.New("interrupted; "+r.leftUndone()))
+		state := "nothing was submitted"
+		if r.plan.shard != nil {
+			state = "the committed part of the shard is kept"
+		}
+		return exit.With(exit.Interrupted, errors.New("interrupted; "+state))
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
 		return exit.Environmentf("%w: make room on the disk of %s, then %s", err, r.plan.folder, again)
 	}
 	return err
 }
 
-// unlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
+// UnlessEnded calls work, which reads files to set up a run, and stops waiting for it when ctx is done, because reading
 // a pipe may block. At that point, none of the data set has been written and the process is about to exit.
-func unlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
+func UnlessEnded[T any](ctx context.Context, work func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error

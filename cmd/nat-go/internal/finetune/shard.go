@@ -45,10 +45,8 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 		return nil, err
 	}
 	s := &shard{divided: p.divided, stage: of.Stage, number: of.Number}
-	if err := shards.InPlan(s.number, len(s.plan.Shards), "--index"); err != nil {
-		return p, exit.With(exit.Usage, err)
-	}
-	if err := s.plan.CheckStage(s.stage); err != nil {
+	err = cmp.Or(shards.InPlan(s.number, len(s.plan.Shards), "--index"), s.plan.CheckStage(s.stage))
+	if err != nil {
 		return p, exit.With(exit.Usage, err)
 	}
 	if s.of, err = s.dir.Part(s.plan, s.number); err != nil {
@@ -70,27 +68,26 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
 
 // sharding provides the stages of a run that makes a shard.
-type sharding struct{ run *run }
+type sharding struct{ *run }
 
 // stages returns the stages of the run, in order. They depend on the shard's stage.
-func (r *sharding) stages() []stage {
-	of := r.run
-	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, of.openTokens}
-	read := []stage{of.listDrops, of.find}
-	switch s := of.plan.shard; {
+func (r sharding) stages() []stage {
+	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, r.openTokens}
+	read := []stage{r.listDrops, r.find}
+	switch s := r.plan.shard; {
 	case s.stage == shards.Write:
 		return append(open, r.writeShard)
 	case s.stores():
 		return slices.Concat(open, read, []stage{r.store, r.finishShard})
 	}
-	build := []stage{of.start, of.openBuilders, of.build, r.prepareRows, r.finishShard}
+	build := []stage{r.start, r.openBuilders, r.build, r.prepareRows, r.finishShard}
 	return slices.Concat(open, read, build)
 }
 
 // checkSealed ends the run if this stage of the shard is already done. It returns a different error if one of its files
 // is missing or has a different size.
-func (r *sharding) checkSealed(context.Context) error {
-	s := r.run.plan.shard
+func (r sharding) checkSealed(context.Context) error {
+	s := r.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -98,26 +95,26 @@ func (r *sharding) checkSealed(context.Context) error {
 	if d == nil {
 		return nil
 	}
-	r.run.out.sum.Status = runfolder.Completed
-	r.run.out.sum.Warnings = append(r.run.out.sum.Warnings, AlreadyBuilt(s.stage))
+	r.out.sum.Status = runfolder.Completed
+	r.out.sum.Warnings = append(r.out.sum.Warnings, AlreadyBuilt(s.stage))
 	for _, f := range d.Files {
-		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
+		path := filepath.Join(string(r.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
 			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and rerun the shard",
-				path, d.Shard, r.run.plan.folder)
+				path, d.Shard, r.plan.folder)
 		}
 	}
 	if s.stage == shards.Write {
-		x, err := readShare(r.run.plan.folder, d)
+		x, err := readShare(r.plan.folder, d)
 		if err != nil {
 			return err
 		}
-		r.run.out.sum.Share = x.summary()
+		r.out.sum.Share = x.summary()
 	}
-	r.run.out.books.addAccounts(d.Books)
+	AddAccounts(r.out.books.Book, d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
-			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+			r.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
 		}
 	}
 	return errSealed
@@ -133,9 +130,9 @@ func AlreadyBuilt(stage shards.Stage) string {
 
 // store reads the shard's parts of the inputs, and stores the examples for stage Group. After an interruption, it
 // starts again from the beginning, which only repeats the reading.
-func (r *sharding) store(ctx context.Context) (err error) {
-	s := r.run.plan.shard
-	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
+func (r sharding) store(ctx context.Context) (err error) {
+	s := r.plan.shard
+	if err := recordlog.Reset(r.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
@@ -143,13 +140,10 @@ func (r *sharding) store(ctx context.Context) (err error) {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
 	defer s.spill.Abort()
-	if err := r.run.build(ctx); err != nil {
+	if err := r.build(ctx); err != nil {
 		return err
 	}
-	if err := s.spill.Close(); err != nil {
-		return exit.Environmentf("can't keep the examples: %w", err)
-	}
-	return nil
+	return cant("keep the examples", s.spill.Close())
 }
 
 // checkGroupable returns an error naming the shards that haven't stored their examples, if there are any.
@@ -185,9 +179,7 @@ func (s *shard) addSpilled(ctx context.Context, index *group.Index, from int) er
 	path := s.dir.Spill(from)
 	list := group.SpillList(path)
 	sum, err := runfolder.ContentSum(list)
-	if err == nil && !slices.ContainsFunc(d.Files, func(f runfolder.File) bool {
-		return f.Path == folder.Rel(list) && f.XXH3 == sum
-	}) {
+	if err == nil && runfolder.Lookup(d.Files, folder.Rel(list)).XXH3 != sum {
 		err = fmt.Errorf("content of %s does not match its manifest: remove the shard's folder, and rerun it", list)
 	}
 	if err == nil {
@@ -206,63 +198,54 @@ func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 		return nil, nil
 	}
 	o, err := shards.OpenOrder(s.dir.Shard(s.stage, s.number), groups)
-	if err != nil {
-		return nil, exit.Environmentf("can't continue the record log: %w", err)
-	}
-	return o, nil
+	return o, cant("continue the record log", err)
 }
 
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
-func (r *sharding) lockShard(context.Context) (err error) {
-	folder := r.run.plan.folder
+func (r sharding) lockShard(context.Context) (err error) {
+	folder := r.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
 		return exit.Environmentf("can't make the folder of the shard: %w", err)
 	}
-	if r.run.lock, err = folder.Lock(r.run.plan.commandToContinue()); err != nil {
+	if r.lock, err = folder.Lock(r.plan.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if err := r.run.lock.Sweep(); err != nil {
-		return exit.Environmentf("can't clean up the folder of the shard: %w", err)
-	}
-	return nil
+	return cant("clean up the folder of the shard", r.lock.Sweep())
 }
 
 // finishShard closes the books of a shard that was built, and writes its manifest.
-func (r *sharding) finishShard(ctx context.Context) error {
-	if err := r.run.out.books.close(); err != nil {
+func (r sharding) finishShard(ctx context.Context) error {
+	if err := r.out.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
-	c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
+	c, err := r.out.knowLog(r.plan.folder)
 	if err != nil {
-		return exit.With(exit.Environment, err)
-	}
-	if err := r.run.out.knowLog(r.run.plan.folder); err != nil {
-		return exit.With(exit.Environment, err)
+		return err
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: r.run.built.seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.books.Accounts(),
-		Counters: r.run.out.books.counters,
+		Seen: r.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.out.books.Accounts(),
+		Counters: r.out.books.counters,
 	})
 }
 
 // seal writes the shard's manifest, after all its other files.
-func (r *sharding) seal(ctx context.Context, d *shards.Done) error {
+func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s := r.run.plan.shard
-	files, err := r.run.lock.Sums(r.run.out.known)
+	s := r.plan.shard
+	files, err := r.lock.Sums(r.out.known)
 	if err == nil {
-		err = r.run.lock.Check()
+		err = r.lock.Check()
 	}
 	if err == nil {
 		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.plan.Sum, s.stage, s.number, files
-		err = shards.WriteDone(r.run.plan.folder, d)
+		err = shards.WriteDone(r.plan.folder, d)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the manifest of the shard: %w", err))
 	}
-	r.run.out.sum.Status = runfolder.Completed
+	r.out.sum.Status = runfolder.Completed
 	return nil
 }
 
@@ -300,12 +283,10 @@ func (s *shard) takeFrom(in *inputs) error {
 // ended returns the error that stops reading path k at the limit or at the end of the shard's part. It is io.EOF, or a
 // different error if the part doesn't end where the plan says.
 func (in *inputs) ended(k int, at source.Cursor) error {
-	p := in.parts[k]
-	if p == nil {
-		return io.EOF
-	}
-	if at.Run = p.To.Run; at != p.To {
-		return in.otherThanPlanned(k)
+	if p := in.parts[k]; p != nil {
+		if at.Run = p.To.Run; at != p.To {
+			return in.otherThanPlanned(k)
+		}
 	}
 	return io.EOF
 }
@@ -313,10 +294,8 @@ func (in *inputs) ended(k int, at source.Cursor) error {
 // exhausted returns io.EOF at the end of path k. For a shard, it returns a different error if the content doesn't match
 // the plan.
 func (in *inputs) exhausted(k int, read []source.Input) error {
-	if in.planned == nil {
-		return io.EOF
-	}
-	if n := len(read); n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0 {
+	n := len(read)
+	if in.planned != nil && (n == 0 || read[n-1].Sum != in.planned[k].Sum || in.parts[k].To.Row > 0) {
 		return in.otherThanPlanned(k)
 	}
 	return io.EOF
@@ -332,18 +311,16 @@ func (p *plan) commandToContinue() string {
 	return cmp.Or(p.command, "finetune resume "+string(p.folder))
 }
 
-// leftUndone describes the state after an interruption.
-func (r *verdict) leftUndone() string {
-	if r.plan.shard != nil {
-		return "the committed part of the shard is kept"
-	}
-	return "nothing was submitted"
-}
-
-// configText returns the text of the run's config.yml.
-func (p *plan) configText() ([]byte, error) {
+// writeConfig writes the configuration to a file. For a shard or a merge of shards, it copies the plan's.
+func (p *plan) writeConfig(path string) (err error) {
+	var text []byte
 	if p.divided != nil {
-		return durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)
+		text, err = durable.ReadFile(p.divided.dir.Config(), shards.MaxConfig)
+	} else {
+		text, err = p.config.Source()
 	}
-	return p.config.Source()
+	if err == nil {
+		err = durable.WriteFile(path, text)
+	}
+	return err
 }

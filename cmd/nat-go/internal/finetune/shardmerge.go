@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"path/filepath"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,11 +45,7 @@ func openMerge(ctx context.Context, how Request, env Env) (*plan, error) {
 		return p, err
 	}
 	p.merging, p.DryRun, p.Detach = m, p.DryRun || how.DryRun, how.Detach
-	if over, err := p.resumeMerge(); over || err != nil {
-		if err == nil {
-			err = exit.Usagef("shards were already merged: %s is complete. `nat-go finetune resume %s` hands "+
-				"it to the trainer", p.folder, p.folder)
-		}
+	if err := p.resumeMerge(); err != nil {
 		return p, err
 	}
 	missing, err := m.readShares()
@@ -78,29 +75,31 @@ func (m *merging) readShares() (missing []int, err error) {
 	return nil, nil
 }
 
-// resumeMerge locks the run folder of an interrupted merge to continue it. It returns true if that merge was complete.
-func (p *plan) resumeMerge() (bool, error) {
+// resumeMerge locks the run folder of an interrupted merge to continue it. It returns an error if that merge was
+// complete.
+func (p *plan) resumeMerge() error {
 	b, err := p.folder.ReadBegun()
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // whether the folder may be used is checked when it is created
+		return nil // whether the folder may be used is checked when it is created
 	}
 	if err != nil {
-		return false, exit.With(exit.Environment, err)
+		return exit.With(exit.Environment, err)
 	}
 	if b.Decided == nil || b.Decided.Salt != p.divided.plan.Decided.Salt {
-		return false, exit.Usagef("another run is already in %s: move it away", p.folder)
+		return exit.Usagef("another run is already in %s: move it away", p.folder)
 	}
-	if _, err := p.folder.ReadManifest(); !errors.Is(err, fs.ErrNotExist) {
-		return err == nil, err
+	switch _, err := p.folder.ReadManifest(); {
+	case err == nil:
+		return exit.Usagef("shards were already merged: %s is complete. `nat-go finetune resume %[1]s` hands "+
+			"it to the trainer", p.folder)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	if p.lock, err = p.folder.Lock(p.commandToContinue()); err != nil {
-		return false, err
+		return err
 	}
 	p.resume, p.begun = true, b
-	if err := p.lock.Sweep(); err != nil {
-		return false, exit.Environmentf("can't clean up the run folder: %w", err)
-	}
-	return false, nil
+	return cant("clean up the run folder", p.lock.Sweep())
 }
 
 // isDecided reports whether an earlier merge decided on the records and divided the rows.
@@ -109,30 +108,30 @@ func (p *plan) isDecided() bool {
 }
 
 // merger provides the stages of a run that is made from shards.
-type merger struct{ run *run }
+type merger struct{ *run }
 
 // joinShards joins the shards' logs. It then decides on the records and, concurrently, joins the rows.
-func (r *merger) joinShards(ctx context.Context) error {
+func (r merger) joinShards(ctx context.Context) error {
 	if err := r.joinLogs(ctx); err != nil {
 		return err
 	}
-	for _, block := range r.run.plan.config.Selected() {
-		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // for recordNames
+	for _, block := range r.plan.config.Selected() {
+		r.builders = append(r.builders, &builder{name: block.Name}) // for recordNames
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.joinRows(ctx) })
 	g.Go(func() error {
-		if err := r.run.build(ctx); err != nil {
+		if err := r.build(ctx); err != nil {
 			return err
 		}
-		return r.run.curate(ctx)
+		return curation{r.run}.curate(ctx)
 	})
 	return g.Wait() // wait: both goroutines watch ctx
 }
 
 // joinLogs joins the shards' logs into the run's log, unless that is already complete.
-func (r *merger) joinLogs(ctx context.Context) error {
-	dir := r.run.plan.folder.Records()
+func (r merger) joinLogs(ctx context.Context) error {
+	dir := r.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
 		return nil
 	}
@@ -141,7 +140,7 @@ func (r *merger) joinLogs(ctx context.Context) error {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
 	defer j.Close()
-	if err := r.run.plan.merging.join(ctx, j, r.run.in); err != nil {
+	if err := r.plan.merging.join(ctx, j, r.in); err != nil {
 		return logError("join the record logs", err)
 	}
 	return nil
@@ -192,10 +191,11 @@ func (m *merging) cursor(in *inputs) (at cursor, err error) {
 	return at, nil
 }
 
-// log opens a shard's log as part of the joined log.
+// log opens a shard's log, whose hash the shard's manifest lists, as part of the joined log.
 func (m *merging) log(j *recordlog.Join, stage shards.Stage, shard int) (*recordlog.Part, error) {
 	folder, done := m.built(stage, shard)
-	return j.Add(folder.Records(), logSum(folder, done))
+	path := folder.Rel(filepath.Join(folder.Records(), recordlog.LogName))
+	return j.Add(folder.Records(), runfolder.Lookup(done.Files, path).XXH3)
 }
 
 // groups iterates over the groups in a shard's Group stage. Each call to Next handles one group, and Next returns
@@ -239,14 +239,4 @@ func (m *merging) interleave(ctx context.Context, open func(shard int) (groups, 
 		}
 	}
 	return nil
-}
-
-// logSum returns the hash of a shard's log, as recorded in the shard's manifest.
-func logSum(f runfolder.Folder, d *shards.Done) string {
-	for _, x := range d.Files {
-		if x.Path == f.Rel(f.Records())+"/"+recordlog.LogName {
-			return x.XXH3
-		}
-	}
-	return ""
 }

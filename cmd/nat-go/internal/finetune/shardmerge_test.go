@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
@@ -90,8 +91,8 @@ func TestDamagedShareIsRefused(t *testing.T) {
 
 // TestFullDiskOfAMerge checks that nobody is told to resume a merge of runs, whose folder is removed.
 func TestFullDiskOfAMerge(t *testing.T) {
-	p := &plan{folder: "out/r", join: &joining{}}
-	err := (&verdict{p, newReport(p, testEnv(t))}).explain(syscall.ENOSPC, true)
+	p := &plan{folder: "out/r", join: &joining{}, config: &config.Config{}}
+	err := verdict{newRun(p, testEnv(t))}.explain(syscall.ENOSPC, true)
 	if !strings.HasSuffix(err.Error(), "make room on the disk of out/r, then merge again") {
 		t.Error(err)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
-	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/source"
@@ -86,11 +85,11 @@ func (r *run) divide(ctx context.Context) error {
 		}
 		tasks = tasks || b.unit == builders.UnitTask
 	}
-	decided, err := (&decider{r.plan, r.tokens}).decided("")
+	decided, err := decider{r}.decided("")
 	if err != nil {
 		return err
 	}
-	c := &cutter{plan: r.plan, out: r.out, in: r.in, dir: r.plan.division}
+	c := &cutter{run: r}
 	if err := c.cut(ctx, r.plan.Divide); err != nil {
 		return err
 	}
@@ -100,7 +99,7 @@ func (r *run) divide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.out.sum.Planned = &Planned{Dir: c.dir, Notes: append(r.out.sum.Warnings, c.notes...), Plan: &shards.Plan{
+	r.out.sum.Planned = &Planned{Dir: r.plan.division, Notes: append(r.out.sum.Warnings, c.notes...), Plan: &shards.Plan{
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
 		Decided: decided, Tasks: tasks, Shards: c.shards,
 	}}
@@ -109,28 +108,19 @@ func (r *run) divide(ctx context.Context) error {
 
 // write writes the configuration and then the plan.
 func (c *cutter) write(out *Planned) error {
-	text, err := c.plan.config.Source()
+	err := os.MkdirAll(string(out.Dir), 0o755)
 	if err == nil {
-		err = os.MkdirAll(string(out.Dir), 0o755)
-	}
-	if err == nil {
-		err = durable.WriteFile(out.Dir.Config(), text)
+		err = c.plan.writeConfig(out.Dir.Config())
 	}
 	if err == nil {
 		err = out.Dir.Write(out.Plan)
 	}
-	if err != nil {
-		return exit.Environmentf("can't write the plan: %w", err)
-	}
-	return nil
+	return cant("write the plan", err)
 }
 
 // cutter reads the inputs and cuts them at example boundaries into shards of roughly equal size.
 type cutter struct {
-	plan   *plan
-	out    *report
-	in     *inputs
-	dir    shards.Folder
+	*run
 	number int
 	total  int64 // total size of all inputs on disk
 	before int64 // size of the inputs before the current one
@@ -141,7 +131,7 @@ type cutter struct {
 	part   shards.Part       // last part of the current shard
 	named  *shards.NamedFile // file with the current shard's example ids
 	bytes  int64             // offset, counted over all inputs, at which the current shard begins
-	unkept error             // why an id couldn't be stored
+	failed error             // why an id or a file of ids couldn't be stored
 	notes  []string
 }
 
@@ -165,29 +155,32 @@ func (c *cutter) cut(ctx context.Context, how *Division) error {
 		}
 		c.before += c.in.began[k].Size
 	}
-	for len(c.shards) < c.number {
-		if err := c.end(c.total); err != nil {
-			return err
-		}
+	for c.failed == nil && len(c.shards) < c.number {
+		c.end(c.total)
 	}
-	return nil
+	return cant("write the plan", c.failed)
 }
 
 // begin begins a shard.
 func (c *cutter) begin() {
-	c.at, c.named = shards.Shard{Parts: []shards.Part{}}, c.dir.NewNamed(len(c.shards))
+	c.at, c.named = shards.Shard{Parts: []shards.Part{}}, c.plan.division.NewNamed(len(c.shards))
 }
 
 // end ends the current shard at an offset counted over all inputs.
-func (c *cutter) end(place int64) (err error) {
-	if c.at.Named, err = c.named.Commit(); err != nil {
-		return exit.Environmentf("can't write the plan: %w", err)
-	}
+func (c *cutter) end(place int64) {
+	c.at.Named, c.failed = c.named.Commit()
 	c.at.Bytes = place - c.bytes
 	c.bytes = place
 	c.shards = append(c.shards, c.at)
 	c.begin()
-	return nil
+}
+
+// endFull ends the shards that are full at an offset counted over all inputs.
+func (c *cutter) endFull(place int64) error {
+	for c.failed == nil && c.isFull(place) {
+		c.end(place)
+	}
+	return cant("write the plan", c.failed)
 }
 
 // isFull reports whether the current shard has reached its share at an offset counted over all inputs.
@@ -199,8 +192,8 @@ func (c *cutter) isFull(place int64) bool {
 // keep returns a function that stores the example ids in input k that can't be derived from the examples' positions.
 func (c *cutter) keep(k int) func(row int64, id string) {
 	return func(row int64, id string) {
-		if c.unkept == nil {
-			c.unkept = c.named.Add(k, row, id)
+		if c.failed == nil {
+			c.failed = c.named.Add(k, row, id)
 		}
 	}
 }
@@ -263,24 +256,16 @@ func (c *cutter) scan(ctx context.Context, k int, id source.Input) (err error) {
 
 // addExample counts an example and cuts after it if the current shard is full.
 func (c *cutter) addExample(k int, at source.Cursor, divisible bool) error {
-	if c.unkept != nil {
-		return exit.Environmentf("can't write the plan: %w", c.unkept)
-	}
 	c.at.Examples++
 	place := c.before + at.Offset
 	if !divisible || !c.isFull(place) {
-		return nil
+		return cant("write the plan", c.failed)
 	}
 	c.part.To = at
 	c.at.Parts = append(c.at.Parts, c.part)
 	c.part = shards.Part{Input: k, Part: source.Part{From: at}}
-	for c.isFull(place) {
-		if err := c.end(place); err != nil {
-			return err
-		}
-	}
 	c.out.tell(Progress{Step: "plan", Done: place, Total: c.total, Unit: UnitByte})
-	return nil
+	return c.endFull(place)
 }
 
 // identityOf returns the identity of the input that the source opened last. If there is none, it returns began.
@@ -296,20 +281,12 @@ func identityOf(src source.Source, began source.Input) source.Input {
 func (c *cutter) endInput(k int, input source.Input, whole string) error {
 	c.at.Parts = append(c.at.Parts, c.part)
 	c.inputs = append(c.inputs, input)
-	if c.unkept != nil {
-		return exit.Environmentf("can't write the plan: %w", c.unkept)
-	}
 	place := c.before + c.in.began[k].Size
 	if share := c.total / int64(c.number); whole != "" && c.in.began[k].Size > share+share/2 {
 		c.notes = append(c.notes, fmt.Sprintf("the input %s stays in one shard, which is larger than the others: "+
 			"%s", c.in.paths[k], whole))
 	}
-	for c.isFull(place) {
-		if err := c.end(place); err != nil {
-			return err
-		}
-	}
-	return nil
+	return c.endFull(place)
 }
 
 func (c *cutter) unreadable(k int, err error) error {

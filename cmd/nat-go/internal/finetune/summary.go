@@ -136,30 +136,21 @@ func writeLabels(b *strings.Builder, s *Summary) {
 	}
 }
 
-// writeKinds prints the number of hints of each kind, if any are hindsight hints.
-func writeKinds(b *strings.Builder, s *Summary, look Look) {
+// writeSites prints which failed calls have hints, where the hints come from, and how the token rows differ from the
+// sampled text.
+func writeSites(b *strings.Builder, s *Summary, look Look) {
 	kinds := map[string]int64{}
-	for name, n := range s.Sites {
+	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
 		if p := strings.Split(name, "/"); len(p) == 3 {
-			kinds[p[2]] += n
+			kinds[p[2]] += s.Sites[name]
+			fmt.Fprintf(b, "  sites    %-18s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"),
+				p[1], p[2])
 		}
 	}
 	if n := kinds["hindsight"]; n > 0 {
 		look.line(b, "", "hints", fmt.Sprintf("%d knowable, %d hindsight: training on hindsight teaches the model to use information "+
 			"that it could not have had; hints.allow: [knowable] excludes it", kinds["knowable"], n))
 	}
-}
-
-// writeSites prints which failed calls have hints, where the hints come from, and how the token rows differ from the
-// sampled text.
-func writeSites(b *strings.Builder, s *Summary, look Look) {
-	for _, name := range slices.Sorted(maps.Keys(s.Sites)) {
-		if p := strings.Split(name, "/"); len(p) == 3 {
-			fmt.Fprintf(b, "  sites    %-18s %s, hints by %s (%s)\n", p[0], ledger.Quantity(s.Sites[name], "site"),
-				p[1], p[2])
-		}
-	}
-	writeKinds(b, s, look)
 	if s.Batches == nil {
 		return
 	}

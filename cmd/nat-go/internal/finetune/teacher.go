@@ -15,7 +15,6 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -42,15 +41,13 @@ func probes(tok *tokenizer.Tokenizer) (out []teacher.Probe, err error) {
 	return out, nil
 }
 
-// newTeacher makes the client for a `collator.teacher` server. Answers are kept in store, so that a resumed run
-// produces the same bytes.
-func newTeacher(
-	c *config.Teacher, s *config.Server, tok *tokenizer.Tokenizer, own, store string, settled func(),
-) (*teacher.Client, error) {
+// client makes the client for a `collator.teacher` server. Answers are kept in the run's folder, so that a resumed run
+// produces the same bytes. settled is called when the server is done with a sequence.
+func (r teaching) client(s *config.Server, settled func()) (*teacher.Client, error) {
+	c, tok, own := r.plan.config.Collator.Teacher, r.tokens.tokenizer, r.plan.config.Collator.Tokenizer
 	v := teacher.Vocabulary{
-		Fingerprint: tok.Fingerprint(),
-		Size:        max(tok.VocabSize(), int(tok.MaxID())+1),
-		Assume:      s.Vocabulary == "assume",
+		Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1),
+		Assume: s.Vocabulary == "assume",
 	}
 	texts, err := probes(tok)
 	if err != nil {
@@ -64,18 +61,9 @@ func newTeacher(
 	}
 	v.Probes = texts
 	return teacher.New(teacher.Options{
-		Name:        s.Name,
-		Endpoint:    s.Endpoint,
-		Protocol:    s.Protocol,
-		Model:       s.Model,
-		APIKey:      s.APIKey.Reveal(),
-		TopK:        c.LogProbs(),
-		Concurrency: c.Concurrency,
-		Timeout:     c.AnswerTimeout(s.Protocol),
-		MaxAnswer:   c.MaxAnswer,
-		Store:       store,
-		Vocabulary:  v,
-		Settled:     settled,
+		Name: s.Name, Endpoint: s.Endpoint, Protocol: s.Protocol, Model: s.Model, APIKey: s.APIKey.Reveal(),
+		TopK: c.LogProbs(), Concurrency: c.Concurrency, Timeout: c.AnswerTimeout(s.Protocol), MaxAnswer: c.MaxAnswer,
+		Store: r.plan.folder.Teacher(), Vocabulary: v, Settled: settled,
 	})
 }
 
@@ -121,33 +109,13 @@ func base(name string) string {
 	return path.Base(strings.TrimSuffix(strings.TrimRight(filepath.ToSlash(name), "/"), "/tokenizer.json"))
 }
 
-// newMixture makes the clients for `collator.teacher.servers`.
-func newMixture(
-	c *config.Teacher, tok *tokenizer.Tokenizer, own, store string, settled func(),
-) (*teacher.Mixture, error) {
-	var members []teacher.Member
-	for i := range c.Servers {
-		client, err := newTeacher(c, &c.Servers[i], tok, own, store, settled)
-		if err != nil {
-			return nil, fmt.Errorf("collator.teacher.servers: %s: %w", c.Servers[i].Name, err)
-		}
-		members = append(members, teacher.Member{Weight: c.Servers[i].Weight, Client: client})
-	}
-	return teacher.NewMixture(members)
-}
-
 // teaching adds a teacher's columns to token batches.
-type teaching struct {
-	config    *config.Collator
-	folder    runfolder.Folder
-	tokenizer *tokenizer.Tokenizer
-	out       *report
-}
+type teaching struct{ *run }
 
 // teach processes the batches as configured in `collator.teacher`: it adds the teacher's columns, drops hints without
 // effect and sites whose predictions differ too little, and spreads weights. Dropped sites are recorded in the books.
-func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
-	c := r.config.Teacher
+func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
+	c := r.plan.config.Collator.Teacher
 	if c == nil || !needsTeacher(c, counts) {
 		return nil, nil
 	}
@@ -162,7 +130,7 @@ func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*t
 		return nil, err
 	}
 	defer stop()
-	rep, err := w.Run(ctx, r.folder.Batches())
+	rep, err := w.Run(ctx, r.plan.folder.Batches())
 	if err != nil {
 		return nil, exit.Environmentf("collator.teacher: %w", err)
 	}
@@ -174,44 +142,43 @@ func (r *teaching) teach(ctx context.Context, counts map[string]batch.Count) (*t
 }
 
 // askServers sets up w to ask the configured servers, if there are any. done closes the connections.
-func (r *teaching) askServers(w *teacher.Work) (done func(), err error) {
-	c, tok := r.config.Teacher, r.tokenizer
-	switch {
-	case len(c.Servers) > 0:
-		mixture, err := newMixture(c, tok, r.config.Tokenizer, r.folder.Teacher(),
-			r.scoring("sequence"))
-		if err != nil {
-			return nil, exit.With(exit.Usage, err)
-		}
-		w.Mixture, w.Rollouts = mixture, c.Rollouts
-		return mixture.Close, nil
-	case c.Endpoint != "":
-		only := config.Server{
-			Endpoint:   c.Endpoint,
-			Protocol:   c.Protocol,
-			Model:      c.Model,
-			APIKey:     c.APIKey,
-			Vocabulary: c.Vocabulary,
-
+func (r teaching) askServers(w *teacher.Work) (done func(), err error) {
+	c, settled := r.plan.config.Collator.Teacher, r.scoring("sequence")
+	w.Rollouts = c.Rollouts
+	if c.Endpoint != "" {
+		w.Client, err = r.client(&config.Server{
+			Endpoint: c.Endpoint, Protocol: c.Protocol, Model: c.Model, APIKey: c.APIKey, Vocabulary: c.Vocabulary,
 			TokenizerName: c.TokenizerName,
-		}
-		client, err := newTeacher(c, &only, tok, r.config.Tokenizer, r.folder.Teacher(),
-			r.scoring("sequence"))
+		}, settled)
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
-		w.Client, w.Rollouts = client, c.Rollouts
 		if c.HintEffect {
 			w.Effect = &teacher.Measure{Least: c.MinEffect, LeastJSD: c.MinJSD}
 		}
-		return client.Close, nil
+		return w.Client.Close, nil
 	}
-	return func() {}, nil
+	if len(c.Servers) == 0 {
+		return func() {}, nil
+	}
+	var members []teacher.Member
+	for i := range c.Servers {
+		s := &c.Servers[i]
+		client, err := r.client(s, settled)
+		if err != nil {
+			return nil, exit.Usagef("collator.teacher.servers: %s: %w", s.Name, err)
+		}
+		members = append(members, teacher.Member{Weight: s.Weight, Client: client})
+	}
+	if w.Mixture, err = teacher.NewMixture(members); err != nil {
+		return nil, exit.With(exit.Usage, err)
+	}
+	return w.Mixture.Close, nil
 }
 
 // weigh sets up w to compare dumped logits or a program's logits, if configured. done ends the program.
-func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
-	c, tok := r.config.Teacher, r.tokenizer
+func (r teaching) weigh(w *teacher.Work) (done func(), err error) {
+	c, tok := r.plan.config.Collator.Teacher, r.tokens.tokenizer
 	done = func() {}
 	if c.Dumps == "" && c.Logits == nil {
 		return done, nil
@@ -223,23 +190,27 @@ func (r *teaching) weigh(w *teacher.Work) (done func(), err error) {
 	if c.Logits == nil {
 		return done, nil
 	}
-	program, err := newScorer(c, tok)
+	texts, err := probes(tok)
 	if err != nil {
 		return nil, err
 	}
+	program, err := teacher.NewScorer(teacher.ScorerOptions{ // starts the program when the first site needs it
+		Command: c.Logits.Command, Memory: int64(c.Logits.Memory), Timeout: c.Logits.Timeout,
+		StartTimeout: c.Logits.StartTimeout, Probes: texts, Assume: c.Vocabulary == "assume",
+	})
+	if err != nil {
+		return nil, exit.Usagef("collator.teacher.logits: %w", err)
+	}
 	w.Weighing.WrongWay = c.Logits.WrongWay == "drop"
 	w.Weighing.Scoring = &teacher.Scoring{
-		Program:     program,
-		Command:     c.Logits.Command,
-		Fingerprint: tok.Fingerprint(),
-		Store:       r.folder.Teacher(),
-		Settled:     r.scoring("site"),
+		Program: program, Command: c.Logits.Command, Fingerprint: tok.Fingerprint(), Store: r.plan.folder.Teacher(),
+		Settled: r.scoring("site"),
 	}
 	return program.Close, nil
 }
 
 // warnUntaught warns about rollouts without a teacher's columns, with the reasons.
-func (r *teaching) warnUntaught(g *teacher.Taught) {
+func (r teaching) warnUntaught(g *teacher.Taught) {
 	if g == nil {
 		return
 	}
@@ -254,7 +225,7 @@ func (r *teaching) warnUntaught(g *teacher.Taught) {
 }
 
 // warnSlow warns if the kernel had to compute many rows of logits the slow way.
-func (r *teaching) warnSlow(w *teacher.Weighed) {
+func (r teaching) warnSlow(w *teacher.Weighed) {
 	if w == nil {
 		return
 	}
@@ -272,28 +243,8 @@ func needsTeacher(c *config.Teacher, counts map[string]batch.Count) bool {
 	return n > 0
 }
 
-// newScorer sets up the `collator.teacher.logits` program, which starts when the first site needs it.
-func newScorer(c *config.Teacher, tok *tokenizer.Tokenizer) (*teacher.Scorer, error) {
-	texts, err := probes(tok)
-	if err != nil {
-		return nil, err
-	}
-	program, err := teacher.NewScorer(teacher.ScorerOptions{
-		Command:      c.Logits.Command,
-		Memory:       int64(c.Logits.Memory),
-		Timeout:      c.Logits.Timeout,
-		StartTimeout: c.Logits.StartTimeout,
-		Probes:       texts,
-		Assume:       c.Vocabulary == "assume",
-	})
-	if err != nil {
-		return nil, exit.Usagef("collator.teacher.logits: %w", err)
-	}
-	return program, nil
-}
-
 // scoring returns a function that counts the sequences or sites that the teacher is done with, and reports the count.
-func (r *teaching) scoring(unit string) func() {
+func (r teaching) scoring(unit string) func() {
 	var mu sync.Mutex
 	var done int64
 	return func() {
@@ -306,12 +257,8 @@ func (r *teaching) scoring(unit string) func() {
 
 func siteDrop(d *teacher.Drop) ledger.Drop {
 	out := ledger.Drop{
-		Stage:   ledger.Teacher,
-		Reason:  d.Reason,
-		Unit:    "site",
-		Example: d.Site.Example,
-		Index:   d.Site.Site,
-		Detail:  d.Detail,
+		Stage: ledger.Teacher, Reason: d.Reason, Unit: unitSite, Example: d.Site.Example, Index: d.Site.Site,
+		Detail: d.Detail,
 	}
 	if d.Row != nil {
 		out.Run, out.Example, out.Turn = d.Row.Run, d.Row.Example, d.Row.Turn

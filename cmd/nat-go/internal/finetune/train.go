@@ -17,15 +17,11 @@ import (
 )
 
 // handing is the stage that hands the data set to a trainer.
-type handing struct {
-	plan *plan
-	env  Env
-	out  *report
-}
+type handing struct{ *run }
 
 // train hands the complete data set to the trainer, and waits for the job unless told otherwise. If the trainer can't
 // be reached, the data set remains complete.
-func (r *handing) train(ctx context.Context) error {
+func (r handing) train(ctx context.Context) error {
 	p := r.plan
 	if p.DryRun {
 		r.out.sum.Next = "the data set is complete; nothing was submitted (--dry-run)"
@@ -63,7 +59,7 @@ func (r *handing) train(ctx context.Context) error {
 const patience = time.Minute
 
 // writeFinal writes how the job ended to final_metrics.json, and adds the file to the manifest.
-func (r *handing) writeFinal(job *jobs.Job) error {
+func (r handing) writeFinal(job *jobs.Job) error {
 	folder := r.plan.folder
 	lock, err := folder.LockSoon(context.Background(), "finetune wait "+string(folder), patience)
 	if err != nil {
@@ -92,14 +88,14 @@ func (r *handing) writeFinal(job *jobs.Job) error {
 }
 
 // unsubmitted returns the error for a complete data set that couldn't be submitted, and sets the summary's next step.
-func (r *handing) unsubmitted(err error) error {
+func (r handing) unsubmitted(err error) error {
 	r.out.sum.Next = "the data set is complete and is in " + r.plan.folder.Dataset() + "; `nat-go finetune resume " +
 		string(r.plan.folder) + "` submits it"
 	return trainers.Exit(err)
 }
 
 // client makes the client that hands the data set to the plan's adapter.
-func (r *handing) client() (*jobs.Client, error) {
+func (r handing) client() (*jobs.Client, error) {
 	c, err := newClient(r.plan.folder, r.plan.adapter, trainers.Env{
 		Log: r.env.Log,
 		Progress: func(p trainers.Progress) {
@@ -136,9 +132,7 @@ func OpenJob(folder runfolder.Folder, j *jobs.Job, env Env) (*jobs.Client, error
 	block := filesAdapter
 	if j.Adapter != files.Type {
 		c, fs := config.Load(folder.Config(), config.Options{
-			Types:   builtin.Types(),
-			Getenv:  env.Getenv,
-			Secrets: env.Secrets,
+			Types: builtin.Types(), Getenv: env.Getenv, Secrets: env.Secrets,
 		})
 		about := config.Block{Section: "trainer_adapters", Name: j.Name}
 		if fs = about.Under(fs); c == nil || finding.Failed(fs) { // ignore findings outside the adapter's entry
@@ -189,16 +183,14 @@ func adapterNamed(c *config.Config, name string) *config.Block {
 }
 
 // dataSet describes the data set to adapters.
-func (r *handing) dataSet() trainers.DataSet {
+func (r handing) dataSet() trainers.DataSet {
 	folder := r.plan.folder
 	d := trainers.DataSet{RunID: r.plan.RunID, RunDir: string(r.plan.folder), Formats: map[string]trainers.Format{}}
 	for _, w := range r.out.made.Dataset {
 		f := trainers.Format{Dir: folder.Rel(folder.Format(w.Format))}
 		for _, file := range w.Files {
 			f.Files = append(f.Files, trainers.File{
-				Path:  runfolder.DatasetFile(file.Path, 0, "").Path,
-				Kind:  file.Kind,
-				Split: file.Split,
+				Path: runfolder.DatasetFile(file.Path, 0, "").Path, Kind: file.Kind, Split: file.Split,
 			})
 		}
 		d.Formats[w.Format] = f

@@ -2,7 +2,6 @@ package finetune
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -24,15 +22,11 @@ import (
 )
 
 // writing is the stage that writes text rows.
-type writing struct {
-	plan      *plan
-	out       *report
-	decisions *curate.Decisions
-}
+type writing struct{ *run }
 
 // write writes the rows of the requested text formats and, in NAT's mode, NAT's trajectories. If none of the records
 // are kept, it writes no rows, but lists the drops.
-func (r *writing) write(ctx context.Context) error {
+func (r writing) write(ctx context.Context) error {
 	p, d := r.plan, r.decisions
 	if err := p.Compat.WriteTrajectories(p.folder.Format(dataset.Trajectories), p.folder.Records(), p.RunID,
 		d); err != nil {
@@ -67,7 +61,7 @@ func (r *writing) write(ctx context.Context) error {
 }
 
 // spec returns the specification that package dataset needs to write a log's text rows.
-func (r *writing) spec(log string) dataset.Spec {
+func (r writing) spec(log string) dataset.Spec {
 	p, d := r.plan, r.decisions
 	spec := dataset.Spec{
 		Dir: p.folder.Dataset(), Log: log, Decisions: d, Options: p.options, Gates: p.gates(), Ready: r.out.know,
@@ -80,7 +74,7 @@ func (r *writing) spec(log string) dataset.Spec {
 
 // writeText writes the text rows. If they were joined from the shards' rows, it only replays the drops that occurred
 // when the shards wrote them.
-func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
+func (r writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Written, error) {
 	if m := r.plan.merging; m != nil && m.cut != nil {
 		for i := range m.shares {
 			if err := r.out.books.replay(shareDrops(m.dir.Shard(shards.Write, i))); err != nil {
@@ -94,7 +88,7 @@ func (r *writing) writeText(ctx context.Context, s dataset.Spec) ([]runfolder.Wr
 
 // warnOfRefused warns about records that formats can't represent, giving the reasons and a format that can represent
 // them, unless one of the run's formats represents all records. It also warns about omitted messages and turns.
-func (r *writing) warnOfRefused(written []runfolder.Written) {
+func (r writing) warnOfRefused(written []runfolder.Written) {
 	whole := slices.ContainsFunc(written, func(w runfolder.Written) bool { return w.Dropped == 0 })
 	for _, w := range written {
 		if w.Trimmed > 0 {
@@ -126,7 +120,7 @@ func (r *writing) warnOfRefused(written []runfolder.Written) {
 const maxOmitted = 5
 
 // warnOfOmitted warns about parts of records, most of them members of messages, that a format can't represent.
-func (r *writing) warnOfOmitted(w runfolder.Written) {
+func (r writing) warnOfOmitted(w runfolder.Written) {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(w.Omitted)) {
 		parts = append(parts, fmt.Sprintf("%s in %s", terminal.Line(name), ledger.Quantity(w.Omitted[name], unitRecord)))
@@ -141,7 +135,7 @@ func (r *writing) warnOfOmitted(w runfolder.Written) {
 
 // warnOfContexts warns about formats in which some trained turns have a different context from the one that the model
 // had. It doesn't warn if the only change is redaction, which is intended.
-func (r *writing) warnOfContexts(written []runfolder.Written) {
+func (r writing) warnOfContexts(written []runfolder.Written) {
 	for _, w := range written {
 		if c := w.Contexts; c != nil && slices.ContainsFunc(slices.Collect(maps.Keys(c.Changed)), func(by string) bool {
 			return by != builders.Redacted.String()
@@ -152,7 +146,7 @@ func (r *writing) warnOfContexts(written []runfolder.Written) {
 }
 
 // warnOfTurns warns about turns without a row in a format, and about rows that repeat text.
-func (r *writing) warnOfTurns(w runfolder.Written) {
+func (r writing) warnOfTurns(w runfolder.Written) {
 	if text := dataset.TurnsLost(w); text != "" {
 		r.out.warn("%s", text)
 	}
@@ -174,7 +168,7 @@ func (r *writing) warnOfTurns(w runfolder.Written) {
 
 // warnOfReader warns about JSON Lines files that current versions of Hugging Face datasets read differently, and names
 // the format that has the same rows with declared columns.
-func (r *writing) warnOfReader(written []runfolder.Written) {
+func (r writing) warnOfReader(written []runfolder.Written) {
 	for _, w := range written {
 		for _, f := range w.Files {
 			now, table := f.ReadToday(), w.Format+rows.TableSuffix
@@ -191,31 +185,19 @@ func (r *writing) warnOfReader(written []runfolder.Written) {
 }
 
 // copyForNAT copies the Customizer's files to the folder where NAT writes them: <dataset_output_dir>/<run_id>/.
-func (r *writing) copyForNAT() error {
+func (r writing) copyForNAT() error {
 	to := filepath.Join(r.plan.copyTo, r.plan.RunID)
 	from := r.plan.folder.Format("customizer")
-	var names []string
-	entries, err := os.ReadDir(from)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), "_file.jsonl") {
-			names = append(names, filepath.Join(from, e.Name()))
-		}
-	}
+	names, err := fs.Glob(os.DirFS(from), "*_file.jsonl")
 	if err == nil && len(names) > 0 {
 		err = os.MkdirAll(to, 0o755)
 	}
 	for _, name := range names {
 		if err == nil {
-			err = copyFile(filepath.Join(to, filepath.Base(name)), name)
+			err = copyFile(filepath.Join(to, name), filepath.Join(from, name))
 		}
 	}
-	if err != nil {
-		return exit.Environmentf("can't copy the data set to dataset_output_dir: %w", err)
-	}
-	return nil
+	return cant("copy the data set to dataset_output_dir", err)
 }
 
 func copyFile(to, from string) error {

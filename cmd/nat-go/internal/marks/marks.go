@@ -155,8 +155,7 @@ func lockFolder(path string) (*os.File, error) {
 		return nil, err
 	}
 	for end := time.Now().Add(lockPatience); ; time.Sleep(time.Millisecond) {
-		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+		if !errors.Is(durable.Lock(dir, unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
 			return dir, nil // locked, or the file system doesn't support locks
 		}
 		if time.Now().After(end) {

@@ -76,7 +76,12 @@ type failure struct {
 // Serve answers frames until the input ends or the context is done. It returns an error if the settings are invalid,
 // the input ends inside a frame, or reading or writing fails.
 func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
-	service, err := begin(ctx, in)
+	// A read that is blocked when the context is done remains blocked until the input ends.
+	settings, err := finetune.UnlessEnded(ctx, func() (*Settings, error) { return readSettings(in) })
+	var service *Service
+	if err == nil {
+		service, err = open(ctx, settings)
+	}
 	if err != nil {
 		if bad, ok := errors.AsType[*Error](err); ok {
 			err = errors.Join(err, writeFrame(out, failure{Error: bad}, nil))
@@ -174,29 +179,6 @@ func send(ctx context.Context, out io.Writer, head any, body []byte) error {
 	}
 }
 
-// begin reads the settings and opens the files that they name. A read that is blocked when the context is done remains
-// blocked until the input ends.
-func begin(ctx context.Context, in io.Reader) (*Service, error) {
-	type read struct {
-		settings *Settings
-		err      error
-	}
-	settings := make(chan read, 1)
-	go func() {
-		s, err := readSettings(in)
-		settings <- read{s, err} // wait: the channel has room for one value
-	}()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case r := <-settings:
-		if r.err != nil {
-			return nil, r.err
-		}
-		return open(ctx, r.settings)
-	}
-}
-
 func (v *Service) limit() int64 { return cmp.Or(max(0, v.settings.RequestBytes), defaultRequestBytes) }
 
 func (v *Service) ready() Ready {
@@ -264,10 +246,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	if err != nil {
 		return nil, problem(badRequest, "traces", "%v", err)
 	}
-	for _, acc := range stats.Accounts() { // only the totals, because the drops have already been reported
-		books.In(acc.Stage, acc.Unit, acc.In)
-		books.Out(acc.Stage, acc.Unit, acc.Out)
-	}
+	finetune.AddAccounts(books, stats.Accounts())
 	groups, err := v.build(ctx, examples, books, drop)
 	if err != nil {
 		return nil, err
@@ -287,10 +266,7 @@ func (v *Service) collate(ctx context.Context, list json.Raw, a *Answer) (*batch
 	case err != nil:
 		return nil, err
 	}
-	for _, acc := range res.Accounts {
-		books.In(acc.Stage, acc.Unit, acc.In)
-		books.Out(acc.Stage, acc.Unit, acc.Out)
-	}
+	finetune.AddAccounts(books, res.Accounts)
 	a.Books = books.Accounts()
 	return made, nil
 }
@@ -312,10 +288,7 @@ func (v *Service) build(
 		for _, d := range made.Drops {
 			drop(d)
 		}
-		for _, a := range made.Accounts {
-			books.In(a.Stage, a.Unit, a.In)
-			books.Out(a.Stage, a.Unit, a.Out)
-		}
+		finetune.AddAccounts(books, made.Accounts)
 		contents := made.Contents()
 		items := make([]collator.Item, len(made.Records))
 		for i := range made.Records {

@@ -1,8 +1,6 @@
 package recordlog
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,33 +27,14 @@ func OpenAccess(dir string) (*Access, error) {
 // Group reads the group whose frame begins at offset (see Group.Offset). First and Offset of the returned group are 0,
 // because a frame doesn't contain them.
 func (a *Access) Group(offset int64) (*Group, error) {
-	g, err := a.group(offset)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = errShort
+	g, err := &Group{}, fmt.Errorf("invalid frame offset: the log has %d bytes", a.size)
+	if left := a.size - offset; offset >= int64(HeaderSize) && left >= 0 {
+		_, err = g.read(io.NewSectionReader(a.file, offset, left), a.most, left)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s is damaged at byte %d: %w", a.file.Name(), offset, err)
 	}
 	return g, nil
-}
-
-func (a *Access) group(offset int64) (*Group, error) {
-	if offset < int64(HeaderSize) || offset > a.size {
-		return nil, fmt.Errorf("invalid frame offset: the log has %d bytes", a.size)
-	}
-	var head [frameHead]byte
-	if _, err := a.file.ReadAt(head[:], offset); err != nil {
-		return nil, err
-	}
-	n := binary.LittleEndian.Uint64(head[:])
-	if err := a.most.checkFrame(n, a.size-offset); err != nil {
-		return nil, err
-	}
-	g := &Group{frame: make([]byte, n+frameTail)}
-	if _, err := a.file.ReadAt(g.frame, offset+frameHead); err != nil {
-		return nil, err
-	}
-	return g, g.decodeFrame(a.most)
 }
 
 // Close closes the file.

@@ -35,12 +35,6 @@ type codec struct {
 	number map[*builders.Origin]uint64
 }
 
-// newDecoder returns a codec that reads a payload.
-func newDecoder(payload []byte, most Large) *codec {
-	room := listsIn(int64(len(payload)), most)
-	return &codec{buf: payload, reading: true, room: &room}
-}
-
 var errShort = errors.New("unexpected end of a frame inside a value")
 
 func (c *codec) fail() {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/zeebo/xxh3"
@@ -15,15 +16,30 @@ import (
 )
 
 // decode decodes a payload. The group's text table, records and strings share the payload's memory.
-func (g *Group) decode(payload []byte, most Large) error { return newDecoder(payload, most).group(g) }
+func (g *Group) decode(payload []byte, most Large) error {
+	room := listsIn(int64(len(payload)), most)
+	return (&codec{buf: payload, reading: true, room: &room}).group(g)
+}
 
-// decodeFrame checks and decodes g.frame, a payload followed by its checksum.
-func (g *Group) decodeFrame(most Large) error {
-	payload, sum := g.frame[:len(g.frame)-frameTail], g.frame[len(g.frame)-frameTail:]
-	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(sum) {
-		return errors.New("invalid checksum of a frame")
+// read reads a frame into g, from a log of which at most left bytes remain. It returns the frame's size.
+func (g *Group) read(in io.Reader, most Large, left int64) (size int64, err error) {
+	var head [frameHead]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return 0, errShort
 	}
-	return g.decode(payload, most)
+	n := binary.LittleEndian.Uint64(head[:])
+	if err := most.checkFrame(n, left); err != nil {
+		return 0, err
+	}
+	g.frame = slices.Grow(g.frame[:0], int(n)+frameTail)[:n+frameTail]
+	if _, err := io.ReadFull(in, g.frame); err != nil {
+		return 0, errShort
+	}
+	payload, sum := g.frame[:n], g.frame[n:]
+	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(sum) {
+		return 0, errors.New("invalid checksum of a frame")
+	}
+	return int64(n) + frameHead + frameTail, g.decode(payload, most)
 }
 
 // group codes the payload of a group's frame.

@@ -44,7 +44,7 @@ type text struct {
 	passage builders.Passage
 	raw     []byte
 	lists   int64 // memory that the passage's lists take when they are read back
-	hash    Hash  // set by hashTexts
+	hash    Hash  // set by Contents
 }
 
 // sides holds the indices of a record's passages in the group's text table, or -1 for passages that the record doesn't
@@ -109,13 +109,6 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 	}
 	s := sides{-1, -1, -1, -1}
 	asRecorded := b.isOfCandidates(r)
-	var err error
-	add := func(side *int32, c *builders.Content) {
-		if err == nil {
-			*side, err = b.intern(c)
-		}
-		*c = builders.Content{}
-	}
 	into := []*int32{&s.messages}
 	if r.Kind() == builders.KindPreference {
 		into = []*int32{&s.prompt, &s.chosen, &s.rejected}
@@ -125,10 +118,11 @@ func (b *Builder) Record(builder int, r builders.Record) error {
 		return fmt.Errorf("unknown kind %T", r)
 	}
 	for i, c := range contents {
-		add(into[i], c)
-	}
-	if err != nil {
-		return err
+		text, err := b.intern(c)
+		if err != nil {
+			return err
+		}
+		*into[i], *c = text, builders.Content{}
 	}
 	b.group.Records = append(b.group.Records, builders.Resolved{})
 	res := &b.group.Records[len(b.group.Records)-1]
@@ -166,18 +160,14 @@ const textChunk = 4 << 20
 // turn with eight candidates forms up to 28 pairs from the same eight outputs.
 func (b *Builder) intern(c *builders.Content) (int32, error) {
 	var seen *int32
-	if r := c.Ref; (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) &&
-		r.Example >= 0 && r.Example < len(b.source.Examples) {
+	r := &c.Ref
+	if (r.Part == builders.CandidatePrompt || r.Part == builders.CandidateOutput) && b.candidate(r) != nil {
 		table := b.outputs
 		if r.Part == builders.CandidatePrompt {
 			table = b.prompts
 		}
-		n := len(b.source.Examples[r.Example].Candidates)
-		if r.Candidate >= 0 && r.Candidate < n {
-			seen = &table[r.Example][r.Candidate]
-			if *seen > 0 {
-				return *seen - 1, nil
-			}
+		if seen = &table[r.Example][r.Candidate]; *seen > 0 {
+			return *seen - 1, nil
 		}
 	}
 	p, err := builders.Resolve(b.source, *c)

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/zeebo/xxh3"
@@ -134,15 +133,16 @@ func Create(dir string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &Writer{dir: dir, file: f, out: bufio.NewWriterSize(durable.Behind(f), bufferBytes), sum: xxh3.New()}
+	w := newWriter(dir, f, Commit{Version: Version, Bytes: int64(HeaderSize)})
 	head := binary.LittleEndian.AppendUint32([]byte(magic), Version)
 	w.sum.Write(head)
-	if _, err := w.out.Write(head); err != nil {
-		f.Close()
-		return nil, err
-	}
-	w.state = Commit{Version: Version, Bytes: int64(HeaderSize)}
+	_, _ = w.out.Write(head) // fits into the buffer
 	return w, nil
+}
+
+func newWriter(dir string, f *os.File, state Commit) *Writer {
+	out := bufio.NewWriterSize(durable.Behind(f), bufferBytes)
+	return &Writer{dir: dir, file: f, out: out, state: state, sum: xxh3.New()}
 }
 
 // Open continues the log in dir after its last commit. Bytes written after that commit are discarded.
@@ -151,22 +151,16 @@ func Open(dir string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := xxh3.New()
+	w := newWriter(dir, f, c)
+	w.synced = c.Bytes
 	if err = f.Truncate(c.Bytes); err == nil {
-		_, err = io.CopyN(sum, f, c.Bytes)
+		_, err = io.CopyN(w.sum, f, c.Bytes)
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	return &Writer{
-		dir:    dir,
-		file:   f,
-		out:    bufio.NewWriterSize(durable.Behind(f), bufferBytes),
-		state:  c,
-		synced: c.Bytes,
-		sum:    sum,
-	}, nil
+	return w, nil
 }
 
 // openCommitted opens the log in dir. It returns an error if the log is shorter than recorded in its commit.
@@ -286,12 +280,8 @@ func newReader(dir string) (*Reader, error) {
 		return nil, err
 	}
 	r := &Reader{
-		file:   f,
-		in:     bufio.NewReaderSize(f, bufferBytes),
-		left:   c.Bytes - int64(HeaderSize),
-		offset: int64(HeaderSize),
-		commit: c,
-		most:   c.largest(),
+		file: f, in: bufio.NewReaderSize(f, bufferBytes), left: c.Bytes - int64(HeaderSize), offset: int64(HeaderSize),
+		commit: c, most: c.largest(),
 	}
 	head := make([]byte, HeaderSize)
 	if _, err := io.ReadFull(r.in, head); err != nil || string(head[:len(magic)]) != magic {
@@ -314,11 +304,12 @@ func (r *Reader) Next() (*Group, error) {
 		}
 		return nil, io.EOF
 	}
-	g, size, err := r.read()
+	g, _ := r.spare.Get().(*Group)
+	if g == nil {
+		g = &Group{}
+	}
+	size, err := g.read(r.in, r.most, r.left)
 	if err != nil {
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			err = errShort
-		}
 		return nil, r.damaged(err)
 	}
 	g.First, g.Offset = r.next, r.offset
@@ -346,27 +337,6 @@ func (r *Reader) ahead() int64 {
 		return 0
 	}
 	return int64(n) + listsIn(int64(n), r.most)
-}
-
-func (r *Reader) read() (*Group, int64, error) {
-	var head [frameHead]byte
-	if _, err := io.ReadFull(r.in, head[:]); err != nil {
-		return nil, 0, err
-	}
-	n := binary.LittleEndian.Uint64(head[:])
-	if err := r.most.checkFrame(n, r.left); err != nil {
-		return nil, 0, err
-	}
-	size := int64(n) + frameHead + frameTail
-	g, _ := r.spare.Get().(*Group)
-	if g == nil {
-		g = &Group{}
-	}
-	g.frame = slices.Grow(g.frame[:0], int(n)+frameTail)[:n+frameTail]
-	if _, err := io.ReadFull(r.in, g.frame); err != nil {
-		return nil, 0, err
-	}
-	return g, size, g.decodeFrame(r.most)
 }
 
 // checkFrame returns an error if a frame of n bytes doesn't fit into the rest of a log, or is larger than the log's

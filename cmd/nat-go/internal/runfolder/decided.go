@@ -4,9 +4,14 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // Decided identifies everything that determines the bytes of a run's output, by name: settings, the contents of
@@ -37,14 +42,10 @@ func (d *Decided) Add(name, value string) {
 
 // Changed compares d with a later Decided. It returns the names whose values differ, or that only one has.
 func (d *Decided) Changed(now *Decided) []string {
-	names := map[string]bool{}
-	for _, side := range []*Decided{d, now} {
-		for name := range side.Hashes {
-			if d.Hashes[name] != now.Hashes[name] {
-				names[name] = true
-			}
-		}
-	}
+	names := map[string]string{}
+	maps.Copy(names, d.Hashes)
+	maps.Copy(names, now.Hashes)
+	maps.DeleteFunc(names, func(name, _ string) bool { return d.Hashes[name] == now.Hashes[name] })
 	return slices.Sorted(maps.Keys(names))
 }
 
@@ -63,3 +64,29 @@ func Accept(changed, accept []string) (left, idle []string) {
 	}
 	return left, idle
 }
+
+// Begun records how a run began. To resume the run, nat-go reads it, config.yml and the record log.
+type Begun struct {
+	NatGo   string          `json:"nat_go"`
+	RunID   string          `json:"run_id"` // recorded because the folder may have been renamed
+	Log     int             `json:"record_log_version"`
+	Request json.RawMessage `json:"request"` // the command-line arguments
+	Inputs  []source.Input  `json:"inputs"`
+	Decided *Decided        `json:"decided"`
+}
+
+// ReadBegun reads the record of how the run began. The error wraps fs.ErrNotExist if it is missing.
+func (f Folder) ReadBegun() (*Begun, error) {
+	text, err := read(f.Begun())
+	if err != nil {
+		return nil, err
+	}
+	b := new(Begun)
+	if err := json.Unmarshal(text, b); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Begun(), err)
+	}
+	return b, nil
+}
+
+// WriteBegun records how the run begins.
+func (f Folder) WriteBegun(b *Begun) error { return durable.WriteJSON(f.Begun(), b) }

@@ -1,6 +1,7 @@
 package runfolder
 
 import (
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -21,6 +22,16 @@ type File struct {
 	XXH3  string `json:"xxh3"` // 128-bit xxh3 of the content, hex
 
 	temp string // temporary path of a file that has not been renamed into place; empty otherwise
+}
+
+// Lookup returns the file with the given path from a list, or the zero File.
+func Lookup(files []File, rel string) File {
+	for _, f := range files {
+		if f.Path == rel {
+			return f
+		}
+	}
+	return File{}
 }
 
 // Until returns a copy of f for a file that has the path temp until it is renamed into place.
@@ -54,27 +65,20 @@ func (f Folder) Walk(do func(rel string, info fs.FileInfo) error) error {
 		if err != nil {
 			return err
 		}
-		rel := f.Rel(path)
+		rel, then := f.Rel(path), error(nil)
 		switch {
 		case f.isExcluded(rel) && e.IsDir():
 			return fs.SkipDir
 		case e.IsDir() && path == f.Teacher():
-			info, err := e.Info()
-			if err == nil {
-				err = do(rel+"/", info)
-			}
-			if err != nil {
-				return err
-			}
-			return fs.SkipDir
+			rel, then = rel+"/", fs.SkipDir
 		case e.IsDir(), f.isExcluded(rel), durable.Temporary(e.Name()):
 			return nil
 		}
 		info, err := e.Info()
-		if err != nil {
-			return err
+		if err == nil {
+			err = do(rel, info)
 		}
-		return do(rel, info)
+		return cmp.Or(err, then)
 	})
 }
 
@@ -151,23 +155,17 @@ func (l *Lock) Sums(known []File) ([]File, error) {
 		by[k.Path] = k
 	}
 	var list []File
-	err := l.Folder.Walk(func(rel string, info fs.FileInfo) error {
-		if info.IsDir() {
-			s, err := l.Folder.Sum(rel)
-			list = append(list, s)
-			return err
-		}
-		if !info.Mode().IsRegular() { // not written by nat-go, which writes only regular files
+	err := l.Folder.Walk(func(rel string, info fs.FileInfo) (err error) {
+		if !info.IsDir() && !info.Mode().IsRegular() { // not written by nat-go, which writes only regular files
 			return nil
 		}
 		s, ok := by[rel]
 		if !ok {
-			var err error
 			if s, err = l.Folder.Sum(rel); err != nil {
 				return err
 			}
 		}
-		if s.Bytes != info.Size() {
+		if !info.IsDir() && s.Bytes != info.Size() {
 			return fmt.Errorf("%s has %d bytes, but %d were written: it was changed during the run", rel, info.Size(), s.Bytes)
 		}
 		delete(by, rel)

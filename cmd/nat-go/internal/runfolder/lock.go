@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -78,9 +80,8 @@ func (f Folder) lockFile() string { return f.path(".lock") }
 func (f Folder) Lock(command string) (*Lock, error) {
 	for {
 		l, err := f.tryLock(command)
-		var busy *Busy
 		switch {
-		case errors.As(err, &busy):
+		case errors.As(err, new(*Busy)):
 			return nil, exit.With(exit.Usage, err)
 		case err != nil:
 			return nil, exit.Environmentf("cannot lock the run folder: %w", err)
@@ -98,8 +99,7 @@ const pause = 50 * time.Millisecond
 func (f Folder) LockSoon(ctx context.Context, command string, patience time.Duration) (*Lock, error) {
 	for end := time.Now().Add(patience); ; {
 		l, err := f.Lock(command)
-		var busy *Busy
-		if !errors.As(err, &busy) || time.Now().After(end) {
+		if !errors.As(err, new(*Busy)) || time.Now().After(end) {
 			return l, err
 		}
 		select {
@@ -116,10 +116,10 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	left, busy, readErr := attempt(file)
+	left, busy, readErr := attempt(file, unix.LOCK_EX)
 	for i := 0; busy && readErr == nil && i < left.attempts(); i++ {
 		time.Sleep(time.Millisecond)
-		left, busy, readErr = attempt(file)
+		left, busy, readErr = attempt(file, unix.LOCK_EX)
 	}
 	if busy {
 		file.Close()
@@ -138,12 +138,8 @@ func (f Folder) tryLock(command string) (*Lock, error) {
 }
 
 // attempt tries to lock the file, and reads its holder; see readHolder.
-func attempt(file *os.File) (left *Holder, busy bool, err error) {
-	lockErr := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	for errors.Is(lockErr, unix.EINTR) {
-		lockErr = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	}
-	busy = errors.Is(lockErr, unix.EWOULDBLOCK)
+func attempt(file *os.File, how int) (left *Holder, busy bool, err error) {
+	busy = errors.Is(durable.Lock(file, how|unix.LOCK_NB), unix.EWOULDBLOCK)
 	left, err = readHolder(file, busy)
 	return left, busy, err
 }
@@ -241,16 +237,14 @@ func (f Folder) LeftBy() (*Holder, error) {
 		return nil, err
 	}
 	defer file.Close()
-	err = unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB)
-	busy := errors.Is(err, unix.EWOULDBLOCK)
-	h, readErr := readHolder(file, busy)
+	h, busy, err := attempt(file, unix.LOCK_SH)
 	if busy {
 		return nil, &Busy{f, h}
 	}
 	if h != nil && h.converts() && h.Placing == nil {
-		return nil, readErr // the interrupted command didn't change anything
+		return nil, err // the interrupted command didn't change anything
 	}
-	return h, readErr
+	return h, err
 }
 
 // Create creates the folder and locks it, so that two runs never share one. If the folder has already been used (see
@@ -290,8 +284,7 @@ func (f Folder) refuseUsed() error {
 	case err != nil:
 		return exit.Environmentf("cannot create the run folder: %w", err)
 	case used:
-		var busy *Busy
-		if _, err := f.LeftBy(); errors.As(err, &busy) {
+		if _, err := f.LeftBy(); errors.As(err, new(*Busy)) {
 			return exit.Usagef("%w, or choose another --run-id", err)
 		}
 		return exit.Usagef("run folder %s already exists: choose another --run-id, or continue it with "+
@@ -365,4 +358,59 @@ func sweep(dir string, depth int) error {
 		}
 	}
 	return err
+}
+
+// converting is the prefix of Holder.Command for commands that write formats to a complete run.
+const converting = "dataset convert"
+
+// LockToConvert locks a complete run, so that the given formats of its data set can be written. If an earlier
+// conversion was interrupted, it must be repeated, so formats must include all formats that it was writing.
+func (f Folder) LockToConvert(formats []string) (*Lock, error) {
+	command := converting
+	for _, name := range formats {
+		command += " --format " + name
+	}
+	if _, err := f.ReadManifest(); errors.Is(err, fs.ErrNotExist) {
+		return nil, exit.Usagef("run in %s is not complete: `nat-go finetune resume %s` continues it", f, f)
+	} else if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	l, err := f.Lock(command)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.RefuseConverting(formats); err != nil {
+		l.Close()
+		return nil, err
+	}
+	err = l.writeErr
+	if err == nil {
+		err = l.Sweep()
+	}
+	if err != nil {
+		l.Close()
+		return nil, exit.Environmentf("cannot write to the run folder: %w", err)
+	}
+	return l, nil
+}
+
+// converts reports whether the holder's command writes formats to a complete run.
+func (h *Holder) converts() bool { return strings.HasPrefix(h.Command, converting+" ") }
+
+// RefuseConverting returns an error if the last holder was interrupted while converting to a format other than those
+// in again, which lists the formats to write now.
+func (l *Lock) RefuseConverting(again []string) error {
+	if l.Left == nil {
+		return nil
+	}
+	words, ok := strings.CutPrefix(l.Left.Command, converting+" --format ")
+	if !ok {
+		return nil
+	}
+	for _, name := range strings.Split(words, " --format ") {
+		if !slices.Contains(again, name) {
+			return exit.Usagef("%s was interrupted in %s: rerun that command first", l.Left, l.Folder)
+		}
+	}
+	return nil
 }

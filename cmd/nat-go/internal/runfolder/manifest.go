@@ -107,8 +107,7 @@ const (
 
 // State returns the run's state, which is the manifest's Status or one of the other states.
 func (f Folder) State() string {
-	var busy *Busy
-	if _, err := f.LeftBy(); errors.As(err, &busy) {
+	if _, err := f.LeftBy(); errors.As(err, new(*Busy)) {
 		return Running
 	}
 	m, err := f.ReadManifest()
@@ -246,25 +245,21 @@ func (f Folder) ReadManifest() (*Manifest, error) {
 // check returns an error for a manifest that names files outside the run, because they would be passed to trainers and
 // uploaded.
 func (m *Manifest) check() error {
-	outside := func(path string) error {
-		if !filepath.IsLocal(filepath.FromSlash(path)) {
-			return fmt.Errorf("invalid name %q: it is outside the run", path)
-		}
-		return nil
-	}
+	var paths []string
 	for _, x := range m.Files {
-		if err := outside(x.Path); err != nil {
-			return err
-		}
+		paths = append(paths, x.Path)
 	}
 	for _, w := range m.Dataset {
 		if w.Format != filepath.Base(w.Format) || !filepath.IsLocal(w.Format) || w.Format == "." {
 			return fmt.Errorf("unknown format %q", w.Format)
 		}
 		for _, x := range w.Files {
-			if err := outside(x.Path); err != nil {
-				return err
-			}
+			paths = append(paths, x.Path)
+		}
+	}
+	for _, path := range paths {
+		if !filepath.IsLocal(filepath.FromSlash(path)) {
+			return fmt.Errorf("invalid name %q: it is outside the run", path)
 		}
 	}
 	return nil
@@ -279,22 +274,18 @@ func (l *Lock) WriteManifest(m *Manifest, known []File) (err error) {
 	if err := l.Folder.checkComplete(m); err != nil {
 		return err
 	}
-	m.Decisions = l.Folder.Rel(l.Folder.Decisions())
-	text, err := stdjson.MarshalIndent(m, "", "  ")
-	if err != nil {
-		return err
-	}
 	if err := l.Check(); err != nil {
 		return err
 	}
-	return durable.WriteFile(l.Folder.Manifest(), append(text, '\n'))
+	m.Decisions = l.Folder.Rel(l.Folder.Decisions())
+	return durable.WriteJSON(l.Folder.Manifest(), m)
 }
 
 // checkComplete returns an error if the manifest doesn't list all files that every finished run has, or all token
 // batches that were written.
 func (f Folder) checkComplete(m *Manifest) error {
 	for _, path := range []string{f.Config(), f.Begun(), f.Decisions(), f.Dropped()} {
-		if rel := f.Rel(path); !slices.ContainsFunc(m.Files, func(x File) bool { return x.Path == rel }) {
+		if rel := f.Rel(path); Lookup(m.Files, rel).Path == "" {
 			return fmt.Errorf("%s is gone: it was removed during the run", rel)
 		}
 	}

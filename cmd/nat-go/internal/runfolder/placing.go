@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/nat-go/nat-go/internal/durable"
 )
@@ -93,21 +95,14 @@ func (f Folder) settle(left *Holder) *Holder {
 // isValid reports whether each temporary file is next to the file that it becomes, and all paths except the manifest's
 // are in the data set. This check is needed because any user may have written the lock file, which contains the paths.
 func (p *Placing) isValid() bool {
-	in := func(path string) bool {
-		return filepath.IsLocal(filepath.FromSlash(path)) && Folder("").Rel(Folder("").Dataset()) == firstOf(path)
+	in := func(name string) bool {
+		first, _, _ := strings.Cut(path.Clean(name), "/")
+		return filepath.IsLocal(filepath.FromSlash(name)) && first == Folder("").Rel(Folder("").Dataset())
 	}
 	temporary := func(x pendingFile) bool {
 		return filepath.Dir(x.Temporary) == filepath.Dir(x.Path) && durable.Temporary(filepath.Base(x.Temporary))
 	}
 	return temporary(p.Manifest) && p.Manifest.Path == Folder("").Rel(Folder("").Manifest()) &&
 		!slices.ContainsFunc(p.Files, func(x pendingFile) bool { return !in(x.Path) || !temporary(x) }) &&
-		!slices.ContainsFunc(p.Gone, func(path string) bool { return !in(path) })
-}
-
-// firstOf returns the first element of a path.
-func firstOf(path string) string {
-	for dir := filepath.Dir(path); dir != "."; dir = filepath.Dir(dir) {
-		path = dir
-	}
-	return path
+		!slices.ContainsFunc(p.Gone, func(name string) bool { return !in(name) })
 }

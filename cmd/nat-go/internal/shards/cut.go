@@ -90,6 +90,4 @@ func (f Folder) ReadCut(p *Plan) (*Cut, error) {
 }
 
 // HasCut reports whether a merge has divided the data set among the shards.
-func (f Folder) HasCut() bool {
-	return runfolder.Has(f.CutPath())
-}
+func (f Folder) HasCut() bool { return runfolder.Has(f.CutPath()) }

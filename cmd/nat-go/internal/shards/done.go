@@ -107,8 +107,7 @@ func (f Folder) Look(p *Plan, stage Stage) (*State, error) {
 			continue
 		}
 		s.Missing = append(s.Missing, i)
-		var busy *runfolder.Busy
-		if _, err := f.Shard(stage, i).LeftBy(); errors.As(err, &busy) {
+		if _, err := f.Shard(stage, i).LeftBy(); errors.As(err, new(*runfolder.Busy)) {
 			s.Running = append(s.Running, i)
 		}
 	}

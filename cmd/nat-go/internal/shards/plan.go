@@ -301,11 +301,7 @@ func (n *NamedFile) Commit() (*runfolder.File, error) {
 		n.file.Abort()
 		return nil, err
 	}
-	f := &runfolder.File{
-		Path:  namedPath(n.shard),
-		Bytes: n.bytes,
-		XXH3:  runfolder.Digest(n.sum),
-	}
+	f := &runfolder.File{Path: namedPath(n.shard), Bytes: n.bytes, XXH3: runfolder.Digest(n.sum)}
 	return f, n.file.Commit()
 }
 

@@ -101,7 +101,7 @@ func (r *Remote) Copy(ctx context.Context, work string) (Folder, *Plan, error) {
 }
 
 // fetch downloads a file. It returns an error if the file's size or checksum differs from the expected one.
-func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is *runfolder.File) error {
+func (r *Remote) fetch(ctx context.Context, dir Folder, path string, is runfolder.File) error {
 	name := dir.stored(path)
 	return r.Get(ctx, name, path, is.Bytes, func(got runfolder.File) error {
 		if got.Bytes != is.Bytes || got.XXH3 != is.XXH3 {
@@ -161,7 +161,7 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 		return nil // the invalid number is reported when the shard is run
 	}
 	if is := p.Shards[shard].Named; is != nil {
-		if err := r.fetch(ctx, dir, dir.Named(shard), is); err != nil {
+		if err := r.fetch(ctx, dir, dir.Named(shard), *is); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 	}
@@ -191,11 +191,9 @@ func (r *Remote) FetchFor(ctx context.Context, dir Folder, p *Plan, stage Stage,
 func (r *Remote) fetchSpilled(ctx context.Context, dir Folder, d *Done, part int) error {
 	path, folder := dir.Spill(d.Shard), dir.Shard(Build, d.Shard)
 	list := group.SpillList(path)
-	for i := range d.Files {
-		if d.Files[i].Path == folder.Rel(list) {
-			if err := r.fetch(ctx, dir, list, &d.Files[i]); err != nil {
-				return err
-			}
+	if is := runfolder.Lookup(d.Files, folder.Rel(list)); is.Path != "" {
+		if err := r.fetch(ctx, dir, list, is); err != nil {
+			return err
 		}
 	}
 	var own []span
@@ -238,7 +236,7 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 		}
 	}
 	var paths []string
-	var are []*runfolder.File
+	var are []runfolder.File
 	for _, stage := range stages {
 		if err := r.FetchDone(ctx, dir, p, stage); err != nil {
 			return err
@@ -249,13 +247,13 @@ func (r *Remote) FetchBuilt(ctx context.Context, dir Folder, p *Plan) error {
 		}
 		for i, d := range all {
 			folder := dir.Shard(stage, i)
-			for k := range d.Files {
-				path := filepath.Join(string(folder), filepath.FromSlash(d.Files[k].Path))
+			for _, is := range d.Files {
+				path := filepath.Join(string(folder), filepath.FromSlash(is.Path))
 				if path == dir.Spill(i) || path == group.SpillList(dir.Spill(i)) ||
 					cut != nil && path == RowsPath(folder) {
 					continue
 				}
-				paths, are = append(paths, path), append(are, &d.Files[k])
+				paths, are = append(paths, path), append(are, is)
 			}
 		}
 	}

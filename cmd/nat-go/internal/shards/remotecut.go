@@ -60,10 +60,8 @@ func (r *Remote) FetchCut(ctx context.Context, dir Folder, p *Plan) (*Cut, error
 
 // fetchCutFile downloads one of the cut's files to a path. It does nothing if the cut doesn't list the file.
 func (r *Remote) fetchCutFile(ctx context.Context, dir Folder, c *Cut, at string) error {
-	for i := range c.Files {
-		if c.Files[i].Path == filepath.Base(at) {
-			return r.fetch(ctx, dir, at, &c.Files[i])
-		}
+	if is := runfolder.Lookup(c.Files, filepath.Base(at)); is.Path != "" {
+		return r.fetch(ctx, dir, at, is)
 	}
 	return nil
 }
