@@ -25,20 +25,34 @@ func (s *Spec) binary(runDir string) (string, error) {
 	if s.Self {
 		return selfPath()
 	}
-	path, err := exec.LookPath(s.Path)
-	if errors.Is(err, exec.ErrDot) {
-		err = nil
+	path, err := s.executable()
+	if err != nil || s.SHA256 == "" {
+		return path, err
 	}
-	if err != nil {
-		return "", lookError(s.Path, err)
+	sum, key := strings.ToLower(s.SHA256), strings.ToLower(s.SHA256)
+	if len(s.Beside) > 0 {
+		key = folderKey(sum, s.Beside)
 	}
-	if path, err = filepath.Abs(path); err != nil {
+	for name := range s.Beside {
+		if name != filepath.Base(name) || !filepath.IsLocal(name) {
+			return "", fmt.Errorf("invalid name %q of a file next to %s", name, path)
+		}
+	}
+	dir := copiesFolder(key, runDir)
+	if err := copyFiles(filepath.Dir(path), dir, s.Beside); err != nil {
 		return "", err
 	}
-	if s.SHA256 == "" {
-		return path, nil
+	copied := filepath.Join(dir, filepath.Base(path))
+	return copied, checkedCopy(path, copied, sum)
+}
+
+// executable returns the path of the file or, for a module, of the Python interpreter.
+func (s *Spec) executable() (string, error) {
+	path, err := exec.LookPath(s.Path)
+	if err != nil && !errors.Is(err, exec.ErrDot) {
+		return "", lookError(s.Path, err)
 	}
-	return privateCopy(path, strings.ToLower(s.SHA256), s.Beside, runDir)
+	return filepath.Abs(path)
 }
 
 func lookError(path string, err error) error {
@@ -68,31 +82,23 @@ func execError(path string, err error) error {
 	return err
 }
 
-// privateCopy returns a checked copy of a file, along with the files it loads from the same folder, in a folder that
-// only the user can access.
-func privateCopy(path, sum string, beside map[string]string, runDir string) (string, error) {
-	key := sum
-	if len(beside) > 0 {
-		key = folderKey(sum, beside)
-	}
-	dir := filepath.Join(runDir, "bin")
+// copiesFolder returns the folder, which only the user can access, for the copies of a plugin's files.
+func copiesFolder(key, runDir string) string {
 	if cache, err := os.UserCacheDir(); err == nil {
-		dir = filepath.Join(cache, "nat-go", "plugins", key)
+		return filepath.Join(cache, "nat-go", "plugins", key)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	for name, want := range beside {
-		if name != filepath.Base(name) || !filepath.IsLocal(name) {
-			return "", fmt.Errorf("invalid name %q of a file next to %s", name, path)
+	return filepath.Join(runDir, "bin")
+}
+
+// copyFiles makes checked copies of files, given by name with their checksums.
+func copyFiles(from, to string, files map[string]string) error {
+	for name, sum := range files {
+		name = filepath.FromSlash(name)
+		if err := checkedCopy(filepath.Join(from, name), filepath.Join(to, name), strings.ToLower(sum)); err != nil {
+			return err
 		}
-		if err := checkedCopy(filepath.Join(filepath.Dir(path), name), filepath.Join(dir, name),
-			strings.ToLower(want)); err != nil {
-			return "", err
-		}
 	}
-	copied := filepath.Join(dir, filepath.Base(path))
-	return copied, checkedCopy(path, copied, sum)
+	return nil
 }
 
 // folderKey returns the folder name for a program and the files that go with it. Different contents get different
@@ -122,6 +128,9 @@ func checkedCopy(path, copied, sum string) error {
 		return err
 	}
 	defer in.Close()
+	if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
+		return err
+	}
 	out, err := durable.Create(copied)
 	if err != nil {
 		return err

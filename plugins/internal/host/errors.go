@@ -1,9 +1,11 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/secret"
@@ -73,16 +75,6 @@ func (e *PoisonError) Error() string {
 
 func (e *PoisonError) Unwrap() error { return e.Err }
 
-// tooLargeError reports that a group exceeds Spec.GroupLimit.
-type tooLargeError struct {
-	Group       string
-	Size, Limit int
-}
-
-func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("group %q is %d MiB; limits.group allows %d MiB", e.Group, e.Size>>20, e.Limit>>20)
-}
-
 // ConfigError reports that a plugin rejected a builder's config.
 type ConfigError struct {
 	Builder  string
@@ -94,17 +86,18 @@ func (e *ConfigError) Error() string {
 	fmt.Fprintf(&b, "invalid config of builder %s:", e.Builder)
 	for _, f := range e.Findings {
 		if !f.Warning {
-			fmt.Fprintf(&b, "\n  %s: %s", pointer(f.Pointer), f.Message)
+			fmt.Fprintf(&b, "\n  %s: %s", cmp.Or(f.Pointer, "(the whole config)"), f.Message)
 		}
 	}
 	return b.String()
 }
 
-func pointer(p string) string {
-	if p == "" {
-		return "(the whole config)"
+// refusal returns a ConfigError if the plugin's findings about a builder's config include an error.
+func refusal(builder string, found []Finding) error {
+	if slices.ContainsFunc(found, func(f Finding) bool { return !f.Warning }) {
+		return &ConfigError{Builder: builder, Findings: found}
 	}
-	return p
+	return nil
 }
 
 // Causes of a crash.
@@ -116,7 +109,9 @@ var (
 	errNoEnd    = errors.New("missing end of the stream")
 )
 
-func protocolError(err error) error { return fmt.Errorf("%w: %w", errProtocol, err) }
+func protocolErrorf(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errProtocol, fmt.Errorf(format, args...))
+}
 
 func tail(lines []string) string {
 	if len(lines) == 0 {

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,7 +35,7 @@ func ModuleArgs(module string) []string { return []string{"-m", serveModule, mod
 // module returns the interpreter and arguments that serve the spec's module. With a checksum, the module's package is
 // located without running it and then checked, and a private copy is run.
 func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, args []string, err error) {
-	if interpreter, err = s.interpreter(); err != nil || s.SHA256 == "" {
+	if interpreter, err = s.executable(); err != nil || s.SHA256 == "" {
 		return interpreter, append(ModuleArgs(s.Module), s.Args...), err
 	}
 	folder, files, err := s.locateModule(ctx, interpreter)
@@ -47,20 +45,9 @@ func (s *Spec) module(ctx context.Context, runDir string) (interpreter string, a
 	if sum := moduleSum(files); sum != strings.ToLower(s.SHA256) {
 		return "", nil, s.moduleChanged(folder, files, sum)
 	}
-	dir := filepath.Join(runDir, "bin")
-	if cache, err := os.UserCacheDir(); err == nil {
-		dir = filepath.Join(cache, "nat-go", "plugins", strings.ToLower(s.SHA256))
-	}
-	for name, sum := range files {
-		copied := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(copied), 0o700); err != nil {
-			return "", nil, err
-		}
-		if err := checkedCopy(filepath.Join(folder, filepath.FromSlash(name)), copied, sum); err != nil {
-			return "", nil, err
-		}
-	}
-	return interpreter, append([]string{"-m", serveModule, "--from", dir, s.Module}, s.Args...), nil
+	dir := copiesFolder(strings.ToLower(s.SHA256), runDir)
+	args = append([]string{"-m", serveModule, "--from", dir, s.Module}, s.Args...)
+	return interpreter, args, copyFiles(folder, dir, files)
 }
 
 // moduleChanged returns an error that names the package file that differs from the locked one.
@@ -84,26 +71,15 @@ func (s *Spec) moduleChanged(folder string, files map[string]string, sum string)
 	return &checksumError{Path: "the package of " + s.Module, Want: s.SHA256, Got: sum}
 }
 
-// interpreter returns the path of the spec's Python interpreter.
-func (s *Spec) interpreter() (string, error) {
-	path, err := exec.LookPath(s.Path)
-	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", lookError(s.Path, err)
-	}
-	return filepath.Abs(path)
-}
-
 // ModuleFiles returns the SHA-256 of the Python package that contains the spec's module, and of each of its files by
 // name. The interpreter is asked for the package's location; none of the package's code is run.
 func (s *Spec) ModuleFiles(ctx context.Context) (sum string, files map[string]string, err error) {
-	interpreter, err := s.interpreter()
+	interpreter, err := s.executable()
 	if err != nil {
 		return "", nil, err
 	}
-	if _, files, err = s.locateModule(ctx, interpreter); err != nil {
-		return "", nil, err
-	}
-	return moduleSum(files), files, nil
+	_, files, err = s.locateModule(ctx, interpreter)
+	return moduleSum(files), files, err
 }
 
 func moduleSum(files map[string]string) string { return folderKey(serveModule, files) }

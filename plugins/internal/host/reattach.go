@@ -16,7 +16,7 @@ import (
 // ReattachAddress returns the address that the environment specifies for attaching to the named plugin, or an empty
 // string.
 func ReattachAddress(name string) string {
-	for _, entry := range strings.Split(os.Getenv(wire.ReattachVariable), ",") {
+	for entry := range strings.SplitSeq(os.Getenv(wire.ReattachVariable), ",") {
 		if n, addr, ok := strings.Cut(entry, "="); ok && strings.TrimSpace(n) == name {
 			return strings.TrimSpace(addr)
 		}
@@ -39,7 +39,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	config.Plugins = plugin.PluginSet{}
 	config.Reattach = &plugin.ReattachConfig{
 		Protocol: plugin.ProtocolGRPC, ProtocolVersion: wire.ProtocolVersion, Addr: addr, Test: true,
-		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path, ended}, nil },
+		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path: path, ended: ended}, nil },
 	}
 	inc.client = plugin.NewClient(config)
 	go func() { <-inc.dead; close(ended) }() // wait: until the incarnation ends
@@ -53,6 +53,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 
 // attached is the runner for a process that we didn't start.
 type attached struct {
+	sameAddresses
 	path  string
 	ended chan struct{}
 }
@@ -60,11 +61,3 @@ type attached struct {
 func (a attached) Wait(context.Context) error { <-a.ended; return nil } // wait: until the incarnation ends
 func (a attached) Kill(context.Context) error { return nil }
 func (a attached) ID() string                 { return a.path }
-
-func (a attached) PluginToHost(network, addr string) (string, string, error) {
-	return network, addr, nil
-}
-
-func (a attached) HostToPlugin(network, addr string) (string, string, error) {
-	return network, addr, nil
-}

@@ -13,36 +13,30 @@ import (
 // gigabytes. A target shared by several records is counted once.
 type spans struct {
 	group *ttc.Group
-	seen  map[builders.Ref]struct{}
+	seen  map[builders.Ref]bool
 	bytes int64
 }
 
 // add counts the targets of a record's references, which must exist.
 func (s *spans) add(r builders.Record) {
 	for _, c := range builders.Contents(r) {
-		s.refer(c.Ref)
-	}
-}
-
-func (s *spans) refer(r builders.Ref) {
-	if r.Part != builders.NodeSpan {
-		return // a candidate's text is in memory once, regardless of the number of references
-	}
-	if _, counted := s.seen[r]; counted {
-		return
-	}
-	if s.seen == nil {
-		s.seen = map[builders.Ref]struct{}{}
-	}
-	s.seen[r] = struct{}{}
-	nodes := s.group.Examples[r.Example].Graph.Nodes
-	length := 0
-	for n := r.Last; n >= 0; n = nodes[n].Parent {
-		length++
-	}
-	for n := r.Last; length > r.Skip; n = nodes[n].Parent {
-		s.bytes += nodeBytes(&nodes[n])
-		length--
+		r := c.Ref
+		if r.Part != builders.NodeSpan || s.seen[r] {
+			continue // a candidate's text is in memory once, regardless of the number of references
+		}
+		if s.seen == nil {
+			s.seen = map[builders.Ref]bool{}
+		}
+		s.seen[r] = true
+		nodes := s.group.Examples[r.Example].Graph.Nodes
+		length := 0
+		for n := r.Last; n >= 0; n = nodes[n].Parent {
+			length++
+		}
+		for n := r.Last; length > r.Skip; n = nodes[n].Parent {
+			s.bytes += nodeBytes(&nodes[n])
+			length--
+		}
 	}
 }
 
