@@ -31,7 +31,7 @@ type Run struct {
 	decisions *curate.Decisions // nil before curation
 	log       groups
 	plain     *rowFiles // set instead of a log if there are only rows
-	summary   *summary
+	summary   *overview // see summarise
 	marks     *marks.File
 	unmarked  string // reason why marks can't be set; empty if they can
 
@@ -74,13 +74,12 @@ func OpenRun(
 ) (*Run, error) {
 	r := &Run{Folder: folder, tokenizer: sync.OnceValues(load)}
 	r.formats = sync.OnceValues(r.readFormats)
-	m, err := folder.ReadManifest()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var err error
+	if r.Manifest, err = folder.ReadManifest(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	r.Manifest = m
 	r.table, err = openTable(folder, cache, progress)
-	if errors.Is(err, fs.ErrNotExist) && m == nil { // the run has only just begun
+	if errors.Is(err, fs.ErrNotExist) && r.Manifest == nil { // the run has only just begun
 		r.table = &table{}
 	} else if err != nil {
 		return nil, err
@@ -151,7 +150,7 @@ func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folde
 // decision returns the decision on a record, or Train before curation.
 func (r *Run) decision(ordinal uint64) curate.Decision {
 	if r.plain != nil {
-		return r.plain.split(ordinal)
+		return r.plain.files[r.plain.holder(ordinal)].split
 	}
 	if r.decisions == nil || ordinal >= r.decisions.Len() {
 		return curate.Train
@@ -171,7 +170,11 @@ func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 		}
 	}
 	if r.plain != nil {
-		return r.plain.at(ordinal)
+		f, n, row, err := r.plain.read(ordinal)
+		if err != nil {
+			return dataset.Picked{}, err
+		}
+		return f.record(n, row), nil
 	}
 	g, at, err := r.group(ordinal)
 	if err != nil {

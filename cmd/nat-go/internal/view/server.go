@@ -46,29 +46,17 @@ func Listen(addr string, public bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(l, addr, public)
-	if err != nil {
-		l.Close()
-	}
-	return s, err
-}
-
-func newServer(l net.Listener, addr string, public bool) (*Server, error) {
-	at, err := netip.ParseAddrPort(l.Addr().String())
-	if err != nil {
-		return nil, err
-	}
-	open := !at.Addr().IsLoopback()
+	at := l.Addr().(*net.TCPAddr)
+	open := !at.IP.IsLoopback()
 	if open && !public {
+		l.Close()
 		return nil, fmt.Errorf(
 			"%s is reachable from other machines, which could read the run: --public confirms that this is intended", addr)
 	}
 	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, err
-	}
+	_, _ = rand.Read(secret) // never fails
 	s := &Server{
-		listener: l, token: hex.EncodeToString(secret), port: strconv.Itoa(int(at.Port())), public: open,
+		listener: l, token: hex.EncodeToString(secret), port: strconv.Itoa(at.Port), public: open,
 		names: []string{"localhost", "127.0.0.1", "::1"},
 	}
 	if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
@@ -82,8 +70,9 @@ func newServer(l net.Listener, addr string, public bool) (*Server, error) {
 
 // URL returns the link that opens the page. It contains the token.
 func (s *Server) URL() string {
-	host := s.listener.Addr().String()
-	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().IsUnspecified() {
+	at := s.listener.Addr().(*net.TCPAddr)
+	host := at.String()
+	if at.IP.IsUnspecified() {
 		host = net.JoinHostPort(s.names[len(s.names)-1], s.port) // the machine's name
 	}
 	return "http://" + host + "/?token=" + s.token

@@ -40,7 +40,8 @@ func batchesOf(folder runfolder.Folder) (v version, err error) {
 	return version{info.Size(), info.ModTime().UnixNano()}, nil
 }
 
-// readShares sets the shares of trained tokens from the index of a run's batches.
+// readShares sets the shares of trained tokens of records that have token rows, based on the owners of tokens listed in
+// the index of a run's batches.
 func (t *table) readShares(folder runfolder.Folder, batches version) error {
 	for i := range t.Entries {
 		t.Entries[i].Share = unknownShare
@@ -48,13 +49,8 @@ func (t *table) readShares(folder runfolder.Folder, batches version) error {
 	if t.Batches = batches; batches == (version{}) {
 		return nil
 	}
-	return t.countShares(filepath.Join(folder.Batches(), batch.IndexName))
-}
-
-// countShares sets the share of each record that has token rows, based on the owners of tokens listed in the index.
-func (t *table) countShares(index string) error {
 	trained, all := make([]uint32, len(t.Entries)), make([]uint32, len(t.Entries))
-	err := batch.EachLine(index, func(l *batch.Line) error {
+	err := batch.EachLine(filepath.Join(folder.Batches(), batch.IndexName), func(l *batch.Line) error {
 		for i := range l.RowInfo {
 			m := &l.RowInfo[i]
 			if m.Ordinal < 0 || m.Ordinal >= int64(len(all)) {

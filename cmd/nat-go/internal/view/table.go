@@ -2,6 +2,7 @@ package view
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -152,11 +153,7 @@ func entryOf(r *builders.Resolved) entry {
 	nan := float32(math.NaN())
 	e := entry{
 		Kind: uint8(r.Record.Kind()), Score: nan, Spread: nan, Share: unknownShare, Fidelity: uint8(r.Origin.Fidelity),
-	}
-	e.Example = hashOf(r.Origin.Example)
-	e.Task = e.Example
-	if r.Origin.Task != "" {
-		e.Task = hashOf(r.Origin.Task)
+		Example: hashOf(r.Origin.Example), Task: hashOf(cmp.Or(r.Origin.Task, r.Origin.Example)),
 	}
 	messages, turns := 0, 0
 	for _, p := range []*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages} {
@@ -327,9 +324,6 @@ func isSum(text string) bool {
 // which case openTable reads the log. Buffers grow only as data is read, because another user may have left a file that
 // claims to be of any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
-	if path == "" {
-		return nil, errTable
-	}
 	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
@@ -346,19 +340,12 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	_, _ = sum.Write(line)
 	body := io.TeeReader(in, sum)
 	t := &table{Builders: h.Builders, Batches: h.Batches}
-	t.Entries, err = readColumn[entry](body, h.Records)
-	if err == nil {
-		t.First, err = readColumn[uint32](body, h.Groups)
-	}
-	if err == nil {
-		t.Offset, err = readColumn[int64](body, h.Groups)
-	}
-	if err != nil {
-		return nil, err
-	}
+	err = errors.Join(readColumn(body, h.Records, &t.Entries), readColumn(body, h.Groups, &t.First),
+		readColumn(body, h.Groups, &t.Offset))
 	want := sum.Sum64()
 	var got uint64
-	if err := binary.Read(in, binary.LittleEndian, &got); err != nil || got != want || !t.sound(c) {
+	err = errors.Join(err, binary.Read(in, binary.LittleEndian, &got))
+	if err != nil || got != want || !t.sound(c) {
 		return nil, errTable
 	}
 	return t, nil
@@ -381,14 +368,14 @@ func (t *table) sound(c *recordlog.Commit) bool {
 		t.Offset[0] >= 0 && slices.IsSorted(t.Offset) && t.Offset[n-1] <= c.Bytes
 }
 
-func readColumn[T any](in io.Reader, n uint64) ([]T, error) {
-	all, block := make([]T, 0, min(n, reserved)), make([]T, 1<<14)
-	for uint64(len(all)) < n {
-		part := block[:min(uint64(len(block)), n-uint64(len(all)))]
+func readColumn[T any](in io.Reader, n uint64, all *[]T) error {
+	*all = make([]T, 0, min(n, reserved))
+	for block := make([]T, 1<<14); uint64(len(*all)) < n; {
+		part := block[:min(uint64(len(block)), n-uint64(len(*all)))]
 		if err := binary.Read(in, binary.LittleEndian, part); err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, part...)
+		*all = append(*all, part...)
 	}
-	return all, nil
+	return nil
 }
