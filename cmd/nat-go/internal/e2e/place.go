@@ -22,16 +22,8 @@ type Place struct {
 // NewLocal returns a place whose trainer records that it was started, and runs until it is released.
 func NewLocal(t *testing.T) *Place {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short")
-	}
-	input, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "..", "examples", "demo", "workflow_output.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Project{Dir: t.TempDir(), Input: input, Exe: Program(t)}
-	release := filepath.Join(p.Dir, "release")
-	config := fmt.Sprintf(`
+	p := newProject(t)
+	write(t, p.Dir, "finetune.yml", fmt.Sprintf(`
 trajectory_builders: {b: {_type: dpo_traj_builder}}
 trainers: {t: {_type: nemo_customizer_trainer}}
 trainer_adapters:
@@ -41,18 +33,11 @@ trainer_adapters:
     poll_interval: 20ms
     stop_timeout: 30s
 finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
-`, p.Dir)
-	if err := os.WriteFile(filepath.Join(p.Dir, "finetune.yml"), []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.WriteFile(release, nil, 0o600) })
+`, p.Dir))
+	release := func() { write(t, p.Dir, "release", "") }
+	t.Cleanup(release)
 	return &Place{
-		Project: p,
-		Release: func() {
-			if err := os.WriteFile(release, nil, 0o600); err != nil {
-				t.Error(err)
-			}
-		},
+		Project: p, Release: release,
 		Cancelled: func(t *testing.T) bool {
 			return strings.Contains(p.NatGo(t, 0, "finetune", "status", "out/r1").Stdout, "canceled")
 		},

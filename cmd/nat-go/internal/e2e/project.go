@@ -21,17 +21,9 @@ type Project struct {
 // configuration.
 func NewProject(t *testing.T, s *customizertest.Service, extra string) *Project {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short")
-	}
-	customizertest.Start(t, s)
-	input, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "..", "examples", "demo", "workflow_output.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Project{Dir: t.TempDir(), Input: input, Service: s}
-	p.Exe = Program(t)
-	config := fmt.Sprintf(`
+	p := newProject(t)
+	p.Service = customizertest.Start(t, s)
+	write(t, p.Dir, "finetune.yml", fmt.Sprintf(`
 trajectory_builders: {b: {_type: dpo_traj_builder}}
 trainers: {t: {_type: nemo_customizer_trainer}}
 trainer_adapters:
@@ -47,11 +39,21 @@ trainer_adapters:
     poll_interval_seconds: 0.02
     %s
 finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
-`, s.URL, s.URL, Canary, extra)
-	if err := os.WriteFile(filepath.Join(p.Dir, "finetune.yml"), []byte(config), 0o600); err != nil {
+`, s.URL, s.URL, Canary, extra))
+	return p
+}
+
+// newProject returns a project without a configuration.
+func newProject(t *testing.T) *Project {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	input, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "..", "examples", "demo", "workflow_output.json"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return &Project{Dir: t.TempDir(), Input: input, Exe: Program(t)}
 }
 
 // Command returns a command that runs the program in the project's folder.
