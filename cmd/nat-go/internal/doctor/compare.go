@@ -53,26 +53,18 @@ func match(theirs, ours Side) []token {
 	show.Diff(theirs.IDs, ours.IDs, inTheirs, inOurs)
 	var out []token
 	for i, j := 0, 0; i < len(theirs.IDs) || j < len(ours.IDs); {
-		switch {
-		case i < len(theirs.IDs) && inTheirs[i]:
-			out = append(out, token{
-				ID: theirs.IDs[i], Class: "tokens that our row lacks", Trainer: mark(theirs.Trained[i]),
-				Ours: absent, Position: [2]int{i, -1},
-			})
+		theirsOnly := i < len(theirs.IDs) && inTheirs[i]
+		oursOnly := !theirsOnly && j < len(ours.IDs) && inOurs[j]
+		t := token{Class: "tokens that our row lacks", Trainer: absent, Ours: absent, Position: [2]int{-1, -1}}
+		if !oursOnly {
+			t.ID, t.Trainer, t.Position[0] = theirs.IDs[i], mark(theirs.Trained[i]), i
 			i++
-		case j < len(ours.IDs) && inOurs[j]:
-			out = append(out, token{
-				ID: ours.IDs[j], Class: ours.class[j], Trainer: absent, Ours: mark(ours.Trained[j]),
-				Position: [2]int{-1, j},
-			})
-			j++
-		default:
-			out = append(out, token{
-				ID: theirs.IDs[i], Class: ours.class[j], Trainer: mark(theirs.Trained[i]),
-				Ours: mark(ours.Trained[j]), Position: [2]int{i, j},
-			})
-			i, j = i+1, j+1
 		}
+		if !theirsOnly {
+			t.ID, t.Class, t.Ours, t.Position[1] = ours.IDs[j], ours.class[j], mark(ours.Trained[j]), j
+			j++
+		}
+		out = append(out, t)
 	}
 	return out
 }
