@@ -29,7 +29,7 @@ func SiblingSums(path string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var sums map[string]string
+	sums := map[string]string{}
 	var size int64
 	for _, e := range entries {
 		name := e.Name()
@@ -44,14 +44,9 @@ func SiblingSums(path string) (map[string]string, error) {
 		if size += info.Size(); size > maxBesideBytes || len(sums) == maxBeside {
 			return nil, fmt.Errorf("%s has more than %d files or %d MiB of *%s: move the plugin to its own folder", dir, maxBeside, maxBesideBytes>>20, ending)
 		}
-		sum, err := durable.Sum(full)
-		if err != nil {
+		if sums[name], err = durable.Sum(full); err != nil {
 			return nil, err
 		}
-		if sums == nil {
-			sums = map[string]string{}
-		}
-		sums[name] = sum
 	}
 	return sums, nil
 }

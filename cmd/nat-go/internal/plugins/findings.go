@@ -16,9 +16,8 @@ func Findings(fs []host.Finding) (out []finding.Finding) {
 		if f.Warning {
 			severity = finding.Warning
 		}
-		code := cmp.Or(f.Code, config.CodeRefused)
 		out = append(out, finding.Finding{
-			Pointer: f.Pointer, Code: code, Severity: severity, Message: f.Message, Fix: f.Fix,
+			Pointer: f.Pointer, Code: cmp.Or(f.Code, config.CodeRefused), Severity: severity, Message: f.Message, Fix: f.Fix,
 		})
 	}
 	return out

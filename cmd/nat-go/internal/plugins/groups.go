@@ -28,17 +28,20 @@ func Groups(
 	if err != nil {
 		return nil, nil, err
 	}
-	f := found.Source
-	config := f.New()
+	config := found.Source.New()
 	schema.Defaults(config)
-	s, err := f.Open(ctx, config, path, source.Options{
+	s, err := found.Source.Open(ctx, config, path, source.Options{
 		Raw: info.RawSteps, Drop: func(d ledger.Drop) { drops = append(drops, d) },
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer s.Close()
-	index, err := group.New(host.NewExampleCodec(), group.Options{By: by(info.Unit)})
+	by := group.Task
+	if info.Unit == builders.UnitRun {
+		by = group.Run
+	}
+	index, err := group.New(host.NewExampleCodec(), group.Options{By: by})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -66,11 +69,4 @@ func Groups(
 		}
 	}
 	return groups, drops, nil
-}
-
-func by(unit builders.Unit) group.By {
-	if unit == builders.UnitRun {
-		return group.Run
-	}
-	return group.Task
 }
