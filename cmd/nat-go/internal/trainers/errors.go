@@ -77,18 +77,11 @@ func Unsettled(err error) bool {
 
 // Exit attaches an exit code to an adapter's error, unless it already has one.
 func Exit(err error) error {
-	var coded *exit.Error
-	e, ok := AsError(err)
-	switch {
-	case err == nil, errors.As(err, &coded):
-		return err
-	case ok && (e.Fault == Refused || e.Fault == Gone):
-		return exit.With(exit.Failed, err)
-	case ok:
-		return exit.With(exit.Environment, err)
-	case errors.Is(err, context.Canceled):
-		return exit.With(exit.Interrupted, err)
-	default:
-		return exit.With(exit.Failed, err)
+	code := exit.Failed
+	if e, ok := AsError(err); ok && e.Fault != Refused && e.Fault != Gone {
+		code = exit.Environment
+	} else if !ok && errors.Is(err, context.Canceled) {
+		code = exit.Interrupted
 	}
+	return exit.Default(code, err)
 }

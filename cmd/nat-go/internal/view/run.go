@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -228,40 +227,25 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 
 // sorts maps the names of sort orders to functions that return a record's key. A minus before the name reverses the
 // order.
-var sorts = map[string]func(e *entry) uint32{
+var sorts = map[string]func(e *entry) float64{
 	"":         nil, // in log order
-	"score":    func(e *entry) uint32 { return ordered(e.Score) },
-	"length":   func(e *entry) uint32 { return e.Chars },
-	"messages": func(e *entry) uint32 { return uint32(e.Messages) },
-	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
+	"score":    func(e *entry) float64 { return float64(e.Score) },
+	"length":   numbers["length"],
+	"messages": numbers["messages"],
+	"sites":    numbers["sites"],
 }
 
-// unscoredKey is the key of records without a score, which sort last in either order.
-const unscoredKey = math.MaxUint32
-
-// ordered converts a score to a key that sorts in the same order.
-func ordered(score float32) uint32 {
-	b := math.Float32bits(score)
-	switch {
-	case math.IsNaN(float64(score)):
-		return unscoredKey
-	case b>>31 == 1:
-		return ^b
+// sortBy sorts ordinals by their entries' keys, in descending order if down is set. Records without a score come last
+// in either order. Records with equal keys are kept in log order.
+func (t *table) sortBy(found []uint32, key func(e *entry) float64, down bool) {
+	sign := -1.0
+	if down {
+		sign = 1
 	}
-	return b | 1<<31
-}
-
-// sortBy sorts ordinals by their entries' keys, in descending order if down is set. Records with equal keys are kept in
-// log order.
-func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
-	of := func(n uint32) uint32 {
-		k := key(&t.Entries[n])
-		if down && k != unscoredKey {
-			k = unscoredKey - 1 - k
-		}
-		return k
-	}
-	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(found, func(a, b uint32) int {
+		// The order is descending, because NaN compares less than any number.
+		return cmp.Or(cmp.Compare(sign*key(&t.Entries[b]), sign*key(&t.Entries[a])), cmp.Compare(a, b))
+	})
 }
 
 // find returns the ordinals of the records that match a filter, in the requested order. Text conditions are left to
