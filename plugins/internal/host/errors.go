@@ -13,32 +13,11 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// startError explains why a plugin did not start. The cause may be the file, the machine, or the plugin itself.
-type startError struct {
-	Plugin string
-	Err    error
-	Tail   []string // the last lines printed by the process
+// startError explains why a plugin did not start. The cause may be the file, the machine, or the plugin itself. lines
+// are the last ones printed by the process.
+func (p *Plugin) startError(err error, lines ...string) error {
+	return fmt.Errorf("plugin %s did not start: %w%s", p.spec.Name, err, tail(lines))
 }
-
-func (e *startError) Error() string {
-	return fmt.Sprintf("plugin %s did not start: %v%s", e.Plugin, e.Err, tail(e.Tail))
-}
-
-func (e *startError) Unwrap() error { return e.Err }
-
-// CrashError reports that a plugin's process ended, was killed, or broke the protocol while it was working on groups.
-type CrashError struct {
-	Plugin string
-	PID    int
-	Err    error
-	Tail   []string
-}
-
-func (e *CrashError) Error() string {
-	return fmt.Sprintf("plugin %s (pid %d) failed: %v%s", e.Plugin, e.PID, e.Err, tail(e.Tail))
-}
-
-func (e *CrashError) Unwrap() error { return e.Err }
 
 // circuitError reports that a plugin has failed too many times in a row to continue.
 type circuitError struct {

@@ -98,11 +98,11 @@ func (inc *incarnation) clientConfig(
 // launch starts a process.
 func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	if err := p.runDir.restore(); err != nil {
-		return nil, &startError{Plugin: p.spec.Name, Err: err}
+		return nil, p.startError(err)
 	}
 	file, args, err := p.spec.program(ctx, p.runDir.path)
 	if err != nil {
-		return nil, &startError{Plugin: p.spec.Name, Err: err}
+		return nil, p.startError(err)
 	}
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
 	pump := newLogPump(log, p.secrets)
@@ -131,7 +131,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 		err = inc.startError(err)
 		inc.fail(err)
 		<-inc.gone // wait: fail kills the process
-		return nil, &startError{Plugin: p.spec.Name, Err: p.mask(err), Tail: pump.lastLines()}
+		return nil, p.startError(p.mask(err), pump.lastLines()...)
 	}
 	log = log.With().Int("pid", proc.pid()).Logger()
 	pump.setLog(log)
@@ -293,15 +293,15 @@ func (e *callError) Error() string {
 // GRPCStatus makes a callError a gRPC error.
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
-// crash returns the error for the user.
-func (inc *incarnation) crash(p *Plugin, err error) *CrashError {
-	out := &CrashError{Plugin: p.spec.Name, Err: p.mask(err)}
+// crash returns the error for the user if the process ended, was killed, or broke the protocol while it was working.
+func (inc *incarnation) crash(p *Plugin, err error) error {
+	pid, lines := 0, []string(nil)
 	if inc.proc != nil {
-		out.PID = inc.proc.pid()
+		pid = inc.proc.pid()
 		within(inc.proc.done, goneWait)
-		out.Tail = inc.proc.pump.lastLines()
+		lines = inc.proc.pump.lastLines()
 	}
-	return out
+	return fmt.Errorf("plugin %s (pid %d) failed: %w%s", p.spec.Name, pid, p.mask(err), tail(lines))
 }
 
 // watch checks on a plugin that promised to answer pings. Two missed answers in a row mean that it is stuck.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"github.com/nat-go/nat-go/internal/secret"
@@ -35,13 +36,13 @@ type Plugin struct {
 	instances []*instance
 }
 
-// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. If the program
-// is at fault, the error is a *startError. Close must be called.
+// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. Close must be
+// called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: spec.secrets()}
 	var err error
 	if p.runDir, err = newRunDir(); err != nil {
-		return nil, &startError{Plugin: spec.Name, Err: err}
+		return nil, p.startError(err)
 	}
 	p.connect = p.launch
 	if spec.Reattach != "" {
@@ -62,17 +63,16 @@ func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 	for range p.spec.Instances {
 		p.instances = append(p.instances, &instance{plugin: p, gate: newGate(), startMu: make(chan struct{}, 1)})
 	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(p.instances))
-	for i, in := range p.instances {
-		wg.Go(func() { _, errs[i] = in.incarnation(ctx) })
+	var starts errgroup.Group
+	for _, in := range p.instances {
+		starts.Go(func() error {
+			_, err := in.incarnation(ctx)
+			return err
+		})
 	}
-	wg.Wait() // wait: starts and ends have deadlines
-	for _, err := range errs {
-		if err != nil {
-			p.Close()
-			return nil, err
-		}
+	if err := starts.Wait(); err != nil { // wait: starts and ends have deadlines
+		p.Close()
+		return nil, err
 	}
 	p.desc = p.instances[0].inc.desc
 	return p, nil
@@ -223,7 +223,7 @@ func (in *instance) adopt(inc *incarnation) error {
 		inc.fail(errors.New("description differs from the plugin's first one"))
 		<-inc.gone // wait: fail kills the process
 		in.step(failed, nil)
-		return &startError{Plugin: spec.Name, Err: inc.cause}
+		return in.plugin.startError(inc.cause)
 	}
 	in.mu.Lock()
 	in.inc = inc

@@ -28,8 +28,8 @@ func ReattachAddress(name string) string {
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
 	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
 	if !ok {
-		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("invalid plugin address %q: expected "+
-			"unix:/path, as printed by --debug", p.spec.Reattach)}
+		return nil, p.startError(fmt.Errorf("invalid plugin address %q: expected unix:/path, as printed by --debug",
+			p.spec.Reattach))
 	}
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
 	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}
@@ -46,7 +46,7 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
 		inc.fail(err)
 		<-inc.gone // wait: fail closes the connection
-		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("cannot attach to %s: %w", p.spec.Reattach, err)}
+		return nil, p.startError(fmt.Errorf("cannot attach to %s: %w", p.spec.Reattach, err))
 	}
 	return inc, nil
 }

@@ -45,7 +45,8 @@ type Result struct {
 	Drops   []ledger.Drop
 	Counts  []wire.Count
 	Reason  ledger.Reason // builder_failed, poison_group, group_too_large, or empty
-	Err     error         // details if Reason is not empty; a *BuilderError or *PoisonError unless the group is too large
+	// details if Reason is not empty; a *BuilderError or a *PoisonError unless the group is too large
+	Err error
 
 	reuse func()
 }

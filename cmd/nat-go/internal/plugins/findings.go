@@ -17,7 +17,8 @@ func Findings(fs []host.Finding) (out []finding.Finding) {
 			severity = finding.Warning
 		}
 		out = append(out, finding.Finding{
-			Pointer: f.Pointer, Code: cmp.Or(f.Code, config.CodeRefused), Severity: severity, Message: f.Message, Fix: f.Fix,
+			Pointer: f.Pointer, Code: cmp.Or(f.Code, config.CodeRefused), Severity: severity, Message: f.Message,
+			Fix: f.Fix,
 		})
 	}
 	return out

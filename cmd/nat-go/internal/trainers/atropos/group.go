@@ -166,7 +166,8 @@ func (g *Group) checkDistill() *fault {
 		for t := range ids[i] {
 			n, m := len(ids[i][t]), len(logs[i][t])
 			if n != m {
-				return faultf(groupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t, n, m)
+				return faultf(groupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t,
+					n, m)
 			}
 			if n == 0 && g.Masks[i][t] != ignored && t > 0 {
 				return faultf(groupBadShape, "distillation: sequence %d lacks entries for the trained token at %d", i, t)

@@ -167,8 +167,8 @@ func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool,
 	}
 	ref, found, err := finder.Find(ctx, data, j.Key)
 	if err != nil {
-		return false, fmt.Errorf("earlier submission of this run may have created a job, but searching for it failed: %w",
-			trainers.Exit(err))
+		return false, fmt.Errorf("earlier submission of this run may have created a job, but searching for it "+
+			"failed: %w", trainers.Exit(err))
 	}
 	if !found {
 		return false, nil
