@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -65,13 +63,6 @@ func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err er
 	if err != nil {
 		return nil, err
 	}
-	if text, err = appendLicences(nil, info.GoVersion, strings.TrimSpace(string(goroot))); err != nil {
-		return nil, err
-	}
-	uplotAt := filepath.Join(root, filepath.FromSlash(uplotDir))
-	if text, err = appendLicences(text, uplot.Name+" "+uplot.Version, uplotAt); err != nil {
-		return nil, err
-	}
 	args := []string{"list", "-m", "-json"}
 	for _, m := range info.Deps {
 		args = append(args, m.Path)
@@ -80,17 +71,23 @@ func moduleLicences(root string, info *buildinfo.BuildInfo) (text []byte, err er
 	if err != nil {
 		return nil, err
 	}
-	for modules := json.NewDecoder(bytes.NewReader(out)); ; {
+	places := [][2]string{ // names and folders
+		{info.GoVersion, strings.TrimSpace(string(goroot))},
+		{uplot.Name + " " + uplot.Version, filepath.Join(root, filepath.FromSlash(uplotDir))},
+	}
+	for modules := json.NewDecoder(bytes.NewReader(out)); modules.More(); {
 		var m struct{ Path, Version, Dir string }
-		if err := modules.Decode(&m); errors.Is(err, io.EOF) {
-			return text, nil
-		} else if err != nil {
+		if err := modules.Decode(&m); err != nil {
 			return nil, err
 		}
-		if text, err = appendLicences(text, m.Path+" "+m.Version, m.Dir); err != nil {
+		places = append(places, [2]string{m.Path + " " + m.Version, m.Dir})
+	}
+	for _, p := range places {
+		if text, err = appendLicences(text, p[0], p[1]); err != nil {
 			return nil, err
 		}
 	}
+	return text, nil
 }
 
 var licence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)(\.(txt|md))?$`)

@@ -181,9 +181,10 @@ func TestSource(t *testing.T) {
 	if err != nil || string(text) != want {
 		t.Errorf("%v: %s", err, text)
 	}
-	sums, err := checksums(out)
-	if err != nil || !strings.HasSuffix(string(sums), "  "+name+"\n") || strings.Count(string(sums), "\n") != 1 {
-		t.Errorf("%v: %s", err, sums)
+	var sums strings.Builder
+	err = checksums(&sums, out)
+	if err != nil || !strings.HasSuffix(sums.String(), "  "+name+"\n") || strings.Count(sums.String(), "\n") != 1 {
+		t.Errorf("%v: %s", err, sums.String())
 	}
 }
 

@@ -253,23 +253,16 @@ func layer(w io.Writer, files []file) error {
 	t := tar.NewWriter(w)
 	made := map[string]bool{".": true}
 	for _, f := range files {
-		var missing []string
-		for dir := path.Dir(strings.TrimSuffix(f.name, "/")); !made[dir]; dir = path.Dir(dir) {
+		added := []file{f}
+		for dir := path.Dir(path.Clean(f.name)); !made[dir]; dir = path.Dir(dir) {
 			made[dir] = true
-			missing = append(missing, dir)
+			added = append(added, file{name: dir + "/"})
 		}
-		for _, dir := range slices.Backward(missing) {
-			if err := t.WriteHeader(&tar.Header{
-				Typeflag: tar.TypeDir, Name: dir + "/", Mode: 0o755, ModTime: modified,
-			}); err != nil {
+		made[path.Clean(f.name)] = true
+		for _, f := range slices.Backward(added) {
+			if err := put(t, f.header(), bytes.NewReader(f.data)); err != nil {
 				return err
 			}
-		}
-		if f.open {
-			made[path.Clean(f.name)] = true
-		}
-		if err := put(t, f.header(), bytes.NewReader(f.data)); err != nil {
-			return err
 		}
 	}
 	return t.Close()
@@ -280,8 +273,11 @@ func (f *file) header() *tar.Header {
 	h := &tar.Header{
 		Typeflag: tar.TypeReg, Name: f.name, Mode: int64(f.mode()), Size: int64(len(f.data)), ModTime: modified,
 	}
+	if f.folder() {
+		h.Typeflag = tar.TypeDir
+	}
 	if f.open {
-		h.Typeflag, h.Mode = tar.TypeDir, 0o1777
+		h.Mode = 0o1777
 	}
 	return h
 }

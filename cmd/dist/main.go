@@ -37,9 +37,9 @@ type build struct {
 	system   system
 }
 
-// file is a file in a wheel, an archive or an image.
+// file is a file or a folder in a wheel, an archive or an image.
 type file struct {
-	name    string
+	name    string // ends with a slash if it is a folder
 	data    []byte
 	program bool
 	open    bool // a folder that every user can write to
@@ -70,31 +70,22 @@ func run(args []string, stdout io.Writer) error {
 	if err := os.MkdirAll(*out, 0o755); err != nil {
 		return err
 	}
+	makers := map[string]func(w io.Writer) (name string, err error){
+		"wheel": b.wheel, "archive": b.archive, "image": b.image, "sdist": b.source,
+		"bill": func(w io.Writer) (string, error) {
+			bill, err := b.bill()
+			_, _ = w.Write(bill) // w is a buffer
+			return "nat-go-" + b.version() + ".cdx.json", err
+		},
+		"checksums": func(w io.Writer) (string, error) { return checksumsName, checksums(w, *out) },
+	}
 	for _, what := range flags.Args() {
-		var name string
-		var packed bytes.Buffer
-		switch what {
-		case "wheel":
-			name, err = b.wheel(&packed)
-		case "archive":
-			name, err = b.archive(&packed)
-		case "image":
-			name, err = b.image(&packed)
-		case "sdist":
-			name, err = b.source(&packed)
-		case "bill":
-			var bill []byte
-			bill, err = b.bill()
-			packed.Write(bill)
-			name = "nat-go-" + b.version() + ".cdx.json"
-		case "checksums":
-			var sums []byte
-			sums, err = checksums(*out)
-			packed.Write(sums)
-			name = checksumsName
-		default:
-			err = fmt.Errorf("unknown package %q: use wheel, archive, image, sdist, bill or checksums", what)
+		pack, known := makers[what]
+		if !known {
+			return fmt.Errorf("unknown package %q: use wheel, archive, image, sdist, bill or checksums", what)
 		}
+		var packed bytes.Buffer
+		name, err := pack(&packed)
 		if err != nil {
 			return err
 		}
@@ -145,23 +136,16 @@ const thirdParty = "THIRD-PARTY-LICENSES"
 // for a commit between releases that Go calls v1.2.4-0.20261122163342-5ca03b2abcde.
 func (b *build) version() string {
 	v, local, _ := strings.Cut(strings.TrimPrefix(b.info.Main.Version, "v"), "+")
-	base, rest, pre := strings.Cut(v, "-")
-	if !pre {
-		if base == "" || base == "(devel)" {
-			base = "0.0.0.dev0"
-		}
-		return join(base, local)
-	}
+	version, rest, pre := strings.Cut(v, "-")
 	parts := strings.FieldsFunc(rest, func(r rune) bool { return r == '-' || r == '.' })
-	if n := len(parts); n >= 2 && len(parts[n-2]) == len("20060102150405") {
-		return join(base+".dev"+parts[n-2], strings.TrimSuffix(parts[n-1]+"."+local, "."))
+	n := len(parts)
+	switch {
+	case !pre && (version == "" || version == "(devel)"):
+		version = "0.0.0.dev0"
+	case n >= 2 && len(parts[n-2]) == len("20060102150405"):
+		version, local = version+".dev"+parts[n-2], parts[n-1]+"."+local
+	default:
+		version += strings.NewReplacer("alpha", "a", "beta", "b", ".", "").Replace(rest)
 	}
-	return join(base+strings.NewReplacer("alpha", "a", "beta", "b", ".", "").Replace(rest), local)
-}
-
-func join(version, local string) string {
-	if local == "" {
-		return version
-	}
-	return version + "+" + local
+	return strings.TrimRight(version+"+"+local, "+.") // without a separator that nothing follows
 }

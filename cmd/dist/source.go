@@ -71,24 +71,23 @@ func put(out *tar.Writer, header *tar.Header, data io.Reader) error {
 	return err
 }
 
-// checksums returns the SHA-256 of each file in a folder, in the format that sha256sum -c reads.
-func checksums(dir string) ([]byte, error) {
+// checksums writes the SHA-256 of each file in a folder, in the format that sha256sum -c reads.
+func checksums(w io.Writer, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var out bytes.Buffer
 	for _, e := range entries {
 		if e.IsDir() || e.Name() == checksumsName || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
 		sum, err := durable.Sum(filepath.Join(dir, e.Name()))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		fmt.Fprintf(&out, "%s  %s\n", sum, e.Name())
+		fmt.Fprintf(w, "%s  %s\n", sum, e.Name())
 	}
-	return out.Bytes(), nil
+	return nil
 }
 
 const checksumsName = "SHA256SUMS"

@@ -93,18 +93,17 @@ func platformOf(program, library []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if library == nil {
-		return glibc.platform(m), nil
-	}
-	of, its, err := needs(library)
-	if err != nil {
-		return "", err
-	}
-	if of != m {
-		return "", fmt.Errorf("program is for %s, but its library for %s", m.goarch, of.goarch)
-	}
-	if glibc.before(its) {
-		glibc = its
+	if library != nil {
+		of, its, err := needs(library)
+		if err != nil {
+			return "", err
+		}
+		if of != m {
+			return "", fmt.Errorf("program is for %s, but its library for %s", m.goarch, of.goarch)
+		}
+		if glibc.before(its) {
+			glibc = its
+		}
 	}
 	return glibc.platform(m), nil
 }
@@ -118,18 +117,20 @@ func zipped(w io.Writer, files []file) error {
 		header := &zip.FileHeader{Name: f.name, Method: zip.Deflate, Modified: modified}
 		header.SetMode(f.mode())
 		part, err := z.CreateHeader(header)
-		if err != nil {
-			return err
+		if err == nil {
+			_, err = part.Write(f.data)
 		}
-		if _, err := part.Write(f.data); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 	return z.Close()
 }
 
+func (f *file) folder() bool { return strings.HasSuffix(f.name, "/") }
+
 func (f *file) mode() os.FileMode {
-	if f.program {
+	if f.program || f.folder() {
 		return 0o755
 	}
 	return 0o644

@@ -90,14 +90,8 @@ func drop(out builders.Output, ex *ttc.Example, turn, reason string, n int, deta
 		return nil
 	}
 	return out.Drop(ledger.Drop{
-		Reason:  ledger.Reason(reason),
-		Unit:    "candidate",
-		Run:     ex.Run,
-		Example: ex.ID,
-		Turn:    turn,
-		Index:   -1,
-		Detail:  detail,
-		Count:   int64(n),
+		Reason: ledger.Reason(reason), Unit: "candidate", Run: ex.Run, Example: ex.ID, Turn: turn, Index: -1,
+		Detail: detail, Count: int64(n),
 	})
 }
 

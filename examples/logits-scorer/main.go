@@ -49,17 +49,16 @@ func serve(in io.Reader, out io.Writer, memory io.WriterAt, vocab int) error {
 			return err
 		}
 		answer := map[string]any{"id": q.ID}
-		switch rows, err := 0, error(nil); {
+		switch {
 		case q.Hello == "nat.logits.v1":
 			size = q.Memory
 			answer = map[string]any{"vocab": vocab, "dtype": "float32", "model": "toy"} // no tokenizer, so no probes
 		case q.Hello != "":
 			return fmt.Errorf("unknown protocol %q", q.Hello)
 		default:
-			if rows, err = score(q.Sequences, memory, size, vocab); err != nil {
-				answer["error"] = err.Error()
-			} else {
-				answer["rows"] = rows
+			rows, err := score(q.Sequences, memory, size, vocab)
+			if answer["rows"] = rows; err != nil {
+				answer = map[string]any{"id": q.ID, "error": err.Error()}
 			}
 		}
 		if err := enc.Encode(answer); err != nil {
@@ -99,7 +98,7 @@ func predict(ids []int, logits []float32) {
 		logits[v] = float32(h>>16) / (1 << 15) // 0 to 2
 	}
 	const memory = 64 // tokens
-	for back := 0; back < min(len(ids), memory); back++ {
+	for back := range min(len(ids), memory) {
 		at := len(ids) - 1 - back
 		logits[ids[at]] += 2 * float32(memory-back) / memory
 		if at > 0 && ids[at-1] == last {

@@ -10,11 +10,11 @@ import (
 
 func main() {
 	out := bufio.NewWriter(os.Stdout)
-	if err := write(out); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+	err := write(out)
+	if err == nil {
+		err = out.Flush()
 	}
-	if err := out.Flush(); err != nil {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

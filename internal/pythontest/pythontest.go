@@ -97,30 +97,34 @@ func found(t testing.TB, find func() (string, error), without string) string {
 	return path
 }
 
-var torch = sync.OnceValues(func() (string, error) {
-	const need = "import torch, numpy, safetensors.torch"
-	env := environment("torch-env")
-	pythons := []string{"python3", "/usr/bin/python3"}
-	if path := first(need, append(pythons, inside(env))...); path != "" || !Required("torch") {
-		return path, nil
-	}
-	base := first("import torch, numpy", pythons...)
+// prepared returns a function that finds, once, a Python that runs need: one of the given ones, with variables, or the
+// one in a virtual environment in the user's cache. If NATGO_REQUIRE contains the name, setUp makes that environment.
+func prepared(name, need string, pythons []string, setUp func(env, need string) error) func() (string, error) {
+	return sync.OnceValues(func() (string, error) {
+		env := environment(name + "-env")
+		if path := first(need, append(pythons, inside(env))...); path != "" || !Required(name) {
+			return path, nil
+		}
+		return inside(env), setUp(env, need)
+	})
+}
+
+var torches = []string{"python3", "/usr/bin/python3"}
+
+var torch = prepared("torch", "import torch, numpy, safetensors.torch", torches, func(env, need string) error {
+	base := first("import torch, numpy", torches...)
 	if base == "" {
-		return "", errors.New("NATGO_REQUIRE names torch, but no python3 has torch and numpy: " +
+		return errors.New("NATGO_REQUIRE names torch, but no python3 has torch and numpy: " +
 			"install python3-torch or a CPU build of torch")
 	}
-	return inside(env), create(env, need, base, []string{"--system-site-packages"}, "safetensors")
+	return create(env, need, base, []string{"--system-site-packages"}, "safetensors")
 })
 
-var trl = sync.OnceValues(func() (string, error) {
-	const need = "import torch, transformers, datasets, peft; from trl import DPOTrainer, SFTTrainer"
-	env := environment("trl-env")
-	if path := first(need, os.Getenv("NATGO_TRAINER_PYTHON"), "python3", inside(env)); path != "" || !Required("trl") {
-		return path, nil
-	}
-	packages := []string{"torch", "trl>=1.9,<2", "peft", "datasets", "accelerate", "safetensors"}
-	return inside(env), create(env, need, "python3", nil, packages...)
-})
+var trl = prepared("trl", "import torch, transformers, datasets, peft; from trl import DPOTrainer, SFTTrainer",
+	[]string{"$NATGO_TRAINER_PYTHON", "python3"}, func(env, need string) error {
+		packages := []string{"torch", "trl>=1.9,<2", "peft", "datasets", "accelerate", "safetensors"}
+		return create(env, need, "python3", nil, packages...)
+	})
 
 // Trainers returns a Python in which Axolotl 0.19 and ms-swift 4.6 prepare data: NATGO_TRAINERS_PYTHON or, if
 // NATGO_REQUIRE names trainers, a virtual environment in the user's cache. That environment contains the two packages
@@ -132,33 +136,24 @@ func Trainers(t testing.TB) string {
 		"NATGO_REQUIRE=trl,trainers sets one up, NATGO_TRAINERS_PYTHON names one")
 }
 
-var trainers = sync.OnceValues(func() (string, error) {
-	const need = "import axolotl.prompt_strategies.chat_template, swift.template, swift.dataset"
-	env := environment("trainers-env")
-	if path := first(need, os.Getenv("NATGO_TRAINERS_PYTHON"), inside(env)); path != "" || !Required("trainers") {
-		return path, nil
-	}
-	base, err := trl()
-	if err != nil || base == "" {
-		return "", errors.Join(err, errors.New("NATGO_REQUIRE names trainers, but no Python has trl"))
-	}
-	const here = "import sys, sysconfig, pathlib; p = sysconfig.get_path('purelib'); " +
-		"pathlib.Path(sys.argv[1], p.removeprefix(sys.prefix + '/'), 'trl.pth').write_text(p)"
-	packages := []string{"addict", "aiohttp", "colorama", "json-repair", "modelscope", "pillow"}
-	if err := create(env, "import addict", base, nil, packages...); err != nil {
-		return "", err
-	}
-	for _, args := range [][]string{
-		{base, "-c", here, env},
-		{inside(env), "-m", "pip", "install", "-q", "--no-deps", "axolotl==0.19.0", "ms-swift==4.6.0"},
-		{inside(env), "-c", need},
-	} {
-		if err := run(args[0], args[1:]...); err != nil {
-			return "", err
+var trainers = prepared("trainers", "import axolotl.prompt_strategies.chat_template, swift.template, swift.dataset",
+	[]string{"$NATGO_TRAINERS_PYTHON"}, func(env, need string) error {
+		base, err := trl()
+		if err != nil || base == "" {
+			return errors.Join(err, errors.New("NATGO_REQUIRE names trainers, but no Python has trl"))
 		}
-	}
-	return inside(env), nil
-})
+		const here = "import sys, sysconfig, pathlib; p = sysconfig.get_path('purelib'); " +
+			"pathlib.Path(sys.argv[1], p.removeprefix(sys.prefix + '/'), 'trl.pth').write_text(p)"
+		packages := []string{"addict", "aiohttp", "colorama", "json-repair", "modelscope", "pillow"}
+		if err := create(env, "import addict", base, nil, packages...); err != nil {
+			return err
+		}
+		return runAll([][]string{
+			{base, "-c", here, env},
+			{inside(env), "-m", "pip", "install", "-q", "--no-deps", "axolotl==0.19.0", "ms-swift==4.6.0"},
+			{inside(env), "-c", need},
+		})
+	})
 
 // Datasets3 returns a Python with Hugging Face datasets 3.6, the last version before JSON columns:
 // NATGO_DATASETS3_PYTHON or, if NATGO_REQUIRE names datasets3, a virtual environment set up for it in the user's cache.
@@ -176,14 +171,9 @@ func Datasets3(t testing.TB) string {
 	return path
 }
 
-var datasets3 = sync.OnceValues(func() (string, error) {
-	const need = "import datasets; assert datasets.__version__.startswith('3.6.')"
-	env := environment("datasets3-env")
-	if path := first(need, os.Getenv("NATGO_DATASETS3_PYTHON"), inside(env)); path != "" || !Required("datasets3") {
-		return path, nil
-	}
-	return inside(env), create(env, need, "python3", nil, "datasets==3.6.0")
-})
+var datasets3 = prepared("datasets3", "import datasets; assert datasets.__version__.startswith('3.6.')",
+	[]string{"$NATGO_DATASETS3_PYTHON"},
+	func(env, need string) error { return create(env, need, "python3", nil, "datasets==3.6.0") })
 
 // Builders returns a Python with the packages listed in a requirements file for builder plugins, in a virtual
 // environment that is created once.
@@ -220,23 +210,18 @@ func inside(env string) string { return filepath.Join(env, "bin", "python") }
 
 // create creates a virtual environment from base with packages in it, and checks that it runs need.
 func create(env, need, base string, flags []string, packages ...string) error {
-	for _, args := range [][]string{
+	return runAll([][]string{
 		slices.Concat([]string{base, "-m", "venv", "--clear"}, flags, []string{env}),
 		append([]string{inside(env), "-m", "pip", "install", "-q"}, packages...),
 		{inside(env), "-c", need},
-	} {
-		if err := run(args[0], args[1:]...); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
 }
 
 // first returns the path of the first Python that runs check, or "" if none does.
 func first(check string, pythons ...string) string {
 	for _, p := range pythons {
 		// A Python given without its folder looks for its own library through PATH, which tests clear.
-		if abs, err := exec.LookPath(p); err == nil && run(abs, "-c", check) == nil {
+		if abs, err := exec.LookPath(os.ExpandEnv(p)); err == nil && run(abs, "-c", check) == nil {
 			return abs
 		}
 	}
@@ -246,6 +231,16 @@ func first(check string, pythons ...string) string {
 func run(program string, args ...string) error {
 	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil { //nolint:gosec // a test's own commands
 		return fmt.Errorf("%s %s: %w\n%s", program, strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// runAll runs programs until one fails.
+func runAll(commands [][]string) error {
+	for _, args := range commands {
+		if err := run(args[0], args[1:]...); err != nil {
+			return err
+		}
 	}
 	return nil
 }

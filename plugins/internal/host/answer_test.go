@@ -59,11 +59,9 @@ func TestAnswerOfSpans(t *testing.T) {
 // the results may be waiting for the instance.
 func TestLockstepKeepsToItsRoom(t *testing.T) {
 	w := &worker{taken: make(chan struct{}, 1)}
-	a := &attempt{worker: w, lockstep: true}
-	feed := make(chan *job, 2)
-	feed <- &job{number: 1}
+	a := &attempt{worker: w, lockstep: true, backlog: &[]*job{{number: 1}}}
 	w.heldBack.Store(heldLimit + 1)
-	if j, more, err := a.next(feed, nil, nil); j != nil || !more || err != nil {
+	if j, more, err := a.next(nil, nil); j != nil || !more || err != nil {
 		t.Errorf("it was given %+v, more: %t, %v", j, more, err)
 	}
 	waited := make(chan bool)
@@ -78,7 +76,7 @@ func TestLockstepKeepsToItsRoom(t *testing.T) {
 	if !<-waited {
 		t.Error("no room was reported")
 	}
-	if j, _, err := a.next(feed, nil, nil); j == nil || err != nil {
+	if j, _, err := a.next(nil, nil); j == nil || err != nil {
 		t.Errorf("%+v, %v", j, err)
 	}
 }

@@ -3,6 +3,4 @@ package host
 import "github.com/nat-go/nat-go/ttc/ledger"
 
 // The reason for dropping a group on which a plugin's process fails repeatedly.
-const (
-	poisonGroup ledger.Reason = "poison_group"
-)
+const poisonGroup ledger.Reason = "poison_group"

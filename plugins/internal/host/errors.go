@@ -1,9 +1,11 @@
 package host
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/internal/secret"
@@ -11,32 +13,11 @@ import (
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
-// startError explains why a plugin did not start. The cause may be the file, the machine, or the plugin itself.
-type startError struct {
-	Plugin string
-	Err    error
-	Tail   []string // the last lines printed by the process
+// startError explains why a plugin did not start. The cause may be the file, the machine, or the plugin itself. lines
+// are the last ones printed by the process.
+func (p *Plugin) startError(err error, lines ...string) error {
+	return fmt.Errorf("plugin %s did not start: %w%s", p.spec.Name, err, tail(lines))
 }
-
-func (e *startError) Error() string {
-	return fmt.Sprintf("plugin %s did not start: %v%s", e.Plugin, e.Err, tail(e.Tail))
-}
-
-func (e *startError) Unwrap() error { return e.Err }
-
-// CrashError reports that a plugin's process ended, was killed, or broke the protocol while it was working on groups.
-type CrashError struct {
-	Plugin string
-	PID    int
-	Err    error
-	Tail   []string
-}
-
-func (e *CrashError) Error() string {
-	return fmt.Sprintf("plugin %s (pid %d) failed: %v%s", e.Plugin, e.PID, e.Err, tail(e.Tail))
-}
-
-func (e *CrashError) Unwrap() error { return e.Err }
 
 // circuitError reports that a plugin has failed too many times in a row to continue.
 type circuitError struct {
@@ -73,16 +54,6 @@ func (e *PoisonError) Error() string {
 
 func (e *PoisonError) Unwrap() error { return e.Err }
 
-// tooLargeError reports that a group exceeds Spec.GroupLimit.
-type tooLargeError struct {
-	Group       string
-	Size, Limit int
-}
-
-func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("group %q is %d MiB; limits.group allows %d MiB", e.Group, e.Size>>20, e.Limit>>20)
-}
-
 // ConfigError reports that a plugin rejected a builder's config.
 type ConfigError struct {
 	Builder  string
@@ -94,17 +65,18 @@ func (e *ConfigError) Error() string {
 	fmt.Fprintf(&b, "invalid config of builder %s:", e.Builder)
 	for _, f := range e.Findings {
 		if !f.Warning {
-			fmt.Fprintf(&b, "\n  %s: %s", pointer(f.Pointer), f.Message)
+			fmt.Fprintf(&b, "\n  %s: %s", cmp.Or(f.Pointer, "(the whole config)"), f.Message)
 		}
 	}
 	return b.String()
 }
 
-func pointer(p string) string {
-	if p == "" {
-		return "(the whole config)"
+// refusal returns a ConfigError if the plugin's findings about a builder's config include an error.
+func refusal(builder string, found []Finding) error {
+	if slices.ContainsFunc(found, func(f Finding) bool { return !f.Warning }) {
+		return &ConfigError{Builder: builder, Findings: found}
 	}
-	return p
+	return nil
 }
 
 // Causes of a crash.
@@ -116,7 +88,9 @@ var (
 	errNoEnd    = errors.New("missing end of the stream")
 )
 
-func protocolError(err error) error { return fmt.Errorf("%w: %w", errProtocol, err) }
+func protocolErrorf(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", errProtocol, fmt.Errorf(format, args...))
+}
 
 func tail(lines []string) string {
 	if len(lines) == 0 {

@@ -98,11 +98,11 @@ func (inc *incarnation) clientConfig(
 // launch starts a process.
 func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 	if err := p.runDir.restore(); err != nil {
-		return nil, &startError{Plugin: p.spec.Name, Err: err}
+		return nil, p.startError(err)
 	}
 	file, args, err := p.spec.program(ctx, p.runDir.path)
 	if err != nil {
-		return nil, &startError{Plugin: p.spec.Name, Err: err}
+		return nil, p.startError(err)
 	}
 	log := p.log.With().Str("plugin", p.spec.Name).Int("incarnation", number).Logger()
 	pump := newLogPump(log, p.secrets)
@@ -131,7 +131,7 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 		err = inc.startError(err)
 		inc.fail(err)
 		<-inc.gone // wait: fail kills the process
-		return nil, &startError{Plugin: p.spec.Name, Err: p.mask(err), Tail: pump.lastLines()}
+		return nil, p.startError(p.mask(err), pump.lastLines()...)
 	}
 	log = log.With().Int("pid", proc.pid()).Logger()
 	pump.setLog(log)
@@ -162,31 +162,28 @@ func (inc *incarnation) describe(ctx context.Context, timeout time.Duration) err
 		return fmt.Errorf("cannot get the plugin's description: %w", rpcError(err))
 	}
 	if inc.desc, err = wire.ReadDescription(m); err != nil {
-		return protocolError(fmt.Errorf("cannot read the plugin's description: %w", err))
+		return protocolErrorf("cannot read the plugin's description: %w", err)
 	}
-	if err := checkDescription(&inc.desc); err != nil {
-		return protocolError(err)
-	}
-	return nil
+	return checkDescription(inc.desc)
 }
 
 const maxSchemaBytes = 1 << 20
 
-func checkDescription(d *wire.Description) error {
+func checkDescription(d wire.Description) error {
 	if len(d.Builders) == 0 {
-		return errors.New("description lists no builders")
+		return protocolErrorf("description lists no builders")
 	}
 	seen := map[string]bool{}
 	for _, b := range d.Builders {
 		switch {
 		case b.Name == "":
-			return errors.New("a builder has no name")
+			return protocolErrorf("a builder has no name")
 		case seen[b.Name]:
-			return fmt.Errorf("duplicate builder %q", b.Name)
+			return protocolErrorf("duplicate builder %q", b.Name)
 		case len(b.Kinds) == 0:
-			return fmt.Errorf("builder %q declares no record kinds", b.Name)
+			return protocolErrorf("builder %q declares no record kinds", b.Name)
 		case len(b.ConfigSchema) > maxSchemaBytes:
-			return fmt.Errorf("config schema of builder %q has %d bytes; the limit is %d",
+			return protocolErrorf("config schema of builder %q has %d bytes; the limit is %d",
 				b.Name, len(b.ConfigSchema), maxSchemaBytes)
 		}
 		seen[b.Name] = true
@@ -201,7 +198,7 @@ func (inc *incarnation) startError(err error) error {
 	if p.pid() == 0 { // nothing was started
 		patience = 0
 	}
-	if answered(err) || !p.endsWithin(patience) {
+	if answered(err) || !within(p.done, patience) {
 		return err
 	}
 	p.mu.Lock()
@@ -227,12 +224,7 @@ func (inc *incarnation) fail(cause error) { inc.end(cause, 0) }
 
 // close shuts the incarnation down gracefully: the plugin may finish its work within the given time.
 func (inc *incarnation) close(timeout time.Duration) {
-	select {
-	case <-inc.dead:
-	default:
-		if inc.proc == nil {
-			break // we didn't start the process
-		}
+	if inc.proc != nil && !within(inc.dead, 0) { // we don't drain a process that we didn't start
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		_, _ = inc.rpc.Drain(ctx, &pb.DrainRequest{})
 		cancel()
@@ -278,17 +270,10 @@ func (inc *incarnation) reason(err error) error {
 	if inc.proc == nil || answered(err) {
 		patience = 0
 	}
-	select {
-	case <-inc.dead:
+	if within(inc.dead, patience) {
 		return inc.cause
-	default:
 	}
-	select {
-	case <-inc.dead:
-		return inc.cause
-	case <-time.After(patience):
-		return rpcError(err)
-	}
+	return rpcError(err)
 }
 
 // rpcError rewords a call's error for users.
@@ -308,38 +293,32 @@ func (e *callError) Error() string {
 // GRPCStatus makes a callError a gRPC error.
 func (e *callError) GRPCStatus() *status.Status { return e.status }
 
-// crash returns the error for the user.
-func (inc *incarnation) crash(p *Plugin, err error) *CrashError {
-	out := &CrashError{Plugin: p.spec.Name, Err: p.mask(err)}
+// crash returns the error for the user if the process ended, was killed, or broke the protocol while it was working.
+func (inc *incarnation) crash(p *Plugin, err error) error {
+	pid, lines := 0, []string(nil)
 	if inc.proc != nil {
-		out.PID = inc.proc.pid()
-		inc.proc.endsWithin(goneWait)
-		out.Tail = inc.proc.pump.lastLines()
+		pid = inc.proc.pid()
+		within(inc.proc.done, goneWait)
+		lines = inc.proc.pump.lastLines()
 	}
-	return out
+	return fmt.Errorf("plugin %s (pid %d) failed: %w%s", p.spec.Name, pid, p.mask(err), tail(lines))
 }
 
 // watch checks on a plugin that promised to answer pings. Two missed answers in a row mean that it is stuck.
 func (inc *incarnation) watch(every time.Duration) {
 	health := grpc_health_v1.NewHealthClient(inc.conn)
 	missed := 0
-	timer := time.NewTimer(every)
-	defer timer.Stop()
 	for {
 		asked := monotonic()
-		select {
-		case <-inc.dead:
+		if within(inc.dead, every) {
 			return
-		case <-timer.C:
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), every)
 		_, err := health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: plugin.GRPCServiceName})
 		cancel()
-		switch late := monotonic() - asked - 2*every; {
-		case err == nil || late > stall: // the plugin answered, or the host was suspended
-			missed = 0
-		default:
-			missed++
+		missed++
+		if late := monotonic() - asked - 2*every; err == nil || late > stall {
+			missed = 0 // the plugin answered, or the host was suspended
 		}
 		if missed == 2 && inc.wake() {
 			missed = 0
@@ -348,7 +327,6 @@ func (inc *incarnation) watch(every time.Duration) {
 			inc.fail(fmt.Errorf("no answer to two health checks in %s: the process is stuck or stopped", 2*every))
 			return
 		}
-		timer.Reset(every)
 	}
 }
 
@@ -364,21 +342,6 @@ func (inc *incarnation) wake() bool {
 	inc.proc.pump.warn("the plugin's process was stopped by a signal; sending SIGCONT")
 	_ = syscall.Kill(inc.proc.pid(), syscall.SIGCONT)
 	return true
-}
-
-// endsWithin reports whether the process ends within d.
-func (p *program) endsWithin(d time.Duration) bool {
-	select {
-	case <-p.done:
-		return true
-	default:
-	}
-	select {
-	case <-p.done:
-		return true
-	case <-time.After(d):
-		return false
-	}
 }
 
 // program returns the file to run and its arguments.

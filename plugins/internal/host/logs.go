@@ -46,15 +46,15 @@ type logPump struct {
 	read       int // bytes of output read in this window, logged or not
 	suppressed int
 	ended      chan struct{} // closed when the process has ended, so that pauses end
-	endOnce    sync.Once
+	// end records that the process has ended, after which its remaining output is read without pauses.
+	end func()
 }
 
 func newLogPump(log zerolog.Logger, secrets *secret.Values) *logPump {
-	return &logPump{log: log, secrets: secrets, ended: make(chan struct{})}
+	p := &logPump{log: log, secrets: secrets, ended: make(chan struct{})}
+	p.end = sync.OnceFunc(func() { close(p.ended) })
+	return p
 }
-
-// end records that the process has ended, after which its remaining output is read without pauses.
-func (p *logPump) end() { p.endOnce.Do(func() { close(p.ended) }) }
 
 // count counts output that has been read. The caller holds the lock.
 func (p *logPump) count(lines, bytes int) {
@@ -70,17 +70,11 @@ func (p *logPump) count(lines, bytes int) {
 func (p *logPump) pace(lines, bytes int) {
 	p.mu.Lock()
 	p.count(lines, bytes)
-	wait := time.Duration(0)
-	if p.inWindow > linesReadPerSec || p.read > bytesReadPerSec {
-		wait = time.Until(p.window.Add(time.Second))
-	}
+	enough := p.inWindow > linesReadPerSec || p.read > bytesReadPerSec
+	wait := time.Until(p.window.Add(time.Second))
 	p.mu.Unlock()
-	if wait <= 0 {
-		return
-	}
-	select {
-	case <-time.After(wait):
-	case <-p.ended:
+	if enough {
+		within(p.ended, wait)
 	}
 }
 
@@ -141,8 +135,7 @@ func (p *logPump) handleLine(line []byte, err error, stream string) {
 func (p *logPump) lastLines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := min(len(p.tail), tailLines)
-	last := append([]string(nil), p.tail[len(p.tail)-n:]...)
+	last := slices.Clone(p.tail[max(0, len(p.tail)-tailLines):])
 	for i := range last {
 		_, last[i], _ = parseLine([]byte(p.secrets.Redact(last[i])))
 	}
@@ -162,16 +155,8 @@ func (p *logPump) line(line []byte, stream string) {
 		line = []byte(p.secrets.Redact(string(line)))
 	}
 	level, message, fields := parseLine(line)
-	if fields == nil {
-		switch {
-		case startsTrace(message):
-			p.inError = true
-			level = zerolog.ErrorLevel
-		case p.inError:
-			level = zerolog.ErrorLevel
-		}
-	} else {
-		p.inError = false
+	if p.inError = fields == nil && (p.inError || startsTrace(message)); p.inError {
+		level = zerolog.ErrorLevel
 	}
 	if len(line) > maxLogged {
 		message, fields = cut(message, maxLogged)+" [cut]", nil
@@ -227,9 +212,7 @@ func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 	if json.Unmarshal(line, &m) != nil || m == nil {
 		return zerolog.DebugLevel, string(line), nil
 	}
-	level := zerolog.DebugLevel
-	message := ""
-	fields := map[string]any{}
+	level, message, fields := zerolog.DebugLevel, "", map[string]any{}
 	for k, v := range m {
 		s, isText := v.(string)
 		switch k {
@@ -257,11 +240,10 @@ func parseLine(line []byte) (zerolog.Level, string, map[string]any) {
 
 // textLevel returns the bracketed level at the start of a line, or debug.
 func textLevel(line []byte) zerolog.Level {
-	name, _, found := bytes.Cut(bytes.TrimPrefix(line, []byte("[")), []byte("]"))
-	if !found || line[0] != '[' || len(name) > len("critical") {
-		return zerolog.DebugLevel
+	if name, _, found := bytes.Cut(line, []byte("]")); found && line[0] == '[' && len(name) <= len("[critical") {
+		return namedLevel(string(name[1:]))
 	}
-	return namedLevel(string(name))
+	return zerolog.DebugLevel
 }
 
 // namedLevel returns the log level with the given name, lowered to error if a message of that level would end the host.
@@ -306,20 +288,14 @@ func (w *syncWriter) Write(b []byte) (int, error) {
 // split passes on complete lines, and keeps the last one if it is incomplete.
 func (w *syncWriter) split(b []byte) {
 	w.buf = append(w.buf, b...)
-	rest := w.buf
-	for {
-		i := bytes.IndexByte(rest, '\n')
-		if i < 0 {
-			break
+	var rest []byte
+	for line := range bytes.Lines(w.buf) {
+		text, complete := bytes.CutSuffix(line, []byte("\n"))
+		if !complete && len(text) <= maxLineBytes {
+			rest = text
+		} else if len(text) > 0 {
+			w.pump.line(text, w.stream)
 		}
-		if i > 0 {
-			w.pump.line(rest[:i], w.stream)
-		}
-		rest = rest[i+1:]
-	}
-	if len(rest) > maxLineBytes {
-		w.pump.line(rest, w.stream)
-		rest = nil
 	}
 	w.buf = append(w.buf[:0], rest...)
 }

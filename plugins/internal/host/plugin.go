@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
 	"github.com/nat-go/nat-go/internal/secret"
@@ -35,13 +36,13 @@ type Plugin struct {
 	instances []*instance
 }
 
-// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. If the program
-// is at fault, the error is a *startError. Close must be called.
+// Start starts a plugin and asks it to describe itself. All its processes are running when it returns. Close must be
+// called.
 func Start(ctx context.Context, spec Spec, log zerolog.Logger) (*Plugin, error) {
 	p := &Plugin{spec: spec.withDefaults(), log: log, secrets: spec.secrets()}
 	var err error
 	if p.runDir, err = newRunDir(); err != nil {
-		return nil, &startError{Plugin: spec.Name, Err: err}
+		return nil, p.startError(err)
 	}
 	p.connect = p.launch
 	if spec.Reattach != "" {
@@ -60,23 +61,18 @@ func Connect(
 
 func (p *Plugin) start(ctx context.Context) (*Plugin, error) {
 	for range p.spec.Instances {
-		p.instances = append(p.instances, &instance{
-			plugin:  p,
-			gate:    newGate(),
-			startMu: make(chan struct{}, 1),
+		p.instances = append(p.instances, &instance{plugin: p, gate: newGate(), startMu: make(chan struct{}, 1)})
+	}
+	var starts errgroup.Group
+	for _, in := range p.instances {
+		starts.Go(func() error {
+			_, err := in.incarnation(ctx)
+			return err
 		})
 	}
-	var wg sync.WaitGroup
-	errs := make([]error, len(p.instances))
-	for i, in := range p.instances {
-		wg.Go(func() { _, errs[i] = in.incarnation(ctx) })
-	}
-	wg.Wait() // wait: starts and ends have deadlines
-	for _, err := range errs {
-		if err != nil {
-			p.Close()
-			return nil, err
-		}
+	if err := starts.Wait(); err != nil { // wait: starts and ends have deadlines
+		p.Close()
+		return nil, err
 	}
 	p.desc = p.instances[0].inc.desc
 	return p, nil
@@ -198,18 +194,17 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 			if err := sleep(ctx, sup.delay); err != nil {
 				return nil, err
 			}
-			in.step(waited)
+			sup = in.step(waited, nil)
 		default:
-			in.step(wanted)
+			sup = in.step(wanted, nil)
 		}
-		inc, err := in.plugin.connect(ctx, in.number())
+		inc, err := in.plugin.connect(ctx, sup.starts)
 		if err != nil {
-			in.step(failure(err))
-			in.mu.Lock()
-			in.last = err
-			first := in.sup.starts == 1
-			in.mu.Unlock()
-			if first || ctx.Err() != nil {
+			what := failed
+			if errors.Is(err, errNoFolder) {
+				what = hopeless
+			}
+			if in.step(what, err); sup.starts == 1 || ctx.Err() != nil {
 				return nil, err // a plugin that never started is not tried again
 			}
 			in.plugin.log.Warn().Str("plugin", spec.Name).Err(err).Msg("the plugin could not be restarted")
@@ -221,22 +216,14 @@ func (in *instance) incarnation(ctx context.Context) (*incarnation, error) {
 	}
 }
 
-// failure returns the event for an incarnation that failed to start.
-func failure(err error) event {
-	if errors.Is(err, errNoFolder) {
-		return hopeless
-	}
-	return failed
-}
-
 // adopt makes a started incarnation the current one. Its description must match the plugin's first one.
 func (in *instance) adopt(inc *incarnation) error {
 	spec := &in.plugin.spec
 	if first := &in.plugin.desc; first.Builders != nil && !reflect.DeepEqual(*first, inc.desc) {
 		inc.fail(errors.New("description differs from the plugin's first one"))
 		<-inc.gone // wait: fail kills the process
-		in.step(failed)
-		return &startError{Plugin: spec.Name, Err: inc.cause}
+		in.step(failed, nil)
+		return in.plugin.startError(inc.cause)
 	}
 	in.mu.Lock()
 	in.inc = inc
@@ -258,26 +245,21 @@ func (in *instance) adopt(inc *incarnation) error {
 func (in *instance) current() (*incarnation, supervisor, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.sup.phase == ready {
-		select {
-		case <-in.inc.dead:
-			in.bury(in.inc)
-		default:
-		}
+	if in.sup.phase == ready && within(in.inc.dead, 0) {
+		in.bury(in.inc)
 	}
 	return in.inc, in.sup, in.last
 }
 
-func (in *instance) number() int {
+// step records an event and, if that is a failed start, its error. It returns the new state.
+func (in *instance) step(e event, err error) supervisor {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.sup.starts
-}
-
-func (in *instance) step(e event) {
-	in.mu.Lock()
 	in.sup = in.sup.step(e, &in.plugin.spec)
-	in.mu.Unlock()
+	if err != nil {
+		in.last = err
+	}
+	return in.sup
 }
 
 // awaitEnd waits for the end of an incarnation.

@@ -22,6 +22,7 @@ import (
 // nothing of standard error; both streams are always read to the end. It can be killed at any time, even before it is
 // started and while go-plugin is waiting.
 type program struct {
+	sameAddresses
 	name    string
 	config  process.Config // set before Start
 	sockets string         // the only folder that the plugin may listen in
@@ -182,10 +183,8 @@ func (p *program) fail(err error) {
 func (p *program) kill(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	select {
-	case <-p.done:
+	if within(p.done, 0) {
 		return
-	default:
 	}
 	if p.killed == nil {
 		p.killed = why
@@ -235,11 +234,24 @@ func (p *program) Wait(context.Context) error {
 // while.
 func (p *program) Kill(context.Context) error {
 	p.kill(errStopped)
-	select {
-	case <-p.done:
-		return nil
-	case <-time.After(5 * time.Second):
+	if !within(p.done, 5*time.Second) {
 		return errors.New("cannot end the process")
+	}
+	return nil
+}
+
+// within reports whether a channel is closed within d.
+func within(c <-chan struct{}, d time.Duration) bool {
+	select {
+	case <-c:
+		return true
+	default:
+	}
+	select {
+	case <-c:
+		return true
+	case <-time.After(d):
+		return false
 	}
 }
 
@@ -251,10 +263,12 @@ func (p *program) Name() string                    { return p.name }
 func (p *program) ID() string                      { return strconv.Itoa(p.pid()) }
 func (p *program) Diagnose(context.Context) string { return "" }
 
-func (p *program) PluginToHost(network, addr string) (string, string, error) {
+// sameAddresses is the part of a runner for a process that sees the same addresses as the host.
+type sameAddresses struct{}
+
+func (sameAddresses) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
-
-func (p *program) HostToPlugin(network, addr string) (string, string, error) {
+func (sameAddresses) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }

@@ -16,7 +16,7 @@ import (
 // ReattachAddress returns the address that the environment specifies for attaching to the named plugin, or an empty
 // string.
 func ReattachAddress(name string) string {
-	for _, entry := range strings.Split(os.Getenv(wire.ReattachVariable), ",") {
+	for entry := range strings.SplitSeq(os.Getenv(wire.ReattachVariable), ",") {
 		if n, addr, ok := strings.Cut(entry, "="); ok && strings.TrimSpace(n) == name {
 			return strings.TrimSpace(addr)
 		}
@@ -28,8 +28,8 @@ func ReattachAddress(name string) string {
 func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error) {
 	path, ok := strings.CutPrefix(p.spec.Reattach, "unix:")
 	if !ok {
-		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("invalid plugin address %q: expected "+
-			"unix:/path, as printed by --debug", p.spec.Reattach)}
+		return nil, p.startError(fmt.Errorf("invalid plugin address %q: expected unix:/path, as printed by --debug",
+			p.spec.Reattach))
 	}
 	addr := &net.UnixAddr{Name: path, Net: "unix"}
 	inc := &incarnation{number: number, dead: make(chan struct{}), gone: make(chan struct{})}
@@ -39,20 +39,21 @@ func (p *Plugin) reattach(ctx context.Context, number int) (*incarnation, error)
 	config.Plugins = plugin.PluginSet{}
 	config.Reattach = &plugin.ReattachConfig{
 		Protocol: plugin.ProtocolGRPC, ProtocolVersion: wire.ProtocolVersion, Addr: addr, Test: true,
-		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path, ended}, nil },
+		ReattachFunc: func() (runner.AttachedRunner, error) { return attached{path: path, ended: ended}, nil },
 	}
 	inc.client = plugin.NewClient(config)
 	go func() { <-inc.dead; close(ended) }() // wait: until the incarnation ends
 	if err := inc.connect(ctx, p.spec.StartTimeout); err != nil {
 		inc.fail(err)
 		<-inc.gone // wait: fail closes the connection
-		return nil, &startError{Plugin: p.spec.Name, Err: fmt.Errorf("cannot attach to %s: %w", p.spec.Reattach, err)}
+		return nil, p.startError(fmt.Errorf("cannot attach to %s: %w", p.spec.Reattach, err))
 	}
 	return inc, nil
 }
 
 // attached is the runner for a process that we didn't start.
 type attached struct {
+	sameAddresses
 	path  string
 	ended chan struct{}
 }
@@ -60,11 +61,3 @@ type attached struct {
 func (a attached) Wait(context.Context) error { <-a.ended; return nil } // wait: until the incarnation ends
 func (a attached) Kill(context.Context) error { return nil }
 func (a attached) ID() string                 { return a.path }
-
-func (a attached) PluginToHost(network, addr string) (string, string, error) {
-	return network, addr, nil
-}
-
-func (a attached) HostToPlugin(network, addr string) (string, string, error) {
-	return network, addr, nil
-}

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -26,9 +27,9 @@ type Session struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	queue  chan *job // jobs for the workers
-	order  chan *job // jobs for Recv
-	window *window
+	queue  chan *job           // jobs for the workers
+	order  chan *job           // jobs for Recv
+	window *semaphore.Weighted // bounds the bytes in progress
 	wg     sync.WaitGroup
 	sent   uint64
 
@@ -44,7 +45,8 @@ type Result struct {
 	Drops   []ledger.Drop
 	Counts  []wire.Count
 	Reason  ledger.Reason // builder_failed, poison_group, group_too_large, or empty
-	Err     error         // details if Reason is not empty: a *BuilderError, *PoisonError or *tooLargeError
+	// details if Reason is not empty; a *BuilderError or a *PoisonError unless the group is too large
+	Err error
 
 	reuse func()
 }
@@ -61,8 +63,8 @@ func (r *Result) Release() {
 type job struct {
 	number uint64
 	group  *ttc.Group
-	bytes  int
-	alone  int // number of times the process failed while this was its only job
+	bytes  int64 // taken from the session's window
+	alone  int   // number of times the process failed while this was its only job
 	result Result
 	held   func() // tells the worker that the job's results have been consumed
 	done   chan struct{}
@@ -79,19 +81,13 @@ func (p *Plugin) Open(ctx context.Context, builder, name string, config []byte) 
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range found {
-		if !f.Warning {
-			return nil, &ConfigError{Builder: name, Findings: found}
-		}
+	if err := refusal(name, found); err != nil {
+		return nil, err
 	}
 	s := &Session{
-		plugin:  p,
-		builder: info,
-		name:    name,
-		config:  config,
-		queue:   make(chan *job, queuedJobs),
-		order:   make(chan *job, maxJobs),
-		window:  &window{semaphore.NewWeighted(int64(p.spec.Window)), int64(p.spec.Window)},
+		plugin: p, builder: info, name: name, config: config,
+		queue: make(chan *job, queuedJobs), order: make(chan *job, maxJobs),
+		window: semaphore.NewWeighted(int64(p.spec.Window)),
 	}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	for _, in := range p.instances {
@@ -112,13 +108,15 @@ const (
 // change until Recv has returned it. The error is the reason the session ended.
 func (s *Session) Send(ctx context.Context, g *ttc.Group) error {
 	s.sent++
-	j := &job{number: s.sent, group: g, bytes: sizeOf(g), done: make(chan struct{})}
+	size := sizeOf(g)
+	// A group larger than the window is processed on its own.
+	j := &job{number: s.sent, group: g, bytes: int64(min(size, s.plugin.spec.Window)), done: make(chan struct{})}
 	var tooLarge error
-	if limit := s.plugin.spec.GroupLimit; j.bytes > limit {
-		tooLarge = &tooLargeError{Group: g.Key, Size: j.bytes, Limit: limit}
+	if limit := s.plugin.spec.GroupLimit; size > limit {
+		tooLarge = fmt.Errorf("group %q is %d MiB; limits.group allows %d MiB", g.Key, size>>20, limit>>20)
 		j.bytes = 0
 	}
-	if err := s.window.acquire(ctx, s.ctx, j.bytes); err != nil {
+	if err := s.acquire(ctx, j.bytes); err != nil {
 		return s.end(err)
 	}
 	select {
@@ -172,7 +170,7 @@ func (s *Session) Recv(ctx context.Context) (Result, error) {
 	case <-s.ctx.Done():
 		return Result{}, s.end(nil)
 	}
-	s.window.release(j.bytes)
+	s.window.Release(j.bytes)
 	if j.held != nil {
 		j.held()
 	}
@@ -204,22 +202,23 @@ func (s *Session) end(err error) error {
 
 // refuse completes a job by dropping its group.
 func (s *Session) refuse(j *job, reason ledger.Reason, err error) {
-	j.result = Result{
-		Group:  j.group,
-		Reason: reason,
-		Err:    err,
-		Drops:  []ledger.Drop{groupDrop(j.group, s.name, reason, err.Error())},
-	}
+	drops := []ledger.Drop{groupDrop(j.group, s.name, reason, err.Error())}
+	j.result = Result{Group: j.group, Reason: reason, Err: err, Drops: drops}
 	close(j.done)
+}
+
+// failed completes a job whose group the builder failed on.
+func (s *Session) failed(j *job, message, stack string) {
+	err := &BuilderError{Builder: s.name, Group: j.group.Key, Message: message, Stack: stack}
+	s.refuse(j, builders.BuilderFailed, err)
 }
 
 // answer checks the result for a job and passes it to Recv.
 func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 	s.plugin.hide(r)
 	if r.Failure != "" {
-		err := &BuilderError{Builder: s.name, Group: j.group.Key, Message: r.Failure, Stack: r.Stack}
 		s.logFailure(j.group, r)
-		s.refuse(j, builders.BuilderFailed, err)
+		s.failed(j, r.Failure, r.Stack)
 		return
 	}
 	j.result = Result{Group: j.group, Drops: r.Drops, Counts: r.Counts, reuse: reuse}
@@ -227,7 +226,7 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 		cleanDrop(&r.Drops[i], s.plugin.spec, s.name)
 	}
 	if err := countDrops(r.Drops); err != nil {
-		s.refuse(j, builders.BuilderFailed, &BuilderError{Builder: s.name, Group: j.group.Key, Message: err.Error()})
+		s.failed(j, err.Error(), "")
 		return
 	}
 	kept := r.Records[:0]
@@ -238,11 +237,7 @@ func (s *Session) answer(j *job, r *wire.Results, reuse func()) {
 			kept = append(kept, rec)
 			held.add(rec)
 			if err := held.check(s.plugin.spec.OutputLimit, s.plugin.spec.OutputSetting); err != nil {
-				s.refuse(j, builders.BuilderFailed, &BuilderError{
-					Builder: s.name,
-					Group:   j.group.Key,
-					Message: err.Error(),
-				})
+				s.failed(j, err.Error(), "")
 				return
 			}
 			continue
@@ -274,23 +269,16 @@ func (s *Session) logFailure(g *ttc.Group, r *wire.Results) {
 	}
 }
 
-// window bounds the bytes in progress. A group larger than the limit is processed on its own.
-type window struct {
-	bytes *semaphore.Weighted
-	limit int64
-}
-
-func (w *window) acquire(ctx, session context.Context, n int) error {
-	if w.bytes.TryAcquire(min(int64(n), w.limit)) {
+// acquire takes bytes from the window, waiting until the caller's or the session's context ends.
+func (s *Session) acquire(ctx context.Context, bytes int64) error {
+	if s.window.TryAcquire(bytes) {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	defer context.AfterFunc(session, func() { cancel(session.Err()) })()
-	if w.bytes.Acquire(ctx, min(int64(n), w.limit)) != nil {
+	defer context.AfterFunc(s.ctx, func() { cancel(s.ctx.Err()) })()
+	if s.window.Acquire(ctx, bytes) != nil {
 		return context.Cause(ctx)
 	}
 	return nil
 }
-
-func (w *window) release(n int) { w.bytes.Release(min(int64(n), w.limit)) }

@@ -24,23 +24,23 @@ type worker struct {
 	instance *instance
 	heldBack atomic.Int64  // bytes of results that Recv has not taken
 	taken    chan struct{} // signalled when Recv takes results
-	backlog  []*job        // taken from the queue, sent unsuccessfully, and due to be resent in order
 }
 
 // run serves the session's queue until it ends.
 func (w *worker) run() {
 	w.taken = make(chan struct{}, 1)
 	ctx := w.session.ctx
+	var backlog []*job // taken from the queue, sent unsuccessfully, and due to be resent in order
 	for {
 		wanted, err := w.instance.gate.share(ctx)
 		if err != nil {
 			return
 		}
-		inHand, more, err := w.attempt(ctx, w.session.queue, wanted, false)
+		inHand, more, err := w.attempt(ctx, &backlog, w.session.queue, wanted)
 		w.instance.gate.release()
 		switch {
 		case errors.Is(err, errYielded):
-			w.backlog = append(inHand, w.backlog...)
+			backlog = append(inHand, backlog...)
 		case err != nil:
 			if !w.recover(ctx, inHand, err) {
 				return
@@ -61,8 +61,8 @@ func (w *worker) recover(ctx context.Context, inHand []*job, err error) bool {
 		w.session.cancel(err)
 		return false
 	}
-	log := w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand))
-	log.Err(err).Msg("the plugin failed; restarting it")
+	w.session.plugin.log.Warn().Str("plugin", w.session.plugin.spec.Name).Int("groups_in_hand", len(inHand)).
+		Err(err).Msg("the plugin failed; restarting it")
 	for len(inHand) > 0 {
 		// The consumer of the results may be waiting for a builder that is waiting for the instance: never wait for
 		// results to be consumed while holding it exclusively.
@@ -107,31 +107,20 @@ func (w *worker) full() bool { return w.heldBack.Load() > heldLimit }
 // Bisecting the suspects would require a start for each halving and find only one culprit.
 func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error) {
 	for len(js) > 0 {
-		feed := make(chan *job, len(js))
-		for _, j := range js {
-			feed <- j // wait: feed has capacity for all jobs
-		}
-		close(feed)
-		inHand, _, err := w.attempt(ctx, feed, nil, true)
-		rest := make([]*job, 0, len(feed))
-		for j := range feed { // wait: feed was closed above
-			rest = append(rest, j)
-		}
+		inHand, _, err := w.attempt(ctx, &js, nil, nil)
 		if err == nil {
-			return rest, nil
+			return js, nil
 		}
 		if fatal(ctx, err) {
 			return nil, err
 		}
-		js = js[:0]
 		for _, j := range inHand { // at most one
 			if j.alone++; outside(err) && j.alone < aloneTries {
-				js = append(js, j)
+				js = append([]*job{j}, js...)
 			} else {
 				w.poison(j, err)
 			}
 		}
-		js = append(js, rest...)
 	}
 	return nil, nil
 }
@@ -140,10 +129,8 @@ const aloneTries = 3
 
 // fatal reports whether an error ends the session rather than the incarnation.
 func fatal(ctx context.Context, err error) bool {
-	var circuit *circuitError
-	var config *ConfigError
-	return ctx.Err() != nil || errors.As(err, &circuit) || errors.As(err, &config) || errors.Is(err, errStopped) ||
-		errors.Is(err, errNoCredit)
+	return ctx.Err() != nil || errors.As(err, new(*circuitError)) || errors.As(err, new(*ConfigError)) ||
+		errors.Is(err, errStopped) || errors.Is(err, errNoCredit)
 }
 
 func (w *worker) poison(j *job, cause error) {
@@ -152,11 +139,11 @@ func (w *worker) poison(j *job, cause error) {
 	w.session.refuse(j, poisonGroup, err)
 }
 
-// attempt sends jobs over one stream until the feed ends, pause is closed, or something fails. In lockstep, it sends
-// one at a time. It returns the jobs that were taken from the feed and still lack a result; more reports whether the
-// feed may contain more.
+// attempt sends jobs over one stream, first those taken from the backlog, until the feed ends, pause is closed, or
+// something fails. Without a feed, it sends one at a time (in lockstep), until the backlog ends. It returns the jobs
+// that were taken and still lack a result; more reports whether the feed may contain more.
 func (w *worker) attempt(
-	ctx context.Context, feed <-chan *job, pause <-chan struct{}, lockstep bool,
+	ctx context.Context, backlog *[]*job, feed <-chan *job, pause <-chan struct{},
 ) (inHand []*job, more bool, err error) {
 	inc, err := w.instance.incarnation(ctx)
 	if err != nil {
@@ -167,35 +154,27 @@ func (w *worker) attempt(
 	}
 	spec := &w.session.plugin.spec
 	a := &attempt{
-		worker: w, inc: inc, pause: pause, lockstep: lockstep, credit: make(chan struct{}, maxCredit),
-		results: make(chan frame, wire.InitialCredit), ahead: semaphore.NewWeighted(aheadLimit),
-		received: make(chan struct{}), idle: make(chan struct{}, 1),
+		worker: w, inc: inc, backlog: backlog, feed: feed, pause: pause, lockstep: feed == nil,
+		credit: make(chan struct{}, maxCredit), results: make(chan frame, wire.InitialCredit),
+		ahead: semaphore.NewWeighted(aheadLimit), received: make(chan struct{}), idle: make(chan struct{}, 1),
 	}
 	a.granted.Store(wire.InitialCredit)
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	defer a.cancel(nil)
-	if err := a.open(spec.CallTimeout); err != nil {
-		if ctx.Err() != nil { // the session is over; the process is fine
-			return nil, true, ctx.Err()
-		}
-		if _, ok := errors.AsType[*ConfigError](err); ok {
-			w.session.cancel(err)
-			return nil, false, err
-		}
-		if !ours(err) {
-			err = inc.reason(err)
-		}
-		inc.fail(err)
-		return nil, true, inc.crash(w.session.plugin, err)
+	if err = a.open(spec.CallTimeout); err == nil {
+		a.exchange()
+		err = context.Cause(a.ctx)
 	}
-	a.exchange(feed)
-	err = context.Cause(a.ctx)
 	if err == nil {
 		a.close(spec.CallTimeout)
 		return nil, a.more, nil
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil { // the session is over; the process is fine
 		return a.jobs, true, ctx.Err()
+	}
+	if _, ok := errors.AsType[*ConfigError](err); ok {
+		w.session.cancel(err)
+		return nil, false, err
 	}
 	if !ours(err) {
 		err = inc.reason(err)
@@ -212,10 +191,10 @@ func (w *worker) attempt(
 }
 
 // exchange sends jobs and receives results until the stream ends or something cancels the attempt.
-func (a *attempt) exchange(feed <-chan *job) {
+func (a *attempt) exchange() {
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		more, err := a.send(feed)
+		more, err := a.send()
 		a.more = more
 		if err != nil {
 			a.cancel(err)
@@ -241,11 +220,9 @@ func (a *attempt) exchange(feed <-chan *job) {
 
 // ours reports whether an error was raised by the host itself, rather than returned by a call.
 func ours(err error) bool {
-	var stuck *deadlineError
-	var tooMuch *wire.OutputLimitError
-	return errors.As(err, &stuck) || errors.As(err, &tooMuch) || errors.Is(err, errProtocol) ||
-		errors.Is(err, errNoCredit) ||
-		errors.Is(err, errYielded) || errors.Is(err, errNoEnd)
+	return errors.As(err, new(*deadlineError)) || errors.As(err, new(*wire.OutputLimitError)) ||
+		errors.Is(err, errProtocol) || errors.Is(err, errNoCredit) || errors.Is(err, errYielded) ||
+		errors.Is(err, errNoEnd)
 }
 
 // attempt is one Build stream.
@@ -261,6 +238,8 @@ type attempt struct {
 	credit chan struct{} // one token per frame that the host may send
 	more   bool
 
+	backlog  *[]*job         // jobs to send before the feed's; a job is removed when it is taken
+	feed     <-chan *job     // nil in lockstep
 	pause    <-chan struct{} // closed when another goroutine wants exclusive use of the instance
 	lockstep bool            // the worker has exclusive use of the instance
 	idle     chan struct{}   // in lockstep, receives a token once the group has been answered
@@ -305,10 +284,7 @@ func (a *attempt) open(timeout time.Duration) error {
 	defer cancel()
 	s := a.session
 	m, err := a.inc.rpc.Open(ctx, &pb.OpenRequest{
-		Builder:       s.builder.Name,
-		Config:        s.config,
-		Name:          s.name,
-		ProtocolMinor: wire.Minor,
+		Builder: s.builder.Name, Config: s.config, Name: s.name, ProtocolMinor: wire.Minor,
 	})
 	if err != nil {
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
@@ -316,14 +292,11 @@ func (a *attempt) open(timeout time.Duration) error {
 		}
 		return err
 	}
-	found := s.plugin.findings(m.GetFindings())
-	for _, f := range found {
-		if !f.Warning {
-			return &ConfigError{Builder: s.name, Findings: found}
-		}
+	if err := refusal(s.name, s.plugin.findings(m.GetFindings())); err != nil {
+		return err
 	}
 	if m.GetSession() == "" {
-		return protocolError(errors.New("missing session id in the plugin's answer to Open"))
+		return protocolErrorf("missing session id in the plugin's answer to Open")
 	}
 	a.id = m.GetSession()
 	for range wire.InitialCredit {
@@ -349,7 +322,7 @@ func (a *attempt) close(timeout time.Duration) {
 const linger = 2 * time.Millisecond
 
 // send writes jobs to the stream. It reports whether the feed may contain more.
-func (a *attempt) send(feed <-chan *job) (more bool, err error) {
+func (a *attempt) send() (more bool, err error) {
 	w := wire.NewGroupWriter(func(m *pb.BuildRequest) error {
 		a.starved.Store(true)
 		select {
@@ -374,7 +347,7 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 	idle := time.NewTimer(linger)
 	defer idle.Stop()
 	for {
-		j, more, err := a.next(feed, idle, w)
+		j, more, err := a.next(idle, w)
 		if j == nil {
 			if err == nil {
 				err = a.sendEnd(w)
@@ -405,7 +378,7 @@ func (a *attempt) send(feed <-chan *job) (more bool, err error) {
 
 // next returns the next job, or nil at the end of the feed and, with more set, when another goroutine wants the
 // instance or too many results are waiting. While it waits for a job, it sends the partly filled frame.
-func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
+func (a *attempt) next(idle *time.Timer, w *wire.GroupWriter) (j *job, more bool, err error) {
 	if a.lockstep && a.full() {
 		return nil, true, nil
 	}
@@ -414,18 +387,16 @@ func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) 
 		return nil, true, nil
 	default:
 	}
-	if !a.lockstep && len(a.backlog) > 0 {
-		j, a.backlog = a.backlog[0], a.backlog[1:]
-		return j, false, nil
+	if list := *a.backlog; len(list) > 0 {
+		*a.backlog = list[1:]
+		return list[0], false, nil
 	}
-	select {
-	case j = <-feed:
-		return j, false, nil
-	default:
+	if a.lockstep {
+		return nil, false, nil
 	}
 	idle.Reset(linger)
 	select {
-	case j = <-feed:
+	case j = <-a.feed:
 		return j, false, nil
 	case <-a.ctx.Done():
 		return nil, true, context.Cause(a.ctx)
@@ -435,7 +406,7 @@ func (a *attempt) next(feed <-chan *job, idle *time.Timer, w *wire.GroupWriter) 
 		return nil, true, err
 	}
 	select {
-	case j = <-feed:
+	case j = <-a.feed:
 		return j, false, nil
 	case <-a.pause:
 		return nil, true, nil
@@ -485,9 +456,8 @@ func (a *attempt) read() error {
 	for {
 		m, err := a.stream.Recv()
 		if status.Code(err) == codes.ResourceExhausted {
-			return protocolError(fmt.Errorf("message is too large: %s; a plugin may send at most %d MiB, and must "+
-				"accept %d MiB",
-				status.Convert(err).Message(), wire.FrameLimitBytes>>20, 8*wire.FrameLimitBytes>>20))
+			return protocolErrorf("message is too large: %s; a plugin may send at most %d MiB, and must accept %d MiB",
+				status.Convert(err).Message(), wire.FrameLimitBytes>>20, 8*wire.FrameLimitBytes>>20)
 		}
 		if err != nil {
 			return err
@@ -497,15 +467,15 @@ func (a *attempt) read() error {
 			select {
 			case a.credit <- struct{}{}: // wait: default applies if the channel is full
 			default:
-				return protocolError(fmt.Errorf("plugin granted credit for more than %d frames", maxCredit))
+				return protocolErrorf("plugin granted credit for more than %d frames", maxCredit)
 			}
 		}
 		if len(m.GetParts()) == 0 {
 			continue
 		}
 		if granted := a.granted.Load(); spent == granted {
-			return protocolError(fmt.Errorf("plugin sent one frame more than the %d that it had credit for; a "+
-				"plugin must wait for credit before each frame that has parts", granted))
+			return protocolErrorf("plugin sent one frame more than the %d that it had credit for; a "+
+				"plugin must wait for credit before each frame that has parts", granted)
 		}
 		spent++
 		f := frame{m, min(int64(proto.Size(m)), aheadLimit)}
@@ -533,18 +503,13 @@ func (a *attempt) receive() error {
 			return err
 		}
 	}
-	if errors.Is(a.readErr, io.EOF) {
-		return a.finished()
+	if !errors.Is(a.readErr, io.EOF) {
+		return a.readErr
 	}
-	return a.readErr
-}
-
-// finished checks that all jobs are done when the plugin ends the stream.
-func (a *attempt) finished() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := len(a.jobs); n > 0 || !a.sent.Load() {
-		return protocolError(fmt.Errorf("missing answers for %d groups: the plugin ended the stream", n))
+		return protocolErrorf("missing answers for %d groups: the plugin ended the stream", n)
 	}
 	return nil
 }
@@ -557,15 +522,14 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	}
 	a.mu.Unlock()
 	if j == nil || j.number != part.GetGroup() {
-		return protocolError(fmt.Errorf("unexpected answer to group %d, which is not the one due "+
-			"next", part.GetGroup()))
+		return protocolErrorf("unexpected answer to group %d, which is not the one due next", part.GetGroup())
 	}
 	r, err := reader.Part(part, j.group)
 	if _, ok := errors.AsType[*wire.OutputLimitError](err); ok {
 		return fmt.Errorf("builder produced %w; the limit is %s", err, a.session.plugin.spec.OutputSetting)
 	}
 	if err != nil {
-		return protocolError(err)
+		return protocolErrorf("%w", err)
 	}
 	if r == nil {
 		return nil
@@ -584,7 +548,7 @@ func (a *attempt) part(reader *wire.RecordReader, part *pb.ResultPart) error {
 	a.jobs = a.jobs[1:]
 	a.mu.Unlock()
 	a.session.answer(j, r, func() { reader.Reuse(r) })
-	a.instance.step(finished)
+	a.instance.step(finished, nil)
 	if a.lockstep {
 		a.idle <- struct{}{} // wait: the channel has capacity for one token, and only one group is in progress
 	}
@@ -624,13 +588,10 @@ func (a *attempt) grant() error {
 // group.
 func (a *attempt) watch() {
 	limit := a.session.plugin.spec.BatchTimeout
-	next := limit
-	timer := time.NewTimer(next)
-	defer timer.Stop()
-	for {
+	for next := limit; ; {
 		asked := monotonic()
 		select {
-		case <-timer.C:
+		case <-time.After(next):
 		case <-a.received:
 			return
 		case <-a.ctx.Done():
@@ -647,7 +608,6 @@ func (a *attempt) watch() {
 				return
 			}
 		}
-		timer.Reset(next)
 	}
 }
 

@@ -69,12 +69,6 @@ type asked struct {
 	done     bool
 }
 
-// said holds the results of the listen method.
-type said struct {
-	asked *asked
-	err   error
-}
-
 // errAnswered is the reason for killing a script whose answer is complete or invalid.
 var errAnswered = errors.New("already answered")
 
@@ -94,12 +88,14 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 	ctx, cancel := context.WithTimeout(ctx, t.Timeout)
 	defer cancel()
 	last := &tail{limit: maxStderr}
-	answers := make(chan said, 1)
+	var a *asked
+	var listened error
+	answered := make(chan struct{})
 	p, err := process.Start(process.Config{
 		Args: []string{t.Python, "-B", script}, Env: environ(scratch), Dir: scratch, Input: true,
 		Stdout: func(r io.Reader) {
-			a, err := t.listen(r, in)
-			answers <- said{a, err} // wait: the channel has capacity for the answer
+			a, listened = t.listen(r, in)
+			close(answered)
 		},
 		Stderr: func(r io.Reader) { _, _ = io.Copy(last, r) },
 	})
@@ -107,20 +103,18 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		return nil, exit.Environmentf("can't start Python: %w; use --python or NATGO_TRAINER_PYTHON to specify "+
 			"one in which the trainer is installed", err)
 	}
-	stop := context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })
-	defer stop()
+	defer context.AfterFunc(ctx, func() { p.Kill(ctx.Err()) })()
 	go func() {
 		_, _ = p.Stdin.Write(append(question, '\n')) // a script that doesn't read its input won't answer
 		p.Stdin.Close()
 	}()
-	x := <-answers // wait: when ctx is done, the script is killed and its output ends
-	a, err := x.asked, x.err
-	late := ctx.Err()
-	if a.done || err != nil { // the rest of the output isn't needed
+	<-answered // wait: when ctx is done, the script is killed and its output ends
+	late, ended := ctx.Err(), a.done || listened != nil
+	if ended { // the rest of the output isn't needed
 		p.Kill(errAnswered)
 	}
 	waited := p.Err()
-	if late == nil && !a.done && err == nil {
+	if late == nil && !ended {
 		late = ctx.Err() // the script may have closed its output without exiting
 	}
 	switch {
@@ -128,11 +122,10 @@ func (t *Trainer) ask(ctx context.Context, in *Input, scratch string) (*asked, e
 		return nil, exit.Environmentf("%s did not answer within %s (--timeout)", t.Python, t.Timeout)
 	case late != nil:
 		return nil, exit.With(exit.Interrupted, late)
-	case err != nil:
-		return nil, err
+	case listened != nil:
+		return nil, listened
 	case !a.done:
-		return nil,
-			exit.Environmentf("%s exited before answering (%v); its last output: %s", t.Python, waited, last)
+		return nil, exit.Environmentf("%s exited before answering (%v); its last output: %s", t.Python, waited, last)
 	}
 	return a, nil
 }

@@ -114,17 +114,14 @@ func (r *Request) inputs() (out []*Input, err error) {
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)
 		}
-		var found []*Input
-		if info.IsDir() {
+		found := make([]*Input, 1)
+		switch {
+		case info.IsDir():
 			found, err = runInputs(runfolder.Folder(path), r.Rows)
-		} else {
-			var in *Input
-			if filepath.Ext(path) == ".parquet" {
-				in, err = parquet(path, r.Rows)
-			} else {
-				in, err = file(path, r.Rows)
-			}
-			found = []*Input{in}
+		case filepath.Ext(path) == ".parquet":
+			found[0], err = parquet(path, r.Rows)
+		default:
+			found[0], err = file(path, r.Rows)
 		}
 		if err != nil {
 			return nil, exit.With(exit.Usage, err)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -50,7 +49,7 @@ func (c *Compared) text(b *bytes.Buffer, trainer string, colour bool) {
 		fmt.Fprintf(b, "  our collator refuses row %d: %s\n", f.Row, f.Why)
 	}
 	for _, n := range c.Notes {
-		fmt.Fprintf(b, "  %s says: %s\n", trainer, strconv.Quote(n))
+		fmt.Fprintf(b, "  %s says: %q\n", trainer, n)
 	}
 	for _, s := range c.Row {
 		s.text(b, trainer, colour)
@@ -100,26 +99,22 @@ func (s *sideTokens) text(b *bytes.Buffer, trainer string, colour bool) {
 	for at := 0; at < len(s.Tokens); {
 		t := &s.Tokens[at]
 		kind, _ := t.kind()
-		end := at + 1
-		if n := slices.IndexFunc(s.Tokens[end:], func(x token) bool {
-			return x.Class != t.Class || x.Trainer != t.Trainer || x.Ours != t.Ours
-		}); n >= 0 {
-			end += n
-		} else {
-			end = len(s.Tokens)
-		}
 		var text strings.Builder
-		for _, x := range s.Tokens[at:end] {
-			text.WriteString(x.Text)
+		for ; at < len(s.Tokens) && s.Tokens[at].like(t); at++ {
+			text.WriteString(s.Tokens[at].Text)
 		}
-		line := fmt.Sprintf("  %1s %6s %6s  %-7s %-7s  %-16s %s", when(kind != "", "!"), indexText(t.Position[0]),
-			indexText(t.Position[1]), t.Trainer, t.Ours, t.Class, strconv.Quote(text.String()))
+		line := fmt.Sprintf("  %1s %6s %6s  %-7s %-7s  %-16s %q", when(kind != "", "!"), indexText(t.Position[0]),
+			indexText(t.Position[1]), t.Trainer, t.Ours, t.Class, text.String())
 		if colour && kind != "" {
 			line = terminal.Style("33", line)
 		}
 		b.WriteString(line + "\n")
-		at = end
 	}
+}
+
+// like reports whether two tokens have the same class and the same roles.
+func (t *token) like(other *token) bool {
+	return t.Class == other.Class && t.Trainer == other.Trainer && t.Ours == other.Ours
 }
 
 func indexText(n int) string {

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func file(path string, limit int) (*Input, error) {
 	for line, err := range lines.Read(f, maxRowBytes) {
 		number++
 		if err == nil && len(bytes.TrimSpace(line)) > 0 {
-			err = in.add(len(in.rows), bytes.Clone(bytes.TrimSpace(line)))
+			err = in.add(bytes.Clone(bytes.TrimSpace(line)))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s:%d: %w", path, number, err)
@@ -84,7 +85,7 @@ func file(path string, limit int) (*Input, error) {
 }
 
 // add parses a row and adds it.
-func (in *Input) add(number int, line []byte) error {
+func (in *Input) add(line []byte) error {
 	raw, err := json.Parse(line, json.Limits{})
 	if err != nil {
 		return err
@@ -92,7 +93,7 @@ func (in *Input) add(number int, line []byte) error {
 	if raw.Kind() != json.Object {
 		return fmt.Errorf("expected an object, got %s", raw.Kind())
 	}
-	r := &row{number: number, line: line}
+	r := &row{number: len(in.rows), line: line}
 	method := sft
 	switch {
 	case hasKey(raw, "input_ids"):
@@ -171,25 +172,22 @@ func (r *row) readDemonstration(raw json.Raw) error {
 	d := &builders.Demonstration{Weight: 1}
 	rec := &builders.Resolved{Record: d}
 	if hasKey(raw, "messages") {
-		p, err := passage(raw, "messages")
-		if err != nil {
+		var err error
+		if rec.Messages, err = passage(raw, "messages"); err != nil {
 			return err
 		}
-		rec.Messages = p
 	} else {
 		prompt, err := passage(raw, "prompt")
-		if err != nil {
+		completion, completionErr := passage(raw, "completion")
+		if err := cmp.Or(err, completionErr); err != nil {
 			return err
 		}
-		completion, err := passage(raw, "completion")
-		if err != nil {
-			return err
-		}
-		nodes := append(nodesOf(prompt, "user"), nodesOf(completion, "assistant")...)
+		given, made := nodesOf(prompt, "user"), nodesOf(completion, "assistant")
+		nodes := append(given, made...)
 		d.Train, d.Trained = builders.TrainFlagged, make([]bool, len(nodes))
 		for i := range nodes {
 			nodes[i].Parent = i - 1
-			d.Trained[i] = i >= len(nodes)-len(nodesOf(completion, "assistant"))
+			d.Trained[i] = i >= len(given)
 		}
 		rec.Messages = builders.Passage{Nodes: nodes}
 	}
@@ -298,27 +296,19 @@ func parquet(path string, limit int) (*Input, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		columns, _ := row.(map[string]any)
+		var line []byte
 		if err == nil {
-			err = in.addTokens(row)
+			line, err = stdjson.Marshal(map[string]any{"input_ids": columns["input_ids"], "labels": columns["labels"]})
+		}
+		if err == nil {
+			err = in.add(line)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: row %d: %w", path, len(in.rows), err)
 		}
 	}
 	return in, nil
-}
-
-// addTokens adds a row from a Parquet file.
-func (in *Input) addTokens(row any) error {
-	columns, ok := row.(map[string]any)
-	if !ok {
-		return errors.New("no columns")
-	}
-	line, err := stdjson.Marshal(map[string]any{"input_ids": columns["input_ids"], "labels": columns["labels"]})
-	if err != nil {
-		return err
-	}
-	return in.add(len(in.rows), line)
 }
 
 // addTokenised adds a row from a token batch.

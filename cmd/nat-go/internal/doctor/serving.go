@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/collator"
@@ -104,7 +105,7 @@ type vocabulary struct {
 // readVocabulary reads the tokenizer.json in dir, or dir itself if it is a file.
 func readVocabulary(dir string) (*vocabulary, error) {
 	path := dir
-	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+	if !isFile(dir) {
 		path = filepath.Join(dir, "tokenizer.json")
 	}
 	var file struct {
@@ -163,7 +164,7 @@ func (s *Serving) compareVocabularies(ours, theirs *vocabulary) {
 	for _, token := range slices.Sorted(maps.Keys(ours.ids)) {
 		switch id, ok := theirs.ids[token]; {
 		case !ok:
-			missing = append(missing, token)
+			missing = append(missing, strconv.Quote(token))
 		case id != ours.ids[token]:
 			moved = append(moved, fmt.Sprintf("%q is %d there, %d here", token, id, ours.ids[token]))
 		}
@@ -173,7 +174,7 @@ func (s *Serving) compareVocabularies(ours, theirs *vocabulary) {
 	}
 	if len(missing) > 0 {
 		s.find("vocabulary", "%s of the training vocabulary missing: %s", quantity(len(missing), "token"),
-			firstOf(quoted(missing)))
+			firstOf(missing))
 	}
 	if extra := len(theirs.ids) - (len(ours.ids) - len(missing)); extra > 0 {
 		s.find("vocabulary", "%s not in the training vocabulary", quantity(extra, "token"))
@@ -188,16 +189,9 @@ func (s *Serving) compareVocabularies(ours, theirs *vocabulary) {
 func firstOf(list []string) string {
 	const maxListed = 3
 	if len(list) > maxListed {
-		return strings.Join(list[:maxListed], ", ") + ", ..."
+		list = append(list[:maxListed:maxListed], "...")
 	}
 	return strings.Join(list, ", ")
-}
-
-func quoted(list []string) (out []string) {
-	for _, s := range list {
-		out = append(out, fmt.Sprintf("%q", s))
-	}
-	return out
 }
 
 func sameJSON(a, b json.RawMessage) bool {
@@ -238,17 +232,16 @@ func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs [
 			}
 		}
 	}
-	s.Checked = append(s.Checked, fmt.Sprintf("template, on %s", quantity(len(conversations), "conversation")))
-	texts, cut := 0, 0
-	var first string
+	count := quantity(len(conversations), "conversation")
+	s.Checked = append(s.Checked, "template, on "+count)
+	texts, cut, first := 0, 0, ""
 	for _, c := range conversations {
 		a, errA := ours.render.Render(c)
 		b, errB := theirs.render.Render(c)
 		switch {
 		case errA != nil && errB != nil:
 		case errA != nil || errB != nil || a.Text != b.Text:
-			texts++
-			if first == "" {
+			if texts++; texts == 1 {
 				first = contrast(a.Text, b.Text, errA, errB)
 			}
 		default:
@@ -261,8 +254,7 @@ func (s *Serving) compareTemplates(sameText bool, ours, theirs *folder, inputs [
 	}
 	switch {
 	case texts > 0:
-		s.find("template", "%d of %s rendered differently: %s", texts, quantity(len(conversations), "conversation"),
-			first)
+		s.find("template", "%d of %s rendered differently: %s", texts, count, first)
 	case !sameText:
 		s.Checked = append(s.Checked, "(the templates differ, but their output is the same)")
 	}
@@ -303,11 +295,8 @@ func (r *row) conversation() *turns.Conversation {
 		messages[i] = nodes[i].Message
 	}
 	values, err := template.Conversation(messages)
-	if err != nil {
-		return nil
-	}
-	tools, err := template.ToolList(rec.Origin.Tools)
-	if err != nil {
+	tools, toolsErr := template.ToolList(rec.Origin.Tools)
+	if err != nil || toolsErr != nil {
 		return nil
 	}
 	return &turns.Conversation{Messages: values, Tools: tools}
@@ -321,10 +310,7 @@ func probes() (out []*turns.Conversation) {
 		{say("user", "Hello"), say("assistant", "Hi."), say("user", "Bye")},
 		{say("system", "Be brief."), say("user", "Hello"), say("assistant", "Hi.")},
 	} {
-		values, err := template.Conversation(messages)
-		if err != nil {
-			continue
-		}
+		values, _ := template.Conversation(messages) // these messages have a template form
 		out = append(out, &turns.Conversation{Messages: values, Open: messages[len(messages)-1].Role == "user"})
 	}
 	return out

@@ -3,8 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
-	"io"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
+	"github.com/nat-go/nat-go/internal/durable"
 )
 
 // commitBytes is the environment variable that tests set to commit the record log more often than a normal run would.
@@ -31,12 +31,7 @@ type Bed struct {
 
 // NewBed returns a bed with an input of the given number of examples. Its runs commit the record log every 256 KiB.
 func NewBed(t *testing.T, examples int) *Bed {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short")
-	}
-	b := NewFolder(t)
-	b.Env = append(b.Env, commitBytes+"=262144")
+	b := newBed(t, 262144)
 	b.Generate(t, "in.json", bench.Shape{Examples: examples, Turns: 2, Candidates: 6, Seed: 7})
 	b.Write(t, "finetune.yml", `
 trajectory_builders: {b: {_type: dpo_traj_builder, max_pairs_per_turn: 9}}
@@ -61,7 +56,12 @@ func (b *Bed) Generate(t *testing.T, name string, s bench.Shape) {
 // Write writes a file inside the bed's folder.
 func (b *Bed) Write(t *testing.T, name, text string) {
 	t.Helper()
-	path := filepath.Join(b.Dir, name)
+	write(t, b.Dir, name, text)
+}
+
+func write(t *testing.T, dir, name, text string) {
+	t.Helper()
+	path := filepath.Join(dir, name)
 	err := os.MkdirAll(filepath.Dir(path), 0o755)
 	if err == nil {
 		err = os.WriteFile(path, []byte(text), 0o600)
@@ -146,34 +146,24 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 			return err
 		}
 		name, _ := filepath.Rel(root, path)
-		f, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		sum := sha256.New()
-		if name != "manifest.json" && !strings.HasPrefix(name, "dpo_trajectory_builder_") { // the file may be large
-			if _, err := io.Copy(sum, f); err != nil {
-				return err
-			}
-		}
-		text, err := io.ReadAll(f)
-		if err != nil {
-			return err
-		}
-		if name == "manifest.json" { // the manifest has hashes of files that contain times
-			text = hashOfTimes.ReplaceAll(text, nil)
-			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // in suggested commands
-		}
-		if strings.HasPrefix(name, "dpo_trajectory_builder_") {
-			text = metricsTime.ReplaceAll(text, nil)
-		}
-		sum.Write(text)
-		files[name] = hex.EncodeToString(sum.Sum(nil))
 		if withTimes[filepath.ToSlash(name)] {
 			files[name] = "has times" // the file contains times or the run's location
+			return nil
 		}
-		return nil
+		manifest, metrics := name == "manifest.json", strings.HasPrefix(name, "dpo_trajectory_builder_")
+		if !manifest && !metrics { // the file may be large
+			files[name], err = durable.Sum(path)
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if manifest { // the manifest has hashes of files that contain times
+			text = hashOfTimes.ReplaceAll(text, nil)
+			text = bytes.ReplaceAll(text, []byte(out+"/r "), []byte("OUT/r ")) // in suggested commands
+		} else {
+			text = metricsTime.ReplaceAll(text, nil)
+		}
+		files[name] = fmt.Sprintf("%x", sha256.Sum256(text))
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -185,4 +175,15 @@ func (b *Bed) Content(t *testing.T, out string) map[string]string {
 func NewFolder(t *testing.T) *Bed {
 	t.Helper()
 	return &Bed{Dir: t.TempDir(), Exe: Program(t), Env: append(os.Environ(), "NO_COLOR=1")}
+}
+
+// newBed is NewFolder for a test that -short skips, with the given interval between commits of the record log.
+func newBed(t *testing.T, commit int) *Bed {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	b := NewFolder(t)
+	b.Env = append(b.Env, fmt.Sprintf("%s=%d", commitBytes, commit))
+	return b
 }

@@ -1,14 +1,19 @@
 package e2e
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -62,4 +67,80 @@ func Children(t *testing.T, pid int) (out []int) {
 		}
 	}
 	return out
+}
+
+// Pipe creates a named pipe that delivers text. The returned function waits until the writer has finished, even if no
+// reader opens the pipe.
+func Pipe(t *testing.T, path string, text func(io.Writer) error) (end func()) {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w, err := os.OpenFile(path, os.O_WRONLY, 0) // waits for a reader
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = text(w) // the reader may close the pipe early
+		w.Close()
+	}()
+	return func() {
+		r, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // releases a waiting writer
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		<-done // wait: opening the pipe for reading released the writer
+	}
+}
+
+// SmallInput is a workflow output with one example that has two candidates.
+const SmallInput = `[{"id": "a", "question": "q", "answer": "", "generated_answer": "", "intermediate_steps": [` +
+	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u1", ` +
+	`"metadata": {}, "data": {"input": "p", "output": "x", "turn_id": "t", "turn_index": 0, "candidate_index": 0, "score": 0.0}}},` +
+	`{"parent_id": "root", "function_ancestry": {"function_id": "f", "function_name": "w"}, "payload": {"event_type": "TTC_END", "event_timestamp": 1.5, "name": "dpo_candidate_move", "UUID": "u2", ` +
+	`"metadata": {}, "data": {"input": "p", "output": "y", "turn_id": "t", "turn_index": 0, "candidate_index": 1, "score": 1.0}}}]}]`
+
+// Started starts a server that prints its address, and returns the address and a function that stops it.
+func Started(t testing.TB, server *exec.Cmd) (url string, stop func()) {
+	t.Helper()
+	out, err := server.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceFunc(func() {
+		_ = server.Process.Signal(os.Interrupt)
+		if err := server.Wait(); err != nil && // wait: the signal ends the server
+			server.ProcessState.ExitCode() != 0 {
+			t.Errorf("server ended with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	line, err := bufio.NewReader(out).ReadString('\n') //nolint:forbidigo // the program's own line
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(line), stop
+}
+
+// ViewAnswer sends a request to a view, given the address that it printed.
+func ViewAnswer(t *testing.T, url, method, path, body string) *http.Response {
+	t.Helper()
+	base, token, _ := strings.Cut(url, "?token=")
+	req, err := http.NewRequestWithContext(t.Context(), method, base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Nat-Go-Token", token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
 }

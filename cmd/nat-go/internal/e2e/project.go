@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer/customizertest"
 )
@@ -21,17 +24,9 @@ type Project struct {
 // configuration.
 func NewProject(t *testing.T, s *customizertest.Service, extra string) *Project {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("-short")
-	}
-	customizertest.Start(t, s)
-	input, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "..", "examples", "demo", "workflow_output.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Project{Dir: t.TempDir(), Input: input, Service: s}
-	p.Exe = Program(t)
-	config := fmt.Sprintf(`
+	p := newProject(t)
+	p.Service = customizertest.Start(t, s)
+	write(t, p.Dir, "finetune.yml", fmt.Sprintf(`
 trajectory_builders: {b: {_type: dpo_traj_builder}}
 trainers: {t: {_type: nemo_customizer_trainer}}
 trainer_adapters:
@@ -47,11 +42,21 @@ trainer_adapters:
     poll_interval_seconds: 0.02
     %s
 finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
-`, s.URL, s.URL, Canary, extra)
-	if err := os.WriteFile(filepath.Join(p.Dir, "finetune.yml"), []byte(config), 0o600); err != nil {
+`, s.URL, s.URL, Canary, extra))
+	return p
+}
+
+// newProject returns a project without a configuration.
+func newProject(t *testing.T) *Project {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short")
+	}
+	input, err := filepath.Abs(filepath.Join("..", "..", "..", "..", "..", "examples", "demo", "workflow_output.json"))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return p
+	return &Project{Dir: t.TempDir(), Input: input, Exe: Program(t)}
 }
 
 // Command returns a command that runs the program in the project's folder.
@@ -84,4 +89,72 @@ func (p *Project) RunArgs(more ...string) []string {
 	return append([]string{
 		"finetune", "run", "--config-file", "finetune.yml", "--from", p.Input, "--run-id", "r1",
 	}, more...)
+}
+
+// Place is where a test's job runs: either a service on the loopback interface or a local program.
+type Place struct {
+	*Project
+	Release   func()                     // lets the job finish
+	Cancelled func(t *testing.T) bool    // whether the job was told to stop
+	Jobs      func(t *testing.T) (n int) // number of jobs that were created
+}
+
+// NewLocal returns a place whose trainer records that it was started, and runs until it is released.
+func NewLocal(t *testing.T) *Place {
+	t.Helper()
+	p := newProject(t)
+	write(t, p.Dir, "finetune.yml", fmt.Sprintf(`
+trajectory_builders: {b: {_type: dpo_traj_builder}}
+trainers: {t: {_type: nemo_customizer_trainer}}
+trainer_adapters:
+  a:
+    _type: exec_trainer_adapter
+    command: [/bin/sh, -c, 'echo started >> "$1/starts"; echo "step=1 total_steps=2 loss=0.5"; while [ -d "$1" ] && [ ! -e "$1/release" ]; do sleep 0.02; done; echo "step=2"', sh, %q]
+    poll_interval: 20ms
+    stop_timeout: 30s
+finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
+`, p.Dir))
+	release := func() { write(t, p.Dir, "release", "") }
+	t.Cleanup(release)
+	return &Place{
+		Project: p, Release: release,
+		Cancelled: func(t *testing.T) bool {
+			return strings.Contains(p.NatGo(t, 0, "finetune", "status", "out/r1").Stdout, "canceled")
+		},
+		Jobs: func(t *testing.T) int {
+			b, err := os.ReadFile(filepath.Join(p.Dir, "starts"))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Error(err)
+			}
+			return strings.Count(string(b), "started")
+		},
+	}
+}
+
+// Submitted waits until the run folder shows that a job exists.
+func (p *Place) Submitted(t *testing.T) {
+	t.Helper()
+	p.When(t, func() bool { return p.Journal().Phase == "training" })
+}
+
+// When waits until is() returns true. It has no time limit other than go test's.
+func (p *Place) When(t *testing.T, is func() bool) {
+	t.Helper()
+	for !is() {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Journal is a run folder's record of its job.
+type Journal struct {
+	Phase string          `json:"phase"`
+	Job   json.RawMessage `json:"job"`
+}
+
+// Journal reads the run folder's record of its job. It returns an empty record if the folder doesn't contain one.
+func (p *Place) Journal() (j Journal) {
+	if b, err := os.ReadFile(filepath.Join(p.Dir, "out", "r1", "job.json")); err == nil {
+		_ = json.Unmarshal(b, &j)
+	}
+	return j
 }

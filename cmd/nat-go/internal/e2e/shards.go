@@ -17,21 +17,12 @@ import (
 // NewShardBed returns a bed with inputs that are hard to split: ids that repeat on both sides of any cut, lines without
 // an id, lines that aren't entries, and an array and a compressed file among the files of lines.
 func NewShardBed(t *testing.T, examples int) *Bed {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short")
-	}
-	b := NewFolder(t)
-	b.Env = append(b.Env, commitBytes+"=65536")
+	b := newBed(t, 65536)
 	r := rand.New(rand.NewPCG(23, uint64(examples)))
 	b.Write(t, "in/a.jsonl", Scored(r, examples))
 	b.Write(t, "in/b.jsonl", "\xEF\xBB\xBF"+Scored(r, examples/5))
-	b.Write(
-		t,
-		"in/c.json",
-		"["+strings.ReplaceAll(strings.TrimSpace(strings.ReplaceAll(Scored(r, examples/5), "17\n", "")), "\n",
-			",")+"]",
-	)
+	entries := strings.TrimSpace(strings.ReplaceAll(Scored(r, examples/5), "17\n", ""))
+	b.Write(t, "in/c.json", "["+strings.ReplaceAll(entries, "\n", ",")+"]")
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
 	_, _ = w.Write([]byte(Scored(r, examples/5)))
@@ -118,8 +109,8 @@ func Scored(r *rand.Rand, examples int) string {
 		}
 		for turn := range 1 + r.IntN(3) {
 			for range 1 + r.IntN(5) {
-				line["turn_id"], line["prompt"] = fmt.Sprint("t", turn), fmt.Sprintf("prompt %d of %d", turn,
-					r.IntN(1+examples/2))
+				line["turn_id"] = fmt.Sprint("t", turn)
+				line["prompt"] = fmt.Sprintf("prompt %d of %d", turn, r.IntN(1+examples/2))
 				line["output"] = strings.Repeat("so ", r.IntN(20)) + fmt.Sprint("answer ", r.IntN(6))
 				line["score"] = float64(r.IntN(5)) / 4
 				if r.IntN(50) == 0 {
@@ -141,9 +132,8 @@ func Scored(r *rand.Rand, examples int) string {
 
 // Planned returns the command that plans a sharded run.
 func (b *Bed) Planned(out, config string, how ...string) *exec.Cmd {
-	return b.Command(
-		nil,
-		append([]string{"shard", "plan", "--config-file", config, "--run-id", "r", "--output-dir", out}, how...)...)
+	args := []string{"shard", "plan", "--config-file", config, "--run-id", "r", "--output-dir", out}
+	return b.Command(nil, append(args, how...)...)
 }
 
 // Shard returns the command that runs a stage of a shard.

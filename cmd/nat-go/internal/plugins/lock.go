@@ -78,9 +78,6 @@ func ReadLock(dir string) (*Lock, error) {
 		l.Plugins = map[string]*Entry{}
 	}
 	for name, e := range l.Plugins {
-		if e == nil {
-			return nil, fmt.Errorf("%s: the entry of plugin %s is empty; `nat-go plugins lock` writes a new one", l.path, name)
-		}
 		if err := e.check(); err != nil {
 			return nil, fmt.Errorf("%s: the entry of plugin %s %w; `nat-go plugins lock` writes a new one", l.path, name, err)
 		}
@@ -88,9 +85,13 @@ func ReadLock(dir string) (*Lock, error) {
 	return l, nil
 }
 
-// check returns an error for an entry without checksums, or with malformed ones, which would never match a file.
+// check returns an error for an entry that is empty, without checksums, or with malformed ones, which would never match
+// a file.
 func (e *Entry) check() error {
-	if len(e.SHA256) == 0 {
+	switch {
+	case e == nil:
+		return errors.New("is empty")
+	case len(e.SHA256) == 0:
 		return errors.New("has no sha256")
 	}
 	for what, sums := range map[string]map[string]string{"sha256": e.SHA256, "files": e.Files} {
@@ -158,21 +159,19 @@ func (l *Lock) Check(name string, p *host.Plugin) error {
 // Add locks a running plugin. sum is the checksum of its program or Python package, and beside contains the sums of its
 // other files (see Sums). Checksums for other platforms are kept as long as the version is the same.
 func (l *Lock) Add(spec host.Spec, p *host.Plugin, sum string, beside map[string]string) {
-	name := spec.Name
 	e := describe(p)
 	e.Files = beside
-	e.SHA256 = map[string]string{}
-	if old := l.Plugins[name]; old != nil && old.Version == e.Version {
+	if old := l.Plugins[spec.Name]; old != nil && old.Version == e.Version {
 		maps.Copy(e.SHA256, old.SHA256)
 	}
 	e.SHA256[platformOf(spec)] = sum
-	l.Plugins[name] = e
+	l.Plugins[spec.Name] = e
 }
 
 func describe(p *host.Plugin) *Entry {
 	e := &Entry{
 		Version: p.Version(), Protocol: fmt.Sprintf("%d.%d", host.ProtocolVersion, p.ProtocolMinor()),
-		Builders: map[string]string{},
+		SHA256: map[string]string{}, Builders: map[string]string{},
 	}
 	var lines []string
 	for _, b := range p.Describe() {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/nat-go/nat-go/examples"
 )
@@ -21,14 +20,10 @@ var templates embed.FS
 // Langs lists the languages of the plugins that New writes.
 var Langs = []string{"go", "python"}
 
-var validName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,40}$`)
-})
-
 // New writes a plugin into a new folder named after it, and returns the folder. replace is the path of a nat-go
 // checkout to build against; empty means the published module. version is the nat-go module's version.
 func New(dir, name, lang, replace, version string) (string, error) {
-	if !validName().MatchString(name) {
+	if !regexp.MustCompile(`^[a-z][a-z0-9_-]{0,40}$`).MatchString(name) {
 		return "", fmt.Errorf("invalid plugin name %q: use up to 41 lower-case letters, digits, - and _, starting with a letter", name)
 	}
 	out := filepath.Join(dir, name)
@@ -53,11 +48,10 @@ func New(dir, name, lang, replace, version string) (string, error) {
 	rename := strings.NewReplacer("best-of-n", name, "best_of_n", ident)
 	for _, f := range []string{"best_of_n.py", "test_best_of_n.py", "pyproject.toml"} {
 		text, err := examples.Python.ReadFile("python-builder/" + f)
-		if err != nil {
-			return "", err
+		if err == nil {
+			err = os.WriteFile(filepath.Join(out, rename.Replace(f)), []byte(rename.Replace(string(text))), 0o644)
 		}
-		if err := os.WriteFile(filepath.Join(out, rename.Replace(f)), []byte(rename.Replace(string(text))),
-			0o644); err != nil {
+		if err != nil {
 			return "", err
 		}
 	}

@@ -1,32 +1,40 @@
 package plugins
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/builders/schema"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/group"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source"
+	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
 // Print writes a builder's results for a group as JSON lines, with references resolved.
 func Print(w io.Writer, r host.Result) error {
-	out := printer{w, r.Group}
+	var lines []map[string]any
 	for _, rec := range r.Records {
-		if err := out.record(rec); err != nil {
-			return err
-		}
+		lines = append(lines, resolved(r.Group, rec))
 	}
 	for _, d := range r.Drops {
-		if err := PrintDrop(w, d); err != nil {
-			return err
-		}
+		lines = append(lines, map[string]any{"drop": d})
 	}
 	for _, c := range r.Counts {
-		if err := out.print(map[string]any{"count": c.Name, "n": c.N}); err != nil {
+		lines = append(lines, map[string]any{"count": c.Name, "n": c.N})
+	}
+	for _, line := range lines {
+		if err := printLine(w, line); err != nil {
 			return err
 		}
 	}
@@ -43,20 +51,13 @@ func Refused(g *ttc.Group, rec builders.Record) (reason ledger.Reason, detail st
 }
 
 // PrintDrop writes a drop as a JSON line.
-func PrintDrop(w io.Writer, d ledger.Drop) error {
-	return printer{w: w}.print(map[string]any{"drop": d})
-}
+func PrintDrop(w io.Writer, d ledger.Drop) error { return printLine(w, map[string]any{"drop": d}) }
 
-// printer writes a builder's records, with references resolved.
-type printer struct {
-	w io.Writer
-	g *ttc.Group
-}
-
-func (p printer) record(r builders.Record) error {
+// resolved returns a builder's record, with references resolved.
+func resolved(g *ttc.Group, r builders.Record) map[string]any {
 	h := r.Header()
 	out := map[string]any{"kind": r.Kind().String(), "example": h.Example}
-	if reason, detail := Refused(p.g, r); reason != "" {
+	if reason, detail := Refused(g, r); reason != "" {
 		out["dropped"] = map[string]any{"stage": ledger.Gate, "reason": reason, "detail": detail}
 	}
 	if h.Turn != "" {
@@ -67,23 +68,23 @@ func (p printer) record(r builders.Record) error {
 	}
 	switch r := r.(type) {
 	case *builders.Preference:
-		out["prompt"], out["chosen"], out["rejected"], out["reward"] = p.show(r.Prompt), p.show(r.Chosen),
-			p.show(r.Rejected), r.Reward
+		out["prompt"], out["chosen"], out["rejected"] = show(g, r.Prompt), show(g, r.Chosen), show(g, r.Rejected)
+		out["reward"] = r.Reward
 	case *builders.Demonstration:
-		out["messages"], out["weight"] = p.show(r.Messages), r.Weight
+		out["messages"], out["weight"] = show(g, r.Messages), r.Weight
 	case *builders.Rollout:
-		out["messages"], out["reward"] = p.show(r.Messages), r.Reward
+		out["messages"], out["reward"] = show(g, r.Messages), r.Reward
 	case *builders.State:
-		out["messages"] = p.show(r.Messages)
+		out["messages"] = show(g, r.Messages)
 	case *builders.Distillation:
-		out["messages"], out["sites"] = p.show(r.Messages), r.Sites
+		out["messages"], out["sites"] = show(g, r.Messages), r.Sites
 	}
-	return p.print(out)
+	return out
 }
 
 // show returns a passage's text, or its messages with their roles and content.
-func (p printer) show(c builders.Content) any {
-	passage, err := builders.Resolve(p.g, c)
+func show(g *ttc.Group, c builders.Content) any {
+	passage, err := builders.Resolve(g, c)
 	if err != nil {
 		return "bad reference: it " + err.Error()
 	}
@@ -101,11 +102,83 @@ func (p printer) show(c builders.Content) any {
 	return out
 }
 
-func (p printer) print(v any) error {
+func printLine(w io.Writer, v map[string]any) error {
 	b, err := json.Marshal(v)
 	if err != nil { // a score is NaN
-		b = []byte(fmt.Sprintf("%q", fmt.Sprintf("%+v", v)))
+		b = fmt.Appendf(nil, "%q", fmt.Sprintf("%+v", v))
 	}
-	_, err = p.w.Write(append(b, '\n'))
+	_, err = w.Write(append(b, '\n'))
 	return err
+}
+
+// Groups reads up to limit examples from a file (0 means all) as `nat-go run` does, with the same sources and their
+// defaults, and groups them as a builder requires. It also returns the source's drops.
+func Groups(
+	ctx context.Context, sources []source.Factory, path string, info host.BuilderInfo, limit int,
+) (groups []*ttc.Group, drops []ledger.Drop, err error) {
+	h, err := readers.ReadHead(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := readers.Choose(sources, "", h)
+	if err != nil {
+		return nil, nil, err
+	}
+	config := found.Source.New()
+	schema.Defaults(config)
+	s, err := found.Source.Open(ctx, config, path, source.Options{
+		Raw: info.RawSteps, Drop: func(d ledger.Drop) { drops = append(drops, d) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.Close()
+	by := group.Task
+	if info.Unit == builders.UnitRun {
+		by = group.Run
+	}
+	index, err := group.New(host.NewExampleCodec(), group.Options{By: by})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer index.Close()
+	for n := 0; limit == 0 || n < limit; n++ {
+		ex, _, err := s.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if info.Unit == builders.UnitExample {
+			groups = append(groups, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
+		} else if err := index.Add(ex); err != nil {
+			return nil, nil, err
+		}
+	}
+	for g, err := range index.Groups(0) {
+		if err != nil {
+			return nil, nil, err
+		}
+		if g.Refused == nil {
+			groups = append(groups, g.Group)
+		}
+	}
+	return groups, drops, nil
+}
+
+// Findings converts a plugin's findings about a builder's settings to findings of package finding. Their pointers are
+// relative to the builder's block.
+func Findings(fs []host.Finding) (out []finding.Finding) {
+	for _, f := range fs {
+		severity := finding.Error
+		if f.Warning {
+			severity = finding.Warning
+		}
+		out = append(out, finding.Finding{
+			Pointer: f.Pointer, Code: cmp.Or(f.Code, config.CodeRefused), Severity: severity, Message: f.Message,
+			Fix: f.Fix,
+		})
+	}
+	return out
 }

@@ -17,6 +17,15 @@ func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Re
 	}
 }
 
+// JSON returns a body that holds a value, which must be one that can be encoded.
+func JSON(v any) httpclient.Bytes {
+	b, err := httpclient.JSON(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 // Error describes a failed operation on a trainer.
 type Error = httpclient.Error
 
@@ -39,9 +48,10 @@ func Errorf(fault Fault, op, fix, why string, args ...any) error {
 	return &Error{Op: op, Why: fmt.Sprintf(why, args...), Fix: fix, Fault: fault}
 }
 
-// LocalError returns the error of an operation that failed because of this machine.
-func LocalError(op string, err error) error {
-	return &Error{Op: op, Why: err.Error(), Fault: Local, Err: err}
+// LocalError returns the error of an operation that failed because of this machine. fix describes a remedy, and may be
+// empty.
+func LocalError(op, fix string, err error) error {
+	return &Error{Op: op, Why: err.Error(), Fix: fix, Fault: Local, Err: err}
 }
 
 // AsError finds an *Error in err's chain. Such an error is from an adapter or from one of an adapter's requests.
@@ -67,18 +77,11 @@ func Unsettled(err error) bool {
 
 // Exit attaches an exit code to an adapter's error, unless it already has one.
 func Exit(err error) error {
-	var coded *exit.Error
-	e, ok := AsError(err)
-	switch {
-	case err == nil, errors.As(err, &coded):
-		return err
-	case ok && (e.Fault == Refused || e.Fault == Gone):
-		return exit.With(exit.Failed, err)
-	case ok:
-		return exit.With(exit.Environment, err)
-	case errors.Is(err, context.Canceled):
-		return exit.With(exit.Interrupted, err)
-	default:
-		return exit.With(exit.Failed, err)
+	code := exit.Failed
+	if e, ok := AsError(err); ok && e.Fault != Refused && e.Fault != Gone {
+		code = exit.Environment
+	} else if !ok && errors.Is(err, context.Canceled) {
+		code = exit.Interrupted
 	}
+	return exit.Default(code, err)
 }

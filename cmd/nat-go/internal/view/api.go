@@ -414,13 +414,14 @@ func diff(chosen, rejected string) *sides {
 		return nil
 	}
 	left, right, _ := show.Compare(chosen, rejected)
-	pieces := func(list []show.Piece) (out []piece) {
-		for _, p := range list {
-			out = append(out, piece{text(p.Text), p.Differs})
-		}
-		return out
-	}
 	return &sides{pieces(left), pieces(right)}
+}
+
+func pieces(list []show.Piece) (out []piece) {
+	for _, p := range list {
+		out = append(out, piece{text(p.Text), p.Differs})
+	}
+	return out
 }
 
 // neighbours returns the numbers, starting at 1, of the previous and the next record in the same group, or 0 if there
@@ -465,14 +466,13 @@ func (r *Run) drops(req *http.Request) (answer, error) {
 	}
 	a := dropsAnswer{Drops: []dropped{}}
 	stage, reason, unit := ledger.Stage(q.Get("stage")), ledger.Reason(q.Get("reason")), q.Get("unit")
-	err = r.eachDrop(func(d *ledger.Drop) bool {
+	err = r.eachDrop(func(d *ledger.Drop) {
 		if stage != "" && d.Stage != stage || reason != "" && d.Reason != reason || unit != "" && d.Unit != unit {
-			return true
+			return
 		}
 		if a.Total++; a.Total > int64(offset) && len(a.Drops) < limit {
 			a.Drops = append(a.Drops, dropped{Drop: *d})
 		}
-		return true
 	})
 	r.findDropped(a.Drops)
 	return a, err
@@ -535,13 +535,10 @@ func encode(a answer, err error) (code int, body []byte) {
 }
 
 func statusOf(err error) int {
-	var bad badQuery
-	var missing notFound
-	var mark marks.InvalidError
 	switch {
-	case errors.As(err, &bad), errors.As(err, &mark):
+	case errors.As(err, new(badQuery)), errors.As(err, new(marks.InvalidError)):
 		return http.StatusBadRequest
-	case errors.As(err, &missing), errors.Is(err, tokenview.ErrNoRow), errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, new(notFound)), errors.Is(err, tokenview.ErrNoRow), errors.Is(err, fs.ErrNotExist):
 		return http.StatusNotFound
 	}
 	return http.StatusInternalServerError

@@ -61,8 +61,7 @@ const absent = math.MaxUint32
 // changed, by example, builder and kind, in log order.
 func compareRuns(a, b *Run) *compared {
 	c := &compared{}
-	same, left, right := match(a.table, b.table,
-		func(x, y *entry) int { return cmp.Compare(x.Content, y.Content) })
+	same, left, right := match(a.table, b.table, func(x, y *entry) int { return cmp.Compare(x.Content, y.Content) })
 	for _, p := range same {
 		if a.decision(uint64(p[0])) == b.decision(uint64(p[1])) {
 			c.same++
@@ -109,15 +108,12 @@ func every(t *table) []uint32 {
 // match pairs the records in two tables that compare equal, in order. It returns the pairs in table a's order, and the
 // unpaired records of each table in that table's order.
 func match(a, b *table, compare func(x, y *entry) int) (pairs []pair, onlyA, onlyB []uint32) {
-	inA, inB := every(a), every(b)
-	for _, side := range []struct {
-		t    *table
-		list []uint32
-	}{{a, inA}, {b, inB}} {
-		slices.SortStableFunc(side.list, func(i, j uint32) int {
-			return compare(&side.t.Entries[i], &side.t.Entries[j])
-		})
+	sorted := func(t *table) []uint32 {
+		all := every(t)
+		slices.SortStableFunc(all, func(i, j uint32) int { return compare(&t.Entries[i], &t.Entries[j]) })
+		return all
 	}
+	inA, inB := sorted(a), sorted(b)
 	i, j := 0, 0
 	for i < len(inA) && j < len(inB) {
 		switch order := compare(&a.Entries[inA[i]], &b.Entries[inB[j]]); {
@@ -158,45 +154,32 @@ func (r *Run) compare(req *http.Request) (answer, error) {
 		Appeared: len(c.other[appeared]), Vanished: len(c.other[vanished]), Moved: len(c.other[moved]),
 		Changed: len(c.other[changed]), Histograms: overlay(r, r.other), List: []difference{},
 	}
-	err = c.each(q.Get("what"), func(what string, p pair) error {
-		if a.Total++; a.Total <= offset || len(a.List) >= limit {
-			return nil
-		}
-		d := difference{What: what}
-		for _, side := range []struct {
-			run *Run
-			n   uint32
-			to  **row
-		}{{r, p[0], &d.First}, {r.other, p[1], &d.Second}} {
-			if side.n == absent {
-				continue
-			}
-			line, err := side.run.row(uint64(side.n), side.run.verdicts())
-			if err != nil {
-				return err
-			}
-			*side.to = &line
-		}
-		a.List = append(a.List, d)
-		return nil
-	})
-	return a, err
-}
-
-// each calls f for each difference of the given kind, or for all differences if kind is empty, until f returns an
-// error.
-func (c *compared) each(kind string, f func(kind string, p pair) error) error {
-	for k, name := range kinds {
-		if kind != "" && kind != name {
+	for k, what := range kinds {
+		if asked := q.Get("what"); asked != "" && asked != what {
 			continue
 		}
 		for _, p := range c.other[k] {
-			if err := f(name, p); err != nil {
-				return err
+			if a.Total++; a.Total <= offset || len(a.List) >= limit {
+				continue
 			}
+			first, err := r.rowUnless(p[0])
+			second, otherErr := r.other.rowUnless(p[1])
+			if err := errors.Join(err, otherErr); err != nil {
+				return nil, err
+			}
+			a.List = append(a.List, difference{what, first, second})
 		}
 	}
-	return nil
+	return a, nil
+}
+
+// rowUnless returns a line of the table, or nil if the ordinal is absent.
+func (r *Run) rowUnless(ordinal uint32) (*row, error) {
+	if ordinal == absent {
+		return nil, nil
+	}
+	line, err := r.row(uint64(ordinal), r.verdicts())
+	return &line, err
 }
 
 func (r *Run) differences() *compared {

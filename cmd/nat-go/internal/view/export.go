@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -105,7 +106,7 @@ func (r *Run) Export(ctx context.Context, w io.Writer, o Export) (*Exported, err
 		return nil, err
 	}
 	x := &exporter{
-		ctx: ctx, routes: r.routes(), w: w, most: o.Bytes,
+		ctx: ctx, routes: r.routes(), w: w,
 		index: index{Lists: map[string][]int{}, Answers: map[string]int{}},
 		held:  Exported{Fit: len(found), Of: len(r.table.Entries), Bytes: o.Bytes},
 	}
@@ -129,7 +130,6 @@ type exporter struct {
 	w       io.Writer
 	index   index
 	written int64 // bytes, in base64
-	most    int64 // limit on written, not counting the lists of records and token rows
 	held    Exported
 }
 
@@ -140,8 +140,8 @@ func (x *exporter) all(r *Run, found []uint32, limit int) error {
 			questions = append(questions, question{"compare", url.Values{"what": {what}}})
 		}
 	}
-	answers, _, err := x.answers(questions)
-	if err := errors.Join(err, x.keep(answers), x.drops(r)); err != nil {
+	_, err := x.keep(questions, math.MaxInt64)
+	if err := errors.Join(err, x.drops(r)); err != nil {
 		return err
 	}
 	rows, refs, marked := []row{}, map[string]bool{}, r.verdicts()
@@ -160,16 +160,12 @@ func (x *exporter) all(r *Run, found []uint32, limit int) error {
 		if err != nil {
 			return err
 		}
-		answers, size, err := x.answers(questions)
+		fits, err := x.keep(questions, x.held.Bytes)
 		if err != nil {
 			return err
 		}
-		if x.written+size > x.most {
-			x.held.Full = true
+		if x.held.Full = !fits; x.held.Full {
 			break
-		}
-		if err := x.keep(answers); err != nil {
-			return err
 		}
 		x.held.Records++
 		rows = append(rows, line)
@@ -205,11 +201,10 @@ func (x *exporter) batches(with url.Values, fits func(batchRow) bool) (rows []ba
 // drops stores the first maxExportedDrops drops.
 func (x *exporter) drops(r *Run) error {
 	held := []dropped{}
-	err := r.eachDrop(func(d *ledger.Drop) bool {
+	err := r.eachDrop(func(d *ledger.Drop) {
 		if x.held.OfDrops++; len(held) < maxExportedDrops {
 			held = append(held, dropped{Drop: *d})
 		}
-		return true
 	})
 	r.findDropped(held)
 	x.held.Drops = int64(len(held))
@@ -250,78 +245,62 @@ func (x *exporter) recordQuestions(r *Run, n uint64) (rows []batchRow, questions
 	}
 	questions = append(questions, question{"written", url.Values{"n": {name}}})
 	rows, err = x.batches(url.Values{"record": {name}}, func(batchRow) bool { return true })
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, b := range rows {
-		tokens, err := x.tokenQuestions(b.Ref)
-		if err != nil {
-			return nil, nil, err
-		}
+	for i := 0; err == nil && i < len(rows); i++ {
+		var tokens []question
+		tokens, err = x.tokenQuestions(rows[i].Ref)
 		questions = append(questions, tokens...)
 	}
-	return rows, questions, nil
+	return rows, questions, err
 }
 
 // tokenQuestions returns the requests that the page may send about a token row. They are for each window of each side,
 // and for the row's head: once for each side that can be shown next to the first, or once if there is only one side.
 func (x *exporter) tokenQuestions(ref string) (questions []question, err error) {
-	for with, sides := 1, 2; with < sides; with++ {
-		q := question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}}
-		if with == 1 {
-			q.with.Del("with")
+	first := question{"row", url.Values{"ref": {ref}}}
+	a, err := x.ask(first)
+	if err != nil {
+		return nil, err
+	}
+	questions = append(questions, first)
+	sides := a.(headAnswer).Sides
+	for side, s := range sides {
+		for from := 0; from < s.Length; from += maxTokens {
+			questions = append(questions, question{"tokens", url.Values{
+				"from": {strconv.Itoa(from)}, "ref": {ref}, "side": {strconv.Itoa(side)},
+			}})
 		}
-		a, err := x.ask(q)
-		if err != nil {
-			return nil, err
-		}
-		questions = append(questions, q)
-		head := a.(headAnswer)
-		if with == 1 {
-			for side, s := range head.Sides {
-				for from := 0; from < s.Length; from += maxTokens {
-					questions = append(questions, question{"tokens", url.Values{
-						"from": {strconv.Itoa(from)}, "ref": {ref}, "side": {strconv.Itoa(side)},
-					}})
-				}
-			}
-		}
-		sides = len(head.Sides)
+	}
+	for with := 2; with < len(sides); with++ {
+		questions = append(questions, question{"row", url.Values{"ref": {ref}, "with": {strconv.Itoa(with)}}})
 	}
 	return questions, nil
 }
 
-// kept is a response to be stored.
-type kept struct {
-	to   string // the question
-	text []byte // the response as returned by pack
-}
-
-func (x *exporter) answers(questions []question) (out []kept, size int64, err error) {
+// keep stores the responses to questions, unless they make the data larger than most bytes.
+func (x *exporter) keep(questions []question, most int64) (fits bool, err error) {
+	var texts [][]byte
+	size := x.written
 	for _, q := range questions {
 		a, err := x.ask(q)
 		if err != nil {
-			return nil, 0, err
+			return false, err
 		}
 		text, err := pack(a)
 		if err != nil {
-			return nil, 0, err
+			return false, err
 		}
 		size += int64(len(text))
-		out = append(out, kept{q.String(), text})
+		texts = append(texts, text)
 	}
-	return out, size, nil
-}
-
-func (x *exporter) keep(answers []kept) error {
-	for _, a := range answers {
-		n, err := x.write(a.text)
-		if err != nil {
-			return err
+	if size > most {
+		return false, nil
+	}
+	for i, q := range questions {
+		if x.index.Answers[q.String()], err = x.write(texts[i]); err != nil {
+			return false, err
 		}
-		x.index.Answers[a.to] = n
 	}
-	return nil
+	return true, nil
 }
 
 // keepList stores a list that the page iterates over.
@@ -366,24 +345,13 @@ const notice = "<!-- This file contains a run's data, including prompts, answers
 // exportedPage returns the two halves of a single-file page, between which the data is inserted. The page's modules
 // find each other through an import map, and find their data in the file instead of on a server.
 func exportedPage() (head, foot string, err error) {
-	table, err := importMap()
-	if err != nil {
-		return "", "", err
-	}
-	var inline [4]string
-	for i, name := range []string{"index.html", "style.css", uplot + "uPlot.min.css", uplot + "uPlot.iife.min.js"} {
-		text, err := files.ReadFile("page/" + name)
-		if err != nil {
-			return "", "", err
-		}
-		inline[i] = string(text)
-	}
-	page, style, plotStyle, plot := inline[0], inline[1], inline[2], inline[3]
+	table, style := importMap(), embedded("style.css")
+	plotStyle, plot := embedded(uplot+"uPlot.min.css"), embedded(uplot+"uPlot.iife.min.js")
 	const start = `import 'nat-go/app.js'`
 	policy := fmt.Sprintf("default-src 'none'; script-src %s %s %s data:; style-src %s %s; base-uri 'none'; "+
 		"form-action 'none'", hashSource(table), hashSource(start), hashSource(plot), hashSource(style),
 		hashSource(plotStyle))
-	text := notice + preloads.ReplaceAllLiteralString(page, "")
+	text := notice + preloads.ReplaceAllLiteralString(embedded("index.html"), "")
 	for _, change := range [][2]string{
 		{`<meta charset="utf-8">`, `<meta charset="utf-8">` + "\n" +
 			`<meta http-equiv="Content-Security-Policy" content="` + policy + `">`},
@@ -411,29 +379,27 @@ var preloads = regexp.MustCompile(`<link rel="modulepreload" href="([^"]*)">\n`)
 
 // importMap returns an import map with the page's modules as data: URLs. The module that reads the file replaces the
 // one that queries a server.
-func importMap() (string, error) {
-	names, err := fs.Glob(files, "page/*.js")
-	if err != nil {
-		return "", err
-	}
+func importMap() string {
 	imports := map[string]string{}
+	names, _ := fs.Glob(files, "page/*.js") // the pattern is valid
 	for _, path := range names {
-		text, err := files.ReadFile(path)
-		if err != nil {
-			return "", err
-		}
 		name := strings.TrimPrefix(path, "page/")
-		switch name {
-		case "data.js":
-			continue
-		case "exported.js":
-			name = "data.js"
-		}
-		source := strings.ReplaceAll(string(text), "from './", "from 'nat-go/")
+		source := strings.ReplaceAll(embedded(name), "from './", "from 'nat-go/")
 		imports["nat-go/"+name] = "data:text/javascript;base64," + base64.StdEncoding.EncodeToString([]byte(source))
 	}
-	table, err := json.Marshal(map[string]any{"imports": imports})
-	return string(table), err
+	imports["nat-go/data.js"] = imports["nat-go/exported.js"]
+	delete(imports, "nat-go/exported.js")
+	table, _ := json.Marshal(map[string]any{"imports": imports}) // strings can be encoded
+	return string(table)
+}
+
+// embedded returns one of the page's files.
+func embedded(name string) string {
+	text, err := files.ReadFile("page/" + name)
+	if err != nil {
+		panic(err) // embedded
+	}
+	return string(text)
 }
 
 // uplot is the path of the page's chart library.

@@ -111,11 +111,9 @@ type batches struct {
 const bins = 40
 
 func (r *Run) overview() (*overview, error) {
-	o := &overview{
-		Run: r.name(), State: r.state(), Records: len(r.table.Entries), Facets: maps.Clone(r.summary.facets),
-		Histograms: r.summary.histograms, Split: r.summary.split, Formats: []format{},
-	}
-	r.addMarks(o)
+	o := *r.summary
+	o.State, o.Facets = r.state(), maps.Clone(o.Facets)
+	r.addMarks(&o)
 	if m := r.Manifest; m != nil {
 		o.Error, o.Counts, o.Books, o.Warnings = m.Error, m.Counts, m.Books, m.Warnings
 		for _, in := range m.Inputs {
@@ -150,7 +148,7 @@ func (r *Run) overview() (*overview, error) {
 	}
 	var err error
 	o.Losses, err = r.losses()
-	return o, err
+	return &o, err
 }
 
 // state returns the state of the run, or "rows" if there are only rows.
@@ -161,16 +159,14 @@ func (r *Run) state() string {
 	return r.Folder.State()
 }
 
-// summary is the part of the overview that covers all records. It doesn't change while the run is open, and is computed
-// only once, because there may be millions of records.
-type summary struct {
-	facets     map[string]facet // all facets except marks and formats
-	histograms []histogram
-	split      []balance
-}
-
-func (r *Run) summarise() (*summary, error) {
-	s := &summary{facets: map[string]facet{}, histograms: r.histograms(), split: r.balances()}
+// summarise returns the part of the overview that covers all records, with all facets except marks and formats. It
+// doesn't change while the run is open, and is computed only once, because there may be millions of records.
+func (r *Run) summarise() (*overview, error) {
+	facets := map[string]facet{}
+	s := &overview{
+		Run: r.name(), Records: len(r.table.Entries), Facets: facets, Histograms: r.histograms(), Split: r.balances(),
+		Formats: []format{},
+	}
 	var builder, kind, fidelity, decision [256]int64
 	for i := range r.table.Entries {
 		e := &r.table.Entries[i]
@@ -179,44 +175,40 @@ func (r *Run) summarise() (*summary, error) {
 		fidelity[e.Fidelity]++
 		decision[r.decision(uint64(i))]++
 	}
-	counted := func(counts *[256]int64, name func(i uint8) string) facet {
-		f := facet{}
-		for i, n := range counts {
-			if n > 0 {
-				f = append(f, value{name(uint8(i)), n})
+	facets["builder"] = counted(&builder, func(i uint8) string { return r.table.Builders[i] })
+	facets["kind"] = counted(&kind, func(i uint8) string { return builders.Kind(i).String() })
+	facets["reason"] = counted(&decision, func(i uint8) string {
+		reason, _ := curate.Decision(i).Reason()
+		return string(reason)
+	})
+	if s.Split != nil {
+		for _, v := range []value{{"train", s.Split[0].Train}, {"validation", s.Split[0].Validation}} {
+			if v.Count > 0 {
+				facets["split"] = append(facets["split"], v)
 			}
 		}
-		return f.sorted()
 	}
-	s.facets["builder"] = counted(&builder, func(i uint8) string { return r.table.Builders[i] })
-	s.facets["kind"] = counted(&kind, func(i uint8) string { return builders.Kind(i).String() })
-	s.facets["fidelity"] = counted(&fidelity, func(i uint8) string { return ttc.Fidelity(i).String() })
-	reasons, train, validation := facet{}, int64(0), int64(0)
-	for i, n := range decision {
-		d := curate.Decision(i)
-		if reason, dropped := d.Reason(); dropped && n > 0 {
-			reasons = append(reasons, value{string(reason), n})
-		}
-		if d.Trains() {
-			train += n
-		}
-		if d.Validates() {
-			validation += n
-		}
-	}
-	s.facets["reason"] = reasons.sorted()
-	for _, v := range []value{{"train", train}, {"validation", validation}} {
-		if v.Count > 0 && !r.undecided() {
-			s.facets["split"] = append(s.facets["split"], v)
-		}
-	}
-	if r.plain != nil {
-		delete(s.facets, "fidelity") // rows don't have a fidelity
+	if r.plain != nil { // rows don't have a fidelity
 		return s, nil
 	}
+	facets["fidelity"] = counted(&fidelity, func(i uint8) string { return ttc.Fidelity(i).String() })
 	var err error
-	s.facets["task"], err = r.tasks()
+	facets["task"], err = r.tasks()
 	return s, err
+}
+
+// counted returns a facet from the counts of numbered values. It omits values without a name.
+func counted(counts *[256]int64, name func(i uint8) string) facet {
+	f := facet{}
+	for i, n := range counts {
+		if n == 0 {
+			continue
+		}
+		if text := name(uint8(i)); text != "" {
+			f = append(f, value{text, n})
+		}
+	}
+	return f.sorted()
 }
 
 func (f facet) sorted() facet {
@@ -261,8 +253,8 @@ func (r *Run) tasks() (facet, error) {
 		}
 	}
 	f := facet{}
-	for i := 0; i < len(r.table.Entries) && len(f) < len(most); i++ {
-		at := slices.IndexFunc(most, func(t task) bool { return t.hash == r.table.Entries[i].Task && t.count > 0 })
+	for i := 0; i < len(r.table.Entries) && len(most) > 0; i++ {
+		at := slices.IndexFunc(most, func(t task) bool { return t.hash == r.table.Entries[i].Task })
 		if at < 0 {
 			continue
 		}
@@ -271,7 +263,7 @@ func (r *Run) tasks() (facet, error) {
 			return nil, err
 		}
 		f = append(f, value{text(cmp.Or(p.Origin.Task, p.Origin.Example)), most[at].count})
-		most[at].count = 0
+		most = slices.Delete(most, at, at+1)
 	}
 	return f.sorted(), nil
 }
@@ -393,11 +385,9 @@ func (r *Run) histograms() []histogram {
 // spreads counts groups by the spread of their rewards. Groups without a spread are counted separately, because if all
 // rollouts in a group got the same reward, there is nothing to learn from their difference.
 func (t *table) spreads() histogram {
-	all, spread := int64(0), int64(0)
-	for v := range t.groupSpreads() {
-		if all++; v != 0 {
-			spread++
-		}
+	all := int64(0)
+	for range t.groupSpreads() {
+		all++
 	}
 	h, _, ok := distribution{"spread of rewards in a group", "spread", false}.count(func(yield func(float64) bool) {
 		for v := range t.groupSpreads() {
@@ -409,7 +399,7 @@ func (t *table) spreads() histogram {
 	if !ok {
 		h.Min, h.Max, h.Bins = 0, 0, []int64{}
 	}
-	h.Unit, h.Zero, h.Count = "groups", all-spread, all
+	h.Unit, h.Zero, h.Count = "groups", all-h.Count, all
 	return h
 }
 
@@ -419,13 +409,13 @@ func (t *table) groupSpreads() iter.Seq[float64] {
 	return func(yield func(float64) bool) {
 		seen := map[rewardGroup]bool{}
 		for i, first := range t.First {
-			end := uint32(len(t.Entries))
+			group := t.Entries[first:]
 			if i+1 < len(t.First) {
-				end = t.First[i+1]
+				group = t.Entries[first:t.First[i+1]]
 			}
 			clear(seen)
-			for k := range t.Entries[first:end] {
-				e := &t.Entries[int(first)+k]
+			for k := range group {
+				e := &group[k]
 				if !e.rewarded() || seen[e.rewardGroup()] {
 					continue
 				}
@@ -476,20 +466,13 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 // losses counts the drops in dropped.jsonl by stage, reason and unit, the largest count first.
 func (r *Run) losses() ([]loss, error) {
-	type key struct {
-		stage  ledger.Stage
-		reason ledger.Reason
-		unit   string
-	}
-	counts := map[key]int64{}
-	err := r.eachDrop(func(d *ledger.Drop) bool {
-		counts[key{d.Stage, d.Reason, d.Unit}] += d.N()
-		return true
-	})
+	counts := map[loss]int64{}
+	err := r.eachDrop(func(d *ledger.Drop) { counts[loss{Stage: d.Stage, Reason: d.Reason, Unit: d.Unit}] += d.N() })
 	out := []loss{}
-	for k, n := range counts {
-		page, _ := explain.Code(string(k.reason))
-		out = append(out, loss{k.stage, k.reason, k.unit, n, page.Text})
+	for l, n := range counts {
+		page, _ := explain.Code(string(l.Reason))
+		l.Count, l.Help = n, page.Text
+		out = append(out, l)
 	}
 	slices.SortFunc(out, func(a, b loss) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.Reason, b.Reason))
@@ -499,8 +482,8 @@ func (r *Run) losses() ([]loss, error) {
 
 const maxDropLine = 16 << 20
 
-// eachDrop calls f for each line of dropped.jsonl until f returns false. It skips lines that are not valid JSON.
-func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
+// eachDrop calls f for each line of dropped.jsonl. It skips lines that are not valid JSON.
+func (r *Run) eachDrop(f func(*ledger.Drop)) error {
 	if r.plain != nil { // r.Folder may be a file of rows, which doesn't have a list of drops next to it
 		return nil
 	}
@@ -517,8 +500,8 @@ func (r *Run) eachDrop(f func(*ledger.Drop) bool) error {
 			return err
 		}
 		var d ledger.Drop
-		if json.Unmarshal(line, &d) == nil && !f(&d) {
-			return nil
+		if json.Unmarshal(line, &d) == nil {
+			f(&d)
 		}
 	}
 	return nil

@@ -34,6 +34,7 @@ type rowFile struct {
 	file   dataset.RowFile
 	first  uint64 // ordinal of the file's first row
 	rows   int64
+	split  curate.Decision // the part of the data set, training or validation, that the rows belong to
 }
 
 // windowRows is the number of rows read at once.
@@ -46,7 +47,10 @@ func OpenRows(path string, place *dataset.Place) (*Run, error) {
 		for _, file := range folder.Files {
 			f := rowFile{
 				format: folder.Format.Format, name: filepath.Base(folder.Dir) + "/" + file.Name, file: file,
-				first: uint64(len(r.table.Entries)),
+				first: uint64(len(r.table.Entries)), split: curate.Train,
+			}
+			if file.Split == rows.Validation {
+				f.split = curate.Validation
 			}
 			if len(r.table.Builders) < maxBuilders {
 				r.table.Builders = append(r.table.Builders, f.name)
@@ -91,25 +95,14 @@ func contentOf(row *rows.Row) (h recordlog.Hash) {
 // record reconstructs the record that a row was made from, as far as the row allows.
 func (f *rowFile) record(n int64, row *rows.Row) dataset.Picked {
 	r := &builders.Resolved{Origin: &builders.Origin{Example: fmt.Sprintf("%s:%d", f.name, n+1), Builder: f.name}}
-	switch {
-	case row.Kind == builders.KindPreference && row.Label == nil:
+	if row.Kind == builders.KindPreference && row.Label == nil {
 		r.Record = &builders.Preference{ChosenScore: math.NaN(), RejectedScore: math.NaN()}
 		r.Prompt, r.Chosen, r.Rejected = row.Prompt, row.Chosen, row.Rejected
-	default:
+	} else {
 		r.Record = &builders.Demonstration{}
 		r.Messages = show.Whole(row.Prompt, row.Completion)
 	}
-	return dataset.Picked{Ordinal: f.first + uint64(n), Decision: f.split(), Resolved: r}
-}
-
-// split returns the part of the data set, training or validation, that a row belongs to.
-func (s *rowFiles) split(ordinal uint64) curate.Decision { return s.files[s.holder(ordinal)].split() }
-
-func (f *rowFile) split() curate.Decision {
-	if f.file.Split == rows.Validation {
-		return curate.Validation
-	}
-	return curate.Train
+	return dataset.Picked{Ordinal: f.first + uint64(n), Decision: f.split, Resolved: r}
 }
 
 // holder returns the index of the file that contains a row.
@@ -118,15 +111,6 @@ func (s *rowFiles) holder(ordinal uint64) (i int) {
 		i++
 	}
 	return i
-}
-
-// at reads a row as a record.
-func (s *rowFiles) at(ordinal uint64) (dataset.Picked, error) {
-	f, n, row, err := s.read(ordinal)
-	if err != nil {
-		return dataset.Picked{}, err
-	}
-	return f.record(n, row), nil
 }
 
 // read returns a row, the file that contains it and its number in that file.

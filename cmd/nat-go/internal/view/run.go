@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -31,7 +30,7 @@ type Run struct {
 	decisions *curate.Decisions // nil before curation
 	log       groups
 	plain     *rowFiles // set instead of a log if there are only rows
-	summary   *summary
+	summary   *overview // see summarise
 	marks     *marks.File
 	unmarked  string // reason why marks can't be set; empty if they can
 
@@ -74,13 +73,12 @@ func OpenRun(
 ) (*Run, error) {
 	r := &Run{Folder: folder, tokenizer: sync.OnceValues(load)}
 	r.formats = sync.OnceValues(r.readFormats)
-	m, err := folder.ReadManifest()
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	var err error
+	if r.Manifest, err = folder.ReadManifest(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	r.Manifest = m
 	r.table, err = openTable(folder, cache, progress)
-	if errors.Is(err, fs.ErrNotExist) && m == nil { // the run has only just begun
+	if errors.Is(err, fs.ErrNotExist) && r.Manifest == nil { // the run has only just begun
 		r.table = &table{}
 	} else if err != nil {
 		return nil, err
@@ -151,7 +149,7 @@ func (r *Run) name() string { return filepath.Base(filepath.Clean(string(r.Folde
 // decision returns the decision on a record, or Train before curation.
 func (r *Run) decision(ordinal uint64) curate.Decision {
 	if r.plain != nil {
-		return r.plain.split(ordinal)
+		return r.plain.files[r.plain.holder(ordinal)].split
 	}
 	if r.decisions == nil || ordinal >= r.decisions.Len() {
 		return curate.Train
@@ -171,7 +169,11 @@ func (r *Run) record(ordinal uint64) (dataset.Picked, error) {
 		}
 	}
 	if r.plain != nil {
-		return r.plain.at(ordinal)
+		f, n, row, err := r.plain.read(ordinal)
+		if err != nil {
+			return dataset.Picked{}, err
+		}
+		return f.record(n, row), nil
 	}
 	g, at, err := r.group(ordinal)
 	if err != nil {
@@ -225,40 +227,25 @@ func (r *Run) group(ordinal uint64) (g keptGroup, at int, err error) {
 
 // sorts maps the names of sort orders to functions that return a record's key. A minus before the name reverses the
 // order.
-var sorts = map[string]func(e *entry) uint32{
+var sorts = map[string]func(e *entry) float64{
 	"":         nil, // in log order
-	"score":    func(e *entry) uint32 { return ordered(e.Score) },
-	"length":   func(e *entry) uint32 { return e.Chars },
-	"messages": func(e *entry) uint32 { return uint32(e.Messages) },
-	"sites":    func(e *entry) uint32 { return uint32(e.Sites) },
+	"score":    func(e *entry) float64 { return float64(e.Score) },
+	"length":   numbers["length"],
+	"messages": numbers["messages"],
+	"sites":    numbers["sites"],
 }
 
-// unscoredKey is the key of records without a score, which sort last in either order.
-const unscoredKey = math.MaxUint32
-
-// ordered converts a score to a key that sorts in the same order.
-func ordered(score float32) uint32 {
-	b := math.Float32bits(score)
-	switch {
-	case math.IsNaN(float64(score)):
-		return unscoredKey
-	case b>>31 == 1:
-		return ^b
+// sortBy sorts ordinals by their entries' keys, in descending order if down is set. Records without a score come last
+// in either order. Records with equal keys are kept in log order.
+func (t *table) sortBy(found []uint32, key func(e *entry) float64, down bool) {
+	sign := -1.0
+	if down {
+		sign = 1
 	}
-	return b | 1<<31
-}
-
-// sortBy sorts ordinals by their entries' keys, in descending order if down is set. Records with equal keys are kept in
-// log order.
-func (t *table) sortBy(found []uint32, key func(e *entry) uint32, down bool) {
-	of := func(n uint32) uint32 {
-		k := key(&t.Entries[n])
-		if down && k != unscoredKey {
-			k = unscoredKey - 1 - k
-		}
-		return k
-	}
-	slices.SortFunc(found, func(a, b uint32) int { return cmp.Or(cmp.Compare(of(a), of(b)), cmp.Compare(a, b)) })
+	slices.SortFunc(found, func(a, b uint32) int {
+		// The order is descending, because NaN compares less than any number.
+		return cmp.Or(cmp.Compare(sign*key(&t.Entries[b]), sign*key(&t.Entries[a])), cmp.Compare(a, b))
+	})
 }
 
 // find returns the ordinals of the records that match a filter, in the requested order. Text conditions are left to

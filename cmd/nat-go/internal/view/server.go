@@ -17,6 +17,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -46,29 +47,17 @@ func Listen(addr string, public bool) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := newServer(l, addr, public)
-	if err != nil {
-		l.Close()
-	}
-	return s, err
-}
-
-func newServer(l net.Listener, addr string, public bool) (*Server, error) {
-	at, err := netip.ParseAddrPort(l.Addr().String())
-	if err != nil {
-		return nil, err
-	}
-	open := !at.Addr().IsLoopback()
+	at := l.Addr().(*net.TCPAddr)
+	open := !at.IP.IsLoopback()
 	if open && !public {
+		l.Close()
 		return nil, fmt.Errorf(
 			"%s is reachable from other machines, which could read the run: --public confirms that this is intended", addr)
 	}
 	secret := make([]byte, 16)
-	if _, err := rand.Read(secret); err != nil {
-		return nil, err
-	}
+	_, _ = rand.Read(secret) // never fails
 	s := &Server{
-		listener: l, token: hex.EncodeToString(secret), port: strconv.Itoa(int(at.Port())), public: open,
+		listener: l, token: hex.EncodeToString(secret), port: strconv.Itoa(at.Port), public: open,
 		names: []string{"localhost", "127.0.0.1", "::1"},
 	}
 	if host, _, err := net.SplitHostPort(addr); err == nil && host != "" {
@@ -82,8 +71,9 @@ func newServer(l net.Listener, addr string, public bool) (*Server, error) {
 
 // URL returns the link that opens the page. It contains the token.
 func (s *Server) URL() string {
-	host := s.listener.Addr().String()
-	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().IsUnspecified() {
+	at := s.listener.Addr().(*net.TCPAddr)
+	host := at.String()
+	if at.IP.IsUnspecified() {
 		host = net.JoinHostPort(s.names[len(s.names)-1], s.port) // the machine's name
 	}
 	return "http://" + host + "/?token=" + s.token
@@ -181,4 +171,60 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, req)
 	})
+}
+
+// maxStrangers is the maximum number of open connections that haven't shown the token. A browser opens six, and a
+// process may be allowed only a few descriptors.
+const maxStrangers = 32
+
+// door accepts connections. If more than maxStrangers of them haven't shown the token, it closes the oldest of those
+// connections, so that clients without the token can't keep the user out.
+type door struct {
+	net.Listener
+	mu        sync.Mutex
+	strangers []*visitor // the oldest first
+}
+
+// visitor is a connection that a door accepted.
+type visitor struct {
+	net.Conn
+	door *door
+}
+
+type visitorKey struct{}
+
+// Accept implements net.Listener.
+func (d *door) Accept() (net.Conn, error) {
+	c, err := d.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	v := &visitor{c, d}
+	d.mu.Lock()
+	d.strangers = append(d.strangers, v)
+	var leaving *visitor
+	if len(d.strangers) > maxStrangers {
+		leaving = d.strangers[0]
+		d.strangers = slices.Delete(d.strangers, 0, 1)
+	}
+	d.mu.Unlock()
+	if leaving != nil {
+		_ = leaving.Conn.Close()
+	}
+	return v, nil
+}
+
+// Close implements net.Conn.
+func (v *visitor) Close() error {
+	v.door.forget(v)
+	return v.Conn.Close()
+}
+
+// forget removes a connection from strangers when the connection is closed or has shown the token.
+func (d *door) forget(v *visitor) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if i := slices.Index(d.strangers, v); i >= 0 {
+		d.strangers = slices.Delete(d.strangers, i, i+1)
+	}
 }

@@ -2,6 +2,7 @@ package view
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -18,8 +19,10 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/ttc"
 )
@@ -33,7 +36,7 @@ type entry struct {
 	Sites    uint16
 	Messages uint16
 	Turns    uint16  // assistant messages, not counting a rejected answer's; at least 1
-	Share    uint16  // share of the record's tokens that are trained on, in shareParts, or unknownShare; see share.go
+	Share    uint16  // share of the record's tokens that are trained on, in shareParts, or unknownShare; see share
 	Chars    uint32  // number of characters in all of the record's passages
 	Score    float32 // margin of a preference, score of a demonstration or reward of a rollout; NaN if absent
 	Spread   float32 // for a rollout, the largest reward in its reward group minus the smallest; NaN if absent
@@ -152,11 +155,7 @@ func entryOf(r *builders.Resolved) entry {
 	nan := float32(math.NaN())
 	e := entry{
 		Kind: uint8(r.Record.Kind()), Score: nan, Spread: nan, Share: unknownShare, Fidelity: uint8(r.Origin.Fidelity),
-	}
-	e.Example = hashOf(r.Origin.Example)
-	e.Task = e.Example
-	if r.Origin.Task != "" {
-		e.Task = hashOf(r.Origin.Task)
+		Example: hashOf(r.Origin.Example), Task: hashOf(cmp.Or(r.Origin.Task, r.Origin.Example)),
 	}
 	messages, turns := 0, 0
 	for _, p := range []*builders.Passage{&r.Prompt, &r.Chosen, &r.Rejected, &r.Messages} {
@@ -327,9 +326,6 @@ func isSum(text string) bool {
 // which case openTable reads the log. Buffers grow only as data is read, because another user may have left a file that
 // claims to be of any size.
 func loadTable(path string, c *recordlog.Commit) (*table, error) {
-	if path == "" {
-		return nil, errTable
-	}
 	f, err := durable.Open(path)
 	if err != nil {
 		return nil, err
@@ -346,19 +342,12 @@ func loadTable(path string, c *recordlog.Commit) (*table, error) {
 	_, _ = sum.Write(line)
 	body := io.TeeReader(in, sum)
 	t := &table{Builders: h.Builders, Batches: h.Batches}
-	t.Entries, err = readColumn[entry](body, h.Records)
-	if err == nil {
-		t.First, err = readColumn[uint32](body, h.Groups)
-	}
-	if err == nil {
-		t.Offset, err = readColumn[int64](body, h.Groups)
-	}
-	if err != nil {
-		return nil, err
-	}
+	err = errors.Join(readColumn(body, h.Records, &t.Entries), readColumn(body, h.Groups, &t.First),
+		readColumn(body, h.Groups, &t.Offset))
 	want := sum.Sum64()
 	var got uint64
-	if err := binary.Read(in, binary.LittleEndian, &got); err != nil || got != want || !t.sound(c) {
+	err = errors.Join(err, binary.Read(in, binary.LittleEndian, &got))
+	if err != nil || got != want || !t.sound(c) {
 		return nil, errTable
 	}
 	return t, nil
@@ -381,14 +370,88 @@ func (t *table) sound(c *recordlog.Commit) bool {
 		t.Offset[0] >= 0 && slices.IsSorted(t.Offset) && t.Offset[n-1] <= c.Bytes
 }
 
-func readColumn[T any](in io.Reader, n uint64) ([]T, error) {
-	all, block := make([]T, 0, min(n, reserved)), make([]T, 1<<14)
-	for uint64(len(all)) < n {
-		part := block[:min(uint64(len(block)), n-uint64(len(all)))]
+func readColumn[T any](in io.Reader, n uint64, all *[]T) error {
+	*all = make([]T, 0, min(n, reserved))
+	for block := make([]T, 1<<14); uint64(len(*all)) < n; {
+		part := block[:min(uint64(len(block)), n-uint64(len(*all)))]
 		if err := binary.Read(in, binary.LittleEndian, part); err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, part...)
+		*all = append(*all, part...)
 	}
-	return all, nil
+	return nil
+}
+
+// A record's share of trained tokens is stored in two bytes.
+const (
+	shareParts   = 65534
+	unknownShare = 65535
+)
+
+// share returns the share of a record's tokens that are trained, from 0 to 1, or NaN if the record doesn't have a token
+// row.
+func (e *entry) share() float64 {
+	if e.Share == unknownShare {
+		return math.NaN()
+	}
+	return float64(e.Share) / shareParts
+}
+
+// version is the size and modification time of an index of token batches, or zero if there is no index.
+type version struct{ Bytes, Time int64 }
+
+// batchesOf returns the version of the index of a run's token batches.
+func batchesOf(folder runfolder.Folder) (v version, err error) {
+	if !dataset.HasBatches(folder) {
+		return v, nil
+	}
+	info, err := os.Stat(filepath.Join(folder.Batches(), batch.IndexName))
+	if err != nil {
+		return v, err
+	}
+	return version{info.Size(), info.ModTime().UnixNano()}, nil
+}
+
+// readShares sets the shares of trained tokens of records that have token rows, based on the owners of tokens listed in
+// the index of a run's batches.
+func (t *table) readShares(folder runfolder.Folder, batches version) error {
+	for i := range t.Entries {
+		t.Entries[i].Share = unknownShare
+	}
+	if t.Batches = batches; batches == (version{}) {
+		return nil
+	}
+	trained, all := make([]uint32, len(t.Entries)), make([]uint32, len(t.Entries))
+	err := batch.EachLine(filepath.Join(folder.Batches(), batch.IndexName), func(l *batch.Line) error {
+		for i := range l.RowInfo {
+			m := &l.RowInfo[i]
+			if m.Ordinal < 0 || m.Ordinal >= int64(len(all)) {
+				continue // the row was made from another log
+			}
+			sides := m.Proof
+			if l.Channel == batch.SDPO.Name && len(sides) > 1 {
+				sides = sides[:1] // only the student's side, because teachers aren't trained
+			}
+			for k := range sides {
+				from := 0
+				for _, o := range sides[k].Owners {
+					n := uint32(max(0, o.End-from))
+					if all[m.Ordinal] += n; o.Why == batch.InLoss {
+						trained[m.Ordinal] += n
+					}
+					from = o.End
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, n := range all {
+		if n > 0 {
+			t.Entries[i].Share = uint16(uint64(shareParts) * uint64(trained[i]) / uint64(n))
+		}
+	}
+	return nil
 }

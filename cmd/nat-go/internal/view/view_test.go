@@ -820,15 +820,11 @@ func TestBranches(t *testing.T) {
 
 // TestPublicAddress: other machines reach it by its address or the machine's name, and by no other name.
 func TestPublicAddress(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	s, err := Listen("127.0.0.1:0", true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	s, err := newServer(l, "127.0.0.1:0", true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	defer s.listener.Close()
 	if s.known("192.0.2.7:" + s.port) {
 		t.Error("a server of the loopback interface answers to another address")
 	}

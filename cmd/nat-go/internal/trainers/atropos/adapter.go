@@ -64,16 +64,8 @@ type info struct {
 	MaxTokenLen int `json:"max_token_len"`
 }
 
-func (a *Adapter) get(ctx context.Context, op, path string, body any, v any) error {
-	req := trainers.Ask(op, http.MethodGet, path, nil)
-	if body != nil {
-		b, err := httpclient.JSON(body)
-		if err != nil {
-			return err
-		}
-		req.Body = b
-	}
-	return a.api.DoJSON(ctx, req, v)
+func (a *Adapter) get(ctx context.Context, op, path string, body httpclient.Body, v any) error {
+	return a.api.DoJSON(ctx, trainers.Ask(op, http.MethodGet, path, body), v)
 }
 
 func (a *Adapter) fetchInfo(ctx context.Context) (info, error) {
@@ -89,7 +81,7 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		if _, ok := trainers.AsError(err); ok {
 			return trainers.JobRef{}, err
 		}
-		return trainers.JobRef{}, trainers.LocalError("push the groups of run "+data.RunID, err)
+		return trainers.JobRef{}, trainers.LocalError("push the groups of run "+data.RunID, "", err)
 	}
 	l, err := a.load(data, key)
 	if err != nil {
@@ -98,10 +90,10 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 	if !l.Complete {
 		// Register even when continuing a delivery, because after a restart of the server, the recorded environment
 		// number may belong to a different environment.
-		if err := a.register(ctx, data, l); err != nil {
-			return fail(err)
+		if err = a.register(ctx, data, l); err == nil {
+			err = a.push(ctx, data, l)
 		}
-		if err := a.push(ctx, data, l); err != nil {
+		if err != nil {
 			return fail(err)
 		}
 	}
@@ -111,9 +103,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		"env_id": strings.Trim(fmt.Sprint(append(l.Earlier, l.EnvID)), "[]"), "key": key,
 		"groups": strconv.Itoa(l.Sent), "group_size": strconv.Itoa(l.GroupSize),
 		"batch_size": strconv.Itoa(l.BatchSize), "left_out": formatCounts(l.Skipped),
-		"uncertain":       strconv.Itoa(l.Uncertain),
-		"without_teacher": strconv.Itoa(l.NoTeacher),
-		"wandb_group":     l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
+		"uncertain": strconv.Itoa(l.Uncertain), "without_teacher": strconv.Itoa(l.NoTeacher),
+		"wandb_group": l.Life.Group, "wandb_project": l.Life.Project, "step": strconv.FormatInt(l.Life.Step, 10),
 	}}, nil
 }
 
@@ -202,12 +193,12 @@ func (a *Adapter) Status(ctx context.Context, job trainers.JobRef) (trainers.Job
 	var s serverStatus
 	queued := int64(0)
 	for _, id := range ids {
-		if err := a.get(ctx, op, "/status-env", map[string]int64{"env_id": id}, &s); err != nil {
-			return trainers.JobStatus{}, err
+		err := a.get(ctx, op, "/status-env", trainers.JSON(map[string]int64{"env_id": id}), &s)
+		if err == nil && s.Self == nil {
+			err = trainers.Errorf(trainers.Unavailable, op, "", "missing self_queue_size in the response")
 		}
-		if s.Self == nil {
-			return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, op, "",
-				"missing self_queue_size in the response")
+		if err != nil {
+			return trainers.JobStatus{}, err
 		}
 		queued += *s.Self
 		s.Self = nil
@@ -244,10 +235,7 @@ func (a *Adapter) Cancel(ctx context.Context, job trainers.JobRef) error {
 		return err // the environment no longer exists
 	}
 	for _, id := range ids {
-		body, err := httpclient.JSON(map[string]int64{"env_id": id})
-		if err != nil {
-			return err
-		}
+		body := trainers.JSON(map[string]int64{"env_id": id})
 		if _, err = a.api.Do(ctx, trainers.Ask(op, http.MethodPost, "/disconnect-env", body)); err != nil {
 			return err
 		}

@@ -68,21 +68,18 @@ func (a *Adapter) load(data trainers.DataSet, key string) (*delivery, error) {
 }
 
 func (a *Adapter) save(data trainers.DataSet, l *delivery) error {
-	return a.note(data, l, durable.WriteFile)
+	return durable.WriteFile(a.deliveryPath(data), l.line())
 }
 
 // saveUnsynced is like save, but doesn't wait for the disk. The record survives if the process dies, but may be lost if
 // the machine crashes. That is acceptable for a single group.
 func (a *Adapter) saveUnsynced(data trainers.DataSet, l *delivery) error {
-	return a.note(data, l, durable.Note)
+	return durable.Note(a.deliveryPath(data), l.line())
 }
 
-func (a *Adapter) note(data trainers.DataSet, l *delivery, write func(path string, data []byte) error) error {
-	b, err := json.Marshal(l)
-	if err != nil {
-		return err
-	}
-	return write(a.deliveryPath(data), append(b, '\n'))
+func (l *delivery) line() []byte {
+	b, _ := json.Marshal(l) // its fields can be encoded
+	return append(b, '\n')
 }
 
 // push sends every valid group that has not been sent, one per request, and records its progress before and after each.

@@ -127,9 +127,8 @@ func (g *Group) checkColumn(name string, list [][]float64, min float64) *fault {
 		return faultf(groupBadShape, "%s: present for %d of %d sequences", name, len(list), len(g.Tokens))
 	}
 	for i, row := range list {
-		if len(row) != len(g.Tokens[i]) {
-			return faultf(groupBadShape, "%s: sequence %d has %d values for %d tokens",
-				name, i, len(row), len(g.Tokens[i]))
+		if n := len(g.Tokens[i]); len(row) != n {
+			return faultf(groupBadShape, "%s: sequence %d has %d values for %d tokens", name, i, len(row), n)
 		}
 		if f := finiteRow(name, i, row, min); f != nil {
 			return f
@@ -160,16 +159,17 @@ func (g *Group) checkDistill() *fault {
 			len(ids), len(logs), len(g.Tokens))
 	}
 	for i := range ids {
-		if len(ids[i]) != len(logs[i]) || len(ids[i]) != len(g.Tokens[i]) {
-			return faultf(groupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i,
-				len(ids[i]), len(logs[i]), len(g.Tokens[i]))
+		if n, m := len(ids[i]), len(logs[i]); n != m || n != len(g.Tokens[i]) {
+			return faultf(groupBadShape, "distillation: sequence %d has %d ids and %d log-probs for %d tokens", i, n, m,
+				len(g.Tokens[i]))
 		}
 		for t := range ids[i] {
-			if len(ids[i][t]) != len(logs[i][t]) {
-				return faultf(groupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs",
-					i, t, len(ids[i][t]), len(logs[i][t]))
+			n, m := len(ids[i][t]), len(logs[i][t])
+			if n != m {
+				return faultf(groupBadShape, "distillation: sequence %d, position %d has %d ids and %d log-probs", i, t,
+					n, m)
 			}
-			if len(ids[i][t]) == 0 && g.Masks[i][t] != ignored && t > 0 {
+			if n == 0 && g.Masks[i][t] != ignored && t > 0 {
 				return faultf(groupBadShape, "distillation: sequence %d lacks entries for the trained token at %d", i, t)
 			}
 			if f := finiteRow("distill_logprobs", i, logs[i][t], lowest); f != nil {

@@ -261,8 +261,8 @@ func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 			g.InferenceLogProbs = append(g.InferenceLogProbs, r.LogProbs)
 		}
 		if r.TeacherIDs != nil {
-			g.DistillTokenIDs, g.DistillLogProbs = append(g.DistillTokenIDs, r.TeacherIDs), append(g.DistillLogProbs,
-				r.TeacherLogProbs)
+			g.DistillTokenIDs = append(g.DistillTokenIDs, r.TeacherIDs)
+			g.DistillLogProbs = append(g.DistillLogProbs, r.TeacherLogProbs)
 		}
 	}
 	return g, f, nil
@@ -271,10 +271,8 @@ func readTask(file io.ReaderAt, at []spooled) (*Group, *fault, error) {
 // eachRL calls do with every row in a batch in the rl channel, along with its index and its group.
 func (b *batch) eachRL(do func(i int, group int64, r row) error) error {
 	rows, cols := b.dims("input_ids")
-	ids, attention, trained := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols), b.ints(
-		"response_mask",
-		rows*cols,
-	)
+	ids, attention := b.ints("input_ids", rows*cols), b.ints("attention_mask", rows*cols)
+	trained := b.ints("response_mask", rows*cols)
 	var logs []float64
 	if _, has := b.Lookup("old_logprobs"); has {
 		logs = b.floats("old_logprobs", rows*cols)

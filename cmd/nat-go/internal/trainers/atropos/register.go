@@ -26,8 +26,7 @@ func (a *Adapter) register(ctx context.Context, data trainers.DataSet, l *delive
 	if err != nil {
 		return err
 	}
-	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, a.conf.MaxTokenLength
-	l.MaxLen = cmp.Or(l.MaxLen, i.MaxTokenLen)
+	l.GroupSize, l.BatchSize, l.MaxLen = size, i.BatchSize, cmp.Or(a.conf.MaxTokenLength, i.MaxTokenLen)
 	if i.BatchSize%size != 0 {
 		return trainers.Errorf(trainers.Refused, "register with Atropos", "use a batch_size that is a multiple, "+
 			"or another group_size", "groups of %d never fill the trainer's batches of %d", size, i.BatchSize)
@@ -59,26 +58,17 @@ type registered struct {
 // registration sends the delivery's registration until the server accepts it, which it does once the trainer has
 // requested its first batch.
 func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, error) {
-	body, err := httpclient.JSON(map[string]any{
-		"max_token_length": l.MaxLen,
-		"desired_name":     a.conf.Name,
-		"weight":           a.conf.Weight,
-		"group_size":       l.GroupSize,
+	body := trainers.JSON(map[string]any{
+		"max_token_length": l.MaxLen, "desired_name": a.conf.Name, "weight": a.conf.Weight, "group_size": l.GroupSize,
 	})
-	if err != nil {
-		return registered{}, err
-	}
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
 		var answer registered
 		err := a.api.DoJSON(ctx, httpclient.Request{
 			Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env",
 			Accept: "application/json", Body: body, Tries: 3,
 		}, &answer)
-		if err != nil {
-			return registered{}, err
-		}
-		if answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
-			return answer, nil
+		if err != nil || answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
+			return answer, err
 		}
 		if err := a.pause(ctx, end, "the trainer has not asked for its first batch"); err != nil {
 			return registered{}, err
@@ -109,23 +99,16 @@ func (a *Adapter) fetchLife(ctx context.Context) (life, error) {
 	if err != nil {
 		return life{}, err
 	}
-	var who struct {
-		Group   *string `json:"group"`
-		Project *string `json:"project"`
+	var who struct { // null leaves a field empty
+		Group   string `json:"group"`
+		Project string `json:"project"`
 	}
 	if reply.Status != http.StatusNotFound {
 		if err := reply.JSON(&who); err != nil {
 			return life{}, err
 		}
 	}
-	l := life{Step: s.Step}
-	if who.Group != nil {
-		l.Group = a.name(*who.Group)
-	}
-	if who.Project != nil {
-		l.Project = a.name(*who.Project)
-	}
-	return l, nil
+	return life{a.name(who.Group), a.name(who.Project), s.Step}, nil
 }
 
 // name returns a name given by the server, made safe to show and store.

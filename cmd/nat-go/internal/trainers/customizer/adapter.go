@@ -1,6 +1,7 @@
 package customizer
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,19 +81,16 @@ func (a *Adapter) Check(ctx context.Context) error {
 		return nil
 	}
 	ns := a.conf.Namespace
-	about := must(httpclient.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns}))
+	about := trainers.JSON(map[string]string{"id": ns, "description": "NAT finetuning namespace: " + ns})
 	_, err := a.entity.Do(ctx, trainers.Ask("create the namespace in the entity store",
 		http.MethodPost, "/v1/namespaces", about, http.StatusConflict))
 	if err := a.tolerate(err); err != nil {
 		return err
 	}
 	_, err = a.store.Do(ctx, httpclient.Request{
-		Op:     "create the namespace in the data store",
-		Method: http.MethodPost,
-		Path:   "/v1/datastore/namespaces",
-		Accept: "*/*",
-		Body:   httpclient.Form(url.Values{"namespace": {ns}}),
-		OK:     []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both mean that the namespace exists
+		Op: "create the namespace in the data store", Method: http.MethodPost, Path: "/v1/datastore/namespaces",
+		Accept: "*/*", Body: httpclient.Form(url.Values{"namespace": {ns}}),
+		OK: []int{http.StatusConflict, http.StatusUnprocessableEntity}, // both mean that the namespace exists
 	})
 	return a.tolerate(err)
 }
@@ -124,14 +122,6 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	return nil
 }
 
-// must panics on an error, and otherwise returns the bytes. It is used only for values that can always be encoded.
-func must(b httpclient.Bytes, err error) httpclient.Bytes {
-	if err != nil {
-		panic(err)
-	}
-	return b
-}
-
 // Submit uploads the data set under this submission's name and creates the job. Once the request for the job has been
 // sent, Submit waits for the response even if ctx is done.
 func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
@@ -161,26 +151,23 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	_, err := a.hub.Do(ctx, httpclient.Request{
 		Op: "create the data set's repository", Method: http.MethodPost, Path: "/v1/hf/api/repos/create",
 		Accept: "*/*",
-		Body:   must(httpclient.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"})),
+		Body:   trainers.JSON(map[string]string{"name": dataset, "organization": ns, "type": "dataset"}),
 		OK:     []int{http.StatusConflict},
 	})
 	if err != nil {
 		return err
 	}
 	body := map[string]string{
-		"files_url":   "hf://datasets/" + ns + "/" + dataset,
-		"description": "NAT DPO training dataset for run " + runID,
-		"name":        dataset, "namespace": ns,
-	}
-	if a.conf.Hyperparameters.TrainingType == "sft" {
-		body["description"] = "NAT SFT training dataset for run " + runID
+		"files_url": "hf://datasets/" + ns + "/" + dataset, "name": dataset, "namespace": ns,
+		"description": fmt.Sprintf("NAT %s training dataset for run %s",
+			strings.ToUpper(a.conf.Hyperparameters.TrainingType), runID),
 	}
 	if a.conf.Project != "" {
 		body["project"] = a.conf.Project
 	}
 	return a.ensure(ctx, a.entity, httpclient.Request{
 		Op: "register the data set", Method: http.MethodPost, Path: "/v1/datasets", Accept: "application/json",
-		Body: must(httpclient.JSON(body)),
+		Body: trainers.JSON(body),
 	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
@@ -220,7 +207,7 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 	}
 	req := httpclient.Request{
 		Op: "create the job", Method: http.MethodPost, Path: jobsPath, Accept: "application/json",
-		Header: header, Body: must(httpclient.JSON(a.jobBody(dataset, key))), Tries: 3,
+		Header: header, Body: trainers.JSON(a.jobBody(dataset, key)), Tries: 3,
 	}
 	var j job
 	if err := a.entity.DoJSON(ctx, req, &j); err != nil {
@@ -430,19 +417,11 @@ func last(have *float64, points []point) *float64 {
 
 // state maps the service's states to NAT's in the same way as NAT does. A job that is neither pending nor finished is
 // running.
-func state(s string) trainers.State {
-	switch s {
-	case "created", "pending":
-		return trainers.Pending
-	case "completed":
-		return trainers.Completed
-	case "failed":
-		return trainers.Failed
-	case "cancelled", "canceled":
-		return trainers.Canceled
-	default:
-		return trainers.Running
-	}
+func state(s string) trainers.State { return cmp.Or(states[s], trainers.Running) }
+
+var states = map[string]trainers.State{
+	"created": trainers.Pending, "pending": trainers.Pending, "completed": trainers.Completed,
+	"failed": trainers.Failed, "cancelled": trainers.Canceled, "canceled": trainers.Canceled,
 }
 
 // Cancel requests that the job be cancelled. A job that has ended is unchanged.
@@ -450,11 +429,10 @@ func (a *Adapter) Cancel(ctx context.Context, ref trainers.JobRef) error {
 	cancel := trainers.Ask("cancel job "+ref.ID, http.MethodPost, jobsPath+"/"+url.PathEscape(ref.ID)+"/cancel", nil)
 	cancel.Header = http.Header{"Content-Type": {"application/json"}}
 	_, err := a.entity.Do(ctx, cancel)
-	if err == nil {
-		return nil
-	}
-	if st, statusErr := a.Status(ctx, ref); statusErr == nil && st.State.Terminal() {
-		return nil
+	if err != nil {
+		if st, statusErr := a.Status(ctx, ref); statusErr == nil && st.State.Terminal() {
+			return nil
+		}
 	}
 	return err
 }

@@ -150,10 +150,8 @@ func seconds(s float64) time.Duration {
 
 // secrets lists the values that must not be shown.
 func (c *Config) secrets() []string {
-	return slices.Concat([]string{
-		c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal(),
-	},
-		secret.OfAddress(c.EntityHost), secret.OfAddress(c.DatastoreHost))
+	own := []string{c.HFToken.Reveal(), c.EntityToken.Reveal(), c.DatastoreToken.Reveal(), c.WandbAPIKey.Reveal()}
+	return slices.Concat(own, secret.OfAddress(c.EntityHost), secret.OfAddress(c.DatastoreHost))
 }
 
 // Dataset returns the name of a submission's data set.

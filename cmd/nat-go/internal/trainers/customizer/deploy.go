@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,19 +24,17 @@ func (a *Adapter) Deploy(ctx context.Context, ref trainers.JobRef) (trainers.Job
 	if err != nil {
 		return ref, false, err
 	}
-	ns, key := a.conf.Namespace, ref.Metadata["key"]
-	key = cmp.Or(key, ref.RunID)
-	d := a.conf.Deployment
+	ns, key, d := a.conf.Namespace, cmp.Or(ref.Metadata["key"], ref.RunID), a.conf.Deployment
 	confName, depName := name("nat-deploy-config-", key, maxName), name("nat-deployment-", key, maxName)
 	if d.Name != nil && *d.Name != "" {
 		depName = *d.Name
 	}
 	const place = "/v1/deployment/configs"
 	err = a.ensure(ctx, a.entity, trainers.Ask("create the deployment config", http.MethodPost, place,
-		must(httpclient.JSON(map[string]any{
+		trainers.JSON(map[string]any{
 			"name": confName, "namespace": ns, "description": d.Description, "model": ref.Metadata["output_model"],
 			"nim_deployment": map[string]any{"image_name": d.ImageName, "image_tag": d.ImageTag, "gpu": d.GPU},
-		}))), place+"/"+url.PathEscape(ns)+"/"+url.PathEscape(confName))
+		})), place+"/"+url.PathEscape(ns)+"/"+url.PathEscape(confName))
 	if err != nil {
 		return ref, false, err
 	}
@@ -73,26 +70,26 @@ func (a *Adapter) withModel(ctx context.Context, ref trainers.JobRef) (trainers.
 func (a *Adapter) createDeployment(ctx context.Context, depName, config string) error {
 	op := "create the deployment"
 	// Repeating the request is safe, because creating a second deployment of the same name is a conflict.
-	create := trainers.Ask(op, http.MethodPost, deployments, must(httpclient.JSON(map[string]string{
+	create := trainers.Ask(op, http.MethodPost, deployments, trainers.JSON(map[string]string{
 		"name": depName, "namespace": a.conf.Namespace, "description": a.conf.Deployment.Description, "config": config,
-	})))
+	}))
 	_, err := a.entity.Do(ctx, create)
 	if !conflict(err) {
 		return err
 	}
 	d, found, getErr := a.getDeployment(ctx, depName)
-	serves := qualified(d.Config)
+	serves, state := qualified(d.Config), deploymentState(d.Status.Status)
+	const fix = "choose another deployment_name, or delete the deployment"
 	switch {
 	case getErr != nil:
 		return getErr
 	case found && serves != "" && serves != config:
-		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete the deployment",
-			"deployment %s exists and serves %s", depName, a.entity.Scrub(serves))
-	case !found || !deploymentState(d.Status.Status).Terminal() ||
-		deploymentState(d.Status.Status) == trainers.Completed:
+		return trainers.Errorf(trainers.Refused, op, fix, "deployment %s exists and serves %s", depName,
+			a.entity.Scrub(serves))
+	case !found || !state.Terminal() || state == trainers.Completed:
 		return nil
 	case serves == "":
-		return trainers.Errorf(trainers.Refused, op, "choose another deployment_name, or delete the deployment",
+		return trainers.Errorf(trainers.Refused, op, fix,
 			"deployment %s exists, has failed, and serves an unknown model", depName)
 	}
 	// The deployment is ours, and it failed.
@@ -144,14 +141,12 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 	if !found {
 		return trainers.JobStatus{State: trainers.Pending, Message: "deployment " + name + ": doesn't exist yet"}, nil
 	}
+	status, about := a.entity.Scrub(d.Status.Status), a.entity.Scrub(strings.TrimSpace(d.Status.Description))
 	st := trainers.JobStatus{
-		Message: strings.TrimSpace(
-			fmt.Sprintf("deployment %s: %s %s", name, a.entity.Scrub(d.Status.Status),
-				a.entity.Scrub(strings.TrimSpace(d.Status.Description))),
-		),
-		Metadata: map[string]any{"deployment": name, "deployment_status": a.entity.Scrub(d.Status.Status)},
+		State:    deploymentState(d.Status.Status),
+		Message:  strings.TrimSpace("deployment " + name + ": " + status + " " + about),
+		Metadata: map[string]any{"deployment": name, "deployment_status": status},
 	}
-	st.State = deploymentState(d.Status.Status)
 	if st.State == trainers.Completed && d.URL != "" {
 		st.Metadata["url"] = a.entity.Scrub(d.URL)
 	}
@@ -159,19 +154,11 @@ func (a *Adapter) StatusOfDeployment(ctx context.Context, ref trainers.JobRef) (
 }
 
 // deploymentState maps the service's states to ours. A deployment that is neither pending nor finished is running.
-func deploymentState(s string) trainers.State {
-	switch s {
-	case "ready":
-		return trainers.Completed
-	case "created", "pending":
-		return trainers.Pending
-	case "failed", "error":
-		return trainers.Failed
-	case "cancelled", "canceled":
-		return trainers.Canceled
-	default:
-		return trainers.Running
-	}
+func deploymentState(s string) trainers.State { return cmp.Or(deploymentStates[s], trainers.Running) }
+
+var deploymentStates = map[string]trainers.State{
+	"created": trainers.Pending, "pending": trainers.Pending, "ready": trainers.Completed, "failed": trainers.Failed,
+	"error": trainers.Failed, "cancelled": trainers.Canceled, "canceled": trainers.Canceled,
 }
 
 // getDeployment gets one deployment. Some services respond with a list even here; getDeployment then searches it for

@@ -47,24 +47,17 @@ func (a *Adapter) files(data trainers.DataSet) ([]file, error) {
 	if err != nil {
 		return nil, err
 	}
-	list := []file{{
-		local:  data.Path(train),
-		remote: "training/training_file.jsonl",
-		commit: "Training file for run " + data.RunID,
-	}}
-	if validation != "" {
-		list = append(list, file{
-			local: data.Path(validation), remote: "validation/validation_file.jsonl",
-			commit: "Validation file for run " + data.RunID,
-		})
+	list := []file{
+		{data.Path(train), "training/training_file.jsonl", "Training file for run " + data.RunID, 0},
+		{data.Path(validation), "validation/validation_file.jsonl", "Validation file for run " + data.RunID, 0},
+	}
+	if validation == "" {
+		list = list[:1]
 	}
 	for i := range list {
 		info, err := os.Stat(list[i].local)
 		if err != nil {
-			return nil, &trainers.Error{
-				Op: submitting(data), Why: err.Error(), Fix: "the run folder is not complete: start a new run",
-				Fault: trainers.Local, Err: err,
-			}
+			return nil, trainers.LocalError(submitting(data), "the run folder is not complete: start a new run", err)
 		}
 		list[i].size = info.Size()
 	}
@@ -116,11 +109,8 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 		if err != nil {
 			return err
 		}
-		line := must(httpclient.JSON(map[string]any{
-			"key":   "lfsFile",
-			"value": map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size},
-		}))
-		body = httpclient.Bytes{ContentType: ndjson, Data: append(append(commitHeader(f), line.Data...), '\n')}
+		object := map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size}
+		body = httpclient.Bytes{ContentType: ndjson, Data: append(commitHeader(f), commitLine("lfsFile", object)...)}
 	} else {
 		body = newInline(f, a.progress(f))
 	}
@@ -141,13 +131,13 @@ func (a *Adapter) progress(f file) func(int64) {
 func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool, err error) {
 	h, err := durable.Open(f.local)
 	if err != nil {
-		return false, trainers.LocalError("read "+f.local, err)
+		return false, trainers.LocalError("read "+f.local, "", err)
 	}
 	sample := make([]byte, sampleBytes)
 	n, err := io.ReadFull(h, sample)
 	h.Close()
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return false, trainers.LocalError("read "+f.local, err)
+		return false, trainers.LocalError("read "+f.local, "", err)
 	}
 	op := "announce " + f.remote
 	var answer struct {
@@ -158,9 +148,9 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 		} `json:"files"`
 	}
 	if err := a.hub.DoJSON(ctx, step(op, http.MethodPost, "/v1/hf/api/datasets/"+repo+"/preupload/main",
-		must(httpclient.JSON(map[string]any{"files": []any{map[string]any{
+		trainers.JSON(map[string]any{"files": []any{map[string]any{
 			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
-		}}}))), &answer); err != nil {
+		}}})), &answer); err != nil {
 		return false, err
 	}
 	for _, x := range answer.Files {
@@ -191,13 +181,13 @@ type action struct {
 func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, error) {
 	oid, err := durable.Sum(f.local)
 	if err != nil {
-		return "", trainers.LocalError("read "+f.local, err)
+		return "", trainers.LocalError("read "+f.local, "", err)
 	}
 	object := map[string]any{"oid": oid, "size": f.size}
-	body := must(httpclient.JSON(map[string]any{
+	body := trainers.JSON(map[string]any{
 		"operation": "upload", "transfers": []string{"basic", "multipart"}, "objects": []any{object},
 		"hash_algo": "sha256", "ref": map[string]string{"name": "main"},
-	}))
+	})
 	body.ContentType = lfsType
 	negotiation := step("negotiate the upload of "+f.remote, http.MethodPost,
 		"/v1/hf/datasets/"+repo+".git/info/lfs/objects/batch", body)
@@ -229,8 +219,7 @@ func (a *Adapter) uploadLFS(ctx context.Context, repo string, f file) (string, e
 		}
 		return oid, a.transfer(ctx, f, oid, *o.Actions["upload"], o.Actions["verify"])
 	}
-	return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "",
-		"missing object in the store's response")
+	return "", trainers.Errorf(trainers.Refused, "upload "+f.remote, "", "missing object in the store's response")
 }
 
 const lfsType = "application/vnd.git-lfs+json"
@@ -250,7 +239,7 @@ func (a *Adapter) transfer(ctx context.Context, f file, oid string, up action, v
 		return err
 	}
 	check := step("verify "+f.remote, http.MethodPost, verify.Href,
-		must(httpclient.JSON(map[string]any{"oid": oid, "size": f.size})))
+		trainers.JSON(map[string]any{"oid": oid, "size": f.size}))
 	check.Header, check.Anonymous = headers(verify.Header), a.foreign(verify.Href)
 	_, err = a.hub.Do(ctx, check)
 	return err
@@ -299,19 +288,22 @@ func (a *Adapter) putParts(ctx context.Context, f file, oid string, up action) e
 			return trainers.Errorf(trainers.Refused, op, "", "missing upload URL for part %d", n)
 		}
 		offset := (n - 1) * chunk
-		etag, err := a.putPart(ctx, fmt.Sprintf("%s, part %d", op, n), href, httpclient.File{
+		put := step(fmt.Sprintf("%s, part %d", op, n), http.MethodPut, href, httpclient.File{
 			Path: f.local, Offset: offset, Length: min(chunk, f.size-offset),
 			Progress: func(done int64) { report(offset + done) },
 		})
+		put.Anonymous = true
+		reply, err := a.hub.Do(ctx, put)
 		if err != nil {
 			return err
 		}
+		etag := reply.Header.Get("ETag")
 		if etag == "" {
 			return trainers.Errorf(trainers.Refused, op, "", "missing ETag for part %d", n)
 		}
 		parts = append(parts, part{n, etag})
 	}
-	body := must(httpclient.JSON(map[string]any{"oid": oid, "parts": parts}))
+	body := trainers.JSON(map[string]any{"oid": oid, "parts": parts})
 	body.ContentType = lfsType
 	_, err = a.hub.Do(ctx, httpclient.Request{
 		Op: op + ", joining the parts", Method: http.MethodPost, Path: up.Href, Accept: lfsType, Anonymous: true,
@@ -326,24 +318,15 @@ type part struct {
 	ETag   string `json:"etag"`
 }
 
-// putPart uploads a part, and returns the tag the store gives it.
-func (a *Adapter) putPart(ctx context.Context, op, href string, body httpclient.File) (etag string, err error) {
-	put := step(op, http.MethodPut, href, body)
-	put.Anonymous = true
-	reply, err := a.hub.Do(ctx, put)
-	if err != nil {
-		return "", err
-	}
-	return reply.Header.Get("ETag"), nil
-}
-
 const ndjson = "application/x-ndjson"
 
+// commitLine returns a line of a commit.
+func commitLine(key string, value any) []byte {
+	return append(trainers.JSON(map[string]any{"key": key, "value": value}).Data, '\n')
+}
+
 func commitHeader(f file) []byte {
-	return append(must(httpclient.JSON(map[string]any{
-		"key":   "header",
-		"value": map[string]string{"summary": f.commit, "description": ""},
-	})).Data, '\n')
+	return commitLine("header", map[string]string{"summary": f.commit, "description": ""})
 }
 
 // inline is the body of a commit that contains a base64-encoded file. The file is streamed.
@@ -358,7 +341,7 @@ func newInline(f file, progress func(int64)) *inline {
 	return &inline{
 		file: f, progress: progress,
 		head: append(commitHeader(f), `{"key":"file","value":{"content":"`...),
-		tail: `","path":` + string(must(httpclient.JSON(f.remote)).Data) + `,"encoding":"base64"}}` + "\n",
+		tail: `","path":` + string(trainers.JSON(f.remote).Data) + `,"encoding":"base64"}}` + "\n",
 	}
 }
 

@@ -62,10 +62,7 @@ func (a *Adapter) Check(context.Context) error {
 			continue
 		}
 		if _, err := osexec.LookPath(name); err != nil {
-			return &trainers.Error{
-				Op: "start the trainer", Why: err.Error(), Fix: "install the program, or specify its path in command",
-				Fault: trainers.Local, Err: err,
-			}
+			return trainers.LocalError("start the trainer", "install the program, or specify its path in command", err)
 		}
 	}
 	return nil
@@ -91,7 +88,7 @@ type submissionRecord struct {
 // Submit starts the program.
 func (a *Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	fail := func(err error) (trainers.JobRef, error) {
-		return trainers.JobRef{}, trainers.LocalError("start the trainer", err)
+		return trainers.JobRef{}, trainers.LocalError("start the trainer", "", err)
 	}
 	vars, err := a.conf.variables(data)
 	if err != nil {
@@ -154,13 +151,9 @@ func (a *Adapter) start(dir string, b *submissionRecord, argv, environ []string)
 		return 0, err
 	}
 	p, err := process.Start(process.Config{
-		Args:     append([]string{"/bin/sh", "-c", script, work}, argv...),
-		Dir:      dir,
-		Env:      environ,
-		Mark:     b.Mark,
-		Output:   out,
-		Files:    []*os.File{held}, // inherited, so that the trainer's processes hold the lock
-		Survives: true,
+		Args: append([]string{"/bin/sh", "-c", script, work}, argv...), Dir: dir, Env: environ, Mark: b.Mark,
+		Files:  []*os.File{held}, // inherited, so that the trainer's processes hold the lock
+		Output: out, Survives: true,
 	})
 	if err != nil {
 		return 0, err
@@ -180,7 +173,7 @@ func (b *submissionRecord) ref(data trainers.DataSet, pid int) trainers.JobRef {
 func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (trainers.JobRef, bool, error) {
 	none := func(err error) (trainers.JobRef, bool, error) {
 		if err != nil {
-			err = trainers.LocalError("look for the trainer of this run", err)
+			err = trainers.LocalError("look for the trainer of this run", "", err)
 		}
 		return trainers.JobRef{}, false, err
 	}
@@ -199,14 +192,19 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 	}
 	pid, err := recordedGroup(ctx, dir)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return none(b.elsewhere(dir)) // the program may have been started there after the folder was copied
+	case errors.Is(err, fs.ErrNotExist): // the program may have been started there after the folder was copied
+		return none(b.elsewhere(dir))
 	case err != nil:
 		return none(err)
-	case !alive(dir) && missing(filepath.Join(dir, exitFile)) && missing(filepath.Join(dir, beganFile)):
-		return none(b.elsewhere(dir)) // the shell was killed before the program began, so the job doesn't exist
+	case neverBegan(dir): // the shell was killed before the program began, so the job doesn't exist
+		return none(b.elsewhere(dir))
 	}
 	return b.ref(data, pid), true, nil
+}
+
+// neverBegan reports whether all of the job's processes were killed before its program began.
+func neverBegan(dir string) bool {
+	return !alive(dir) && missing(filepath.Join(dir, exitFile)) && missing(filepath.Join(dir, beganFile))
 }
 
 func missing(path string) bool {
@@ -293,18 +291,20 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 		Metadata: map[string]any{"pid": job.ID, "output": filepath.Join(dir, outputFile)},
 	}
 	readProgress(filepath.Join(dir, outputFile), &st)
-	switch {
-	case err == nil:
+	if err == nil {
 		a.ended(dir, code, &st)
-	case !errors.Is(err, fs.ErrNotExist):
-		return st, trainers.LocalError("get the status of the trainer", err)
-	case living:
-	default:
-		if err := unseen(dir); err != nil {
-			return st, trainers.LocalError("get the status of the trainer", err)
-		}
-		a.vanished(dir, &st)
+		return st, nil
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if living {
+			return st, nil
+		}
+		err = unseen(dir)
+	}
+	if err != nil {
+		return st, trainers.LocalError("get the status of the trainer", "", err)
+	}
+	a.vanished(dir, &st)
 	return st, nil
 }
 
@@ -315,10 +315,10 @@ func (a *Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobSt
 func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	folder := runfolder.Folder(a.env.RunDir)
 	output, err := os.Stat(filepath.Join(dir, outputFile))
+	st.State = trainers.Failed
 	switch {
 	case cancelled(dir):
 		st.State, st.Message = trainers.Canceled, "the trainer was cancelled"
-		return
 	case missing(filepath.Join(dir, beganFile)):
 		st.Message = "the trainer was killed before it began, so none of it has run: `nat-go finetune resume " +
 			string(folder) + "` starts it"
@@ -329,14 +329,12 @@ func (a *Adapter) vanished(dir string, st *trainers.JobStatus) {
 	default:
 		st.Message = "the trainer was killed, or it ended and the shell that records its exit status was killed"
 	}
-	st.State = trainers.Failed
 }
 
 // NeverBegan reports whether all of the job's processes were killed before its program began.
 func (a *Adapter) NeverBegan(trainers.JobRef) bool {
 	dir := a.dir()
-	return !alive(dir) && missing(filepath.Join(dir, beganFile)) && missing(filepath.Join(dir, exitFile)) &&
-		!cancelled(dir) && unseen(dir) == nil
+	return neverBegan(dir) && !cancelled(dir) && unseen(dir) == nil
 }
 
 func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
@@ -358,17 +356,12 @@ func (a *Adapter) ended(dir string, code int, st *trainers.JobStatus) {
 // cancelFile marks a job that we cancelled.
 const cancelFile = "cancelled"
 
-func cancelled(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, cancelFile))
-	return err == nil
-}
+func cancelled(dir string) bool { return runfolder.Has(filepath.Join(dir, cancelFile)) }
 
 // Cancel requests that the program and everything it started end, and kills the processes that do not end in time.
 func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 	dir := a.dir()
-	fail := func(err error) error {
-		return trainers.LocalError("cancel the trainer", err)
-	}
+	fail := func(err error) error { return trainers.LocalError("cancel the trainer", "", err) }
 	living := alive(dir)
 	if _, err := readInt(filepath.Join(dir, exitFile)); err == nil {
 		return nil // it has ended
@@ -380,10 +373,10 @@ func (a *Adapter) Cancel(ctx context.Context, _ trainers.JobRef) error {
 		return nil
 	}
 	pid, err := recordedGroup(ctx, dir)
-	if err != nil {
-		return fail(err)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, cancelFile), nil, 0o644)
 	}
-	if err := os.WriteFile(filepath.Join(dir, cancelFile), nil, 0o644); err != nil {
+	if err != nil {
 		return fail(err)
 	}
 	var mark string

@@ -41,13 +41,7 @@ func readProgress(path string, st *trainers.JobStatus) {
 	for _, line := range bytes.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }) {
 		parseLine(string(line), found)
 	}
-	if v, ok := found["step"]; ok {
-		st.Step = int64(v)
-	}
-	if v, ok := found["steps"]; ok {
-		st.Steps = int64(v)
-	}
-	st.Epoch = found["epoch"]
+	st.Step, st.Steps, st.Epoch = int64(found["step"]), int64(found["steps"]), found["epoch"]
 	st.Loss, st.ValLoss = pointer(found, "loss"), pointer(found, "val_loss")
 	st.Progress = pointer(found, "progress")
 	if st.Progress == nil && st.Steps > 0 && st.Step <= st.Steps {

@@ -40,11 +40,8 @@ func (Adapter) Check(context.Context) error { return nil }
 func (Adapter) Submit(_ context.Context, data trainers.DataSet, key string) (trainers.JobRef, error) {
 	for _, path := range paths(data) {
 		if _, err := os.Stat(data.Path(path)); err != nil {
-			return trainers.JobRef{}, &trainers.Error{
-				Op: "use the data set of run " + data.RunID, Why: err.Error(),
-				Fix:   "the run folder is not complete: start a new run",
-				Fault: trainers.Local, Err: err,
-			}
+			return trainers.JobRef{}, trainers.LocalError("use the data set of run "+data.RunID,
+				"the run folder is not complete: start a new run", err)
 		}
 	}
 	return trainers.JobRef{RunID: data.RunID, Backend: Backend, ID: key}, nil
@@ -69,8 +66,8 @@ func paths(data trainers.DataSet) []string {
 // Status reports that the job is completed. It returns an error for a job of another backend.
 func (Adapter) Status(_ context.Context, job trainers.JobRef) (trainers.JobStatus, error) {
 	if job.Backend != Backend {
-		return trainers.JobStatus{},
-			fmt.Errorf("job of run %s belongs to backend %q, not to %q", job.RunID, job.Backend, Backend)
+		err := fmt.Errorf("job of run %s belongs to backend %q, not to %q", job.RunID, job.Backend, Backend)
+		return trainers.JobStatus{}, err
 	}
 	done := 100.0
 	return trainers.JobStatus{

@@ -167,8 +167,8 @@ func (c *Client) find(ctx context.Context, j *Job, data trainers.DataSet) (bool,
 	}
 	ref, found, err := finder.Find(ctx, data, j.Key)
 	if err != nil {
-		return false, exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("earlier submission of this run may have "+
-			"created a job, but searching for it failed: %w", err))
+		return false, fmt.Errorf("earlier submission of this run may have created a job, but searching for it "+
+			"failed: %w", trainers.Exit(err))
 	}
 	if !found {
 		return false, nil
@@ -192,9 +192,8 @@ func (c *Client) settle(ctx context.Context, j *Job, data trainers.DataSet, fail
 		case err != nil:
 			c.Log.Warn().Err(err).Msg("cannot determine whether the job was created")
 		}
-		failure = exit.With(exit.Code(trainers.Exit(failure)),
-			fmt.Errorf("%w; it is unknown whether a job was created: `nat-go finetune resume %s` looks for one before "+
-				"submitting again", failure, c.Dir))
+		failure = fmt.Errorf("%w; it is unknown whether a job was created: `nat-go finetune resume %s` looks for one "+
+			"before submitting again", trainers.Exit(failure), c.Dir)
 	} else {
 		j.Phase = Unsubmitted
 	}
@@ -336,7 +335,7 @@ func (c *Client) act(ctx context.Context, j *Job, m *machine, a action) (done bo
 	case cancel:
 		return true, errors.Join(a.err, c.Cancel(ctx, j))
 	case giveUp:
-		return true, c.stillRunning(j, a.err)
+		return true, fmt.Errorf("%w; job %s continues: `nat-go finetune wait %s` waits for it", a.err, j.Ref.ID, c.Dir)
 	}
 	httpclient.Sleep(ctx, a.pause)
 	return false, nil
@@ -364,18 +363,14 @@ func (c *Client) deploy(ctx context.Context, j *Job, m *machine) (done bool, err
 		a := m.failed(err)
 		if !trainers.Transient(err) || a.do == giveUp {
 			j.Error = err.Error()
-			failure := exit.With(exit.Code(trainers.Exit(err)), fmt.Errorf("model is trained, but not deployed: %w; `nat-go finetune wait %s` tries again", err, c.Dir))
+			failure := fmt.Errorf("model is trained, but not deployed: %w; `nat-go finetune wait %s` tries again",
+				trainers.Exit(err), c.Dir)
 			return true, errors.Join(failure, c.save(j))
 		}
 		if !httpclient.Sleep(ctx, a.pause) {
 			return false, nil
 		}
 	}
-}
-
-// stillRunning returns the error for a wait that ended before the job did.
-func (c *Client) stillRunning(j *Job, err error) error {
-	return exit.With(exit.Code(err), fmt.Errorf("%w; job %s continues: `nat-go finetune wait %s` waits for it", err, j.Ref.ID, c.Dir))
 }
 
 // verdict returns the error for a job that has ended, or nil if it completed.
@@ -416,13 +411,16 @@ func (c *Client) Cancel(ctx context.Context, j *Job) error {
 // leave ends a wait at the user's request. The job continues, unless a second request cancels it.
 func (c *Client) leave(ctx context.Context, j *Job, leave *Leave) error {
 	ctx = context.WithoutCancel(ctx)
+	err := fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` "+
+		"ends it", j.Ref.ID, c.Dir, c.Dir)
 	if leave.isSecond(ctx) {
-		if err := c.Cancel(ctx, j); err != nil {
-			return exit.With(leave.Code(), fmt.Errorf("cannot cancel the job: %w", err))
+		if err = c.Cancel(ctx, j); err != nil {
+			err = fmt.Errorf("cannot cancel the job: %w", err)
+		} else {
+			err = fmt.Errorf("job %s is being cancelled", j.Ref.ID)
 		}
-		return exit.With(leave.Code(), fmt.Errorf("job %s is being cancelled", j.Ref.ID))
 	}
-	return exit.With(leave.Code(), fmt.Errorf("left job %s running; `nat-go finetune wait %s` waits for it again, `nat-go finetune cancel %s` ends it", j.Ref.ID, c.Dir, c.Dir))
+	return exit.With(leave.Code(), err)
 }
 
 // tail passes the trainer's output to c.Output, starting at an offset, and returns the offset at which to continue.

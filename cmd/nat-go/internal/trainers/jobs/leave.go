@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -21,9 +20,8 @@ type Leave struct {
 	// Forced is called at the third signal, while the job is still being cancelled. It may be nil.
 	Forced func()
 
-	once, twice chan struct{}
-	mu          sync.Mutex
-	code        int
+	once, twice chan struct{} // closed at the first signal, and at the second
+	code        int           // set before once is closed
 }
 
 // NewLeave returns a Leave that interprets signals as requests until ctx is done.
@@ -34,51 +32,47 @@ func NewLeave(ctx context.Context, signals <-chan os.Signal) *Leave {
 }
 
 func (l *Leave) listen(ctx context.Context, signals <-chan os.Signal) {
-	for _, c := range []chan struct{}{l.once, l.twice} {
+	for n := range 3 {
 		select {
 		case <-ctx.Done():
 			return
 		case s := <-signals:
-			l.mu.Lock()
-			if l.code == 0 {
+			switch {
+			case n == 0:
 				l.code = exit.Interrupted
 				if s == syscall.SIGTERM {
 					l.code = exit.Terminated
 				}
+				close(l.once)
+			case n == 1:
+				close(l.twice)
+			case l.Forced != nil:
+				l.Forced()
 			}
-			l.mu.Unlock()
-			close(c)
-		}
-	}
-	select {
-	case <-ctx.Done():
-	case <-signals:
-		if l.Forced != nil {
-			l.Forced()
 		}
 	}
 }
 
 // Code returns the exit code for the first signal that was received.
 func (l *Leave) Code() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	if !l.left() {
+		return 0
+	}
 	return l.code
 }
 
 // Context returns a context that is cancelled at the first signal.
 func (l *Leave) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	if l == nil {
-		return ctx, cancel
+	if l != nil {
+		go func() {
+			select {
+			case <-l.once:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
 	}
-	go func() {
-		select {
-		case <-l.once:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	return ctx, cancel
 }
 

@@ -57,14 +57,12 @@ func (m *machine) next(now time.Time, st trainers.JobStatus, err error) action {
 	if limit > 0 {
 		left := limit - now.Sub(m.since)
 		if left <= 0 {
-			a := action{
-				do:  giveUp,
-				err: exit.Failedf("%s has taken longer than %s and is still %s", what, limit, st.State),
-			}
 			if m.phase == Training && m.limits.CancelOnTimeout {
-				a.do, a.err = cancel, exit.Failedf("%s has taken longer than %s: the job is cancelled", what, limit)
+				err = exit.Failedf("%s has taken longer than %s: the job is cancelled", what, limit)
+				return action{do: cancel, err: err}
 			}
-			return a
+			err = exit.Failedf("%s has taken longer than %s and is still %s", what, limit, st.State)
+			return action{do: giveUp, err: err}
 		}
 		pause = min(pause, left)
 	}
@@ -79,11 +77,8 @@ func (m *machine) failed(err error) action {
 		return action{do: giveUp, err: exit.With(exit.Environment, err)}
 	}
 	if m.failures >= m.limits.StatusFailures {
-		return action{
-			do: giveUp,
-			err: exit.With(exit.Code(trainers.Exit(err)),
-				fmt.Errorf("no status after %d consecutive attempts: %w", m.failures, err)),
-		}
+		err = fmt.Errorf("no status after %d consecutive attempts: %w", m.failures, trainers.Exit(err))
+		return action{do: giveUp, err: err}
 	}
 	pause := time.Duration(min(float64(m.limits.Poll)*math.Pow(1.5, float64(m.failures)), float64(maxPause)))
 	if ok {
