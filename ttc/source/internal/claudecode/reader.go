@@ -65,9 +65,8 @@ func (r *reader) head(ctx context.Context, path string) (id string, known bool, 
 	err = session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
 		n++
 		known = known || isLine(l.JSON)
-		if v, ok := l.JSON.Get("sessionId"); ok && known {
-			id, _ = v.Text()
-			id = session.ID(id)
+		if known {
+			id = session.ID(session.Text(l.JSON, "sessionId"))
 		}
 		return id == "" && n < headLines
 	})

@@ -81,9 +81,8 @@ func (r *requests) addBlob(l *line, t *transcript) {
 	if _, ok := r.blobs[l.hash]; ok {
 		return
 	}
-	content, _ := l.message.Get("content")
 	refs := []calls.Ref{}
-	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), content) {
+	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), session.At(l.message, "content")) {
 		refs = append(refs, t.out.Message(m))
 	}
 	r.blobs[l.hash] = refs
@@ -166,7 +165,7 @@ func (r *requests) setMessages(t *transcript, a *answer, c *calls.Call) bool {
 	if q == nil || q.broken {
 		return false
 	}
-	s, ok := r.shapeOf(a)
+	s, ok := r.shapes[q.shape]
 	if !ok {
 		return false
 	}

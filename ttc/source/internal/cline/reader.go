@@ -98,7 +98,7 @@ func (r *reader) message(part session.Kept, m json.Raw) {
 	a, hidden := exchange.AnswerOf(exchange.Blocks(content))
 	c := calls.Call{
 		ID: session.Text(m, "id"), Model: session.Text(session.Value(m, "modelInfo"), "id"), After: r.said, Output: a,
-		Gaps: r.gaps | (&exchange.Answer{Message: a}).Gap(), File: part.Path, Offset: part.Offset,
+		Gaps: r.gaps | exchange.Gap(&a), File: part.Path, Offset: part.Offset,
 	}
 	if hidden {
 		c.Gaps |= ttc.HiddenReasoning

@@ -83,15 +83,12 @@ func (r *reader) head(ctx context.Context, path string) (*file, error) {
 // forkedFrom finds the position in another thread's file from which a thread continues. In older versions, the file
 // contains copies of the items before the fork instead.
 func (f *file) forkedFrom(meta json.Raw) {
-	base, ok := meta.Get("history_base")
-	if !ok || base.Kind() != json.Object {
-		return
-	}
+	base := session.At(meta, "history_base")
 	end, ok := base.Get("end_ordinal_exclusive")
 	if !ok {
-		end, _ = meta.Get("forked_from_ordinal_exclusive")
+		end = session.At(meta, "forked_from_ordinal_exclusive")
 	}
-	if n, ok := end.Int64(); ok && n >= 0 {
+	if n, ok := end.Int64(); ok && n >= 0 && base.Kind() == json.Object {
 		f.parent, f.end = session.ID(session.Text(base, "thread_id")), n
 	}
 }
@@ -101,10 +98,9 @@ func (f *file) forkedFrom(meta json.Raw) {
 func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
 	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}
 	for _, raw := range f.Lines {
-		payload, _ := raw.Get("payload")
 		if session.Text(raw, "type") == "session_meta" {
 			about := &file{}
-			about.forkedFrom(payload)
+			about.forkedFrom(session.At(raw, "payload"))
 			t.missing = t.missing || about.parent != ""
 		}
 		t.line(session.Line{JSON: raw, Offset: f.Offset})

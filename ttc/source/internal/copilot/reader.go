@@ -195,7 +195,7 @@ func (r *reader) answer(t *conversation, agent string, part session.Kept) {
 		ID: cmp.Or(session.Text(data, "messageId"), session.Text(event, "id")), Agent: agent,
 		Model: session.Text(data, "model"), After: r.context(t), Output: *m,
 		Time: session.Nanoseconds(session.Text(event, "timestamp")), File: part.Path, Offset: part.Offset,
-		Gaps: ttc.RebuiltHistory | ttc.NoTools | (&exchange.Answer{Message: *m}).Gap(),
+		Gaps: ttc.RebuiltHistory | ttc.NoTools | exchange.Gap(m),
 	}
 	if t.system == nil {
 		c.Gaps |= ttc.NoSystem

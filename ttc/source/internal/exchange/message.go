@@ -68,7 +68,7 @@ func Arguments(call *chat.ToolCall, value json.Raw) {
 // CallOf reads a call whose id, name and arguments are under the given keys.
 func CallOf(call json.Raw, id, name, arguments string) chat.ToolCall {
 	c := chat.ToolCall{ID: session.Text(call, id), Type: "function", Name: session.Text(call, name)}
-	Arguments(&c, member(call, arguments))
+	Arguments(&c, session.At(call, arguments))
 	return c
 }
 

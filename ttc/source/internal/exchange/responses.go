@@ -17,15 +17,16 @@ import (
 func Responses(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
-		Time: seconds(response, "created_at"), Previous: session.Text(request, "previous_response_id"),
+		Previous: session.Text(request, "previous_response_id"),
+		Time:     session.Seconds(session.At(response, "created_at")),
 	}
 	in := Items{}
 	in.Instructions(request)
 	e.Instructed = in.Len() > 0
-	in.Add(member(request, "input"))
+	in.Add(session.At(request, "input"))
 	e.Input = in.End()
 	out := Items{Unread: in.Unread}
-	out.Add(member(response, "output"))
+	out.Add(session.At(response, "output"))
 	for _, m := range out.End() {
 		if m.Role == "assistant" {
 			e.Answers = append(e.Answers, Answer{Message: m.Message})
@@ -45,14 +46,14 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	if conversation, ok := request.Get("conversation"); e.Unread != nil || ok && conversation.Kind() != json.Null {
 		e.Gaps |= ttc.RebuiltHistory
 	}
-	usage := member(response, "usage")
+	usage := session.At(response, "usage")
 	e.Usage = calls.Usage{Input: count(usage, "input_tokens"), Output: count(usage, "output_tokens")}
 	return e, nil
 }
 
 // ResponseFinish returns the reason the last answer in a response ended.
 func ResponseFinish(response json.Raw, m *chat.Message) string {
-	switch reason := session.Text(member(response, "incomplete_details"), "reason"); {
+	switch reason := session.Text(response, "incomplete_details", "reason"); {
 	case reason == "max_output_tokens":
 		return "length"
 	case reason != "":
@@ -101,10 +102,10 @@ func (t *Items) add(item json.Raw) {
 	case typ == "message" || typ == "":
 		if role := Role(session.Text(item, "role")); role != "assistant" {
 			t.end()
-			t.out = append(t.out, calls.Message{Message: Content(role, member(item, "content"))})
+			t.out = append(t.out, calls.Message{Message: Content(role, session.At(item, "content"))})
 			return
 		}
-		AddText(t.turn(item), Content("assistant", member(item, "content")))
+		AddText(t.turn(item), Content("assistant", session.At(item, "content")))
 	case typ == "reasoning":
 		if !AddReasoning(t.turn(item), item, t.Summaries) {
 			t.Hidden = true
@@ -177,7 +178,7 @@ func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 		keys = keys[:1]
 	}
 	for _, key := range keys {
-		for e := range member(item, key).Elements() {
+		for e := range session.At(item, key).Elements() {
 			if s := session.Text(e, "text"); s != "" {
 				texts = append(texts, s)
 			}
@@ -220,10 +221,10 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 	call := chat.ToolCall{ID: session.Text(item, "call_id"), Type: "function", Name: session.Text(item, "name")}
 	switch typ {
 	case "function_call":
-		Arguments(&call, member(item, "arguments"))
+		Arguments(&call, session.At(item, "arguments"))
 	case "tool_search_call":
 		call.Name = "tool_search"
-		Arguments(&call, member(item, "arguments"))
+		Arguments(&call, session.At(item, "arguments"))
 	case "custom_tool_call":
 		// The input is text in the tool's own grammar. Clients that offer such a tool as a function wrap it the same
 		// way.
@@ -231,7 +232,7 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 		Arguments(&call, append(input, '}'))
 	case "local_shell_call":
 		call.Name = "local_shell"
-		Arguments(&call, member(item, "action"))
+		Arguments(&call, session.At(item, "action"))
 	}
 	if namespace := session.Text(item, "namespace"); namespace != "" {
 		call.Name = namespace + "." + call.Name
@@ -241,10 +242,10 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 
 // ItemResult reads the output of a call: text, an object with text under content, or a list of parts.
 func ItemResult(item json.Raw) calls.Message {
-	output, tools := member(item, "output"), member(item, "tools")
+	output, tools := session.At(item, "output"), session.At(item, "tools")
 	var failed *bool
 	if output.Kind() == json.Object {
-		if success, ok := member(output, "success").Bool(); ok {
+		if success, ok := session.At(output, "success").Bool(); ok {
 			no := !success
 			failed = &no
 		}

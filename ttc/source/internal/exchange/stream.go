@@ -63,7 +63,7 @@ func piecesOf(response json.Raw) (out []json.Raw) {
 
 func hasDelta(pieces []json.Raw) bool {
 	return slices.ContainsFunc(pieces, func(p json.Raw) bool {
-		for c := range member(p, "choices").Elements() {
+		for c := range session.At(p, "choices").Elements() {
 			if _, ok := c.Get("delta"); ok {
 				return true
 			}
@@ -91,11 +91,11 @@ func joinChunks(pieces []json.Raw) json.Raw {
 	var usage json.Raw
 	head := pieces[0]
 	for _, p := range pieces {
-		if u := member(p, "usage"); u.Kind() == json.Object {
+		if u := session.At(p, "usage"); u.Kind() == json.Object {
 			usage = u
 		}
-		for c := range member(p, "choices").Elements() {
-			n, _ := member(c, "index").Int64()
+		for c := range session.At(p, "choices").Elements() {
+			n, _ := session.At(c, "index").Int64()
 			if choices[n] == nil {
 				choices[n] = &choice{calls: map[int64]*streamedCall{}}
 			}
@@ -104,7 +104,7 @@ func joinChunks(pieces []json.Raw) json.Raw {
 	}
 	out := json.AppendString(json.Raw(`{"id":`), session.Text(head, "id"))
 	out = json.AppendString(append(out, `,"model":`...), session.Text(head, "model"))
-	if created := member(head, "created"); created.Kind() == json.Number {
+	if created := session.At(head, "created"); created.Kind() == json.Number {
 		out = append(append(out, `,"created":`...), created...)
 	}
 	if usage != nil {
@@ -119,8 +119,8 @@ func joinChunks(pieces []json.Raw) json.Raw {
 
 func (c *choice) add(piece json.Raw) {
 	c.finish = cmp.Or(session.Text(piece, "finish_reason"), c.finish)
-	delta := member(piece, "delta")
-	if text, ok := member(delta, "content").Text(); ok {
+	delta := session.At(piece, "delta")
+	if text, ok := session.At(delta, "content").Text(); ok {
 		c.said = true
 		c.content.WriteString(text)
 	}
@@ -131,12 +131,12 @@ func (c *choice) add(piece json.Raw) {
 			break
 		}
 	}
-	for call := range member(delta, "tool_calls").Elements() {
-		n, _ := member(call, "index").Int64()
+	for call := range session.At(delta, "tool_calls").Elements() {
+		n, _ := session.At(call, "index").Int64()
 		if c.calls[n] == nil {
 			c.calls[n] = &streamedCall{}
 		}
-		s, f := c.calls[n], member(call, "function")
+		s, f := c.calls[n], session.At(call, "function")
 		s.id = cmp.Or(session.Text(call, "id"), s.id)
 		s.name += session.Text(f, "name")
 		s.arguments.WriteString(session.Text(f, "arguments"))
@@ -176,7 +176,7 @@ func (c *choice) append(out json.Raw) json.Raw {
 
 // joinMessage reassembles an Anthropic message.
 func joinMessage(pieces []json.Raw) json.Raw {
-	head := member(pieces[0], "message")
+	head := session.At(pieces[0], "message")
 	usage := map[string]string{}
 	var keys []string // keys of the usage, in order of arrival
 	count := func(object json.Raw) {
@@ -188,20 +188,20 @@ func joinMessage(pieces []json.Raw) json.Raw {
 			usage[name] = string(v)
 		}
 	}
-	count(member(head, "usage"))
+	count(session.At(head, "usage"))
 	blocks, stop := map[int64]*block{}, session.Text(head, "stop_reason")
 	for _, p := range pieces[1:] {
-		n, _ := member(p, "index").Int64()
+		n, _ := session.At(p, "index").Int64()
 		switch session.Text(p, "type") {
 		case "content_block_start":
-			blocks[n] = &block{start: member(p, "content_block")}
+			blocks[n] = &block{start: session.At(p, "content_block")}
 		case "content_block_delta":
 			if b := blocks[n]; b != nil {
-				b.add(member(p, "delta"))
+				b.add(session.At(p, "delta"))
 			}
 		case "message_delta":
-			stop = cmp.Or(session.Text(member(p, "delta"), "stop_reason"), stop)
-			count(member(p, "usage"))
+			stop = cmp.Or(session.Text(p, "delta", "stop_reason"), stop)
+			count(session.At(p, "usage"))
 		}
 	}
 	out := json.AppendString(json.Raw(`{"type":"message","role":"assistant","id":`), session.Text(head, "id"))
@@ -253,7 +253,7 @@ func (b *block) append(out json.Raw) json.Raw {
 	for _, key := range slices.Sorted(maps.Keys(b.added)) {
 		text := b.added[key].String()
 		if key != "input" {
-			began, _ := member(b.start, key).Text()
+			began, _ := session.At(b.start, key).Text()
 			set(key, json.AppendString(nil, began+text))
 			continue
 		}

@@ -161,7 +161,7 @@ func (g *gemini) answer(part session.Kept, record, content json.Raw, known bool)
 			ID: cmp.Or(session.Text(record, "id"), session.Text(record, "timestamp")), Output: m, After: g.context,
 			Model: session.Text(record, "model"), Time: session.Nanoseconds(session.Text(record, "timestamp")),
 			Usage: calls.Usage{Input: given, Output: made}, File: part.Path, Offset: part.Offset,
-			Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
+			Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | exchange.Gap(&m),
 		})
 	}
 	g.tell(append([]calls.Message{{Message: m}}, results...))

@@ -260,7 +260,7 @@ func (r *reader) answer(e event, m chat.Message, before *session.Given) *session
 	c := calls.Call{
 		ID: r.s.ID + "/" + e.id(), Model: r.model, Input: before.Input(), Output: m, Tools: r.tools,
 		Time: session.Nanoseconds(session.Text(e.Raw, "timestamp") + "Z"), File: e.part.Path, Offset: e.part.Offset,
-		Gaps: r.gaps | (&exchange.Answer{Message: m}).Gap(),
+		Gaps: r.gaps | exchange.Gap(&m),
 	}
 	if m.ToolCalls != nil && session.Text(e.Raw, "kind") != "" { // the program writes arguments in its own spelling
 		c.Gaps |= ttc.ParsedArguments

@@ -158,7 +158,7 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 	c := calls.Call{
 		ID: id, Model: session.Text(message, "model"), Output: m, FinishReason: stop,
 		Time: session.Nanoseconds(session.Text(entry, "timestamp")), File: part.Path, Offset: part.Offset,
-		Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
+		Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | exchange.Gap(&m),
 	}
 	c.Input = before.given.Input()
 	s.Add(c)

@@ -40,15 +40,8 @@ func (e Entries) read(ctx context.Context, files []string, limits Limits, tally 
 
 // file stores the entries of a file.
 func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits, tally *source.Tally) error {
-	f, err := source.Open(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var failed error
-	var known bool
 	others := map[string]int64{}
-	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limits.MaxLine, tally, func(l Line) bool {
+	known, err := storeFile(ctx, path, limits.MaxLine, tally, func(l Line) (known bool, err error) {
 		for _, entry := range e.within(l.JSON) {
 			id, ok := e.ID(entry)
 			if !ok {
@@ -56,27 +49,45 @@ func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits,
 				continue
 			}
 			known = true
-			failed = s.Add(id, entry, l.Offset)
+			err = s.Add(id, entry, l.Offset)
 			for _, n := range e.Names {
-				failed = errors.Join(failed, n.Err(path))
+				err = errors.Join(err, n.Err(path))
 			}
-			if failed != nil {
-				return false
+			if err != nil {
+				return known, err
 			}
 		}
-		return true
+		return known, nil
 	})
-	if err = errors.Join(err, failed); err != nil {
-		return err
+	if known {
+		for name, n := range others {
+			tally.CountUnread(name, n)
+		}
 	}
-	if !known {
+	return err
+}
+
+// storeFile passes the entries of a file to a function that stores them, and that reports whether they have the
+// format. If none of them has, it drops the file.
+func storeFile(
+	ctx context.Context, path string, limit int64, tally *source.Tally, store func(Line) (known bool, err error),
+) (known bool, err error) {
+	f, err := source.Open(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var failed error
+	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limit, tally, func(l Line) bool {
+		var ok bool
+		ok, failed = store(l)
+		known = known || ok
+		return failed == nil
+	})
+	if err = errors.Join(err, failed); err == nil && !known {
 		tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Index: -1, File: path})
-		return nil
 	}
-	for name, n := range others {
-		tally.CountUnread(name, n)
-	}
-	return nil
+	return known, err
 }
 
 // within returns the entries that an entry holds, or just the entry itself.
