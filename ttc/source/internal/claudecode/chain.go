@@ -7,6 +7,7 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 )
 
 // rebuild sets a call's messages based on its parent chain, and its tools based on a logged request or a snapshot.
@@ -248,8 +249,7 @@ func (h *history) flush() {
 
 func (h *history) user(texts []string) {
 	if texts != nil {
-		m := chat.Message{Role: "user", Form: chat.Text, Text: strings.Join(texts, "\n")}
-		h.append(h.t.out.Message(calls.Message{Message: m}))
+		h.append(h.t.out.Message(exchange.TextMessage("user", strings.Join(texts, "\n"))))
 	}
 }
 

@@ -321,7 +321,7 @@ func (t *transcript) snapshot(l *line) {
 }
 
 func (t *transcript) systemMessage(text string) calls.Ref {
-	return t.out.Message(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+	return t.out.Message(exchange.TextMessage("system", text))
 }
 
 // toolsOf reads tool definitions, either in the form used in requests or, as in snapshots, under the key schema. It

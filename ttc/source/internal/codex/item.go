@@ -89,10 +89,6 @@ func (t *thread) given(through int64) []*entry {
 	return slices.DeleteFunc(slices.Clone(t.history), unread)
 }
 
-func userText(text string) calls.Message {
-	return calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: text}}
-}
-
 func number(raw json.Raw, key string, otherwise int64) int64 {
 	if n, ok := session.At(raw, key).Int64(); ok {
 		return n

@@ -149,7 +149,7 @@ func (t *thread) start(meta json.Raw) {
 		t.tools = exchange.Tools(session.At(meta, "dynamic_tools"))
 	}
 	if text := session.Text(meta, "base_instructions", "text"); text != "" && len(t.history) == 0 {
-		t.append(&entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
+		t.append(&entry{message: exchange.TextMessage("system", text)})
 	}
 }
 
@@ -202,7 +202,7 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 			t.history = append(t.history, e)
 		}
 	}
-	t.append(&entry{message: userText(session.Text(payload, "message"))})
+	t.append(&entry{message: exchange.TextMessage("user", session.Text(payload, "message"))})
 }
 
 func (t *thread) event(payload json.Raw, l session.Line) {

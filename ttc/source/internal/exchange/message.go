@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
@@ -48,6 +49,11 @@ func Content(role string, content json.Raw) chat.Message {
 	return m
 }
 
+// TextMessage returns a message that is text.
+func TextMessage(role, text string) calls.Message {
+	return calls.Message{Message: chat.Message{Role: role, Form: chat.Text, Text: text}}
+}
+
 // TextPart returns a text part.
 func TextPart(text string) chat.Part {
 	raw := json.AppendString([]byte(`{"type":"text","text":`), text)
@@ -57,8 +63,8 @@ func TextPart(text string) chat.Part {
 // Arguments sets a call's arguments, which are either the text that the model wrote or a value.
 func Arguments(call *chat.ToolCall, value json.Raw) {
 	text, ok := value.Text()
+	call.AsObject = !ok && value != nil && value.Kind() != json.Null
 	if !ok {
-		call.AsObject = value != nil && value.Kind() != json.Null
 		text = string(value)
 	}
 	call.Arguments = text

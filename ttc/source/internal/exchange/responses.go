@@ -32,11 +32,9 @@ func Responses(request, response json.Raw) (Exchange, error) {
 			e.Answers = append(e.Answers, Answer{Message: m.Message})
 		}
 	}
-	if len(e.Answers) > 1 { // the server ran tools between the answers
+	if len(e.Answers) > 0 { // if there are several, the server ran tools between them
 		e.Answers = e.Answers[:1]
-	}
-	for i := range e.Answers {
-		e.Answers[i].Finish = ResponseFinish(response, &e.Answers[i].Message)
+		e.Answers[0].Finish = ResponseFinish(response, &e.Answers[0].Message)
 	}
 	if out.Hidden {
 		e.Gaps |= ttc.HiddenReasoning
@@ -80,7 +78,7 @@ type Items struct {
 // Instructions adds a request's instructions, which are its system prompt.
 func (t *Items) Instructions(request json.Raw) {
 	if text := session.Text(request, "instructions"); text != "" {
-		t.out = append(t.out, calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+		t.out = append(t.out, TextMessage("system", text))
 	}
 }
 
@@ -172,20 +170,9 @@ func AddText(m *chat.Message, said chat.Message) {
 // AddReasoning adds a reasoning item to its turn's message. It returns false if the text is missing: it is encrypted
 // or, unless summaries count, only a summary is present, which another model may have written.
 func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
-	var texts []string
-	keys := []string{"content", "summary"}
-	if !summaries {
-		keys = keys[:1]
-	}
-	for _, key := range keys {
-		for e := range session.At(item, key).Elements() {
-			if s := session.Text(e, "text"); s != "" {
-				texts = append(texts, s)
-			}
-		}
-		if texts != nil {
-			break
-		}
+	texts := textsIn(session.At(item, "content"))
+	if texts == nil && summaries {
+		texts = textsIn(session.At(item, "summary"))
 	}
 	if texts == nil {
 		return false
@@ -196,6 +183,16 @@ func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	}
 	m.Reasoning += strings.Join(texts, "\n")
 	return true
+}
+
+// textsIn returns the texts of parts that have one.
+func textsIn(parts json.Raw) (texts []string) {
+	for e := range parts.Elements() {
+		if s := session.Text(e, "text"); s != "" {
+			texts = append(texts, s)
+		}
+	}
+	return texts
 }
 
 // IsCall reports whether items of a type are calls to tools that the client runs.
@@ -218,13 +215,10 @@ func IsResult(typ string) bool {
 
 // ItemCall reads an item that is a call.
 func ItemCall(typ string, item json.Raw) chat.ToolCall {
-	call := chat.ToolCall{ID: session.Text(item, "call_id"), Type: "function", Name: session.Text(item, "name")}
+	call := CallOf(item, "call_id", "name", "arguments")
 	switch typ {
-	case "function_call":
-		Arguments(&call, session.At(item, "arguments"))
 	case "tool_search_call":
 		call.Name = "tool_search"
-		Arguments(&call, session.At(item, "arguments"))
 	case "custom_tool_call":
 		// The input is text in the tool's own grammar. Clients that offer such a tool as a function wrap it the same
 		// way.

@@ -126,17 +126,13 @@ func callOf(call json.Raw) chat.ToolCall {
 
 // resultOf reads a tool's result: its output or its error as text, or else the object itself.
 func resultOf(result json.Raw) calls.Message {
-	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text, ToolCallID: session.Text(result, "id")}}
 	response := session.Value(result, "response")
+	m := exchange.TextMessage("tool", string(response))
+	m.ToolCallID = session.Text(result, "id")
 	if output, ok := session.Value(response, "output").Text(); ok {
 		m.Text = output
-		return m
+	} else if failure, failed := session.Value(response, "error").Text(); failed {
+		m.Text, m.Error = failure, &failed
 	}
-	if failure, ok := session.Value(response, "error").Text(); ok {
-		yes := true
-		m.Text, m.Error = failure, &yes
-		return m
-	}
-	m.Text = string(response)
 	return m
 }

@@ -57,7 +57,7 @@ func inputOf(input json.Raw) ([]calls.Message, error) {
 		break
 	}
 	if said, ok := input.Text(); ok {
-		return []calls.Message{{Message: chat.Message{Role: "user", Form: chat.Text, Text: said}}}, nil
+		return []calls.Message{exchange.TextMessage("user", said)}, nil
 	}
 	var out []calls.Message
 	for e := range input.Elements() {
