@@ -2,11 +2,13 @@ package published
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -53,15 +55,10 @@ func callsInParts(e json.Raw) bool {
 }
 
 // aiSDK reads the AI SDK's ModelMessages.
-func aiSDK(e json.Raw) (c conversed, err error) {
-	said, err := list(value(e, "messages"))
-	if err != nil {
-		return c, fmt.Errorf("messages: %w", err)
-	}
+func aiSDK(r *reading) (c conversed) {
 	var m messages
-	for x := range said.Elements() {
-		role, _ := value(x, "role").Text()
-		said := value(x, "content")
+	for x := range r.list("messages").Elements() {
+		role, said := session.Text(x, "role"), value(x, "content")
 		if said.Kind() != json.Array || role != "assistant" && role != "tool" {
 			m = m.raw(x)
 			continue
@@ -75,7 +72,7 @@ func aiSDK(e json.Raw) (c conversed, err error) {
 		}
 	}
 	c.messages, c.keys = m.end(), []string{"messages"}
-	return c, nil
+	return c
 }
 
 // ownKeys are the keys of an AI SDK message that are read, or say nothing about the messages that it becomes: an id is
@@ -122,7 +119,7 @@ func partsOf(role string, said json.Raw) json.Raw {
 	var t turn
 	var m, own messages
 	for part := range said.Elements() {
-		kind, _ := value(part, "type").Text()
+		kind := session.Text(part, "type")
 		if t.results != nil && kind != "tool-result" && role == "assistant" {
 			t.content = content(own.end())
 			m, t, own = t.add(m), turn{}, nil
@@ -130,8 +127,7 @@ func partsOf(role string, said json.Raw) json.Raw {
 		own = own.raw(part)
 		switch kind {
 		case "reasoning":
-			text, _ := value(part, "text").Text()
-			t.thoughts = append(t.thoughts, text)
+			t.thoughts = append(t.thoughts, session.Text(part, "text"))
 		case "tool-call":
 			t.call(value(part, "toolCallId"), value(part, "toolName"), value(part, "input", "args"))
 		case "tool-result":
@@ -165,7 +161,7 @@ func content(v json.Raw) json.Raw {
 	var parts messages
 	files := false
 	for part := range v.Elements() {
-		kind, _ := value(part, "type").Text()
+		kind := session.Text(part, "type")
 		text, ok := part.Text()
 		if !ok {
 			text, ok = value(part, "text").Text()
@@ -187,32 +183,23 @@ func content(v json.Raw) json.Raw {
 	return json.AppendString(nil, strings.Join(texts, "\n"))
 }
 
-func user(said json.Raw) json.Raw {
-	return object(nil).text("role", "user").set("content", content(said)).end()
-}
-
 // opencode reads an exported session of opencode: each message has its role in info, and parts.
-func opencode(e json.Raw) (c conversed, err error) {
-	said, err := list(value(e, "messages"))
-	if err != nil {
-		return c, fmt.Errorf("messages: %w", err)
-	}
+func opencode(r *reading) conversed {
 	var m messages
-	for x := range said.Elements() {
+	for x := range r.list("messages").Elements() {
 		t := turn{content: content(value(x, "parts"))}
-		switch role, _ := value(value(x, "info"), "role").Text(); role {
+		switch role := session.Text(x, "info", "role"); role {
 		case "user":
-			m = m.raw(user(value(x, "parts")))
+			m = m.raw(object(nil).text("role", "user").set("content", t.content).end())
 			continue
 		case "assistant":
 		default:
-			return c, fmt.Errorf("messages: expected the role user or assistant, got %.40q", role)
+			r.fail("messages: expected the role user or assistant, got %.40q", role)
 		}
 		for part := range value(x, "parts").Elements() {
-			switch kind, _ := value(part, "type").Text(); kind {
+			switch session.Text(part, "type") {
 			case "reasoning":
-				text, _ := value(part, "text").Text()
-				t.thoughts = append(t.thoughts, text)
+				t.thoughts = append(t.thoughts, session.Text(part, "text"))
 			case "tool":
 				state := value(part, "state")
 				t.call(value(part, "callID"), value(part, "tool"), value(state, "input"))
@@ -224,64 +211,54 @@ func opencode(e json.Raw) (c conversed, err error) {
 		}
 		m = t.add(m)
 	}
-	id, _ := value(value(e, "info"), "id").Text()
-	return conversed{messages: m.end(), id: id, keys: []string{"messages", "info"}}, nil
+	return conversed{messages: m.end(), id: session.Text(r.Raw, "info", "id"), keys: []string{"messages", "info"}}
 }
 
 // r2e reads an R2E-Gym trajectory. Its prompts are in the agent's arguments; the program appends the number of
 // remaining steps to each message to the model.
-func r2e(e json.Raw) (c conversed, err error) {
-	steps, err := list(value(e, "trajectory_steps"))
-	if err != nil {
-		return c, fmt.Errorf("trajectory_steps: %w", err)
-	}
-	asked, err := textOf(e, "problem_statement")
-	if err != nil {
-		return c, err
-	}
+func r2e(r *reading) conversed {
+	steps, asked := r.list("trajectory_steps"), r.text("problem_statement")
 	var m messages
-	agent := value(e, "agent_args")
+	agent := value(r.Raw, "agent_args")
 	if system, ok := value(agent, "system_prompt").Text(); ok {
 		m = m.add("system", system)
 	}
-	if form, _ := value(agent, "instance_prompt").Text(); strings.Contains(form, "{problem_statement}") {
+	if form := session.Text(agent, "instance_prompt"); strings.Contains(form, "{problem_statement}") {
 		asked = strings.ReplaceAll(form, "{problem_statement}", asked)
 	}
-	left, counted := value(e, "max_steps").Float64()
-	for step := range steps.Elements() {
-		texts, err := texts(step, "thought", "action")
-		if err != nil {
-			return c, err
-		}
+	left, counted := value(r.Raw, "max_steps").Float64()
+	for x := range steps.Elements() {
+		step := reading{Raw: x}
+		answer := step.text("thought") + "\n\n" + step.text("action")
+		r.err = cmp.Or(r.err, step.err)
 		switch {
 		case counted && left > 0:
 			asked += fmt.Sprintf("\nSteps Remaining: %.0f", left)
 		case counted:
 			asked += "\nYou have reached the maximum number of steps. Please submit your answer NOW."
 		}
-		m = m.add("user", asked).add("assistant", texts[0].text+"\n\n"+texts[1].text)
-		asked, _ = value(step, "observation").Text()
+		m = m.add("user", asked).add("assistant", answer)
+		asked = session.Text(x, "observation")
 		left--
 	}
-	c = conversed{messages: m.end(), keys: []string{"trajectory_steps", "problem_statement", "agent_args", "max_steps"}}
-	c.model, _ = value(agent, "llm_name").Text()
-	if c.task, _ = value(value(e, "ds"), "instance_id").Text(); c.task == "" {
-		c.task, _ = value(e, "docker_image").Text()
+	return conversed{
+		messages: m.end(), model: session.Text(agent, "llm_name"),
+		task: cmp.Or(session.Text(r.Raw, "ds", "instance_id"), session.Text(r.Raw, "docker_image")),
+		keys: []string{"trajectory_steps", "problem_statement", "agent_args", "max_steps"},
 	}
-	return c, nil
 }
 
 // inspectAI reads a sample from `inspect log dump`.
-func inspectAI(e json.Raw) (c conversed, err error) {
-	c = conversed{messages: value(e, "messages"), keys: []string{"scores", "input", "target", "epoch"}}
-	if id, epoch := value(e, "id"), value(e, "epoch"); id != nil { // epochs are rollouts of a task
+func inspectAI(r *reading) conversed {
+	c := conversed{messages: value(r.Raw, "messages"), keys: []string{"scores", "input", "target", "epoch"}}
+	if id, epoch := value(r.Raw, "id"), value(r.Raw, "epoch"); id != nil { // epochs are rollouts of a task
 		text, isText := id.Text()
 		if !isText {
 			text = string(id)
 		}
 		c.id, c.task, c.keys = text+"/"+string(epoch), text, append(c.keys, "id")
 	}
-	for _, score := range value(e, "scores").Members() {
+	for _, score := range value(r.Raw, "scores").Members() {
 		v := value(score, "value")
 		letters := map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 		switch text, isText := v.Text(); {
@@ -296,7 +273,7 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 		c.reward = v
 		break
 	}
-	return c, nil
+	return c
 }
 
 // turn is a model's turn, with its calls and their results.

@@ -56,14 +56,13 @@ func (o *oasst) read(e json.Raw) (string, []Line, error) {
 
 // add adds the line for a message if the message is an answer.
 func (o *oasst) add(lines []Line, m json.Raw, id, parent string) []Line {
-	answer, err := o.message(m, id, parent)
-	if err != nil {
+	switch answer, err := o.message(m, id, parent); {
+	case err != nil:
 		return append(lines, Line{Err: fmt.Errorf("message %s: %w", id, err)})
+	case answer != nil:
+		return append(lines, Line{Answer: answer})
 	}
-	if answer == nil {
-		return lines
-	}
-	return append(lines, Line{Answer: answer})
+	return lines
 }
 
 // walk adds the lines for a message and for the messages below it, which are under "replies".
@@ -79,14 +78,11 @@ func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
 // message returns the line for an answer, or nil for a prompter's message. It remembers m, which the messages below it
 // continue.
 func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
-	text, err := textOf(m, "text")
-	if err != nil {
-		return nil, err
-	}
-	role, err := textOf(m, "role")
+	r := reading{Raw: m}
+	text, role := r.text("text"), r.text("role")
 	switch {
-	case err != nil:
-		return nil, err
+	case r.err != nil:
+		return nil, r.err
 	case role == "prompter":
 		role = "user"
 	case role != "assistant":
@@ -114,11 +110,8 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 		return nil, errors.New("failed review")
 	}
 	line := object(nil).name(IDKey, o.tree).name(TurnKey, parent).set(PromptKey, above.end()).text(OutputKey, text)
-	rank, err := scoreOf(m, "rank") // 0 is the best
-	if err != nil {
-		return nil, err
-	}
+	rank := r.score("rank") // 0 is the best
 	line = line.set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
 	metadata := pick(m, "message_id", "lang", "labels", "emojis", "synthetic")
-	return line.set(ModelKey, value(m, "model_name")).set(MetadataKey, metadata).end(), nil
+	return line.set(ModelKey, value(m, "model_name")).set(MetadataKey, metadata).end(), r.err
 }

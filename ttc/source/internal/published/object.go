@@ -1,10 +1,13 @@
 package published
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -60,17 +63,57 @@ func value(entry json.Raw, keys ...string) json.Raw {
 	return nil
 }
 
-// textOf returns the text under a key.
-func textOf(entry json.Raw, key string) (string, error) {
-	v := value(entry, key)
-	if v == nil {
-		return "", fmt.Errorf("%s is null or missing; the keys are: %s", key, source.KeysOf(entry))
-	}
+// reading is an entry, or a part of one, being read. The first read that fails sets err, so that an entry is read
+// without a check after each value.
+type reading struct {
+	json.Raw
+	err error
+}
+
+// fail sets the error unless an earlier read has failed.
+func (r *reading) fail(format string, args ...any) {
+	r.err = cmp.Or(r.err, fmt.Errorf(format, args...))
+}
+
+// text returns the text under a key.
+func (r *reading) text(key string) string {
+	v := value(r.Raw, key)
 	text, ok := v.Text()
-	if !ok {
-		return "", fmt.Errorf("%s is %s, not text", key, v.Kind())
+	switch {
+	case v == nil:
+		r.fail("%s is null or missing; the keys are: %s", key, source.KeysOf(r.Raw))
+	case !ok:
+		r.fail("%s is %s, not text", key, v.Kind())
 	}
-	return text, nil
+	return text
+}
+
+// score returns the number under a key.
+func (r *reading) score(key string) float64 {
+	v := value(r.Raw, key)
+	if v == nil {
+		r.fail("%s %w", key, ErrNoScore)
+		return 0
+	}
+	f, err := number(v)
+	if err != nil {
+		r.fail("%s is %w", key, err)
+	}
+	return f
+}
+
+// list returns the list at a path of keys.
+func (r *reading) list(path ...string) json.Raw {
+	v, err := list(session.At(r.Raw, path...))
+	if err != nil {
+		r.fail("%s: %w", strings.Join(path, "."), err)
+	}
+	return v
+}
+
+// sides returns two answers without their scores.
+func (r *reading) sides(first, second string) [2]side {
+	return [2]side{{text: r.text(first)}, {text: r.text(second)}}
 }
 
 // list returns a value that is a list, or parses a string that is the JSON text of a list.

@@ -2,9 +2,8 @@ package published
 
 import (
 	"encoding/hex"
-	"errors"
-	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
@@ -42,28 +41,22 @@ func splitRoles(input string) json.Raw {
 }
 
 // verl reads an entry of a rollout dump.
-func verl(e json.Raw) (string, []Line, error) {
-	texts, err := texts(e, "input", "output")
-	if err != nil {
-		return "", nil, err
-	}
-	input, output := texts[0].text, texts[1].text
+func verl(r *reading) (string, []Line) {
+	input, output := r.text("input"), r.text("output")
 	prompt := splitRoles(input)
 	if prompt == nil {
-		return "", nil, errors.New("expected each role in input on a separate line, and assistant on the last line")
+		r.fail("expected each role in input on a separate line, and assistant on the last line")
 	}
-	if _, err := scoreOf(e, "score"); err != nil {
-		return "", nil, err
-	}
+	r.score("score") // is a number
 	id := input
-	if step := source.IDText(value(e, "step")); step != "" { // rollouts of other steps come from another policy
+	if step := source.IDText(value(r.Raw, "step")); step != "" { // rollouts of other steps come from another policy
 		id = step + " " + input
 	}
 	sum := xxh3.HashString128(id).Bytes()
 	id = hex.EncodeToString(sum[:12])
 	line := object(nil).name(IDKey, id).name(TaskKey, id).name(TurnKey, "rollout").set(PromptKey, prompt)
-	line = line.text(OutputKey, output).set(ScoreKey, value(e, "score")).set(MetadataKey, pick(e, "step", "gts", "acc"))
-	return id, []Line{{Answer: line.end()}}, nil
+	line = line.text(OutputKey, output).set(ScoreKey, value(r.Raw, "score"))
+	return id, []Line{{Answer: line.set(MetadataKey, pick(r.Raw, "step", "gts", "acc")).end()}}
 }
 
 // isLMEval recognises the samples that lm-evaluation-harness writes with --log_samples.
@@ -72,43 +65,37 @@ func isLMEval(h *source.Head) bool {
 }
 
 // lmEval reads a sample. Its answers are the model's output before any filters.
-func lmEval(e json.Raw) (string, []Line, error) {
-	prompt, ok := source.At(e, "arguments.gen_args_0.arg_0")
+func lmEval(r *reading) (id string, lines []Line) {
+	prompt, ok := source.At(r.Raw, "arguments.gen_args_0.arg_0")
 	if !ok {
-		prompt, ok = source.At(e, "arguments.0.0")
+		prompt, _ = source.At(r.Raw, "arguments.0.0")
 	}
-	if !ok || prompt.Kind() != json.String {
-		return "", nil, errors.New("arguments doesn't begin with the text of a prompt")
+	if prompt.Kind() != json.String {
+		r.fail("arguments doesn't begin with the text of a prompt")
 	}
+	metrics := lmEvalMetrics(r.Raw)
 	metric := "metric"
-	var score json.Raw
-	for _, name := range lmEvalMetrics(e) {
-		if score = value(e, name); score != nil {
-			metric = name
-			break
-		}
+	if i := slices.IndexFunc(metrics, func(name string) bool { return value(r.Raw, name) != nil }); i >= 0 {
+		metric = metrics[i]
+		r.score(metric) // is a number
+	} else {
+		r.fail("metric %w", ErrNoScore)
 	}
-	if score == nil {
-		return "", nil, fmt.Errorf("%s %w", metric, ErrNoScore)
-	}
-	if _, err := number(score); err != nil {
-		return "", nil, fmt.Errorf("%s is %w", metric, err)
-	}
-	id := source.IDText(value(e, "doc_id"))
-	var lines []Line
-	first, _ := source.At(e, "resps.0")
+	id = source.IDText(value(r.Raw, "doc_id"))
+	first, _ := source.At(r.Raw, "resps.0")
 	for answer := range first.Elements() {
 		text, ok := answer.Text()
 		if !ok {
-			return "", nil, errors.New("resps has likelihoods instead of answers: the task is multiple choice")
+			r.fail("resps has likelihoods instead of answers: the task is multiple choice")
 		}
-		line := object(nil).name(IDKey, id).set(PromptKey, prompt).text(OutputKey, text).set(ScoreKey, score)
-		lines = append(lines, Line{Answer: line.set(MetadataKey, pick(e, "doc_id", "target", "filter")).end()})
+		line := object(nil).name(IDKey, id).set(PromptKey, prompt).text(OutputKey, text)
+		line = line.set(ScoreKey, value(r.Raw, metric)).set(MetadataKey, pick(r.Raw, "doc_id", "target", "filter"))
+		lines = append(lines, Line{Answer: line.end()})
 	}
 	if lines == nil {
-		return "", nil, errors.New("missing answers in resps")
+		r.fail("missing answers in resps")
 	}
-	return id, lines, nil
+	return id, lines
 }
 
 // lmEvalMetrics returns the names of the metrics that a sample may have, in order of preference.
