@@ -104,22 +104,13 @@ func (s *Source) readAhead() error {
 			}
 			reason, detail = reasonOf(err), err.Error()
 		}
+		if tooLarge != nil {
+			reason, detail = source.ExampleTooLarge, tooLarge.Error()
+		}
 		s.Chain(uint64(offset))
 		s.Tally.S.Steps++
-		d := ledger.Drop{
-			Unit:    "step",
-			Reason:  reason,
-			Detail:  detail,
-			Run:     s.At.Run,
-			Example: source.RowName(s.lines - 1),
-			Index:   -1,
-			File:    s.Path(),
-			Offset:  offset,
-		}
-		if tooLarge != nil {
-			d.Reason, d.Detail = source.ExampleTooLarge, tooLarge.Error()
-		}
-		s.Tally.Drop(d)
+		at := &ttc.Example{ID: source.RowName(s.lines - 1), Run: s.At.Run, File: s.Path(), Offset: offset}
+		s.Tally.DropPart(at, "step", "", reason, detail)
 		if err := s.Far(offset); err != nil {
 			return err
 		}
@@ -196,13 +187,14 @@ func (s *Source) newExample() *ttc.Example {
 func (s *Source) name(ex *ttc.Example) {
 	st := &s.Tally.S
 	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so the example doesn't count as a duplicate
-	add := func() (string, bool) { return s.IDs.Add(ex.Row, ex.ID, entry) }
+	var unique string
 	if ex.ID == "" {
 		ex.ID = source.RowName(s.lines - 1)
 		st.MissingIDs++
-		add = func() (string, bool) { return s.IDs.AddLine(ex.Row, s.lines-1, entry) }
+		unique, _ = s.IDs.AddLine(ex.Row, s.lines-1, entry)
+	} else {
+		unique, _ = s.IDs.Add(ex.Row, ex.ID, entry)
 	}
-	unique, _ := add()
 	st.Renamed(ex.ID, unique)
 	ex.ID = unique
 }
@@ -214,21 +206,21 @@ func (s *Source) fits(id string, n int, size int64) error {
 	case n == s.cfg.MaxExample:
 		return s.tooMany(id, "lines")
 	case size > max(s.cfg.MaxBytes, s.cfg.MaxLine):
-		return &source.Error{
-			Path: s.Path(), Offset: s.ahead.offset,
-			What: fmt.Sprintf("the lines with the id %q have more than %d bytes in total", id, s.cfg.MaxBytes),
-			Help: "Raise sources.*.max_example_bytes, or give each example its own id (id_key)",
-		}
+		what := fmt.Sprintf("the lines with the id %q have more than %d bytes in total", id, s.cfg.MaxBytes)
+		return s.exceeds(what, "max_example_bytes")
 	}
 	return nil
 }
 
 func (s *Source) tooMany(id, what string) error {
-	return &source.Error{
-		Path: s.Path(), Offset: s.ahead.offset,
-		What: fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id),
-		Help: "Raise sources.*.max_candidates_per_example, or give each example its own id (id_key)",
-	}
+	what = fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id)
+	return s.exceeds(what, "max_candidates_per_example")
+}
+
+// exceeds returns the error for an example that exceeds a limit.
+func (s *Source) exceeds(what, setting string) error {
+	help := "Raise sources.*." + setting + ", or give each example its own id (id_key)"
+	return &source.Error{Path: s.Path(), Offset: s.ahead.offset, What: what, Help: help}
 }
 
 // belonging is the key that an example's lines share. The key is their id or, if they lack an id, a hash of their

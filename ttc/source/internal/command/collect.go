@@ -90,14 +90,10 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 func (c *collector) found(out string) (string, error) {
 	paths, err := source.Expand([]string{out}, nat.FileName)
 	if err != nil || len(paths) != 1 {
-		return "", &source.Error{
-			Path:   out,
-			Offset: -1,
-			What: fmt.Sprintf("%s succeeded, but the folder contains %d files called %s", c.cfg.Command[0], len(paths),
-				nat.FileName),
-			Help: "The program must write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
-			Err:  err,
-		}
+		what := fmt.Sprintf("%s succeeded, but the folder contains %d files called %s", c.cfg.Command[0], len(paths),
+			nat.FileName)
+		return "", source.Failure(out, what,
+			"The program must write it to {output_dir}; what it printed is in "+filepath.Join(c.dir, logFile), err)
 	}
 	return paths[0], nil
 }

@@ -333,6 +333,11 @@ type Error struct {
 	Err    error
 }
 
+// Failure returns an error at an unknown position. err may be nil.
+func Failure(path, what, help string, err error) *Error {
+	return &Error{Path: path, Offset: -1, What: what, Help: help, Err: err}
+}
+
 func (e *Error) Error() string {
 	s := e.Path
 	if e.Line > 0 {

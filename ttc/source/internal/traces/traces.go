@@ -76,7 +76,7 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 	}
 	b, err := source.ReadFile(ctx, path, maxTools)
 	if err != nil {
-		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Help: "Check tools_file", Err: err}
+		return nil, source.Failure(path, err.Error(), "Check tools_file", err)
 	}
 	raw, err := json.Parse(b, json.Limits{})
 	if err != nil {
@@ -84,13 +84,7 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 	}
 	tools, err := parseTools(raw)
 	if err != nil {
-		return nil, &source.Error{
-			Path:   path,
-			Offset: -1,
-			What:   err.Error(),
-			Help:   "tools_file must hold a JSON list of tool definitions",
-			Err:    err,
-		}
+		return nil, source.Failure(path, err.Error(), "tools_file must hold a JSON list of tool definitions", err)
 	}
 	return tools, nil
 }
