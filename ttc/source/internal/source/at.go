@@ -73,19 +73,14 @@ const maxDepth = 6
 
 // Paths returns the columns within the objects of the entries, in order of first appearance.
 func (h *Head) Paths() []*Column {
-	var order []*Column
-	byPath := map[string]*Column{}
+	all := found{byKey: map[string]*Column{}}
 	var walk func(v json.Raw, path string, depth int)
 	walk = func(v json.Raw, path string, depth int) {
 		for name, value := range membersOf(v) {
 			at := name
 			if path != "" {
 				at = path + "." + name
-				if byPath[at] == nil {
-					byPath[at] = &Column{Key: at}
-					order = append(order, byPath[at])
-				}
-				byPath[at].add(value)
+				all.add(at, value)
 			}
 			if depth < maxDepth {
 				walk(value, at, depth+1)
@@ -95,7 +90,7 @@ func (h *Head) Paths() []*Column {
 	for _, e := range h.Entries {
 		walk(e, "", 1)
 	}
-	return slices.DeleteFunc(order, func(c *Column) bool { return c.Present == 0 })
+	return slices.DeleteFunc(all.order, func(c *Column) bool { return c.Present == 0 })
 }
 
 // parseText returns the object or list that a string holds as JSON; other values are unchanged.

@@ -44,30 +44,40 @@ func (h *Head) Columns() Columns {
 }
 
 func (h *Head) findColumns() []*Column {
-	all := []*Column{}
-	byKey := map[string]*Column{}
+	all := found{[]*Column{}, map[string]*Column{}}
 	for _, e := range h.Entries {
 		for key, value := range e.Members() {
 			name, _ := key.Text()
-			c := byKey[name]
-			if c == nil {
-				c = &Column{Key: name}
-				byKey[name] = c
-				all = append(all, c)
-			}
-			c.add(value)
+			all.add(name, value)
 		}
 	}
-	return all
+	return all.order
+}
+
+// found holds columns in order of first appearance.
+type found struct {
+	order []*Column
+	byKey map[string]*Column
+}
+
+func (f *found) add(key string, v json.Raw) {
+	c := f.byKey[key]
+	if c == nil {
+		c = &Column{Key: key}
+		f.byKey[key] = c
+		f.order = append(f.order, c)
+	}
+	c.add(v)
 }
 
 func (c *Column) add(v json.Raw) {
-	if v.Kind() == json.Null {
+	kind := v.Kind()
+	if kind == json.Null {
 		return
 	}
 	c.Present++
-	c.Kinds[v.Kind()]++
-	if kind := v.Kind(); kind == json.String || kind == json.Number {
+	c.Kinds[kind]++
+	if kind == json.String || kind == json.Number {
 		if c.distinct == nil {
 			c.distinct = map[string]struct{}{}
 		}
@@ -80,7 +90,7 @@ func (c *Column) add(v json.Raw) {
 		if !math.IsNaN(f) {
 			c.numbers = append(c.numbers, f)
 		}
-	case v.Kind() != json.String:
+	case kind != json.String:
 	case text == "":
 		c.Empty++
 	case strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{"):
