@@ -172,9 +172,7 @@ func (s *Source) newExample() *ttc.Example {
 		ID: s.ahead.of.id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset,
 		Fidelity: ttc.TextOnly, RawID: append(json.Raw(nil), s.ahead.rawID...),
 	}
-	if v, ok := source.At(s.ahead.raw, s.cfg.TaskKey); ok {
-		ex.Task = source.IDText(v)
-	}
+	ex.Task = source.IDText(source.At(s.ahead.raw, s.cfg.TaskKey))
 	if len(s.ahead.lines) > 0 {
 		if v, ok := s.ahead.lines[0].Answer.Get(published.TaskKey); ok {
 			ex.Task = source.IDText(v)
@@ -238,8 +236,7 @@ func (s *Source) id() json.Raw {
 		}
 		return json.AppendString(nil, s.ahead.id)
 	}
-	id, _ := source.At(s.ahead.raw, s.cfg.IDKey)
-	return id
+	return source.At(s.ahead.raw, s.cfg.IDKey)
 }
 
 // belongs returns the key of the example to which the line read ahead belongs.
@@ -250,10 +247,10 @@ func (s *Source) belongs() belonging {
 	if s.rewrite != nil { // an entry's answers are compared only with each other
 		return belonging{}
 	}
-	if prompt, _ := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
+	if prompt := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
 		hash := xxh3.Hash128(prompt)
 		for _, key := range []string{s.cfg.ContextKey, s.cfg.SystemKey} {
-			if beside, ok := source.At(s.ahead.raw, key); ok && key != "" {
+			if beside := source.At(s.ahead.raw, key); beside != nil && key != "" {
 				hash.Hi, hash.Lo = hash.Lo, hash.Hi^xxh3.Hash(beside)
 			}
 		}
@@ -310,9 +307,7 @@ func (s *Source) add(f *fields, raw json.Raw, last *otherFields, turn string, ex
 		s.drop(reason, detail, cand.Turn, ex)
 		return
 	}
-	st.Candidates++
-	st.Names[cand.Step]++
-	ex.Candidates = append(ex.Candidates, cand)
+	st.AddCandidate(ex, cand)
 }
 
 func (s *Source) drop(reason ledger.Reason, detail, turn string, ex *ttc.Example) {

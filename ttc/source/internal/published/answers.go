@@ -123,6 +123,13 @@ func AnswersOf(h *source.Head) *Answers {
 	return first(answers, func(s Answers) bool { return s.is(h) })
 }
 
+// Reading returns how an input of a shape is read.
+func Reading(name, told string) source.Reading {
+	r := source.Reading{Fit: source.Certain, Guessed: []string{told}}
+	r.Set("shape", name)
+	return r
+}
+
 // first returns the first item for which the given function returns true, or nil.
 func first[T any](list []T, is func(T) bool) *T {
 	if i := slices.IndexFunc(list, is); i >= 0 {

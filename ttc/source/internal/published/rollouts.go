@@ -66,9 +66,9 @@ func isLMEval(h *source.Head) bool {
 
 // lmEval reads a sample. Its answers are the model's output before any filters.
 func lmEval(r *reading) (id string, lines []Line) {
-	prompt, ok := source.At(r.Raw, "arguments.gen_args_0.arg_0")
-	if !ok {
-		prompt, _ = source.At(r.Raw, "arguments.0.0")
+	prompt := source.At(r.Raw, "arguments.gen_args_0.arg_0")
+	if prompt == nil {
+		prompt = source.At(r.Raw, "arguments.0.0")
 	}
 	if prompt.Kind() != json.String {
 		r.fail("arguments doesn't begin with the text of a prompt")
@@ -82,8 +82,7 @@ func lmEval(r *reading) (id string, lines []Line) {
 		r.fail("metric %w", ErrNoScore)
 	}
 	id = source.IDText(value(r.Raw, "doc_id"))
-	first, _ := source.At(r.Raw, "resps.0")
-	for answer := range first.Elements() {
+	for answer := range source.At(r.Raw, "resps.0").Elements() {
 		text, ok := answer.Text()
 		if !ok {
 			r.fail("resps has likelihoods instead of answers: the task is multiple choice")

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -150,7 +151,7 @@ func (cs Columns) Of(key string) *Column {
 	}
 	c := Column{Key: key}
 	for _, e := range cs.entries {
-		if v, ok := At(e, key); ok {
+		if v := At(e, key); v != nil {
 			c.add(v)
 		}
 	}
@@ -306,27 +307,28 @@ func (r *Reading) Set(setting, value string) {
 	r.Settings[setting] = value
 }
 
+// Guess records a guess, described for users.
+func (r *Reading) Guess(format string, args ...any) {
+	r.Guessed = append(r.Guessed, fmt.Sprintf(format, args...))
+}
+
 // Take records a choice in a reading.
 func (r *Reading) Take(k Key, c Choice) {
-	if c.Problem != "" && r.Problem == "" {
-		r.Problem = c.Problem
-	}
+	r.Problem = cmp.Or(r.Problem, c.Problem)
 	if c.Column == nil || !c.Guessed && !c.Given {
 		return
 	}
 	r.Set(k.Setting, c.Key)
-	if c.Given {
-		return
+	if !c.Given {
+		r.Guess("%s is read from %q", k.Means, c.Key)
 	}
-	r.Guessed = append(r.Guessed, fmt.Sprintf("%s is read from %q", k.Means, c.Key))
 }
 
 // Objects returns the columns of the objects in the lists under a key, or in strings that hold such lists as JSON.
 func (h *Head) Objects(key string) Columns {
 	inner := Head{Given: h.Given}
 	for _, e := range h.Entries {
-		list, _ := At(e, key)
-		list, _ = Inner(list)
+		list, _ := Inner(At(e, key))
 		for element := range list.Elements() {
 			if element.Kind() == json.Object {
 				inner.Entries = append(inner.Entries, element)
@@ -347,7 +349,7 @@ func (h *Head) HasWithin(key string) bool {
 func (h *Head) Texts(key string, is func(text string) bool) bool {
 	n := 0
 	for _, e := range h.Entries {
-		v, _ := At(e, key)
+		v := At(e, key)
 		text, ok := v.Text()
 		switch {
 		case v.Kind() == json.Null || v.Kind() == json.Invalid || ok && text == "":
@@ -401,7 +403,7 @@ func (cs Columns) hasNumericScore() bool {
 // wordsUnder returns the beginnings of the first two different strings under a key that aren't numbers, quoted.
 func (h *Head) wordsUnder(key string) (out []string) {
 	for _, e := range h.Entries {
-		v, _ := At(e, key)
+		v := At(e, key)
 		text, _ := v.Text()
 		_, isNumber := Number(v)
 		if q := strconv.Quote(text[:min(len(text), 20)]); text != "" && !isNumber && !slices.Contains(out, q) {
@@ -430,14 +432,13 @@ func (r *Reading) NoScore(cs Columns) {
 			within[top] = true
 			names = append(names, strconv.Quote(c.Key))
 		}
-		r.Guessed = append(r.Guessed, fmt.Sprintf("nothing has a score; there are numbers in %s: to use them, add "+
-			"--map score=%s", strings.Join(names, " and "), found[0].Key))
+		r.Guess("nothing has a score; there are numbers in %s: to use them, add --map score=%s",
+			strings.Join(names, " and "), found[0].Key)
 	}
 	for _, c := range cs.all {
 		name := CommonName(c.Key)
 		if c.Present > 0 && !c.Number() && !within[c.Key] && soundsLikeScore(name) {
-			r.Guessed = append(r.Guessed,
-				fmt.Sprintf("not all values of %q are numbers, so it is not read: nothing has a score", c.Key))
+			r.Guess("not all values of %q are numbers, so it is not read: nothing has a score", c.Key)
 		}
 	}
 }

@@ -31,6 +31,12 @@ var (
 	}
 )
 
+// ContextKey is the key of a text next to a prompt.
+var ContextKey = Key{
+	Setting: "context_key", Means: "the text appended to the prompt", Is: (*Column).Text,
+	Others: []string{"context", "input"},
+}
+
 // outcomes are names for a rollout's outcome or an answer's quality, most specific first.
 var outcomes = []struct {
 	names []string
@@ -211,6 +217,6 @@ func (r *Reading) TakeScore(k Key, c Choice) {
 	}
 	if slices.Contains(lowerIsBetter, strings.ToLower(c.Key)) {
 		r.Lower = true
-		r.Guessed = append(r.Guessed, fmt.Sprintf("lower values of %q are assumed to be better", c.Key))
+		r.Guess("lower values of %q are assumed to be better", c.Key)
 	}
 }

@@ -173,9 +173,7 @@ func (s *Source) addCandidates(ex *ttc.Example) {
 			s.Tally.DropPart(ex, "step", c.Turn, reason, detail)
 			continue
 		}
-		st.Candidates++
-		st.Names[c.Step]++
-		ex.Candidates = append(ex.Candidates, c)
+		st.AddCandidate(ex, c)
 	}
 	ex.Policy = cmp.Or(ex.Policy, s.candidates.Policy())
 }
@@ -234,7 +232,7 @@ func (s *Source) field(keys ...string) json.Raw {
 	for _, key := range keys {
 		v := s.fields[key]
 		if part, path, isPath := strings.Cut(key, "."); v == nil && isPath {
-			v, _ = source.Within(s.fields[part], path)
+			v = source.Within(s.fields[part], path)
 		}
 		if v != nil && key != "" && v.Kind() != json.Null {
 			return v
