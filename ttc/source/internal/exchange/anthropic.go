@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -158,8 +159,7 @@ func FromBlocks(role string, blocks []json.Raw) chat.Message {
 // Blocks returns the blocks in a message's content; plain text counts as one text block.
 func Blocks(content json.Raw) []json.Raw {
 	if content.Kind() == json.String {
-		b := append(json.Raw(`{"type":"text","text":`), content...)
-		return []json.Raw{append(b, '}')}
+		return []json.Raw{compose.Object(nil).Text("type", "text").Set("text", content).End()}
 	}
 	var out []json.Raw
 	for e := range content.Elements() {

@@ -7,6 +7,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -79,7 +80,7 @@ func Choices(response json.Raw) (out []Answer) {
 		if !ok {
 			return nil
 		}
-		m, err := chat.ParseMessages(append(append(json.Raw{'['}, message...), ']'))
+		m, err := chat.ParseMessages(compose.List(nil).Add(message).End())
 		if err != nil {
 			return nil
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -222,8 +223,7 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 	case "custom_tool_call":
 		// The input is text in the tool's own grammar. Clients that offer such a tool as a function wrap it the same
 		// way.
-		input := json.AppendString([]byte(`{"input":`), session.Text(item, "input"))
-		Arguments(&call, append(input, '}'))
+		Arguments(&call, compose.Object(nil).Text("input", session.Text(item, "input")).End())
 	case "local_shell_call":
 		call.Name = "local_shell"
 		Arguments(&call, session.At(item, "action"))

@@ -6,6 +6,7 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
@@ -124,7 +125,7 @@ func fields(raw json.Raw) json.Raw {
 func messageOf(raw json.Raw) (calls.Message, error) {
 	f := fields(raw)
 	if f == nil {
-		messages, err := exchange.ChatMessages(append(append(json.Raw{'['}, raw...), ']'))
+		messages, err := exchange.ChatMessages(compose.List(nil).Add(raw).End())
 		if err != nil {
 			return calls.Message{}, err
 		}

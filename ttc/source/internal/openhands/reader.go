@@ -182,7 +182,7 @@ func (r *reader) event(batch []event, before *session.Given) *session.Given {
 func isNil(v json.Raw) bool { return v == nil }
 
 func block(text string) json.Raw {
-	return append(json.AppendString(json.Raw(`{"type":"text","text":`), text), '}')
+	return exchange.TextPart(text).Raw
 }
 
 func blocks(object json.Raw, key string) []json.Raw {

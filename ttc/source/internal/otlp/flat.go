@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
@@ -103,14 +104,9 @@ func (e *modelCall) numbered(s *span) {
 		e.outputs = append(e.outputs, output{numberedMessage(n), n.text("finish_reason")})
 	}
 	for _, n := range a.nested("llm.request.functions").list() {
-		b := json.AppendString([]byte(`{"name":`), n.text("name"))
-		if text := n.text("description"); text != "" {
-			b = json.AppendString(append(b, `,"description":`...), text)
-		}
-		if parameters, err := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{}); err == nil {
-			b = append(append(b, `,"parameters":`...), parameters...)
-		}
-		e.addTool(append(b, '}'))
+		parameters, _ := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{})
+		tool := compose.Object(nil).Text("name", n.text("name")).Name("description", n.text("description"))
+		e.addTool(tool.Set("parameters", parameters).End())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -56,22 +57,22 @@ func callsInParts(e json.Raw) bool {
 
 // aiSDK reads the AI SDK's ModelMessages.
 func aiSDK(r *reading) (c conversed) {
-	var m messages
+	var m compose.List
 	for x := range r.list("messages").Elements() {
 		role, said := session.Text(x, "role"), value(x, "content")
 		if said.Kind() != json.Array || role != "assistant" && role != "tool" {
-			m = m.raw(x)
+			m = m.Add(x)
 			continue
 		}
 		var left []string
-		m, left = m.rest(partsOf(role, said), role, x)
+		m, left = rest(m, partsOf(role, said), role, x)
 		for _, key := range left {
 			if !slices.Contains(c.unread, key) {
 				c.unread = append(c.unread, key)
 			}
 		}
 	}
-	c.messages, c.keys = m.end(), []string{"messages"}
+	c.messages, c.keys = m.End(), []string{"messages"}
 	return c
 }
 
@@ -84,7 +85,7 @@ var ownKeys = []string{
 // rest appends the messages that an AI SDK message consists of. Those of its role get its other members, such as its
 // weight. If there are several, a list or an object, such as the token ids, can't be divided among them: left names
 // what they don't get.
-func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages, left []string) {
+func rest(m compose.List, parts json.Raw, role string, whole json.Raw) (_ compose.List, left []string) {
 	n := 0
 	for part := range parts.Elements() {
 		if value(part, "role").Is(role) {
@@ -93,10 +94,10 @@ func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages,
 	}
 	for part := range parts.Elements() {
 		if !value(part, "role").Is(role) {
-			m = m.raw(part)
+			m = m.Add(part)
 			continue
 		}
-		o := object(slices.Clone(part[:len(part)-1]))
+		o := compose.Object(slices.Clone(part[:len(part)-1]))
 		for key, v := range whole.Members() {
 			name, _ := key.Text()
 			own, divided := value(part, name), n > 1 && (v.Kind() == json.Array || v.Kind() == json.Object)
@@ -105,10 +106,10 @@ func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages,
 			case divided || own != nil:
 				left = append(left, role+": "+name)
 			default:
-				o = o.set(name, v)
+				o = o.Set(name, v)
 			}
 		}
-		m = m.raw(o.end())
+		m = m.Add(o.End())
 	}
 	return m, left
 }
@@ -117,14 +118,14 @@ func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages,
 // the provider ran appears between parts of the model's text.
 func partsOf(role string, said json.Raw) json.Raw {
 	var t turn
-	var m, own messages
+	var m, own compose.List
 	for part := range said.Elements() {
 		kind := session.Text(part, "type")
 		if t.results != nil && kind != "tool-result" && role == "assistant" {
-			t.content = content(own.end())
+			t.content = content(own.End())
 			m, t, own = t.add(m), turn{}, nil
 		}
-		own = own.raw(part)
+		own = own.Add(part)
 		switch kind {
 		case "reasoning":
 			t.thoughts = append(t.thoughts, session.Text(part, "text"))
@@ -135,10 +136,10 @@ func partsOf(role string, said json.Raw) json.Raw {
 		}
 	}
 	if role == "tool" {
-		return t.addResults(m).end()
+		return t.addResults(m).End()
 	}
-	t.content = content(own.end())
-	return t.add(m).end()
+	t.content = content(own.End())
+	return t.add(m).End()
 }
 
 // outputText returns a call's result: a string, or the value of {type, value}.
@@ -158,7 +159,7 @@ func content(v json.Raw) json.Raw {
 		v = json.Raw("[" + string(v) + "]")
 	}
 	var texts []string
-	var parts messages
+	var parts compose.List
 	files := false
 	for part := range v.Elements() {
 		kind := session.Text(part, "type")
@@ -169,28 +170,28 @@ func content(v json.Raw) json.Raw {
 		switch {
 		case ok && kind != "reasoning":
 			texts = append(texts, text)
-			parts = parts.raw(object(nil).text("type", "text").text("text", text).end())
+			parts = parts.Add(compose.Object(nil).Text("type", "text").Text("text", text).End())
 		case value(part, "inlineData", "fileData") != nil,
 			// the text of a text/plain file is next to it
 			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"):
 			files = true
-			parts = parts.raw(object(nil).text("type", "file").set("file", part).end())
+			parts = parts.Add(compose.Object(nil).Text("type", "file").Set("file", part).End())
 		}
 	}
 	if files {
-		return parts.end()
+		return parts.End()
 	}
 	return json.AppendString(nil, strings.Join(texts, "\n"))
 }
 
 // opencode reads an exported session of opencode: each message has its role in info, and parts.
 func opencode(r *reading) conversed {
-	var m messages
+	var m compose.List
 	for x := range r.list("messages").Elements() {
 		t := turn{content: content(value(x, "parts"))}
 		switch role := session.Text(x, "info", "role"); role {
 		case "user":
-			m = m.raw(object(nil).text("role", "user").set("content", t.content).end())
+			m = m.Add(compose.Object(nil).Text("role", "user").Set("content", t.content).End())
 			continue
 		case "assistant":
 		default:
@@ -211,17 +212,17 @@ func opencode(r *reading) conversed {
 		}
 		m = t.add(m)
 	}
-	return conversed{messages: m.end(), id: session.Text(r.Raw, "info", "id"), keys: []string{"messages", "info"}}
+	return conversed{messages: m.End(), id: session.Text(r.Raw, "info", "id"), keys: []string{"messages", "info"}}
 }
 
 // r2e reads an R2E-Gym trajectory. Its prompts are in the agent's arguments; the program appends the number of
 // remaining steps to each message to the model.
 func r2e(r *reading) conversed {
 	steps, asked := r.list("trajectory_steps"), r.text("problem_statement")
-	var m messages
+	var m compose.List
 	agent := value(r.Raw, "agent_args")
 	if system, ok := value(agent, "system_prompt").Text(); ok {
-		m = m.add("system", system)
+		m = m.AddMessage("system", system)
 	}
 	if form := session.Text(agent, "instance_prompt"); strings.Contains(form, "{problem_statement}") {
 		asked = strings.ReplaceAll(form, "{problem_statement}", asked)
@@ -237,12 +238,12 @@ func r2e(r *reading) conversed {
 		case counted:
 			asked += "\nYou have reached the maximum number of steps. Please submit your answer NOW."
 		}
-		m = m.add("user", asked).add("assistant", answer)
+		m = m.AddMessage("user", asked).AddMessage("assistant", answer)
 		asked = session.Text(x, "observation")
 		left--
 	}
 	return conversed{
-		messages: m.end(), model: session.Text(agent, "llm_name"),
+		messages: m.End(), model: session.Text(agent, "llm_name"),
 		task: cmp.Or(session.Text(r.Raw, "ds", "instance_id"), session.Text(r.Raw, "docker_image")),
 		keys: []string{"trajectory_steps", "problem_statement", "agent_args", "max_steps"},
 	}
@@ -280,34 +281,34 @@ func inspectAI(r *reading) conversed {
 type turn struct {
 	content        json.Raw
 	thoughts       []string
-	calls, results messages
+	calls, results compose.List
 }
 
 func (t *turn) call(id, name, args json.Raw) {
 	if args == nil {
 		args = json.Raw("{}")
 	}
-	function := object(nil).set("name", name).set("arguments", args).end()
-	t.calls = t.calls.raw(object(nil).set("id", id).text("type", "function").set("function", function).end())
+	function := compose.Object(nil).Set("name", name).Set("arguments", args).End()
+	t.calls = t.calls.Add(compose.Object(nil).Set("id", id).Text("type", "function").Set("function", function).End())
 }
 
 func (t *turn) result(id json.Raw, text string) {
-	t.results = t.results.raw(object(nil).text("role", "tool").set("tool_call_id", id).text("content", text).end())
+	t.results = t.results.Add(compose.Object(nil).Text("role", "tool").Set("tool_call_id", id).Text("content", text).End())
 }
 
 // add appends the turn and the results of its calls.
-func (t *turn) add(m messages) messages {
-	o := object(nil).text("role", "assistant").set("content", t.content)
-	o = o.name("reasoning_content", strings.Join(t.thoughts, "\n"))
+func (t *turn) add(m compose.List) compose.List {
+	o := compose.Object(nil).Text("role", "assistant").Set("content", t.content)
+	o = o.Name("reasoning_content", strings.Join(t.thoughts, "\n"))
 	if t.calls != nil {
-		o = o.set("tool_calls", t.calls.end())
+		o = o.Set("tool_calls", t.calls.End())
 	}
-	return t.addResults(m.raw(o.end()))
+	return t.addResults(m.Add(o.End()))
 }
 
-func (t *turn) addResults(m messages) messages {
-	for result := range t.results.end().Elements() {
-		m = m.raw(result)
+func (t *turn) addResults(m compose.List) compose.List {
+	for result := range t.results.End().Elements() {
+		m = m.Add(result)
 	}
 	return m
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -164,9 +165,9 @@ type side struct {
 // pair returns the lines for two answers to one prompt.
 func pair(id, turn string, prompt, metadata json.Raw, sides [2]side) (_ string, lines []Line) {
 	for _, s := range sides {
-		line := object(nil).name(IDKey, id).name(TurnKey, turn).set(PromptKey, prompt).text(OutputKey, s.text)
-		line = line.set(ScoreKey, strconv.AppendFloat(nil, s.score, 'g', -1, 64))
-		lines = append(lines, Line{Answer: line.set(ModelKey, s.model).set(MetadataKey, metadata).end()})
+		line := compose.Object(nil).Name(IDKey, id).Name(TurnKey, turn).Set(PromptKey, prompt).Text(OutputKey, s.text)
+		line = line.Set(ScoreKey, strconv.AppendFloat(nil, s.score, 'g', -1, 64))
+		lines = append(lines, Line{Answer: line.Set(ModelKey, s.model).Set(MetadataKey, metadata).End()})
 	}
 	return id, lines
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -29,12 +30,12 @@ func arena(r *reading) (string, []Line) {
 	if r.err != nil {
 		return "", nil
 	}
-	var prompt messages
+	var prompt compose.List
 	for k := range n {
 		if talks[0][k] != talks[1][k] {
 			r.fail("conversations differ before the last answer: the vote is about several answers")
 		}
-		prompt = prompt.add(talks[0][k].role, talks[0][k].text)
+		prompt = prompt.AddMessage(talks[0][k].role, talks[0][k].text)
 	}
 	for i := range sides {
 		if talks[i][n].role != "assistant" {
@@ -43,7 +44,7 @@ func arena(r *reading) (string, []Line) {
 		sides[i].text = talks[i][n].text
 	}
 	metadata := pick(r.Raw, "judge", "language", "category_tag", "criteria_tag")
-	return pair(source.IDText(value(r.Raw, "id", "question_id")), "", prompt.end(), metadata, sides)
+	return pair(source.IDText(value(r.Raw, "id", "question_id")), "", prompt.End(), metadata, sides)
 }
 
 // vote returns the scores of sides a and b, which are 1 for the winner and 0 otherwise.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -85,8 +86,8 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 	if r.err != nil {
 		return nil, nil, r.err
 	}
-	out := object(nil).set(MessagesKey, c.messages).set(ToolsKey, c.tools).set("reward", c.reward).name("id", c.id).
-		name("task_id", c.task).name("model", c.model)
+	out := compose.Object(nil).Set(MessagesKey, c.messages).Set(ToolsKey, c.tools).Set("reward", c.reward)
+	out = out.Name("id", c.id).Name("task_id", c.task).Name("model", c.model)
 	for key, v := range entry.Members() {
 		name, _ := key.Text()
 		switch {
@@ -94,10 +95,10 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 		case name == ToolsKey && !areDefinitions(v):
 			c.unread = append(c.unread, name)
 		default:
-			out = out.set(name, v)
+			out = out.Set(name, v)
 		}
 	}
-	return out.end(), c.unread, nil
+	return out.End(), c.unread, nil
 }
 
 // areDefinitions reports whether a value may be a list of tool definitions, or its JSON text. An entry may also have a
@@ -136,15 +137,15 @@ func capybara(r *reading) conversed {
 	if key == "" {
 		r.fail("missing list of {input, output}; the keys are: %s", source.KeysOf(r.Raw))
 	}
-	var m messages
+	var m compose.List
 	for x := range r.list(key).Elements() {
 		exchange := reading{Raw: x}
-		m = m.add("user", exchange.text("input")).add("assistant", exchange.text("output"))
+		m = m.AddMessage("user", exchange.text("input")).AddMessage("assistant", exchange.text("output"))
 		if exchange.err != nil {
 			r.fail("%s: %w", key, exchange.err)
 		}
 	}
-	return conversed{messages: m.end(), keys: []string{key}}
+	return conversed{messages: m.End(), keys: []string{key}}
 }
 
 // shown returns the branch of a tree of messages that ends at a message, last message first.
@@ -171,7 +172,7 @@ func (r *reading) shown(at string) (branch []json.Raw) {
 // chatGPT reads an exported conversation: a tree of messages. The branch that ends at current_node is the one that was
 // shown.
 func chatGPT(r *reading) (c conversed) {
-	var m messages
+	var m compose.List
 	hidden := 0
 	for _, said := range slices.Backward(r.shown(r.text("current_node"))) {
 		role, kind := session.Text(said, "author", "role"), session.Text(said, "content", "content_type")
@@ -183,13 +184,13 @@ func chatGPT(r *reading) (c conversed) {
 		case kind != "text" || err != nil || role != "user" && role != "assistant" && role != "system":
 			hidden++
 		default:
-			m = m.add(role, text)
+			m = m.AddMessage(role, text)
 		}
 	}
 	if hidden > 0 {
 		c.unread = []string{"mapping: messages from tools, or with content other than text"}
 	}
-	c.messages, c.keys = m.end(), []string{"mapping", "current_node"}
+	c.messages, c.keys = m.End(), []string{"mapping", "current_node"}
 	return c
 }
 
@@ -210,7 +211,7 @@ func squad(r *reading) (c conversed) {
 	if n == 0 {
 		r.fail("answers.text is empty: the passage has no answer to the question")
 	}
-	c.messages = messages(nil).add("user", asked).add("assistant", first).end()
+	c.messages = compose.List(nil).AddMessage("user", asked).AddMessage("assistant", first).End()
 	c.keys = []string{"question", "context", "answers"}
 	return c
 }
@@ -226,13 +227,13 @@ func xlam(r *reading) (c conversed) {
 	if n == 0 {
 		r.fail("answers is empty: no tool is called")
 	}
-	var defined messages // holds tool definitions instead of messages
+	var defined compose.List // holds tool definitions instead of messages
 	for t := range tools.Elements() {
-		defined = defined.raw(tool(t))
+		defined = defined.Add(tool(t))
 	}
-	answer := object(nil).text("role", "assistant").set("tool_calls", calls).end()
-	c.messages = messages(nil).add("user", query).raw(answer).end()
-	c.tools, c.keys = defined.end(), []string{"query", "tools", "answers"}
+	answer := compose.Object(nil).Text("role", "assistant").Set("tool_calls", calls).End()
+	c.messages = compose.List(nil).AddMessage("user", query).Add(answer).End()
+	c.tools, c.keys = defined.End(), []string{"query", "tools", "answers"}
 	return c
 }
 
@@ -242,13 +243,13 @@ func tool(t json.Raw) json.Raw {
 	if kind := value(parameters, "type"); parameters.Kind() != json.Object || kind.Kind() == json.String {
 		return t // not an object, or already a JSON schema, whose type is a string
 	}
-	var properties object
-	var required []byte
+	var properties compose.Object
+	var required compose.List
 	for key, p := range parameters.Members() {
 		name, _ := key.Text()
 		kind, isText := value(p, "type").Text()
 		if !isText {
-			properties = properties.set(name, p)
+			properties = properties.Set(name, p)
 			continue
 		}
 		kind, optional := strings.CutSuffix(kind, ", optional")
@@ -259,30 +260,27 @@ func tool(t json.Raw) json.Raw {
 		for key, v := range p.Members() {
 			if !key.Is("type") {
 				name, _ := key.Text()
-				property = property.set(name, v)
+				property = property.Set(name, v)
 			}
 		}
-		properties = properties.set(name, property.end())
+		properties = properties.Set(name, property.End())
 		if !optional && value(p, "default") == nil {
-			required = append(append(required, ','), key...)
+			required = required.Add(json.Raw(key))
 		}
 	}
-	schema := object(nil).text("type", "object")
-	if properties == nil {
-		properties = object{'{'}
+	schema := compose.Object(nil).Text("type", "object")
+	if schema = schema.Set("properties", properties.End()); required != nil {
+		schema = schema.Set("required", required.End())
 	}
-	if schema = schema.set("properties", properties.end()); required != nil {
-		schema = schema.set("required", append(append([]byte{'['}, required[1:]...), ']'))
-	}
-	var out object
+	var out compose.Object
 	for key, v := range t.Members() {
 		if key.Is("parameters") {
-			v = schema.end()
+			v = schema.End()
 		}
 		name, _ := key.Text()
-		out = out.set(name, v)
+		out = out.Set(name, v)
 	}
-	return out.end()
+	return out.End()
 }
 
 // types maps Python type names to JSON Schema type names.
@@ -293,15 +291,15 @@ var types = map[string]string{
 }
 
 // schemaOf returns the JSON schema of a Python type. The name of an unknown type is unchanged.
-func schemaOf(kind string) object {
+func schemaOf(kind string) compose.Object {
 	outer, _, _ := strings.Cut(kind, "[")
 	name, known := types[strings.ToLower(strings.TrimSpace(outer))]
 	if !known {
-		return object(nil).text("type", kind)
+		return compose.Object(nil).Text("type", kind)
 	}
-	out := object(nil).text("type", name)
+	out := compose.Object(nil).Text("type", name)
 	if inner, ok := within(kind, "List["); ok && types[strings.ToLower(inner)] != "" {
-		out = out.set("items", schemaOf(inner).end())
+		out = out.Set("items", schemaOf(inner).End())
 	}
 	return out
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -33,11 +34,11 @@ func splitRoles(input string) json.Raw {
 	if len(at) < 2 || at[0][0] != 0 || body[at[len(at)-1][2]:] != "assistant\n" {
 		return nil
 	}
-	var m messages
+	var m compose.List
 	for i, mark := range at[:len(at)-1] {
-		m = m.add(body[mark[2]:mark[3]], strings.TrimSuffix(body[mark[1]:at[i+1][0]], "\n"))
+		m = m.AddMessage(body[mark[2]:mark[3]], strings.TrimSuffix(body[mark[1]:at[i+1][0]], "\n"))
 	}
-	return m.end()
+	return m.End()
 }
 
 // verl reads an entry of a rollout dump.
@@ -54,9 +55,9 @@ func verl(r *reading) (string, []Line) {
 	}
 	sum := xxh3.HashString128(id).Bytes()
 	id = hex.EncodeToString(sum[:12])
-	line := object(nil).name(IDKey, id).name(TaskKey, id).name(TurnKey, "rollout").set(PromptKey, prompt)
-	line = line.text(OutputKey, output).set(ScoreKey, value(r.Raw, "score"))
-	return id, []Line{{Answer: line.set(MetadataKey, pick(r.Raw, "step", "gts", "acc")).end()}}
+	line := compose.Object(nil).Name(IDKey, id).Name(TaskKey, id).Name(TurnKey, "rollout").Set(PromptKey, prompt)
+	line = line.Text(OutputKey, output).Set(ScoreKey, value(r.Raw, "score"))
+	return id, []Line{{Answer: line.Set(MetadataKey, pick(r.Raw, "step", "gts", "acc")).End()}}
 }
 
 // isLMEval recognises the samples that lm-evaluation-harness writes with --log_samples.
@@ -87,9 +88,9 @@ func lmEval(r *reading) (id string, lines []Line) {
 		if !ok {
 			r.fail("resps has likelihoods instead of answers: the task is multiple choice")
 		}
-		line := object(nil).name(IDKey, id).set(PromptKey, prompt).text(OutputKey, text)
-		line = line.set(ScoreKey, value(r.Raw, metric)).set(MetadataKey, pick(r.Raw, "doc_id", "target", "filter"))
-		lines = append(lines, Line{Answer: line.end()})
+		line := compose.Object(nil).Name(IDKey, id).Set(PromptKey, prompt).Text(OutputKey, text)
+		line = line.Set(ScoreKey, value(r.Raw, metric)).Set(MetadataKey, pick(r.Raw, "doc_id", "target", "filter"))
+		lines = append(lines, Line{Answer: line.End()})
 	}
 	if lines == nil {
 		r.fail("missing answers in resps")

@@ -3,12 +3,12 @@ package requestlog
 import (
 	"cmp"
 	"encoding/hex"
-	"slices"
 	"strings"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -101,13 +101,13 @@ func isLiteLLM(raw json.Raw) bool {
 // liteLLMRequest assembles the request from its separate parts: the messages, or the input, and the parameters.
 func liteLLMRequest(raw json.Raw) json.Raw {
 	messages := session.At(raw, "messages")
-	b := slices.Concat([]byte(`{"messages":`), messages, []byte(`,"input":`), messages)
+	out := compose.Object(nil).Member(json.Raw(`"messages"`), messages).Member(json.Raw(`"input"`), messages)
 	for key, value := range session.At(raw, "model_parameters").Members() {
-		if name, _ := key.Text(); name != "messages" && name != "input" {
-			b = append(append(append(append(b, ','), key...), ':'), value...)
+		if !key.Is("messages") && !key.Is("input") {
+			out = out.Member(key, value)
 		}
 	}
-	return append(b, '}')
+	return out.End()
 }
 
 // session returns the session that a call belongs to according to the log. It is empty if the log doesn't say.

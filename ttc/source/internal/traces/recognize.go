@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/published"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -434,19 +435,17 @@ var standard = []string{"system", "developer", "user", "assistant", "tool", "fun
 // asMessages converts ShareGPT's {"from", "value"} and similar entries to messages. Other entries are unchanged.
 func asMessages(raw json.Raw) json.Raw {
 	changed := false
-	out := []byte{'['}
+	var out compose.List
 	for m := range raw.Elements() {
-		text := asMessage(m)
-		changed = changed || text != nil
-		if text == nil {
-			text = m
+		if text := asMessage(m); text != nil {
+			m, changed = text, true
 		}
-		out = append(json.AppendComma(out), text...)
+		out = out.Add(m)
 	}
 	if !changed {
 		return raw
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // areStandard reports whether all messages are in the chat API's own form, so asMessage wouldn't change anything.
@@ -475,14 +474,13 @@ func areStandard(messages json.Raw) bool {
 
 // alternating converts strings spoken in turn by the user and the assistant to messages.
 func alternating(raw json.Raw) json.Raw {
-	out := []byte{'['}
-	roles, n := [2]string{"user", "assistant"}, 0
+	var out compose.List
+	role, next := "user", "assistant"
 	for text := range raw.Elements() {
-		out = json.AppendString(append(json.AppendComma(out), `{"role":`...), roles[n%2])
-		out = append(append(append(out, `,"content":`...), text...), '}')
-		n++
+		out = out.Add(compose.Object(nil).Text("role", role).Set("content", text).End())
+		role, next = next, role
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // said lists the keys of a message's text if its speaker is not under role.
@@ -538,10 +536,10 @@ func asMessage(m json.Raw) json.Raw {
 
 // rewritten returns a message with its role and its value under the usual keys instead of its own.
 func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.Raw {
-	out := json.AppendString([]byte(`{"role":`), to)
+	out := compose.Object(nil).Text("role", to)
 	if name == "function_call" || name == "tool_call" {
 		if calls := callsOf(value); calls != nil {
-			out, value = append(append(out, `,"tool_calls":`...), calls...), nil
+			out, value = out.Set("tool_calls", calls), nil
 		}
 	}
 	if text, _ := value.Text(); keys[0] != "role" && strings.Contains(text, "<tool_") {
@@ -550,19 +548,19 @@ func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.
 		}
 		if said, calls := taggedCalls(to, text); calls != nil {
 			value = json.AppendString(nil, said)
-			out = append(append(out, `,"tool_calls":`...), calls...)
+			out = out.Set("tool_calls", calls)
 		}
 	}
 	if value == nil {
 		value = json.Raw("null")
 	}
-	out = append(append(out, `,"content":`...), value...)
+	out = out.Member(json.Raw(`"content"`), value)
 	for key, v := range m.Members() {
 		if !key.Is(keys[0]) && !key.Is(keys[1]) {
-			out = append(append(append(append(out, ','), key...), ':'), v...)
+			out = out.Member(key, v)
 		}
 	}
-	return append(out, '}')
+	return out.End()
 }
 
 // isUntyped reports whether content consists of Amazon-style parts, {"text": ...} without a type.
@@ -581,16 +579,14 @@ func isUntyped(content json.Raw) bool {
 // textParts converts Google-style and Amazon-style parts, {"text": ...}, to those of the chat API; others are
 // unchanged.
 func textParts(parts json.Raw) json.Raw {
-	out := []byte{'['}
+	var out compose.List
 	for p := range parts.Elements() {
-		out = json.AppendComma(out)
 		if text, ok := p.Get("text"); ok {
-			out = append(append(append(out, `{"type":"text","text":`...), text...), '}')
-		} else {
-			out = append(out, p...)
+			p = compose.Object(nil).Text("type", "text").Member(json.Raw(`"text"`), text).End()
 		}
+		out = out.Add(p)
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // callsOf reads the list of calls from the text of ShareGPT's function_call: an object {"name", "arguments"}, or

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/published"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
@@ -312,12 +313,11 @@ func (s *Source) fromTranscript(raw json.Raw) json.Raw {
 	if messages == nil {
 		return raw
 	}
-	out := []byte{'['}
+	var out compose.List
 	for _, m := range messages {
-		out = append(json.AppendString(append(json.AppendComma(out), `{"role":`...), m.Role), `,"content":`...)
-		out = append(json.AppendString(out, m.Text), '}')
+		out = out.AddMessage(m.Role, m.Text)
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // systemText returns the text of a system message that is given separately from the conversation, as a string or as

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -81,9 +82,8 @@ func message(raw json.Raw) (chat.Message, error) {
 	if raw.Kind() != json.Object {
 		return chat.Message{}, fmt.Errorf("expected a message object, got %s", raw.Kind())
 	}
-	list := append(append([]byte("["), raw...), ']')
-	if texts, ok := raw.Get("tool_calls"); ok && texts.Kind() == json.Array {
-		inner := []byte{'['}
+	if texts := session.At(raw, "tool_calls"); texts.Kind() == json.Array {
+		var inner compose.List
 		for e := range texts.Elements() {
 			if text, ok := e.Text(); ok {
 				parsed, err := json.Parse([]byte(text), json.Limits{})
@@ -92,18 +92,18 @@ func message(raw json.Raw) (chat.Message, error) {
 				}
 				e = parsed
 			}
-			inner = append(json.AppendComma(inner), e...)
+			inner = inner.Add(e)
 		}
-		list = []byte("[{")
+		var parsed compose.Object
 		for k, v := range raw.Members() {
-			if name, _ := k.Text(); name == "tool_calls" {
-				v = append(inner, ']')
+			if k.Is("tool_calls") {
+				v = inner.End()
 			}
-			list = append(append(append(json.AppendComma(list), k...), ':'), v...)
+			parsed = parsed.Member(k, v)
 		}
-		list = append(list, "}]"...)
+		raw = parsed.End()
 	}
-	ms, err := chat.ParseMessages(json.Raw(list))
+	ms, err := chat.ParseMessages(compose.List(nil).Add(raw).End())
 	if err != nil {
 		return chat.Message{}, err
 	}

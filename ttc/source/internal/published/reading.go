@@ -7,50 +7,21 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// object is a JSON object being written.
-type object []byte
-
-// set adds a member, unless its value is missing or null.
-func (o object) set(key string, v json.Raw) object {
-	if v.Kind() == json.Invalid || v.Kind() == json.Null {
-		return o
+// pick returns an object with an entry's members under the given keys, or nil without any.
+func pick(entry json.Raw, keys ...string) json.Raw {
+	var o compose.Object
+	for _, key := range keys {
+		o = o.Set(key, value(entry, key))
 	}
-	if o == nil {
-		o = object{'{'}
-	}
-	return append(append(json.AppendString(json.AppendComma(o), key), ':'), v...)
-}
-
-// text adds a string member.
-func (o object) text(key, v string) object { return o.set(key, json.AppendString(nil, v)) }
-
-// name adds a string member, unless it is empty.
-func (o object) name(key, v string) object {
-	if v == "" {
-		return o
-	}
-	return o.text(key, v)
-}
-
-// end completes the object. It returns nil for an object without members.
-func (o object) end() json.Raw {
 	if o == nil {
 		return nil
 	}
-	return json.Raw(append(o, '}'))
-}
-
-// pick returns an object with an entry's members under the given keys.
-func pick(entry json.Raw, keys ...string) json.Raw {
-	var o object
-	for _, key := range keys {
-		o = o.set(key, value(entry, key))
-	}
-	return o.end()
+	return o.End()
 }
 
 // value returns the value under the first of the keys that has one; null doesn't count.
@@ -129,27 +100,4 @@ func list(v json.Raw) (json.Raw, error) {
 		return nil, fmt.Errorf("expected a list, got %s", v.Kind())
 	}
 	return v, nil
-}
-
-// messages is a list of messages being written.
-type messages []byte
-
-func (m messages) add(role, text string) messages {
-	o := object(nil).text("role", role).text("content", text)
-	return m.raw(o.end())
-}
-
-func (m messages) raw(message json.Raw) messages {
-	if m == nil {
-		m = messages{'['}
-	}
-	return append(json.AppendComma(m), message...)
-}
-
-// end returns the completed list. It doesn't change m, so more messages can be added.
-func (m messages) end() json.Raw {
-	if m == nil {
-		return json.Raw("[]")
-	}
-	return json.Raw(append(m[:len(m):len(m)], ']'))
 }
