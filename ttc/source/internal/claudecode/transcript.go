@@ -124,8 +124,9 @@ const (
 func (t *transcript) add(raw session.Line) {
 	l := parseLine(raw.JSON)
 	l.offset = raw.Offset
-	if n := len(l.version); n > 0 && n < longVersion && !t.versions[string(l.version)] && len(t.versions) < maxVersions {
-		t.versions[string(l.version)] = true
+	version := string(l.version)
+	if version != "" && len(version) < longVersion && !t.versions[version] && len(t.versions) < maxVersions {
+		t.versions[version] = true
 		number, _ := l.version.Text()
 		t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
 	}

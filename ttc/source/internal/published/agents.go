@@ -293,7 +293,8 @@ func (t *turn) call(id, name, args json.Raw) {
 }
 
 func (t *turn) result(id json.Raw, text string) {
-	t.results = t.results.Add(compose.Object(nil).Text("role", "tool").Set("tool_call_id", id).Text("content", text).End())
+	result := compose.Object(nil).Text("role", "tool").Set("tool_call_id", id).Text("content", text)
+	t.results = t.results.Add(result.End())
 }
 
 // add appends the turn and the results of its calls.

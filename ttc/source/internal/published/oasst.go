@@ -110,9 +110,9 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	if passed, ok := value(m, "review_result").Bool(); ok && !passed {
 		return nil, errors.New("failed review")
 	}
-	line := compose.Object(nil).Name(IDKey, o.tree).Name(TurnKey, parent).Set(PromptKey, above.End()).Text(OutputKey, text)
 	rank := r.score("rank") // 0 is the best
-	line = line.Set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
+	line := compose.Object(nil).Name(IDKey, o.tree).Name(TurnKey, parent).Set(PromptKey, above.End())
+	line = line.Text(OutputKey, text).Set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
 	metadata := pick(m, "message_id", "lang", "labels", "emojis", "synthetic")
 	return line.Set(ModelKey, value(m, "model_name")).Set(MetadataKey, metadata).End(), r.err
 }

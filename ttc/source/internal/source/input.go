@@ -71,7 +71,8 @@ func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	defer in.Close()
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err == nil && int64(len(b)) > most {
-		return nil, Failure(path, fmt.Sprintf("the file is larger than %d bytes", most), "Check that it is the right file", nil)
+		what := fmt.Sprintf("the file is larger than %d bytes", most)
+		return nil, Failure(path, what, "Check that it is the right file", nil)
 	}
 	return b, err
 }
