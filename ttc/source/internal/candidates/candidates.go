@@ -230,22 +230,19 @@ type belonging struct {
 
 // id returns the id of the line read ahead.
 func (s *Source) id() json.Raw {
-	if s.rewrite != nil {
-		if s.ahead.id == "" {
-			return nil
-		}
-		return json.AppendString(nil, s.ahead.id)
+	switch {
+	case s.rewrite == nil:
+		return source.At(s.ahead.raw, s.cfg.IDKey)
+	case s.ahead.id == "":
+		return nil
 	}
-	return source.At(s.ahead.raw, s.cfg.IDKey)
+	return json.AppendString(nil, s.ahead.id)
 }
 
 // belongs returns the key of the example to which the line read ahead belongs.
 func (s *Source) belongs() belonging {
-	if name := source.IDText(s.ahead.rawID); name != "" {
-		return belonging{id: name}
-	}
-	if s.rewrite != nil { // an entry's answers are compared only with each other
-		return belonging{}
+	if name := source.IDText(s.ahead.rawID); name != "" || s.rewrite != nil {
+		return belonging{id: name} // the answers of a rewritten entry without an id are compared only with each other
 	}
 	if prompt := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
 		hash := xxh3.Hash128(prompt)
@@ -266,7 +263,15 @@ func (s *Source) line(ex *ttc.Example) {
 	case s.Scans():
 		return
 	case s.rewrite != nil:
-		s.rewritten(ex)
+		// Answers that don't name a turn are compared only with each other.
+		for _, line := range s.ahead.lines {
+			if line.Err == nil {
+				s.object(line.Answer, source.RowName(s.lines-1), ex)
+				continue
+			}
+			s.Tally.S.Steps++
+			s.drop(reasonOf(line.Err), line.Err.Error(), "", ex)
+		}
 		return
 	}
 	var last otherFields
@@ -276,19 +281,6 @@ func (s *Source) line(ex *ttc.Example) {
 	})
 	if !lists {
 		s.object(s.ahead.raw, "", ex)
-	}
-}
-
-// rewritten creates candidates from the answers in the line read ahead. Answers that don't name a turn are compared
-// only with each other.
-func (s *Source) rewritten(ex *ttc.Example) {
-	for _, line := range s.ahead.lines {
-		if line.Err == nil {
-			s.object(line.Answer, source.RowName(s.lines-1), ex)
-			continue
-		}
-		s.Tally.S.Steps++
-		s.drop(reasonOf(line.Err), line.Err.Error(), "", ex)
 	}
 }
 

@@ -306,12 +306,11 @@ func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 	} else if p.Form != ttc.TextPrompt || !strings.HasPrefix(p.Text, `[{`) || !strings.Contains(p.Text, `"role"`) {
 		return p
 	}
-	text, _ := raw.Text()
-	inner, err := json.Parse([]byte(text), source.InTexts)
-	if err != nil {
-		return r.keep.Prompt(raw)
+	inner, err := source.Inner(raw)
+	if err == nil {
+		_, err = chat.ParseMessages(inner)
 	}
-	if _, err := chat.ParseMessages(inner); err != nil {
+	if err != nil {
 		return r.keep.Prompt(raw)
 	}
 	return r.prompt(inner)

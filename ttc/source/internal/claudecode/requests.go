@@ -55,14 +55,6 @@ type shape struct {
 	tools  []chat.Tool
 }
 
-func newRequests() requests {
-	return requests{
-		byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{},
-		edges:   map[stepEdge]int32{},
-		endings: map[int32][]*request{}, walks: map[stepWalk]calls.Walk{},
-	}
-}
-
 func (r *requests) addShape(l *line, t *transcript) {
 	if _, ok := r.shapes[l.shapeHash]; ok {
 		return

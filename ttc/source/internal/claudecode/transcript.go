@@ -94,9 +94,12 @@ type answer struct {
 func newTranscript(id string, limits session.Limits, tally *source.Tally) *transcript {
 	return &transcript{
 		out: limits.New(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
-		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{},
-		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
-		versions: map[string]bool{},
+		requests: requests{
+			byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{},
+			edges: map[stepEdge]int32{}, endings: map[int32][]*request{}, walks: map[stepWalk]calls.Walk{},
+		},
+		histories: map[historyKey]*history{}, roots: map[*record]*record{},
+		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{}, versions: map[string]bool{},
 	}
 }
 
@@ -124,10 +127,9 @@ const (
 func (t *transcript) add(raw session.Line) {
 	l := parseLine(raw.JSON)
 	l.offset = raw.Offset
-	version := string(l.version)
-	if version != "" && len(version) < longVersion && !t.versions[version] && len(t.versions) < maxVersions {
-		t.versions[version] = true
-		number, _ := l.version.Text()
+	if v := l.version; len(v) > 0 && len(v) < longVersion && len(t.versions) < maxVersions && !t.versions[string(v)] {
+		t.versions[string(v)] = true
+		number, _ := v.Text()
 		t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
 	}
 	t.line(&l)
