@@ -1,6 +1,8 @@
 package agenttraces
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/internal/calls"
@@ -19,7 +21,8 @@ func Factory() source.Factory {
 		Type:       "agent_traces",
 		Doc:        "rows that Hugging Face generates from agents' sessions (harness, trace, messages)",
 		Extensions: []string{".parquet", ".jsonl", ".json"},
-		Recognize:  session.Marked(isRow, "harness"), Entries: entries,
+		Recognize:  session.Marked(isRow, "harness"),
+		Entries:    session.Stateless("rows of another kind", key, sessions),
 	}.Factory()
 }
 
@@ -27,50 +30,39 @@ func isRow(entry json.Raw) bool {
 	return session.Text(entry, "harness") != "" && session.Value(entry, "trace", "traces", "messages") != nil
 }
 
-// reader builds sessions from rows.
-type reader struct{ tally *source.Tally }
-
-func entries(tally *source.Tally) session.Entries {
-	return session.Entries{ID: key, Others: "rows of another kind", Sessions: (&reader{tally}).sessions}
-}
-
 // key identifies the session that a row belongs to.
 func key(entry json.Raw) (string, bool) {
-	for _, name := range []string{"session_id", "file_path", "file_name"} {
-		if id := session.Text(entry, name); id != "" {
-			return id, isRow(entry)
-		}
-	}
-	return "", isRow(entry)
+	id := cmp.Or(session.Text(entry, "session_id"), session.Text(entry, "file_path"), session.Text(entry, "file_name"))
+	return id, isRow(entry)
 }
 
 // sessions builds the sessions from the rows that share an id.
-func (r *reader) sessions(g session.Group) (out []*calls.Session) {
+func sessions(g session.Group) (out []*calls.Session) {
 	var files []session.LinesOf
 	for i, part := range g.Parts {
 		raw := json.Raw(part.JSON)
 		id, _ := key(raw)
-		f := session.LinesOf{Lines: r.linesOf(raw), Path: part.Path, Offset: part.Offset}
+		f := session.LinesOf{Lines: linesOf(raw, g.Tally), Path: part.Path, Offset: part.Offset}
 		switch harness := session.Text(raw, "harness"); {
 		case harness == "claude_code" && len(f.Lines) > 0:
 			files = append(files, f)
 		case harness == "codex" && len(f.Lines) > 0:
-			out = append(out, codex.FromLines(id, f, r.tally))
+			out = append(out, codex.FromLines(id, f, g.Tally))
 		default:
-			if s := r.conversation(raw, part, g.Limits, i); s != nil {
+			if s := conversation(g, i); s != nil {
 				out = append(out, s)
 			}
 		}
 	}
 	if files != nil {
 		id, _ := key(g.Parts[0].JSON)
-		out = append(out, claudecode.FromLines(id, files, r.tally))
+		out = append(out, claudecode.FromLines(id, files, g.Tally))
 	}
 	return out
 }
 
 // linesOf returns a session's lines. In a table, each line is a string.
-func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
+func linesOf(row json.Raw, tally *source.Tally) (out []json.Raw) {
 	for line := range session.Value(row, "trace", "traces").Elements() {
 		if text, ok := line.Text(); ok {
 			if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
@@ -80,7 +72,7 @@ func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 		if line.Kind() == json.Object {
 			out = append(out, line)
 		} else {
-			r.tally.CountUnread("lines of traces that are not objects", 1)
+			tally.CountUnread("lines of traces that are not objects", 1)
 		}
 	}
 	return out
@@ -88,35 +80,35 @@ func (r *reader) linesOf(row json.Raw) (out []json.Raw) {
 
 // conversation builds a session from a row's messages; i is the row's position among the rows that share its id. It
 // returns nil if the messages can't be read.
-func (r *reader) conversation(raw json.Raw, part session.Kept, limits session.Limits, i int) *calls.Session {
+func conversation(g session.Group, i int) *calls.Session {
+	part, raw := g.Parts[i], json.Raw(g.Parts[i].JSON)
 	id, _ := key(raw)
 	if i > 0 {
 		id += "." + strconv.Itoa(i+1)
 	}
 	messages, err := exchange.ChatMessages(session.Value(raw, "messages"))
 	if err != nil {
-		r.tally.DropSession(source.BadExample, err.Error(), id, part.Path, part.Offset)
+		g.Tally.DropSession(source.BadExample, err.Error(), id, part.Path, part.Offset)
 		return nil
 	}
-	s := limits.New(id)
+	s := g.Limits.New(id)
 	tools := exchange.Tools(session.Value(raw, "tools"))
-	metadata := session.Value(raw, "metadata")
+	gaps := ttc.RebuiltHistory
+	if len(tools) == 0 {
+		gaps |= ttc.NoTools
+	}
+	if len(messages) > 0 && messages[0].Role != "system" {
+		gaps |= ttc.NoSystem
+	}
+	model := session.Text(session.Value(raw, "metadata"), "model")
 	var history []calls.Ref
 	for n, m := range messages {
 		if m.Role == "assistant" {
-			c := calls.Call{
-				ID: id + "/" + strconv.Itoa(n), Model: session.Text(metadata, "model"), Time: int64(n) + 1, Output: m,
-				Input: append([]calls.Ref(nil), history...), Tools: tools, File: part.Path, Offset: part.Offset,
-				Gaps: ttc.RebuiltHistory,
-			}
-			if len(tools) == 0 {
-				c.Gaps |= ttc.NoTools
-			}
-			if messages[0].Role != "system" {
-				c.Gaps |= ttc.NoSystem
-			}
-			c.Gaps |= (&exchange.Answer{Message: m}).Gap()
-			s.Add(c)
+			s.Add(calls.Call{
+				ID: id + "/" + strconv.Itoa(n), Model: model, Time: int64(n) + 1, Output: m,
+				Input: slices.Clone(history), Tools: tools, File: part.Path, Offset: part.Offset,
+				Gaps: gaps | exchange.Gap(&m),
+			})
 		}
 		history = append(history, s.Message(calls.Message{Message: m}))
 	}

@@ -13,8 +13,9 @@ func Factory() source.Factory {
 	return session.Format{
 		Type: "atif", Tried: "Harbor 0.24.0, NAT 1.9.0",
 		Doc:        "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
-		Extensions: []string{".json", ".jsonl"}, Entries: entries,
-		Recognize: session.Marked(isTrajectory, "trajectory", "steps"),
+		Extensions: []string{".json", ".jsonl"},
+		Recognize:  session.Marked(isTrajectory, "trajectory", "steps"),
+		Entries:    session.Stateless("entries that are not trajectories", keyOf, sessions),
 	}.Factory()
 }
 

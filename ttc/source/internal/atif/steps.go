@@ -24,9 +24,9 @@ const maxDepth = 20
 
 // steps builds calls from trajectory steps.
 type steps struct {
-	r    *reader
-	s    *calls.Session
-	part session.Kept
+	tally *source.Tally
+	s     *calls.Session
+	part  session.Kept
 
 	agent   string
 	model   string
@@ -38,41 +38,38 @@ type steps struct {
 
 func (t *steps) add(trajectory json.Raw, agent string, depth int) {
 	version := session.Text(trajectory, "schema_version")
-	t.r.tally.Wrote(source.Version{Program: "ATIF", Number: strings.TrimPrefix(version, "ATIF-v"), Newest: newest})
-	about, _ := trajectory.Get("agent")
-	definitions, _ := about.Get("tool_definitions")
-	t.agent, t.model, t.tools = agent, session.Text(about, "model_name"), exchange.Tools(definitions)
-	if ref, ok := trajectory.Get("continued_trajectory_ref"); ok && ref.Kind() == json.String {
-		t.r.tally.CountUnread("continued_trajectory_ref", 1)
+	t.tally.Wrote(source.Version{Program: "ATIF", Number: strings.TrimPrefix(version, "ATIF-v"), Newest: newest})
+	t.agent, t.model = agent, session.Text(trajectory, "agent", "model_name")
+	t.tools = exchange.Tools(session.At(trajectory, "agent", "tool_definitions"))
+	if session.At(trajectory, "continued_trajectory_ref").Kind() == json.String {
+		t.tally.CountUnread("continued_trajectory_ref", 1)
 	}
-	list, _ := trajectory.Get("steps")
 	n := int64(0)
-	for step := range list.Elements() {
+	for step := range session.At(trajectory, "steps").Elements() {
 		if n++; t.s.TooLarge() {
 			return
 		}
 		t.step(step, n)
 	}
-	inner, _ := trajectory.Get("subagent_trajectories")
-	for i, sub := range slices.Collect(inner.Elements()) {
+	for i, sub := range slices.Collect(session.At(trajectory, "subagent_trajectories").Elements()) {
 		if depth == maxDepth {
-			t.r.tally.CountUnread("sub-trajectories too deep", 1)
+			t.tally.CountUnread("sub-trajectories too deep", 1)
 			break
 		}
 		name := cmp.Or(session.Text(sub, "trajectory_id"), fmt.Sprint(i+1))
 		if agent != "" {
 			name = agent + "/" + name
 		}
-		(&steps{r: t.r, s: t.s, part: t.part}).add(sub, name, depth+1)
+		(&steps{tally: t.tally, s: t.s, part: t.part}).add(sub, name, depth+1)
 	}
 }
 
 // step adds a step; n is its number.
 func (t *steps) step(step json.Raw, n int64) {
-	body, _ := step.Get("message")
+	body := session.At(step, "message")
 	if from := session.Text(step, "source"); from != "agent" {
 		if from != "system" && from != "user" {
-			t.r.tally.CountUnread("steps of "+from, 1)
+			t.tally.CountUnread("steps of "+from, 1)
 			return
 		}
 		t.system = t.system || from == "system"
@@ -83,14 +80,13 @@ func (t *steps) step(step json.Raw, n int64) {
 	if text := session.Text(step, "reasoning_content"); text != "" {
 		answer.Reasoning, answer.ReasoningKey = text, "reasoning_content"
 	}
-	list, _ := step.Get("tool_calls")
-	for c := range list.Elements() {
+	for c := range session.At(step, "tool_calls").Elements() {
 		answer.ToolCalls = append(answer.ToolCalls, exchange.CallOf(c, "tool_call_id", "function_name", "arguments"))
 	}
 	exchange.NullIfEmpty(&answer)
 	results := results(step)
 	if why, detail := untrainedReason(step); why != "" {
-		t.r.tally.DropCall(why, detail, t.s.ID, t.part.Path, t.part.Offset)
+		t.tally.DropCall(why, detail, t.s.ID, t.part.Path, t.part.Offset)
 	} else {
 		t.call(step, answer, n)
 	}
@@ -119,12 +115,10 @@ func untrainedReason(step json.Raw) (ledger.Reason, string) {
 
 func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	c := calls.Call{
-		Agent: t.agent, Model: t.model, Time: session.Nanoseconds(session.Text(step, "timestamp")),
-		Tools: t.tools, Output: answer,
-		Input: t.history, File: t.part.Path, Offset: t.part.Offset,
+		Agent: t.agent, Model: cmp.Or(session.Text(step, "model_name"), t.model),
+		Time:  cmp.Or(session.Nanoseconds(session.Text(step, "timestamp")), n),
+		Tools: t.tools, Output: answer, Input: t.history, File: t.part.Path, Offset: t.part.Offset,
 	}
-	c.Model = cmp.Or(session.Text(step, "model_name"), c.Model)
-	c.Time = cmp.Or(c.Time, n)
 	if t.tools == nil {
 		c.Gaps |= ttc.NoTools
 	}
@@ -137,38 +131,22 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	if t.altered {
 		c.Gaps |= ttc.AlteredResults
 	}
-	metrics, _ := step.Get("metrics")
-	number := func(key string) int64 { v, _ := metrics.Get(key); f, _ := v.Float64(); return int64(f) }
+	metrics := session.At(step, "metrics")
+	number := func(key string) int64 { f, _ := session.At(metrics, key).Float64(); return int64(f) }
 	c.Usage = calls.Usage{Input: number("prompt_tokens"), Output: number("completion_tokens")}
-	tokens(&c, metrics)
+	exchange.SetTokens(&c, session.At(metrics, "completion_token_ids"), session.At(metrics, "logprobs"))
 	t.s.Add(c)
-}
-
-// tokens reads the ids that the model generated, and their log-probs if there is one for each id.
-func tokens(c *calls.Call, metrics json.Raw) {
-	list, _ := metrics.Get("completion_token_ids")
-	if c.TokenIDs = exchange.TokenIDs(list); c.TokenIDs == nil {
-		return
-	}
-	list, _ = metrics.Get("logprobs")
-	if probs := exchange.LogProbs(list); len(probs) == len(c.TokenIDs) {
-		c.LogProbs = probs
-	}
 }
 
 // results returns the results of a step's calls; the format keeps them in the step itself.
 func results(step json.Raw) (out []calls.Message) {
-	observation, _ := step.Get("observation")
-	list, _ := observation.Get("results")
-	for e := range list.Elements() {
-		content, _ := e.Get("content")
-		m := calls.Message{Message: exchange.Content("tool", content)}
+	for e := range session.At(step, "observation", "results").Elements() {
+		m := calls.Message{Message: exchange.Content("tool", session.At(e, "content"))}
 		m.ToolCallID = session.Text(e, "source_call_id")
 		if m.ToolCallID == "" { // without a call id, the entry isn't the result of a call
 			m.Role = "user"
 		}
-		extra, _ := e.Get("extra")
-		if failed, ok := session.Value(extra, "tool_result_is_error").Bool(); ok {
+		if failed, ok := session.Value(session.At(e, "extra"), "tool_result_is_error").Bool(); ok {
 			m.Error = &failed
 		}
 		out = append(out, m)

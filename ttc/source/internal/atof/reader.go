@@ -48,8 +48,7 @@ func (r *reader) root(entry json.Raw) (string, bool) {
 			r.roots.Set(id, root)
 		}
 	}
-	metadata, _ := entry.Get("metadata")
-	if name := session.Text(metadata, "session_id"); name != "" {
+	if name := session.Text(entry, "metadata", "session_id"); name != "" {
 		r.named.Least(root, name)
 	}
 	return root, true

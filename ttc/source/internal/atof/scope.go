@@ -88,7 +88,7 @@ func (t *scopes) examine() {
 	for _, s := range t.order {
 		switch s.category {
 		case "agent":
-			if t.above(s, func(a *scope) bool { return a.category == "agent" }) == nil {
+			if t.agentAbove(s) == nil {
 				continue
 			}
 			name := cmp.Or(s.name, "agent")
@@ -97,8 +97,11 @@ func (t *scopes) examine() {
 			}
 			t.agents[s] = name
 		case "tool":
-			profile, _ := s.startOrEnd().Get("category_profile")
-			if id := session.Text(profile, "tool_call_id"); id != "" && s.end != nil {
+			began := s.start
+			if began == nil {
+				began = s.end
+			}
+			if id := session.Text(began, "category_profile", "tool_call_id"); id != "" && s.end != nil {
 				_, failed := s.failure()
 				t.failed[id] = t.failed[id] || failed
 			}
@@ -112,26 +115,19 @@ func (t *scopes) examine() {
 // maxDepth is the maximum number of parents followed, because hostile links may form a cycle.
 const maxDepth = 1000
 
-// above returns the nearest enclosing scope of the given kind, or nil.
-func (t *scopes) above(s *scope, is func(*scope) bool) *scope {
+// agentAbove returns the nearest agent that encloses a scope, or nil.
+func (t *scopes) agentAbove(s *scope) *scope {
 	for range maxDepth {
-		if s = t.byID[s.parent]; s == nil || is(s) {
+		if s = t.byID[s.parent]; s == nil || s.category == "agent" {
 			return s
 		}
 	}
 	return nil
 }
 
-func (s *scope) startOrEnd() json.Raw {
-	if s.start != nil {
-		return s.start
-	}
-	return s.end
-}
-
 // failure reports whether a scope ended in an error, and describes it.
 func (s *scope) failure() (string, bool) {
-	metadata, _ := s.end.Get("metadata")
+	metadata := session.At(s.end, "metadata")
 	failed := session.Text(metadata, "otel.status_code") == "ERROR" || session.Text(metadata, "status") == "error"
 	return session.Name(session.Text(metadata, "otel.status_description")), failed
 }
@@ -142,15 +138,15 @@ func (t *scopes) drop(s *scope, why ledger.Reason, detail string) {
 
 // call adds the model call that a scope represents.
 func (t *scopes) call(s *scope) {
-	if s.start == nil {
+	why, failed := s.failure()
+	switch {
+	case s.start == nil:
 		t.drop(s, session.MissingHistory, "the beginning of the call is missing")
 		return
-	}
-	if s.end == nil {
+	case s.end == nil:
 		t.drop(s, session.FailedCall, "the call has no end")
 		return
-	}
-	if why, failed := s.failure(); failed {
+	case failed:
 		t.drop(s, session.FailedCall, why)
 		return
 	}
@@ -164,17 +160,12 @@ func (t *scopes) call(s *scope) {
 		return
 	}
 	exchange.CountUnread(t.r.tally, e.Unread)
-	for i := range e.Input {
-		m := &e.Input[i]
-		if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" && m.Error == nil {
-			m.Error = &failed
-		}
-	}
-	profile, _ := s.start.Get("category_profile")
+	e.MarkFailed(t.failed)
 	c := calls.Call{
-		ID: s.id, Model: session.Text(profile, "model_name"), Time: s.at, File: s.part.Path, Offset: s.part.Offset,
+		ID: s.id, Model: session.Text(s.start, "category_profile", "model_name"), Time: s.at,
+		File: s.part.Path, Offset: s.part.Offset,
 	}
-	if agent := t.above(s, func(a *scope) bool { return a.category == "agent" }); agent != nil {
+	if agent := t.agentAbove(s); agent != nil {
 		c.Agent = t.agents[agent]
 	}
 	e.AddTo(t.out, c)
@@ -182,18 +173,15 @@ func (t *scopes) call(s *scope) {
 
 // exchange returns a call's input and output.
 func (s *scope) exchange() (exchange.Exchange, error) {
-	data, _ := s.start.Get("data")
-	request, ok := data.Get("content")
-	if !ok {
-		request = data
+	request := session.At(s.start, "data", "content")
+	if request == nil {
+		request = session.At(s.start, "data")
 	}
-	response, _ := s.end.Get("data")
-	if exchange.Known(response) {
+	if response := session.At(s.end, "data"); exchange.Known(response) {
 		return exchange.Of(request, response)
 	}
-	profile, _ := s.end.Get("category_profile")
-	annotated, ok := profile.Get("annotated_response")
-	if !ok {
+	annotated := session.At(s.end, "category_profile", "annotated_response")
+	if annotated == nil {
 		return exchange.Exchange{}, exchange.ErrShape
 	}
 	e, err := exchange.Chat(request, nil)
@@ -204,17 +192,16 @@ func (s *scope) exchange() (exchange.Exchange, error) {
 
 // annotatedAnswer reads an answer from Relay's own annotation.
 func annotatedAnswer(annotated json.Raw) exchange.Answer {
-	text, _ := annotated.Get("message")
-	a := exchange.Answer{Message: exchange.Content("assistant", text), Finish: session.Text(annotated, "finish_reason")}
-	list, _ := annotated.Get("tool_calls")
-	for c := range list.Elements() {
-		a.ToolCalls = append(a.ToolCalls, exchange.CallOf(c, "id", "name", "arguments"))
+	m := exchange.Content("assistant", session.At(annotated, "message"))
+	for c := range session.At(annotated, "tool_calls").Elements() {
+		m.ToolCalls = append(m.ToolCalls, exchange.CallOf(c, "id", "name", "arguments"))
 	}
-	if a.Text == "" && a.ToolCalls != nil {
-		a.Form = chat.Null
+	if m.Text == "" && m.ToolCalls != nil {
+		m.Form = chat.Null
 	}
-	if a.Finish == "tool_use" {
-		a.Finish = "tool_calls"
+	finish := session.Text(annotated, "finish_reason")
+	if finish == "tool_use" {
+		finish = "tool_calls"
 	}
-	return a
+	return exchange.Answer{Message: m, Finish: finish}
 }

@@ -104,22 +104,13 @@ func (s *Source) readAhead() error {
 			}
 			reason, detail = reasonOf(err), err.Error()
 		}
+		if tooLarge != nil {
+			reason, detail = source.ExampleTooLarge, tooLarge.Error()
+		}
 		s.Chain(uint64(offset))
 		s.Tally.S.Steps++
-		d := ledger.Drop{
-			Unit:    "step",
-			Reason:  reason,
-			Detail:  detail,
-			Run:     s.At.Run,
-			Example: source.RowName(s.lines - 1),
-			Index:   -1,
-			File:    s.Path(),
-			Offset:  offset,
-		}
-		if tooLarge != nil {
-			d.Reason, d.Detail = source.ExampleTooLarge, tooLarge.Error()
-		}
-		s.Tally.Drop(d)
+		at := &ttc.Example{ID: source.RowName(s.lines - 1), Run: s.At.Run, File: s.Path(), Offset: offset}
+		s.Tally.DropPart(at, "step", "", reason, detail)
 		if err := s.Far(offset); err != nil {
 			return err
 		}
@@ -181,9 +172,7 @@ func (s *Source) newExample() *ttc.Example {
 		ID: s.ahead.of.id, Run: s.At.Run, Row: s.At.Row, File: s.Path(), Offset: s.ahead.offset,
 		Fidelity: ttc.TextOnly, RawID: append(json.Raw(nil), s.ahead.rawID...),
 	}
-	if v, ok := source.At(s.ahead.raw, s.cfg.TaskKey); ok {
-		ex.Task = source.IDText(v)
-	}
+	ex.Task = source.IDText(source.At(s.ahead.raw, s.cfg.TaskKey))
 	if len(s.ahead.lines) > 0 {
 		if v, ok := s.ahead.lines[0].Answer.Get(published.TaskKey); ok {
 			ex.Task = source.IDText(v)
@@ -196,13 +185,14 @@ func (s *Source) newExample() *ttc.Example {
 func (s *Source) name(ex *ttc.Example) {
 	st := &s.Tally.S
 	entry := xxh3.Uint128{Lo: uint64(s.ahead.offset), Hi: 1} // unique, so the example doesn't count as a duplicate
-	add := func() (string, bool) { return s.IDs.Add(ex.Row, ex.ID, entry) }
+	var unique string
 	if ex.ID == "" {
 		ex.ID = source.RowName(s.lines - 1)
 		st.MissingIDs++
-		add = func() (string, bool) { return s.IDs.AddLine(ex.Row, s.lines-1, entry) }
+		unique, _ = s.IDs.AddLine(ex.Row, s.lines-1, entry)
+	} else {
+		unique, _ = s.IDs.Add(ex.Row, ex.ID, entry)
 	}
-	unique, _ := add()
 	st.Renamed(ex.ID, unique)
 	ex.ID = unique
 }
@@ -214,21 +204,21 @@ func (s *Source) fits(id string, n int, size int64) error {
 	case n == s.cfg.MaxExample:
 		return s.tooMany(id, "lines")
 	case size > max(s.cfg.MaxBytes, s.cfg.MaxLine):
-		return &source.Error{
-			Path: s.Path(), Offset: s.ahead.offset,
-			What: fmt.Sprintf("the lines with the id %q have more than %d bytes in total", id, s.cfg.MaxBytes),
-			Help: "Raise sources.*.max_example_bytes, or give each example its own id (id_key)",
-		}
+		what := fmt.Sprintf("the lines with the id %q have more than %d bytes in total", id, s.cfg.MaxBytes)
+		return s.exceeds(what, "max_example_bytes")
 	}
 	return nil
 }
 
 func (s *Source) tooMany(id, what string) error {
-	return &source.Error{
-		Path: s.Path(), Offset: s.ahead.offset,
-		What: fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id),
-		Help: "Raise sources.*.max_candidates_per_example, or give each example its own id (id_key)",
-	}
+	what = fmt.Sprintf("more than %d %s have the id %q", s.cfg.MaxExample, what, id)
+	return s.exceeds(what, "max_candidates_per_example")
+}
+
+// exceeds returns the error for an example that exceeds a limit.
+func (s *Source) exceeds(what, setting string) error {
+	help := "Raise sources.*." + setting + ", or give each example its own id (id_key)"
+	return &source.Error{Path: s.Path(), Offset: s.ahead.offset, What: what, Help: help}
 }
 
 // belonging is the key that an example's lines share. The key is their id or, if they lack an id, a hash of their
@@ -240,28 +230,24 @@ type belonging struct {
 
 // id returns the id of the line read ahead.
 func (s *Source) id() json.Raw {
-	if s.rewrite != nil {
-		if s.ahead.id == "" {
-			return nil
-		}
-		return json.AppendString(nil, s.ahead.id)
+	switch {
+	case s.rewrite == nil:
+		return source.At(s.ahead.raw, s.cfg.IDKey)
+	case s.ahead.id == "":
+		return nil
 	}
-	id, _ := source.At(s.ahead.raw, s.cfg.IDKey)
-	return id
+	return json.AppendString(nil, s.ahead.id)
 }
 
 // belongs returns the key of the example to which the line read ahead belongs.
 func (s *Source) belongs() belonging {
-	if name := source.IDText(s.ahead.rawID); name != "" {
-		return belonging{id: name}
+	if name := source.IDText(s.ahead.rawID); name != "" || s.rewrite != nil {
+		return belonging{id: name} // the answers of a rewritten entry without an id are compared only with each other
 	}
-	if s.rewrite != nil { // an entry's answers are compared only with each other
-		return belonging{}
-	}
-	if prompt, _ := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
+	if prompt := source.At(s.ahead.raw, s.cfg.PromptKey); len(prompt.Bytes()) > 0 || prompt.Kind() == json.Array {
 		hash := xxh3.Hash128(prompt)
 		for _, key := range []string{s.cfg.ContextKey, s.cfg.SystemKey} {
-			if beside, ok := source.At(s.ahead.raw, key); ok && key != "" {
+			if beside := source.At(s.ahead.raw, key); beside != nil && key != "" {
 				hash.Hi, hash.Lo = hash.Lo, hash.Hi^xxh3.Hash(beside)
 			}
 		}
@@ -277,7 +263,15 @@ func (s *Source) line(ex *ttc.Example) {
 	case s.Scans():
 		return
 	case s.rewrite != nil:
-		s.rewritten(ex)
+		// Answers that don't name a turn are compared only with each other.
+		for _, line := range s.ahead.lines {
+			if line.Err == nil {
+				s.object(line.Answer, source.RowName(s.lines-1), ex)
+				continue
+			}
+			s.Tally.S.Steps++
+			s.drop(reasonOf(line.Err), line.Err.Error(), "", ex)
+		}
 		return
 	}
 	var last otherFields
@@ -287,19 +281,6 @@ func (s *Source) line(ex *ttc.Example) {
 	})
 	if !lists {
 		s.object(s.ahead.raw, "", ex)
-	}
-}
-
-// rewritten creates candidates from the answers in the line read ahead. Answers that don't name a turn are compared
-// only with each other.
-func (s *Source) rewritten(ex *ttc.Example) {
-	for _, line := range s.ahead.lines {
-		if line.Err == nil {
-			s.object(line.Answer, source.RowName(s.lines-1), ex)
-			continue
-		}
-		s.Tally.S.Steps++
-		s.drop(reasonOf(line.Err), line.Err.Error(), "", ex)
 	}
 }
 
@@ -318,9 +299,7 @@ func (s *Source) add(f *fields, raw json.Raw, last *otherFields, turn string, ex
 		s.drop(reason, detail, cand.Turn, ex)
 		return
 	}
-	st.Candidates++
-	st.Names[cand.Step]++
-	ex.Candidates = append(ex.Candidates, cand)
+	st.AddCandidate(ex, cand)
 }
 
 func (s *Source) drop(reason ledger.Reason, detail, turn string, ex *ttc.Example) {

@@ -156,8 +156,7 @@ func (r *Reader) read(f *fields, b *otherFields) {
 // given function, until a call returns false. It reports whether the line lists any.
 func (r *Reader) answers(raw json.Raw, each func(f *fields, raw json.Raw) bool) bool {
 	k := &r.keys
-	outputs, _ := source.At(raw, k.OutputKey)
-	scores, _ := source.At(raw, k.ScoreKey)
+	outputs, scores := source.At(raw, k.OutputKey), source.At(raw, k.ScoreKey)
 	if outputs.Kind() != json.Array || k.AnswerKey == "" && scores.Kind() != json.Array {
 		return false
 	}
@@ -225,12 +224,8 @@ func (r *Reader) fields(raw json.Raw) (f fields) {
 		}
 	}
 	for _, n := range r.named {
-		if !n.path {
-			continue
-		}
-		v, _ := source.At(raw, n.key)
-		if field := n.field(&f); *field == nil && v.Kind() != json.Null {
-			*field = v
+		if field := n.field(&f); n.path && *field == nil {
+			*field = valued(source.At(raw, n.key))
 		}
 	}
 	return f
@@ -311,12 +306,11 @@ func (r *Reader) prompt(raw json.Raw) ttc.Prompt {
 	} else if p.Form != ttc.TextPrompt || !strings.HasPrefix(p.Text, `[{`) || !strings.Contains(p.Text, `"role"`) {
 		return p
 	}
-	text, _ := raw.Text()
-	inner, err := json.Parse([]byte(text), source.InTexts)
-	if err != nil {
-		return r.keep.Prompt(raw)
+	inner, err := source.Inner(raw)
+	if err == nil {
+		_, err = chat.ParseMessages(inner)
 	}
-	if _, err := chat.ParseMessages(inner); err != nil {
+	if err != nil {
 		return r.keep.Prompt(raw)
 	}
 	return r.prompt(inner)

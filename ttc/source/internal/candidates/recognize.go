@@ -32,10 +32,7 @@ var (
 		Others: []string{"question", "query", "instruction", "input", "messages", "problem", "user", "human", "q"},
 		Last:   []string{"context", "conversation", "conversations"},
 	}
-	contextKey = source.Key{
-		Setting: "context_key", Means: "the text appended to the prompt", Is: (*source.Column).Text,
-		Others: []string{"context", "input"},
-	}
+
 	systemKey = source.Key{
 		Setting: "system_key", Means: "the system message", Is: (*source.Column).Text,
 		Others: []string{"system", "system_prompt", "system_message"},
@@ -61,10 +58,7 @@ func isScore(c *source.Column) bool {
 // recognize identifies candidates by the presence of an answer and a score.
 func recognize(h *source.Head) (r source.Reading) {
 	if shape := published.AnswersOf(h); shape != nil {
-		r.Fit = source.Certain
-		r.Set("shape", shape.Name)
-		r.Guessed = append(r.Guessed, shape.Told)
-		return r
+		return published.Reading(shape.Name, shape.Told)
 	}
 	cols := h.Columns()
 	output := cols.Find(outputKey)
@@ -103,7 +97,7 @@ func recognize(h *source.Head) (r source.Reading) {
 	r.Take(turnKey, cols.Find(turnKey))
 	if id.Column != nil && prompt.Column != nil && cols.Of("turn_id") == nil && rowIDs(h, id.Key, prompt.Key) {
 		r.Set("id_key", "")
-		r.Guessed = append(r.Guessed, "every line has its own "+id.Key+", so lines with the same prompt are taken as its candidates")
+		r.Guess("every line has its own %s, so lines with the same prompt are taken as its candidates", id.Key)
 	}
 	return r
 }
@@ -115,11 +109,11 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 		return
 	}
 	if prompt.Guessed { // a column called prompt is complete without a context
-		r.Take(contextKey, h.Columns().Find(contextKey, prompt.Key, r.Settings["output_key"]))
+		r.Take(source.ContextKey, h.Columns().Find(source.ContextKey, prompt.Key, r.Settings["output_key"]))
 	}
 	if h.Texts(prompt.Key, transcript.Is) {
 		r.Set("transcripts", "split")
-		r.Guessed = append(r.Guessed, "the prompts are transcripts, and are split into messages")
+		r.Guess("the prompts are transcripts, and are split into messages")
 	}
 }
 
@@ -127,12 +121,11 @@ func takePrompt(r *source.Reading, h *source.Head, prompt source.Choice) {
 func rowIDs(h *source.Head, id, prompt string) bool {
 	ids, prompts := map[string]bool{}, map[string]bool{}
 	for _, e := range h.Entries {
-		i, _ := source.At(e, id)
-		p, _ := source.At(e, prompt)
-		if ids[string(i)] {
+		i := string(source.At(e, id))
+		if ids[i] {
 			return false
 		}
-		ids[string(i)], prompts[string(p)] = true, true
+		ids[i], prompts[string(source.At(e, prompt))] = true, true
 	}
 	return len(prompts) < len(ids)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 )
 
 // rebuild sets a call's messages based on its parent chain, and its tools based on a logged request or a snapshot.
@@ -24,10 +25,7 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 		c.Gaps |= ttc.NoSystem
 	}
 	if c.Tools == nil {
-		c.Tools = a.tools
-	}
-	if c.Tools == nil {
-		c.Tools = t.firstTools(a)
+		c.Tools = t.toolsAt(a)
 	}
 	if c.Tools == nil {
 		c.Gaps |= ttc.NoTools
@@ -35,9 +33,12 @@ func (t *transcript) rebuild(a *answer, c *calls.Call) {
 	c.After = t.historyOf(a, system).end()
 }
 
-// firstTools returns the tools from the first snapshot that contains any, for an answer that precedes it: a session's
-// first snapshots contain only the system prompt.
-func (t *transcript) firstTools(a *answer) []chat.Tool {
+// toolsAt returns the tools from the snapshot before an answer or, without one, from the first that contains any: a
+// session's first snapshots contain only the system prompt.
+func (t *transcript) toolsAt(a *answer) []chat.Tool {
+	if a.tools != nil {
+		return a.tools
+	}
 	if t.snapshots == nil {
 		t.snapshots = map[place][]chat.Tool{}
 		for _, other := range t.answers {
@@ -159,7 +160,7 @@ func (h *history) add(rec *record) {
 		h.placed[rec] = true // a compaction may claim to have preserved itself
 	case rec.answer != nil:
 		h.answer(rec.answer)
-	case rec.hasResults && len(rec.results) == len(rec.given):
+	case len(rec.results) > 0 && len(rec.results) == len(rec.given):
 		h.flush() // the results are for a call that isn't in the chain
 		h.append(rec.results...)
 		h.placed[rec] = true
@@ -248,8 +249,7 @@ func (h *history) flush() {
 
 func (h *history) user(texts []string) {
 	if texts != nil {
-		m := chat.Message{Role: "user", Form: chat.Text, Text: strings.Join(texts, "\n")}
-		h.append(h.t.out.Message(calls.Message{Message: m}))
+		h.append(h.t.out.Message(exchange.TextMessage("user", strings.Join(texts, "\n"))))
 	}
 }
 

@@ -30,15 +30,13 @@ func recognize(h *source.Head) source.Reading {
 
 // isOthers reports whether a line is from Qwen Code, whose lines have the same keys, with messages in Google's format.
 func isOthers(line json.Raw) bool {
-	message, _ := line.Get("message")
-	_, parts := message.Get("parts")
+	_, parts := session.At(line, "message").Get("parts")
 	return parts
 }
 
 // isBare reports whether a line without a session id is from Claude Code. (Tools that clean up files remove the id.)
 func isBare(line json.Raw) bool {
-	message, _ := line.Get("message")
-	return session.Text(line, "uuid") != "" && session.Text(message, "role") == session.Text(line, "type")
+	return session.Text(line, "uuid") != "" && session.Text(line, "message", "role") == session.Text(line, "type")
 }
 
 // isLine reports whether an object is a line of a session.
@@ -46,15 +44,11 @@ func isLine(line json.Raw) bool {
 	if _, ok := line.Get("sessionId"); !ok && !isBare(line) {
 		return false
 	}
-	typ, _ := line.Get("type")
-	if typ.Kind() != json.String {
+	text, ok := session.At(line, "type").Text()
+	if !ok || isOthers(line) {
 		return false
 	}
 	_, parent := line.Get("parentUuid")
-	if isOthers(line) {
-		return false
-	}
 	_, message := line.Get("message")
-	text, _ := typ.Text()
 	return parent || message || ignoredTypes[text] || text == "api-request" || text == "api-request-shape"
 }

@@ -1,14 +1,13 @@
 package claudecode
 
 import (
-	"cmp"
 	"context"
 	"io"
+	"maps"
 	"slices"
-	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
-	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -30,48 +29,29 @@ type files struct {
 const headLines = 200
 
 func read(
-	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+	ctx context.Context, paths []string, limits session.Limits, tally *source.Tally,
 ) (session.Reader, error) {
 	r := &reader{limits: limits, tally: tally}
-	return r, r.arrange(ctx, files)
-}
-
-// arrange finds the session that each file belongs to.
-func (r *reader) arrange(ctx context.Context, paths []string) error {
 	bySession := map[string][]string{}
 	for _, path := range paths {
-		id, known, err := r.head(ctx, path)
+		begun := false
+		id, known, err := session.FileID(ctx, path, limits, tally, headLines, func(line json.Raw) (string, bool) {
+			if begun = begun || isLine(line); !begun {
+				return "", false
+			}
+			return session.ID(session.Text(line, "sessionId")), true
+		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if !known {
-			r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
-			continue
+		if known {
+			bySession[id] = append(bySession[id], path)
 		}
-		id = cmp.Or(id, session.Stem(path))
-		bySession[id] = append(bySession[id], path)
 	}
-	for id, paths := range bySession {
-		slices.Sort(paths)
-		r.sessions = append(r.sessions, files{id, paths})
+	for _, id := range slices.Sorted(maps.Keys(bySession)) {
+		r.sessions = append(r.sessions, files{id, bySession[id]})
 	}
-	slices.SortFunc(r.sessions, func(a, b files) int { return strings.Compare(a.session, b.session) })
-	return nil
-}
-
-// head examines the beginning of a file to find its session, and to determine whether it is from Claude Code at all.
-func (r *reader) head(ctx context.Context, path string) (id string, known bool, err error) {
-	n := 0
-	err = session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
-		n++
-		known = known || isLine(l.JSON)
-		if v, ok := l.JSON.Get("sessionId"); ok && known {
-			id, _ = v.Text()
-			id = session.ID(id)
-		}
-		return id == "" && n < headLines
-	})
-	return id, known, err
+	return r, nil
 }
 
 // FromLines builds a session from the lines of its files, which are stored elsewhere.

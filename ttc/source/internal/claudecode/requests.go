@@ -55,14 +55,6 @@ type shape struct {
 	tools  []chat.Tool
 }
 
-func newRequests() requests {
-	return requests{
-		byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{},
-		edges:   map[stepEdge]int32{},
-		endings: map[int32][]*request{}, walks: map[stepWalk]calls.Walk{},
-	}
-}
-
 func (r *requests) addShape(l *line, t *transcript) {
 	if _, ok := r.shapes[l.shapeHash]; ok {
 		return
@@ -81,9 +73,8 @@ func (r *requests) addBlob(l *line, t *transcript) {
 	if _, ok := r.blobs[l.hash]; ok {
 		return
 	}
-	content, _ := l.message.Get("content")
 	refs := []calls.Ref{}
-	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), content) {
+	for _, m := range exchange.AnthropicMessages(session.Text(l.message, "role"), session.At(l.message, "content")) {
 		refs = append(refs, t.out.Message(m))
 	}
 	r.blobs[l.hash] = refs
@@ -166,7 +157,7 @@ func (r *requests) setMessages(t *transcript, a *answer, c *calls.Call) bool {
 	if q == nil || q.broken {
 		return false
 	}
-	s, ok := r.shapeOf(a)
+	s, ok := r.shapes[q.shape]
 	if !ok {
 		return false
 	}

@@ -55,13 +55,12 @@ type block struct {
 }
 
 func newBlock(index int64, raw json.Raw) block {
-	b := block{index: index, raw: raw, kind: session.Text(raw, "type")}
-	if b.kind == "tool_use" {
-		b.text = session.Text(raw, "id")
-	} else {
-		b.text = session.Text(raw, b.kind)
+	kind := session.Text(raw, "type")
+	key := kind
+	if kind == "tool_use" {
+		key = "id"
 	}
-	return b
+	return block{index, raw, kind, session.Text(raw, key)}
 }
 
 // record is a line in the parent chain.
@@ -75,7 +74,6 @@ type record struct {
 	boundary            bool
 	preserved           []string // uuids of the lines that a compaction kept verbatim
 	anchor              string   // uuid of the line that the kept lines follow
-	hasResults          bool
 }
 
 // answer is the model's response to one request.
@@ -96,9 +94,12 @@ type answer struct {
 func newTranscript(id string, limits session.Limits, tally *source.Tally) *transcript {
 	return &transcript{
 		out: limits.New(id), tally: tally, records: map[string]*record{}, results: map[string][]*record{},
-		requests: newRequests(), histories: map[historyKey]*history{}, roots: map[*record]*record{},
-		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{},
-		versions: map[string]bool{},
+		requests: requests{
+			byID: map[string]*request{}, shapes: map[string]shape{}, blobs: map[string][]calls.Ref{},
+			edges: map[stepEdge]int32{}, endings: map[int32][]*request{}, walks: map[stepWalk]calls.Walk{},
+		},
+		histories: map[historyKey]*history{}, roots: map[*record]*record{},
+		toolTexts: map[xxh3.Uint128][]chat.Tool{}, prefixes: map[string]string{}, versions: map[string]bool{},
 	}
 }
 
@@ -126,20 +127,12 @@ const (
 func (t *transcript) add(raw session.Line) {
 	l := parseLine(raw.JSON)
 	l.offset = raw.Offset
-	if n := len(l.version); n > 0 && n < longVersion && !t.versions[string(l.version)] {
-		t.wrote(l.version)
+	if v := l.version; len(v) > 0 && len(v) < longVersion && len(t.versions) < maxVersions && !t.versions[string(v)] {
+		t.versions[string(v)] = true
+		number, _ := v.Text()
+		t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
 	}
 	t.line(&l)
-}
-
-// wrote records a version of the program.
-func (t *transcript) wrote(version json.Raw) {
-	if len(t.versions) == maxVersions {
-		return
-	}
-	t.versions[string(version)] = true
-	number, _ := version.Text()
-	t.tally.Wrote(source.Version{Program: "Claude Code", Number: number, Newest: newest})
 }
 
 func (t *transcript) begin(path string) {
@@ -212,13 +205,12 @@ func (t *transcript) user(l *line) {
 	if rec == nil {
 		return
 	}
-	content, _ := l.message.Get("content")
-	for _, m := range exchange.AnthropicMessages("user", content) {
+	for _, m := range exchange.AnthropicMessages("user", session.At(l.message, "content")) {
 		ref := t.out.Message(m)
 		rec.given = append(rec.given, ref)
 		if m.Role == "tool" {
 			rec.results = append(rec.results, ref)
-			rec.hasResults = true
+
 			t.results[m.ToolCallID] = append(t.results[m.ToolCallID], rec)
 		}
 	}
@@ -257,8 +249,7 @@ func (t *transcript) assistant(l *line) {
 	if u, ok := l.message.Get("usage"); ok {
 		a.usage = exchange.AnthropicUsage(u)
 	}
-	content, _ := l.message.Get("content")
-	for _, b := range exchange.Blocks(content) {
+	for _, b := range exchange.Blocks(session.At(l.message, "content")) {
 		t.size += int64(len(b))
 		a.add(newBlock(l.blockIndex, b))
 	}
@@ -302,14 +293,12 @@ func (t *transcript) attachment(l *line) {
 	}
 	var texts []string
 	for e := range l.rendered.Elements() {
-		content, _ := e.Get("content")
-		texts = append(texts, textsOf(content)...)
+		texts = append(texts, textsOf(session.At(e, "content"))...)
 	}
 	rec.attached = strings.Join(texts, "\n")
 	t.size += int64(len(rec.attached))
 	if rec.attached == "" && kind == "queued_command" {
-		prompt, _ := l.attachment.Get("prompt")
-		rec.attached = strings.Join(textsOf(prompt), "\n")
+		rec.attached = strings.Join(textsOf(session.At(l.attachment, "prompt")), "\n")
 	}
 }
 
@@ -323,8 +312,7 @@ func textsOf(content json.Raw) (texts []string) {
 
 // snapshot records the system prompt and the tools, which later lines refer to.
 func (t *transcript) snapshot(l *line) {
-	prompt, _ := l.attachment.Get("systemPrompt")
-	if parts := textsOf(prompt); parts != nil {
+	if parts := textsOf(session.At(l.attachment, "systemPrompt")); parts != nil {
 		t.prompt = strings.Join(parts, "\n\n")
 		if prefix := session.Text(l.attachment, "cliPrefix"); prefix != "" {
 			t.prefixes[t.prompt] = prefix + "\n"
@@ -336,23 +324,17 @@ func (t *transcript) snapshot(l *line) {
 }
 
 func (t *transcript) systemMessage(text string) calls.Ref {
-	return t.out.Message(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+	return t.out.Message(exchange.TextMessage("system", text))
 }
 
-// toolsOf reads tool definitions, parsing equal lists only once.
+// toolsOf reads tool definitions, either in the form used in requests or, as in snapshots, under the key schema. It
+// parses equal lists only once.
 func (t *transcript) toolsOf(list json.Raw) []chat.Tool {
 	h := xxh3.Hash128(list)
 	if out, ok := t.toolTexts[h]; ok {
 		return out
 	}
 	t.size += int64(len(list))
-	out := tools(list)
-	t.toolTexts[h] = out
-	return out
-}
-
-// tools reads tool definitions, either in the form used in requests or, as in snapshots, under the key schema.
-func tools(list json.Raw) []chat.Tool {
 	out := []chat.Tool{}
 	for e := range list.Elements() {
 		if s, ok := e.Get("schema"); ok {
@@ -362,6 +344,7 @@ func tools(list json.Raw) []chat.Tool {
 			out = append(out, t)
 		}
 	}
+	t.toolTexts[h] = out
 	return out
 }
 
@@ -371,16 +354,13 @@ func (t *transcript) systemLine(l *line) {
 		return
 	}
 	switch l.subtype {
-	case "compact_boundary", "microcompact_boundary":
+	case "microcompact_boundary":
 		delete(t.open, rec.agent)
-		if l.subtype == "microcompact_boundary" {
-			return
-		}
+	case "compact_boundary":
+		delete(t.open, rec.agent)
 		rec.boundary = true
-		kept, _ := l.compact.Get("preservedMessages")
-		rec.anchor = session.Text(kept, "anchorUuid")
-		list, _ := kept.Get("uuids")
-		for e := range list.Elements() {
+		rec.anchor = session.Text(l.compact, "preservedMessages", "anchorUuid")
+		for e := range session.At(l.compact, "preservedMessages", "uuids").Elements() {
 			id, _ := e.Text()
 			rec.preserved = append(rec.preserved, id)
 		}
@@ -403,9 +383,9 @@ func (t *transcript) calls() {
 			}
 			return cmp.Compare(x.index, y.index)
 		})
-		raws := make([]json.Raw, len(a.blocks))
-		for i, b := range a.blocks {
-			raws[i] = b.raw
+		var raws []json.Raw
+		for _, b := range a.blocks {
+			raws = append(raws, b.raw)
 		}
 		var m chat.Message
 		m, a.hidden = exchange.AnswerOf(raws)

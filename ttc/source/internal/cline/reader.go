@@ -28,7 +28,7 @@ func Factory() source.Factory {
 
 // sessionID returns the id of a stored session, or "" for a task's message.
 func sessionID(entry json.Raw) string {
-	if list, _ := entry.Get("messages"); list.Kind() != json.Array || session.Text(entry, "agent") == "" {
+	if session.At(entry, "messages").Kind() != json.Array || session.Text(entry, "agent") == "" {
 		return ""
 	}
 	return session.Text(entry, "sessionId")
@@ -36,9 +36,8 @@ func sessionID(entry json.Raw) string {
 
 // isMark reports whether an entry is a stored session, or a user's message with Cline's additions.
 func isMark(entry json.Raw) bool {
-	content, _ := entry.Get("content")
 	return sessionID(entry) != "" || session.Text(entry, "role") == "user" &&
-		slices.ContainsFunc(exchange.Blocks(content), func(b json.Raw) bool {
+		slices.ContainsFunc(exchange.Blocks(session.At(entry, "content")), func(b json.Raw) bool {
 			text := session.Text(b, "text")
 			return strings.HasPrefix(text, "<task>\n") || strings.HasPrefix(text, "<environment_details>\n")
 		})
@@ -69,11 +68,10 @@ func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 			continue
 		}
 		if text := session.Text(entry, "system_prompt"); text != "" {
-			r.tell(calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+			r.tell(exchange.TextMessage("system", text))
 			r.gaps &^= ttc.NoSystem
 		}
-		list, _ := entry.Get("messages")
-		for m := range list.Elements() {
+		for m := range session.At(entry, "messages").Elements() {
 			r.message(part, m)
 		}
 	}
@@ -83,7 +81,7 @@ func (r *reader) tell(m calls.Message) { r.said = r.s.Extend(r.said, r.s.Message
 
 // message adds a message to the context. If it is from the model, it is also a call.
 func (r *reader) message(part session.Kept, m json.Raw) {
-	content, _ := m.Get("content")
+	content := session.At(m, "content")
 	switch role := session.Text(m, "role"); role {
 	case "assistant":
 	case "user":
@@ -98,13 +96,12 @@ func (r *reader) message(part session.Kept, m json.Raw) {
 	a, hidden := exchange.AnswerOf(exchange.Blocks(content))
 	c := calls.Call{
 		ID: session.Text(m, "id"), Model: session.Text(session.Value(m, "modelInfo"), "id"), After: r.said, Output: a,
-		Gaps: r.gaps | (&exchange.Answer{Message: a}).Gap(), File: part.Path, Offset: part.Offset,
+		Gaps: r.gaps | exchange.Gap(&a), File: part.Path, Offset: part.Offset,
 	}
 	if hidden {
 		c.Gaps |= ttc.HiddenReasoning
 	}
-	ts, _ := m.Get("ts")
-	if n, ok := ts.Int64(); ok && n > 0 && n < 1e13 {
+	if n, ok := session.At(m, "ts").Int64(); ok && n > 0 && n < 1e13 {
 		c.Time = n * 1e6
 	}
 	r.s.Add(c)
@@ -119,7 +116,7 @@ func told(content json.Raw) []calls.Message {
 		if session.Text(b, "type") != "tool_result" {
 			continue
 		}
-		if v, _ := b.Get("content"); isValue(v) {
+		if v := session.At(b, "content"); isValue(v) {
 			out[i].Message = chat.Message{Role: "tool", Form: chat.Text, Text: compact(v), ToolCallID: out[i].ToolCallID}
 		}
 		i++

@@ -334,3 +334,15 @@ func FuzzRead(f *testing.F) {
 		sessiontest.Balanced(t, r)
 	})
 }
+
+// TestNoTimestamps: a thread keeps its id if a tool removed the timestamps from its lines.
+func TestNoTimestamps(t *testing.T) {
+	s := newScript("s", "")
+	s.user("q")
+	s.text(1, "a")
+	for i, line := range s.lines {
+		_, rest, _ := strings.Cut(line, ",")
+		s.lines[i] = "{" + rest
+	}
+	want(t, readScript(t, s), "s: sys / q / a*")
+}

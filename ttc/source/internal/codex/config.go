@@ -21,9 +21,8 @@ func Factory() source.Factory {
 // isLine reports whether an object is a line of a session: {timestamp, type, payload}. Tools that clean files remove
 // the timestamp.
 func isLine(line json.Raw) bool {
-	typ, _ := line.Get("type")
-	text, _ := typ.Text()
-	payload, _ := line.Get("payload")
+	typ := session.Text(line, "type")
 	_, at := line.Get("timestamp")
-	return payload.Kind() == json.Object && (text == "response_item" || at && (known[text] || ignoredItems[text]))
+	return session.At(line, "payload").Kind() == json.Object &&
+		(typ == "response_item" || at && (known[typ] || ignoredItems[typ]))
 }

@@ -1,6 +1,9 @@
 package codex
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -11,15 +14,15 @@ import (
 
 // item adds an item from the history.
 func (t *thread) item(payload json.Raw, l session.Line) {
-	meta, _ := l.JSON.Get("metadata")
+	meta := session.At(l.JSON, "metadata")
 	if meta == nil {
-		meta, _ = payload.Get("metadata")
+		meta = session.At(payload, "metadata")
 	}
 	sequence, through := number(meta, "history_sequence", 0), number(meta, "sampled_through_sequence", -1)
 	switch typ := session.Text(payload, "type"); {
 	case typ == "message":
 		role := session.Text(payload, "role")
-		content, _ := payload.Get("content")
+		content := session.At(payload, "content")
 		if role != "assistant" {
 			t.close()
 			t.append(&entry{sequence: sequence, inserted: inserted(role, content), message: calls.Message{
@@ -57,10 +60,8 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 	a := &turn{through: through, inherited: t.inherited, missing: t.missing}
 	a.input = t.given(through)
 	a.call = calls.Call{
-		ID: firstOf(
-			session.Text(payload, "call_id"),
-			session.Text(payload, "id"),
-		), Model: t.model, Time: session.Nanoseconds(session.Text(l.JSON, "timestamp")),
+		ID: cmp.Or(session.Text(payload, "call_id"), session.Text(payload, "id")), Model: t.model,
+		Time:   session.Nanoseconds(session.Text(l.JSON, "timestamp")),
 		Output: chat.Message{Role: "assistant", Form: chat.Null}, Tools: t.tools, File: t.path, Offset: l.Offset,
 	}
 	if t.tools == nil {
@@ -81,39 +82,16 @@ func (t *thread) answer(payload json.Raw, sequence, through int64, l session.Lin
 // given returns the part of the history that the model had read. If it had read everything, nothing is copied.
 func (t *thread) given(through int64) []*entry {
 	t.out.Give(len(t.history))
-	all := func(e *entry) bool { return through < 0 || e.sequence <= through }
-	for i, e := range t.history {
-		if all(e) {
-			continue
-		}
-		out := t.history[:i:i]
-		for _, e := range t.history[i+1:] {
-			if all(e) {
-				out = append(out, e)
-			}
-		}
-		return out
+	unread := func(e *entry) bool { return through >= 0 && e.sequence > through }
+	if !slices.ContainsFunc(t.history, unread) {
+		return t.history[:len(t.history):len(t.history)]
 	}
-	return t.history[:len(t.history):len(t.history)]
-}
-
-func userText(text string) calls.Message {
-	return calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: text}}
+	return slices.DeleteFunc(slices.Clone(t.history), unread)
 }
 
 func number(raw json.Raw, key string, otherwise int64) int64 {
-	v, _ := raw.Get(key)
-	if n, ok := v.Int64(); ok {
+	if n, ok := session.At(raw, key).Int64(); ok {
 		return n
 	}
 	return otherwise
-}
-
-func firstOf(texts ...string) string {
-	for _, s := range texts {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
 }

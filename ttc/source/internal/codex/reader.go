@@ -9,7 +9,6 @@ import (
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -27,26 +26,33 @@ type file struct {
 	thread, path string
 	parent       string // id of the thread that this thread continues; empty if none
 	end          int64  // ordinal in the parent's file at which this thread begins
+	begun        bool   // the thread's first session_meta has been read
 }
 
 // headLines is the maximum number of lines of a file searched for its thread's id.
 const headLines = 50
 
 func read(
-	ctx context.Context, files []string, limits session.Limits, tally *source.Tally,
+	ctx context.Context, paths []string, limits session.Limits, tally *source.Tally,
 ) (session.Reader, error) {
 	r := &reader{limits: limits, tally: tally, byID: map[string]*file{}}
-	return r, r.arrange(ctx, files)
-}
-
-func (r *reader) arrange(ctx context.Context, paths []string) error {
 	for _, path := range paths {
-		f, err := r.head(ctx, path)
+		f := &file{path: path}
+		var known bool
+		var err error
+		f.thread, known, err = session.FileID(ctx, path, limits, tally, headLines, func(line json.Raw) (string, bool) {
+			if session.Text(line, "type") != "session_meta" || f.begun {
+				return "", isLine(line)
+			}
+			id := session.ID(session.Text(line, "payload", "id"))
+			f.begun = id != ""
+			f.forkedFrom(session.At(line, "payload"))
+			return id, isLine(line)
+		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if f == nil {
-			r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: path})
+		if !known {
 			continue
 		}
 		r.threads = append(r.threads, f)
@@ -57,41 +63,18 @@ func (r *reader) arrange(ctx context.Context, paths []string) error {
 	slices.SortFunc(r.threads, func(a, b *file) int {
 		return cmp.Or(strings.Compare(a.thread, b.thread), strings.Compare(a.path, b.path))
 	})
-	return nil
-}
-
-// head examines the beginning of a file. It returns nil if the file isn't from Codex.
-func (r *reader) head(ctx context.Context, path string) (*file, error) {
-	f := &file{path: path}
-	known, n := false, 0
-	err := session.Lines(ctx, path, r.limits.MaxLine, &source.Tally{}, func(l session.Line) bool {
-		n++
-		known = known || isLine(l.JSON)
-		if payload, ok := l.JSON.Get("payload"); ok && session.Text(l.JSON, "type") == "session_meta" {
-			f.thread = session.ID(session.Text(payload, "id"))
-			f.forkedFrom(payload)
-		}
-		return f.thread == "" && n < headLines
-	})
-	if err != nil || !known {
-		return nil, err
-	}
-	f.thread = cmp.Or(f.thread, session.Stem(path))
-	return f, nil
+	return r, nil
 }
 
 // forkedFrom finds the position in another thread's file from which a thread continues. In older versions, the file
 // contains copies of the items before the fork instead.
 func (f *file) forkedFrom(meta json.Raw) {
-	base, ok := meta.Get("history_base")
-	if !ok || base.Kind() != json.Object {
-		return
-	}
+	base := session.At(meta, "history_base")
 	end, ok := base.Get("end_ordinal_exclusive")
 	if !ok {
-		end, _ = meta.Get("forked_from_ordinal_exclusive")
+		end = session.At(meta, "forked_from_ordinal_exclusive")
 	}
-	if n, ok := end.Int64(); ok && n >= 0 {
+	if n, ok := end.Int64(); ok && n >= 0 && base.Kind() == json.Object {
 		f.parent, f.end = session.ID(session.Text(base, "thread_id")), n
 	}
 }
@@ -101,10 +84,9 @@ func (f *file) forkedFrom(meta json.Raw) {
 func FromLines(id string, f session.LinesOf, tally *source.Tally) *calls.Session {
 	t := &thread{r: &reader{tally: tally}, out: session.Limits{}.New(id), failed: map[string]bool{}, path: f.Path}
 	for _, raw := range f.Lines {
-		payload, _ := raw.Get("payload")
 		if session.Text(raw, "type") == "session_meta" {
 			about := &file{}
-			about.forkedFrom(payload)
+			about.forkedFrom(session.At(raw, "payload"))
 			t.missing = t.missing || about.parent != ""
 		}
 		t.line(session.Line{JSON: raw, Offset: f.Offset})

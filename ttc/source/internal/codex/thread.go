@@ -110,7 +110,7 @@ func (t *thread) load(ctx context.Context, f *file, end int64, depth int) error 
 }
 
 func (t *thread) line(l session.Line) {
-	payload, _ := l.JSON.Get("payload")
+	payload := session.At(l.JSON, "payload")
 	switch typ := session.Text(l.JSON, "type"); typ {
 	case "session_meta":
 		if !t.inherited {
@@ -145,12 +145,11 @@ func (t *thread) unread(what string) {
 
 // start reads the beginning of a file. For a fork, the beginning of its parent's file takes precedence.
 func (t *thread) start(meta json.Raw) {
-	if tools, ok := meta.Get("dynamic_tools"); ok && tools.Kind() == json.Array && t.tools == nil {
-		t.tools = exchange.Tools(tools)
+	if t.tools == nil {
+		t.tools = exchange.Tools(session.At(meta, "dynamic_tools"))
 	}
-	base, _ := meta.Get("base_instructions")
-	if text := session.Text(base, "text"); text != "" && len(t.history) == 0 {
-		t.append(&entry{message: calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}}})
+	if text := session.Text(meta, "base_instructions", "text"); text != "" && len(t.history) == 0 {
+		t.append(&entry{message: exchange.TextMessage("system", text)})
 	}
 }
 
@@ -165,9 +164,9 @@ func (t *thread) usage(payload json.Raw) {
 		return
 	}
 	t.last.call.ID = cmp.Or(session.Text(payload, "response_id"), t.last.call.ID)
-	counts, _ := payload.Get("usage")
-	number := func(key string) int64 { v, _ := counts.Get(key); n, _ := v.Int64(); return n }
-	t.last.call.Usage = calls.Usage{Input: number("input_tokens"), Output: number("output_tokens")}
+	counts := session.At(payload, "usage")
+	input, output := number(counts, "input_tokens", 0), number(counts, "output_tokens", 0)
+	t.last.call.Usage = calls.Usage{Input: input, Output: output}
 	t.close()
 }
 
@@ -188,11 +187,12 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 	if len(old) > 0 && old[0].message.Role == "system" {
 		t.history = append(t.history, old[0])
 	}
-	replacement, ok := payload.Get("replacement_history")
-	if ok && replacement.Kind() == json.Array {
-		for e := range replacement.Elements() {
-			t.replaced(e, l)
+	if replacement := session.At(payload, "replacement_history"); replacement.Kind() == json.Array {
+		n := len(t.answers)
+		for item := range replacement.Elements() {
+			t.item(item, l)
 		}
+		t.answers = t.answers[:n] // the model's messages in it are context
 		t.close()
 		return
 	}
@@ -202,20 +202,13 @@ func (t *thread) compacted(payload json.Raw, l session.Line) {
 			t.history = append(t.history, e)
 		}
 	}
-	t.append(&entry{message: userText(session.Text(payload, "message"))})
-}
-
-// replaced adds an item from a replacement history, in which the model's messages are context.
-func (t *thread) replaced(item json.Raw, l session.Line) {
-	n := len(t.answers)
-	t.item(item, l)
-	t.answers = t.answers[:n]
+	t.append(&entry{message: exchange.TextMessage("user", session.Text(payload, "message"))})
 }
 
 func (t *thread) event(payload json.Raw, l session.Line) {
 	switch typ := session.Text(payload, "type"); typ {
 	case "item_completed":
-		item, _ := payload.Get("item")
+		item := session.At(payload, "item")
 		t.outcome(session.Text(item, "id"), item)
 	case "exec_command_end", "patch_apply_end", "mcp_tool_call_end":
 		t.outcome(session.Text(payload, "call_id"), payload)
@@ -237,21 +230,15 @@ func (t *thread) event(payload json.Raw, l session.Line) {
 
 // outcome records whether a call failed according to an event.
 func (t *thread) outcome(id string, of json.Raw) {
-	var failed bool
+	success, known := session.At(of, "success").Bool()
 	switch session.Text(of, "status") {
 	case "failed", "declined":
-		failed = true
+		success, known = false, true
 	case "completed":
-	default:
-		v, ok := of.Get("success")
-		success, isBool := v.Bool()
-		if !ok || !isBool {
-			return
-		}
-		failed = !success
+		success, known = true, true
 	}
-	if id != "" {
-		t.failed[id] = failed
+	if known && id != "" {
+		t.failed[id] = !success
 	}
 }
 

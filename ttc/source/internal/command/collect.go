@@ -31,12 +31,11 @@ const (
 var secretFiles = []string{"config_original.yml", "config_effective.yml", "config_metadata.json"}
 
 // collect runs the program as many times as the config specifies, each time in dir/run<k>, and returns the outputs in
-// order. Completed runs are not repeated. The program's output goes to dir/run<k>/output.log and, unless live is nil,
-// to live.
-func collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]string, error) {
+// order. Completed runs are not repeated. The program's output goes to dir/run<k>/output.log.
+func collect(ctx context.Context, cfg Config, dir string) ([]string, error) {
 	var paths []string
 	for run := range cfg.Runs {
-		c := collector{cfg: &cfg, run: run, dir: filepath.Join(dir, "run"+strconv.Itoa(run)), live: live}
+		c := collector{cfg: &cfg, run: run, dir: filepath.Join(dir, "run"+strconv.Itoa(run))}
 		path, err := c.collect(ctx)
 		if err != nil {
 			return paths, err
@@ -47,10 +46,9 @@ func collect(ctx context.Context, cfg Config, dir string, live io.Writer) ([]str
 }
 
 type collector struct {
-	cfg  *Config
-	run  int
-	dir  string
-	live io.Writer
+	cfg *Config
+	run int
+	dir string
 }
 
 func (c *collector) collect(ctx context.Context) (string, error) {
@@ -90,14 +88,10 @@ func (c *collector) collect(ctx context.Context) (string, error) {
 func (c *collector) found(out string) (string, error) {
 	paths, err := source.Expand([]string{out}, nat.FileName)
 	if err != nil || len(paths) != 1 {
-		return "", &source.Error{
-			Path:   out,
-			Offset: -1,
-			What: fmt.Sprintf("%s succeeded, but the folder contains %d files called %s", c.cfg.Command[0], len(paths),
-				nat.FileName),
-			Help: "The program must write it to {output_dir}; what it printed is in " + filepath.Join(c.dir, logFile),
-			Err:  err,
-		}
+		what := fmt.Sprintf("%s succeeded, but the folder contains %d files called %s", c.cfg.Command[0], len(paths),
+			nat.FileName)
+		return "", source.Failure(out, what,
+			"The program must write it to {output_dir}; what it printed is in "+filepath.Join(c.dir, logFile), err)
 	}
 	return paths[0], nil
 }
@@ -163,10 +157,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 		return err
 	}
 	defer log.Close()
-	var w io.Writer = log
-	if c.live != nil {
-		w = io.MultiWriter(log, c.live)
-	}
+
 	// The mark lets a later nat-go end the program's processes if this one is killed.
 	mark := process.NewMark()
 	if err := os.WriteFile(filepath.Join(c.dir, markFile), []byte(mark), 0o600); err != nil {
@@ -174,7 +165,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 	p, err := process.Start(process.Config{
 		Args: argv, Env: os.Environ(), Mark: mark,
-		Stdout: func(r io.Reader) { _, _ = io.Copy(w, r) }, // output that can't be copied is drained
+		Stdout: func(r io.Reader) { _, _ = io.Copy(log, r) }, // output that can't be copied is drained
 	})
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("cannot find %s: install it, or specify its path in the source's command: %w", argv[0], err)
@@ -184,7 +175,7 @@ func (c *collector) start(ctx context.Context, argv []string) error {
 	}
 	err = p.Run(ctx, c.cfg.StopTimeout)
 	if left := p.Left(); len(left) > 0 {
-		fmt.Fprintf(w, "\nnat-go: cannot end processes %v, which %s started\n", left, argv[0])
+		fmt.Fprintf(log, "\nnat-go: cannot end processes %v, which %s started\n", left, argv[0])
 	}
 	switch {
 	case err == nil:

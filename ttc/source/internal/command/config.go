@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -21,11 +20,9 @@ func Factory() source.Factory {
 				cfg.Runs = c.Runs
 			}
 			cfg.NATConfig = cmp.Or(cfg.NATConfig, c.NATConfig)
-			c.Progress(source.Progress{
-				Step: "collect",
-				Text: fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs),
-			})
-			return collect(ctx, cfg, c.Dir, io.Discard)
+			text := fmt.Sprintf("collect: %s, %d times", cfg.Command[0], cfg.Runs)
+			c.Progress(source.Progress{Step: "collect", Text: text})
+			return collect(ctx, cfg, c.Dir)
 		},
 	}
 }

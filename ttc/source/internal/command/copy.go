@@ -48,7 +48,7 @@ func writeCopy(ctx context.Context, path, outputDir string, stepTypes []string) 
 // check returns an error if `nat eval` would write nothing, omit the steps of a required type, or omit ids and steps.
 // Checking first avoids spending hours on such a run.
 func check(path string, root, output *yaml.Node, stepTypes []string) error {
-	refuse := func(what, help string) error { return &source.Error{Path: path, Offset: -1, What: what, Help: help} }
+	refuse := func(what, help string) error { return source.Failure(path, what, help, nil) }
 	filter := get(output, "workflow_output_step_filter")
 	line := fmt.Sprintf("Set eval.general.output.workflow_output_step_filter: [%s]", strings.Join(stepTypes, ", "))
 	switch {
@@ -67,11 +67,10 @@ func check(path string, root, output *yaml.Node, stepTypes []string) error {
 			}
 		}
 	}
-	if n := get(get(root, "eval"), "evaluators"); n == nil || len(n.Content) == 0 {
+	if n := get(root, "eval", "evaluators"); n == nil || len(n.Content) == 0 {
 		return refuse("without an evaluator `nat eval` writes nothing, and still reports success", "Add one under eval.evaluators")
 	}
-	if n := get(get(get(get(get(root, "eval"), "general"), "dataset"), "structure"), "disable"); n != nil &&
-		n.Value == "true" {
+	if n := get(root, "eval", "general", "dataset", "structure", "disable"); n != nil && n.Value == "true" {
 		return refuse("with structure.disable `nat eval` writes answers without ids and steps", "Remove eval.general.dataset.structure.disable")
 	}
 	return nil
@@ -84,11 +83,8 @@ func merged(ctx context.Context, path string, seen []string) (*yaml.Node, error)
 		return nil, err
 	}
 	if slices.Contains(seen, abs) || len(seen) == maxBases {
-		return nil, &source.Error{
-			Path:   path,
-			Offset: -1,
-			What:   "inherits from itself, or via too many files: " + strings.Join(append(seen, abs), " -> "),
-		}
+		files := strings.Join(append(seen, abs), " -> ")
+		return nil, source.Failure(path, "inherits from itself, or via too many files: "+files, "", nil)
 	}
 	root, err := parse(ctx, path)
 	if err != nil {
@@ -118,15 +114,15 @@ func parse(ctx context.Context, path string) (*yaml.Node, error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Err: err}
+		return nil, source.Failure(path, err.Error(), "", err)
 	}
 	if len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, &source.Error{Path: path, Offset: -1, What: "is not a YAML mapping"}
+		return nil, source.Failure(path, "is not a YAML mapping", "", nil)
 	}
 	left := maxNodes
 	root, err := expandAliases(doc.Content[0], &left, 0)
 	if err != nil {
-		return nil, &source.Error{Path: path, Offset: -1, What: err.Error()}
+		return nil, source.Failure(path, err.Error(), "", nil)
 	}
 	return root, nil
 }
@@ -161,34 +157,42 @@ func absolute(n *yaml.Node, dir string) {
 	}
 }
 
-func get(n *yaml.Node, key string) *yaml.Node {
-	if n == nil || n.Kind != yaml.MappingNode {
-		return nil
+// get returns the node at a path of keys, or nil.
+func get(n *yaml.Node, path ...string) *yaml.Node {
+	for _, key := range path {
+		if n == nil || n.Kind != yaml.MappingNode {
+			return nil
+		}
+		i := indexOf(n, key)
+		if i < 0 {
+			return nil
+		}
+		n = n.Content[i+1]
 	}
+	return n
+}
+
+// indexOf returns the index of a key in a mapping's content, before its value's, or -1.
+func indexOf(n *yaml.Node, key string) int {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
-			return n.Content[i+1]
+			return i
 		}
 	}
-	return nil
+	return -1
 }
 
 func set(n *yaml.Node, key string, v *yaml.Node) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			n.Content[i+1] = v
-			return
-		}
+	if i := indexOf(n, key); i >= 0 {
+		n.Content[i+1] = v
+		return
 	}
 	n.Content = append(n.Content, scalar("!!str", key), v)
 }
 
 func remove(n *yaml.Node, key string) {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			n.Content = slices.Delete(n.Content, i, i+2)
-			return
-		}
+	if i := indexOf(n, key); i >= 0 {
+		n.Content = slices.Delete(n.Content, i, i+2)
 	}
 }
 

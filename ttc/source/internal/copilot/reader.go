@@ -128,8 +128,7 @@ func (t *conversation) truncate(n int) {
 
 // system reads an instruction; a system prompt replaces the previous one.
 func (r *reader) system(t *conversation, data json.Raw) {
-	m := calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: session.Text(data, "content")}}
-	ref := r.s.Message(m)
+	ref := r.s.Message(exchange.TextMessage("system", session.Text(data, "content")))
 	switch {
 	case session.Text(data, "role") == "developer":
 		t.said = append(t.said, ref)
@@ -141,8 +140,7 @@ func (r *reader) system(t *conversation, data json.Raw) {
 func (r *reader) say(t *conversation, text string) {
 	r.results(t)
 	if text != "" {
-		m := calls.Message{Message: chat.Message{Role: "user", Form: chat.Text, Text: text}}
-		t.said = append(t.said, r.s.Message(m))
+		t.said = append(t.said, r.s.Message(exchange.TextMessage("user", text)))
 	}
 }
 
@@ -195,7 +193,7 @@ func (r *reader) answer(t *conversation, agent string, part session.Kept) {
 		ID: cmp.Or(session.Text(data, "messageId"), session.Text(event, "id")), Agent: agent,
 		Model: session.Text(data, "model"), After: r.context(t), Output: *m,
 		Time: session.Nanoseconds(session.Text(event, "timestamp")), File: part.Path, Offset: part.Offset,
-		Gaps: ttc.RebuiltHistory | ttc.NoTools | (&exchange.Answer{Message: *m}).Gap(),
+		Gaps: ttc.RebuiltHistory | ttc.NoTools | exchange.Gap(m),
 	}
 	if t.system == nil {
 		c.Gaps |= ttc.NoSystem
@@ -214,11 +212,10 @@ func (r *reader) answer(t *conversation, agent string, part session.Kept) {
 // result reads a tool's result as the model sees it.
 func result(data json.Raw) calls.Message {
 	succeeded, said := session.Value(data, "success").Bool()
-	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text}}
-	m.ToolCallID = session.Text(data, "toolCallId")
-	m.Text = cmp.Or(
+	m := exchange.TextMessage("tool", cmp.Or(
 		session.Text(session.Value(data, "result"), "content"), session.Text(session.Value(data, "error"), "message"),
-	)
+	))
+	m.ToolCallID = session.Text(data, "toolCallId")
 	if failed := !succeeded; said {
 		m.Error = &failed
 	}

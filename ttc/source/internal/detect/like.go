@@ -164,8 +164,7 @@ func labelsOf(h *source.Head, columns []*source.Column, first, second string) (f
 		}
 		chosen := 0
 		fits := !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
-			label, _ := source.At(e, c.Key)
-			said := source.ChoiceOf(label, first, second)
+			said := source.ChoiceOf(source.At(e, c.Key), first, second)
 			if said == source.First || said == source.Second {
 				chosen++
 			}
@@ -223,7 +222,7 @@ func (l *likeness) row(h *source.Head) string {
 	var b strings.Builder
 	b.WriteString("\nThe first entry, as read with these keys:")
 	for _, k := range l.keys {
-		v, _ := source.At(h.Entries[0], k[1])
+		v := source.At(h.Entries[0], k[1])
 		text, ok := v.Text()
 		if !ok {
 			text = string(v)

@@ -106,10 +106,7 @@ func unsupportedHarness(h *source.Head) string {
 
 // at reports whether any entry has a value at a path.
 func at(h *source.Head, path string) bool {
-	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
-		_, ok := source.At(e, path)
-		return ok
-	})
+	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool { return source.At(e, path) != nil })
 }
 
 // conversionHint explains how to convert an input of a known kind that can't be read directly. It is empty if the

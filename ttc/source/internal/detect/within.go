@@ -81,7 +81,7 @@ func within(
 		return nil, err
 	}
 	if found.Set(entriesKey, key); given[entriesKey] == "" {
-		found.Guessed = append(found.Guessed, "the entries are in the list under \""+key+"\"")
+		found.Guess("the entries are in the list under \"%s\"", key)
 	}
 	return found, nil
 }

@@ -36,12 +36,8 @@ func eachEntry(ctx context.Context, cfg *Config, do func(entry) error) error {
 	case ".csv":
 		return eachCSV(cfg, f, do)
 	default:
-		return &source.Error{
-			Path:   cfg.Dataset,
-			Offset: -1,
-			What:   fmt.Sprintf("cannot read questions from a %q file", ext),
-			Help:   "Convert it to .jsonl, .json or .csv",
-		}
+		return source.Failure(cfg.Dataset, fmt.Sprintf("cannot read questions from a %q file", ext),
+			"Convert it to .jsonl, .json or .csv", nil)
 	}
 }
 

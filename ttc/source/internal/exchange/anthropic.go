@@ -8,6 +8,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -15,15 +16,15 @@ import (
 func anthropic(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
-		Usage: AnthropicUsage(member(response, "usage")),
+		Usage: AnthropicUsage(session.At(response, "usage")),
 	}
 	if system, ok := request.Get("system"); ok && system.Kind() != json.Null {
 		e.Input = append(e.Input, calls.Message{Message: FromBlocks("system", Blocks(system))})
 	}
-	for m := range member(request, "messages").Elements() {
-		e.Input = append(e.Input, AnthropicMessages(session.Text(m, "role"), member(m, "content"))...)
+	for m := range session.At(request, "messages").Elements() {
+		e.Input = append(e.Input, AnthropicMessages(session.Text(m, "role"), session.At(m, "content"))...)
 	}
-	answer, hidden := AnswerOf(Blocks(member(response, "content")))
+	answer, hidden := AnswerOf(Blocks(session.At(response, "content")))
 	if hidden {
 		e.Gaps |= ttc.HiddenReasoning
 	}
@@ -34,10 +35,10 @@ func anthropic(request, response json.Raw) (Exchange, error) {
 // AnthropicUsage reads the token counts. The input count covers everything the model was given, whether cached or not.
 func AnthropicUsage(usage json.Raw) (out calls.Usage) {
 	for _, key := range []string{"input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"} {
-		n, _ := member(usage, key).Int64()
+		n, _ := session.At(usage, key).Int64()
 		out.Input += n
 	}
-	out.Output, _ = member(usage, "output_tokens").Int64()
+	out.Output, _ = session.At(usage, "output_tokens").Int64()
 	return out
 }
 
@@ -87,7 +88,7 @@ func AnswerOf(blocks []json.Raw) (m chat.Message, hidden bool) {
 }
 
 func toolUse(b json.Raw) chat.ToolCall {
-	input := member(b, "input")
+	input := session.At(b, "input")
 	if input == nil {
 		input = json.Raw("{}")
 	}
@@ -121,7 +122,7 @@ func AnthropicMessages(role string, content json.Raw) []calls.Message {
 }
 
 func toolResult(b json.Raw) calls.Message {
-	m := FromBlocks("tool", Blocks(member(b, "content")))
+	m := FromBlocks("tool", Blocks(session.At(b, "content")))
 	m.ToolCallID = session.Text(b, "tool_use_id")
 	failed := false // the format's default
 	if v, ok := b.Get("is_error"); ok {
@@ -158,8 +159,7 @@ func FromBlocks(role string, blocks []json.Raw) chat.Message {
 // Blocks returns the blocks in a message's content; plain text counts as one text block.
 func Blocks(content json.Raw) []json.Raw {
 	if content.Kind() == json.String {
-		b := append(json.Raw(`{"type":"text","text":`), content...)
-		return []json.Raw{append(b, '}')}
+		return []json.Raw{compose.Object(nil).Text("type", "text").Set("text", content).End()}
 	}
 	var out []json.Raw
 	for e := range content.Elements() {

@@ -7,25 +7,27 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
 // Chat reads a chat completions request and its response.
 func Chat(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
-		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Time: seconds(response, "created"),
+		ID: session.Text(response, "id"), Model: session.Text(response, "model"),
+		Time:  session.Seconds(session.At(response, "created")),
 		Tools: requestTools(request), Answers: Choices(response),
 	}
-	input, err := ChatMessages(member(request, "messages"))
+	input, err := ChatMessages(session.At(request, "messages"))
 	if err != nil {
 		return e, err
 	}
 	for _, m := range input {
 		e.Input = append(e.Input, calls.Message{Message: m})
 	}
-	usage := member(response, "usage")
+	usage := session.At(response, "usage")
 	e.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
-	thought := count(member(usage, "completion_tokens_details"), "reasoning_tokens") > 0
+	thought := count(session.At(usage, "completion_tokens_details"), "reasoning_tokens") > 0
 	for _, a := range e.Answers {
 		if thought && a.Reasoning == "" {
 			e.Gaps |= ttc.HiddenReasoning
@@ -36,7 +38,7 @@ func Chat(request, response json.Raw) (Exchange, error) {
 
 // requestTools returns the tools of a request; the list is empty, not nil, if the request names none.
 func requestTools(request json.Raw) []chat.Tool {
-	if tools := Tools(member(request, "tools")); tools != nil {
+	if tools := Tools(session.At(request, "tools")); tools != nil {
 		return tools
 	}
 	return []chat.Tool{}
@@ -73,20 +75,20 @@ func said(m *chat.Message) chat.Message {
 
 // Choices reads the choices in a chat completions response. It returns none if any of them can't be read.
 func Choices(response json.Raw) (out []Answer) {
-	for c := range member(response, "choices").Elements() {
+	for c := range session.At(response, "choices").Elements() {
 		message, ok := c.Get("message")
 		if !ok {
 			return nil
 		}
-		m, err := chat.ParseMessages(append(append(json.Raw{'['}, message...), ']'))
+		m, err := chat.ParseMessages(compose.List(nil).Add(message).End())
 		if err != nil {
 			return nil
 		}
 		a := Answer{Message: said(&m[0]), Finish: session.Text(c, "finish_reason")}
-		a.TokenIDs = TokenIDs(member(c, "token_ids"))
+		a.TokenIDs = TokenIDs(session.At(c, "token_ids"))
 		var probs []float32
-		for p := range member(member(c, "logprobs"), "content").Elements() {
-			f, ok := member(p, "logprob").Float64()
+		for p := range session.At(c, "logprobs", "content").Elements() {
+			f, ok := session.At(p, "logprob").Float64()
 			if !ok || f > 0 {
 				probs = nil
 				break

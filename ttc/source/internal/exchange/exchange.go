@@ -73,25 +73,12 @@ func list(object json.Raw, key string) json.Raw {
 	return nil
 }
 
-func member(object json.Raw, key string) json.Raw {
-	v, _ := object.Get(key)
-	return v
-}
-
 // count returns the number under the first of the keys that holds a positive integer.
 func count(object json.Raw, keys ...string) int64 {
 	for _, key := range keys {
-		if n, ok := member(object, key).Int64(); ok && n > 0 {
+		if n, ok := session.At(object, key).Int64(); ok && n > 0 {
 			return n
 		}
-	}
-	return 0
-}
-
-// seconds reads a time under a key, given in seconds since 1970, and returns it in nanoseconds, or 0 if it is invalid.
-func seconds(object json.Raw, key string) int64 {
-	if f, ok := member(object, key).Float64(); ok && f > 0 && f < 1e10 {
-		return int64(f * 1e9)
 	}
 	return 0
 }
@@ -108,6 +95,14 @@ func TokenIDs(list json.Raw) (out []int32) {
 	return out
 }
 
+// SetTokens sets the ids that the model generated in a call, and their log-probs if there is one for each id.
+func SetTokens(c *calls.Call, ids, logProbs json.Raw) {
+	c.TokenIDs = TokenIDs(ids)
+	if probs := LogProbs(logProbs); len(probs) == len(c.TokenIDs) {
+		c.LogProbs = probs
+	}
+}
+
 // LogProbs reads log-probs. It returns nil if the list contains anything else, such as a positive number.
 func LogProbs(list json.Raw) (out []float32) {
 	for e := range list.Elements() {
@@ -121,8 +116,8 @@ func LogProbs(list json.Raw) (out []float32) {
 }
 
 // Gap returns the gap caused by arguments that are not text.
-func (a *Answer) Gap() ttc.Gaps {
-	for _, c := range a.ToolCalls {
+func Gap(m *chat.Message) ttc.Gaps {
+	for _, c := range m.ToolCalls {
 		if c.AsObject {
 			return ttc.ParsedArguments
 		}
@@ -158,8 +153,18 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 		choice.Input = slices.Clone(input)
 		choice.Output, choice.FinishReason = a.Message, a.Finish
 		choice.TokenIDs, choice.LogProbs = a.TokenIDs, a.LogProbs
-		choice.Gaps |= a.Gap()
+		choice.Gaps |= Gap(&a.Message)
 		s.Add(choice)
+	}
+}
+
+// MarkFailed sets whether the tools of the input's results failed, given by call id, where the messages don't say it.
+func (e *Exchange) MarkFailed(failed map[string]bool) {
+	for i := range e.Input {
+		m := &e.Input[i]
+		if failed, ok := failed[m.ToolCallID]; ok && m.Role == "tool" && m.Error == nil {
+			m.Error = &failed
+		}
 	}
 }
 

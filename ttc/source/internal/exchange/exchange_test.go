@@ -241,8 +241,7 @@ func TestSpellingIsLost(t *testing.T) {
 			"responses": ItemCall("function_call", json.Raw(`{"arguments":`+arguments+`}`)),
 			"anthropic": toolUse(json.Raw(`{"input":` + arguments + `}`)),
 		} {
-			a := Answer{Message: chat.Message{ToolCalls: []chat.ToolCall{call}}}
-			if got := a.Gap(); got != want {
+			if got := Gap(&chat.Message{ToolCalls: []chat.ToolCall{call}}); got != want {
 				t.Errorf("%s, %s: got %v, want %v", form, arguments, got, want)
 			}
 		}

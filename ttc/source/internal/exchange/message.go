@@ -4,8 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -48,17 +50,21 @@ func Content(role string, content json.Raw) chat.Message {
 	return m
 }
 
+// TextMessage returns a message that is text.
+func TextMessage(role, text string) calls.Message {
+	return calls.Message{Message: chat.Message{Role: role, Form: chat.Text, Text: text}}
+}
+
 // TextPart returns a text part.
 func TextPart(text string) chat.Part {
-	raw := json.AppendString([]byte(`{"type":"text","text":`), text)
-	return chat.Part{Type: "text", Text: text, Raw: append(raw, '}')}
+	return chat.Part{Type: "text", Text: text, Raw: compose.Object(nil).Text("type", "text").Text("text", text).End()}
 }
 
 // Arguments sets a call's arguments, which are either the text that the model wrote or a value.
 func Arguments(call *chat.ToolCall, value json.Raw) {
 	text, ok := value.Text()
+	call.AsObject = !ok && value != nil && value.Kind() != json.Null
 	if !ok {
-		call.AsObject = value != nil && value.Kind() != json.Null
 		text = string(value)
 	}
 	call.Arguments = text
@@ -68,7 +74,7 @@ func Arguments(call *chat.ToolCall, value json.Raw) {
 // CallOf reads a call whose id, name and arguments are under the given keys.
 func CallOf(call json.Raw, id, name, arguments string) chat.ToolCall {
 	c := chat.ToolCall{ID: session.Text(call, id), Type: "function", Name: session.Text(call, name)}
-	Arguments(&c, member(call, arguments))
+	Arguments(&c, session.At(call, arguments))
 	return c
 }
 
@@ -103,16 +109,13 @@ func ToolOf(raw json.Raw) (chat.Tool, bool) {
 	if fn, ok := raw.Get("function"); ok && fn.Kind() == json.Object {
 		return tool, true
 	}
-	b := json.AppendString([]byte(`{"type":"function","function":{"name":`), tool.Name)
-	for _, keys := range [][]string{{"description"}, {"parameters", "input_schema", "inputSchema"}} {
-		for _, key := range keys {
-			if v, ok := raw.Get(key); ok && v.Kind() != json.Null {
-				b = append(json.AppendString(append(b, ','), keys[0]), ':')
-				b = append(b, v...)
-				break
-			}
+	function := compose.Object(nil).Text("name", tool.Name).Set("description", session.At(raw, "description"))
+	for _, key := range []string{"parameters", "input_schema", "inputSchema"} {
+		if v := session.At(raw, key); v != nil && v.Kind() != json.Null {
+			function = function.Set("parameters", v)
+			break
 		}
 	}
-	tool.Raw = append(b, "}}"...)
+	tool.Raw = compose.Object(nil).Text("type", "function").Set("function", function.End()).End()
 	return tool, true
 }

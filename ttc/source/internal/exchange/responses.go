@@ -9,6 +9,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -17,25 +18,24 @@ import (
 func Responses(request, response json.Raw) (Exchange, error) {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
-		Time: seconds(response, "created_at"), Previous: session.Text(request, "previous_response_id"),
+		Previous: session.Text(request, "previous_response_id"),
+		Time:     session.Seconds(session.At(response, "created_at")),
 	}
 	in := Items{}
 	in.Instructions(request)
 	e.Instructed = in.Len() > 0
-	in.Add(member(request, "input"))
+	in.Add(session.At(request, "input"))
 	e.Input = in.End()
 	out := Items{Unread: in.Unread}
-	out.Add(member(response, "output"))
+	out.Add(session.At(response, "output"))
 	for _, m := range out.End() {
 		if m.Role == "assistant" {
 			e.Answers = append(e.Answers, Answer{Message: m.Message})
 		}
 	}
-	if len(e.Answers) > 1 { // the server ran tools between the answers
+	if len(e.Answers) > 0 { // if there are several, the server ran tools between them
 		e.Answers = e.Answers[:1]
-	}
-	for i := range e.Answers {
-		e.Answers[i].Finish = ResponseFinish(response, &e.Answers[i].Message)
+		e.Answers[0].Finish = ResponseFinish(response, &e.Answers[0].Message)
 	}
 	if out.Hidden {
 		e.Gaps |= ttc.HiddenReasoning
@@ -45,14 +45,14 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	if conversation, ok := request.Get("conversation"); e.Unread != nil || ok && conversation.Kind() != json.Null {
 		e.Gaps |= ttc.RebuiltHistory
 	}
-	usage := member(response, "usage")
+	usage := session.At(response, "usage")
 	e.Usage = calls.Usage{Input: count(usage, "input_tokens"), Output: count(usage, "output_tokens")}
 	return e, nil
 }
 
 // ResponseFinish returns the reason the last answer in a response ended.
 func ResponseFinish(response json.Raw, m *chat.Message) string {
-	switch reason := session.Text(member(response, "incomplete_details"), "reason"); {
+	switch reason := session.Text(response, "incomplete_details", "reason"); {
 	case reason == "max_output_tokens":
 		return "length"
 	case reason != "":
@@ -79,7 +79,7 @@ type Items struct {
 // Instructions adds a request's instructions, which are its system prompt.
 func (t *Items) Instructions(request json.Raw) {
 	if text := session.Text(request, "instructions"); text != "" {
-		t.out = append(t.out, calls.Message{Message: chat.Message{Role: "system", Form: chat.Text, Text: text}})
+		t.out = append(t.out, TextMessage("system", text))
 	}
 }
 
@@ -101,10 +101,10 @@ func (t *Items) add(item json.Raw) {
 	case typ == "message" || typ == "":
 		if role := Role(session.Text(item, "role")); role != "assistant" {
 			t.end()
-			t.out = append(t.out, calls.Message{Message: Content(role, member(item, "content"))})
+			t.out = append(t.out, calls.Message{Message: Content(role, session.At(item, "content"))})
 			return
 		}
-		AddText(t.turn(item), Content("assistant", member(item, "content")))
+		AddText(t.turn(item), Content("assistant", session.At(item, "content")))
 	case typ == "reasoning":
 		if !AddReasoning(t.turn(item), item, t.Summaries) {
 			t.Hidden = true
@@ -171,20 +171,9 @@ func AddText(m *chat.Message, said chat.Message) {
 // AddReasoning adds a reasoning item to its turn's message. It returns false if the text is missing: it is encrypted
 // or, unless summaries count, only a summary is present, which another model may have written.
 func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
-	var texts []string
-	keys := []string{"content", "summary"}
-	if !summaries {
-		keys = keys[:1]
-	}
-	for _, key := range keys {
-		for e := range member(item, key).Elements() {
-			if s := session.Text(e, "text"); s != "" {
-				texts = append(texts, s)
-			}
-		}
-		if texts != nil {
-			break
-		}
+	texts := textsIn(session.At(item, "content"))
+	if texts == nil && summaries {
+		texts = textsIn(session.At(item, "summary"))
 	}
 	if texts == nil {
 		return false
@@ -195,6 +184,16 @@ func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	}
 	m.Reasoning += strings.Join(texts, "\n")
 	return true
+}
+
+// textsIn returns the texts of parts that have one.
+func textsIn(parts json.Raw) (texts []string) {
+	for e := range parts.Elements() {
+		if s := session.Text(e, "text"); s != "" {
+			texts = append(texts, s)
+		}
+	}
+	return texts
 }
 
 // IsCall reports whether items of a type are calls to tools that the client runs.
@@ -217,21 +216,17 @@ func IsResult(typ string) bool {
 
 // ItemCall reads an item that is a call.
 func ItemCall(typ string, item json.Raw) chat.ToolCall {
-	call := chat.ToolCall{ID: session.Text(item, "call_id"), Type: "function", Name: session.Text(item, "name")}
+	call := CallOf(item, "call_id", "name", "arguments")
 	switch typ {
-	case "function_call":
-		Arguments(&call, member(item, "arguments"))
 	case "tool_search_call":
 		call.Name = "tool_search"
-		Arguments(&call, member(item, "arguments"))
 	case "custom_tool_call":
 		// The input is text in the tool's own grammar. Clients that offer such a tool as a function wrap it the same
 		// way.
-		input := json.AppendString([]byte(`{"input":`), session.Text(item, "input"))
-		Arguments(&call, append(input, '}'))
+		Arguments(&call, compose.Object(nil).Text("input", session.Text(item, "input")).End())
 	case "local_shell_call":
 		call.Name = "local_shell"
-		Arguments(&call, member(item, "action"))
+		Arguments(&call, session.At(item, "action"))
 	}
 	if namespace := session.Text(item, "namespace"); namespace != "" {
 		call.Name = namespace + "." + call.Name
@@ -241,10 +236,10 @@ func ItemCall(typ string, item json.Raw) chat.ToolCall {
 
 // ItemResult reads the output of a call: text, an object with text under content, or a list of parts.
 func ItemResult(item json.Raw) calls.Message {
-	output, tools := member(item, "output"), member(item, "tools")
+	output, tools := session.At(item, "output"), session.At(item, "tools")
 	var failed *bool
 	if output.Kind() == json.Object {
-		if success, ok := member(output, "success").Bool(); ok {
+		if success, ok := session.At(output, "success").Bool(); ok {
 			no := !success
 			failed = &no
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -63,7 +64,7 @@ func piecesOf(response json.Raw) (out []json.Raw) {
 
 func hasDelta(pieces []json.Raw) bool {
 	return slices.ContainsFunc(pieces, func(p json.Raw) bool {
-		for c := range member(p, "choices").Elements() {
+		for c := range session.At(p, "choices").Elements() {
 			if _, ok := c.Get("delta"); ok {
 				return true
 			}
@@ -91,36 +92,32 @@ func joinChunks(pieces []json.Raw) json.Raw {
 	var usage json.Raw
 	head := pieces[0]
 	for _, p := range pieces {
-		if u := member(p, "usage"); u.Kind() == json.Object {
+		if u := session.At(p, "usage"); u.Kind() == json.Object {
 			usage = u
 		}
-		for c := range member(p, "choices").Elements() {
-			n, _ := member(c, "index").Int64()
+		for c := range session.At(p, "choices").Elements() {
+			n, _ := session.At(c, "index").Int64()
 			if choices[n] == nil {
 				choices[n] = &choice{calls: map[int64]*streamedCall{}}
 			}
 			choices[n].add(c)
 		}
 	}
-	out := json.AppendString(json.Raw(`{"id":`), session.Text(head, "id"))
-	out = json.AppendString(append(out, `,"model":`...), session.Text(head, "model"))
-	if created := member(head, "created"); created.Kind() == json.Number {
-		out = append(append(out, `,"created":`...), created...)
+	out := compose.Object(nil).Text("id", session.Text(head, "id")).Text("model", session.Text(head, "model"))
+	if created := session.At(head, "created"); created.Kind() == json.Number {
+		out = out.Set("created", created)
 	}
-	if usage != nil {
-		out = append(append(out, `,"usage":`...), usage...)
-	}
-	out = append(out, `,"choices":[`...)
+	var list compose.List
 	for _, n := range slices.Sorted(maps.Keys(choices)) {
-		out = choices[n].append(json.AppendComma(out))
+		list = list.Add(choices[n].json())
 	}
-	return append(out, `]}`...)
+	return out.Set("usage", usage).Set("choices", list.End()).End()
 }
 
 func (c *choice) add(piece json.Raw) {
 	c.finish = cmp.Or(session.Text(piece, "finish_reason"), c.finish)
-	delta := member(piece, "delta")
-	if text, ok := member(delta, "content").Text(); ok {
+	delta := session.At(piece, "delta")
+	if text, ok := session.At(delta, "content").Text(); ok {
 		c.said = true
 		c.content.WriteString(text)
 	}
@@ -131,52 +128,40 @@ func (c *choice) add(piece json.Raw) {
 			break
 		}
 	}
-	for call := range member(delta, "tool_calls").Elements() {
-		n, _ := member(call, "index").Int64()
+	for call := range session.At(delta, "tool_calls").Elements() {
+		n, _ := session.At(call, "index").Int64()
 		if c.calls[n] == nil {
 			c.calls[n] = &streamedCall{}
 		}
-		s, f := c.calls[n], member(call, "function")
+		s, f := c.calls[n], session.At(call, "function")
 		s.id = cmp.Or(session.Text(call, "id"), s.id)
 		s.name += session.Text(f, "name")
 		s.arguments.WriteString(session.Text(f, "arguments"))
 	}
 }
 
-func (c *choice) append(out json.Raw) json.Raw {
-	out = append(out, `{"message":{"role":"assistant","content":`...)
+func (c *choice) json() json.Raw {
+	content := json.Raw("null")
 	if c.said && (c.content.Len() > 0 || len(c.calls) == 0) {
-		out = json.AppendString(out, c.content.String())
-	} else {
-		out = append(out, "null"...)
+		content = json.AppendString(nil, c.content.String())
 	}
-	if c.reasoning.Len() > 0 {
-		out = json.AppendString(append(out, `,"reasoning_content":`...), c.reasoning.String())
+	message := compose.Object(nil).Text("role", "assistant").Member(json.Raw(`"content"`), content)
+	message = message.Name("reasoning_content", c.reasoning.String()).Name("refusal", c.refusal.String())
+	var list compose.List
+	for _, n := range slices.Sorted(maps.Keys(c.calls)) {
+		s := c.calls[n]
+		function := compose.Object(nil).Text("name", s.name).Text("arguments", s.arguments.String()).End()
+		list = list.Add(compose.Object(nil).Text("type", "function").Text("id", s.id).Set("function", function).End())
 	}
-	if c.refusal.Len() > 0 {
-		out = json.AppendString(append(out, `,"refusal":`...), c.refusal.String())
+	if list != nil {
+		message = message.Set("tool_calls", list.End())
 	}
-	if len(c.calls) > 0 {
-		out = append(out, `,"tool_calls":[`...)
-		for _, n := range slices.Sorted(maps.Keys(c.calls)) {
-			s := c.calls[n]
-			out = json.AppendString(append(json.AppendComma(out), `{"type":"function","id":`...), s.id)
-			out = json.AppendString(append(out, `,"function":{"name":`...), s.name)
-			out = json.AppendString(append(out, `,"arguments":`...), s.arguments.String())
-			out = append(out, `}}`...)
-		}
-		out = append(out, ']')
-	}
-	out = append(out, '}')
-	if c.finish != "" {
-		out = json.AppendString(append(out, `,"finish_reason":`...), c.finish)
-	}
-	return append(out, '}')
+	return compose.Object(nil).Set("message", message.End()).Name("finish_reason", c.finish).End()
 }
 
 // joinMessage reassembles an Anthropic message.
 func joinMessage(pieces []json.Raw) json.Raw {
-	head := member(pieces[0], "message")
+	head := session.At(pieces[0], "message")
 	usage := map[string]string{}
 	var keys []string // keys of the usage, in order of arrival
 	count := func(object json.Raw) {
@@ -188,34 +173,33 @@ func joinMessage(pieces []json.Raw) json.Raw {
 			usage[name] = string(v)
 		}
 	}
-	count(member(head, "usage"))
+	count(session.At(head, "usage"))
 	blocks, stop := map[int64]*block{}, session.Text(head, "stop_reason")
 	for _, p := range pieces[1:] {
-		n, _ := member(p, "index").Int64()
+		n, _ := session.At(p, "index").Int64()
 		switch session.Text(p, "type") {
 		case "content_block_start":
-			blocks[n] = &block{start: member(p, "content_block")}
+			blocks[n] = &block{start: session.At(p, "content_block")}
 		case "content_block_delta":
 			if b := blocks[n]; b != nil {
-				b.add(member(p, "delta"))
+				b.add(session.At(p, "delta"))
 			}
 		case "message_delta":
-			stop = cmp.Or(session.Text(member(p, "delta"), "stop_reason"), stop)
-			count(member(p, "usage"))
+			stop = cmp.Or(session.Text(p, "delta", "stop_reason"), stop)
+			count(session.At(p, "usage"))
 		}
 	}
-	out := json.AppendString(json.Raw(`{"type":"message","role":"assistant","id":`), session.Text(head, "id"))
-	out = json.AppendString(append(out, `,"model":`...), session.Text(head, "model"))
-	out = json.AppendString(append(out, `,"stop_reason":`...), stop)
-	out = append(out, `,"usage":{`...)
+	var counts compose.Object
 	for _, k := range keys {
-		out = append(append(json.AppendString(json.AppendComma(out), k), ':'), usage[k]...)
+		counts = counts.Member(json.AppendString(nil, k), json.Raw(usage[k]))
 	}
-	out = append(out, `},"content":[`...)
+	var content compose.List
 	for _, n := range slices.Sorted(maps.Keys(blocks)) {
-		out = blocks[n].append(json.AppendComma(out))
+		content = content.Add(blocks[n].json())
 	}
-	return append(out, `]}`...)
+	out := compose.Object(nil).Text("type", "message").Text("role", "assistant").Text("id", session.Text(head, "id"))
+	out = out.Text("model", session.Text(head, "model")).Text("stop_reason", stop).Set("usage", counts.End())
+	return out.Set("content", content.End()).End()
 }
 
 // block is a part of a message, with its initial content and the text that its pieces append.
@@ -240,28 +224,25 @@ func (b *block) add(delta json.Raw) {
 	}
 }
 
-func (b *block) append(out json.Raw) json.Raw {
-	out = append(out, '{')
-	set := func(key string, value json.Raw) {
-		out = append(append(json.AppendString(json.AppendComma(out), key), ':'), value...)
-	}
+func (b *block) json() json.Raw {
+	var out compose.Object
 	for k, v := range b.start.Members() {
 		if name, _ := k.Text(); b.added[name] == nil {
-			set(name, v)
+			out = out.Member(k, v)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(b.added)) {
 		text := b.added[key].String()
 		if key != "input" {
-			began, _ := member(b.start, key).Text()
-			set(key, json.AppendString(nil, began+text))
+			began, _ := session.At(b.start, key).Text()
+			out = out.Text(key, began+text)
 			continue
 		}
-		if input, err := json.Parse([]byte(text), json.Limits{}); err == nil {
-			set(key, input)
-		} else { // cut off: keep the received part as text
-			set(key, json.AppendString(nil, text))
+		input, err := json.Parse([]byte(text), json.Limits{})
+		if err != nil { // cut off: keep the received part as text
+			input = json.AppendString(nil, text)
 		}
+		out = out.Member(json.AppendString(nil, key), input)
 	}
-	return append(out, '}')
+	return out.End()
 }

@@ -54,8 +54,7 @@ func addGemini(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 		}
 	}
 	for _, entry := range entries {
-		g.entry(entry)
-		if s.TooLarge() {
+		if g.entry(entry); s.TooLarge() {
 			return
 		}
 	}
@@ -153,15 +152,15 @@ func (g *gemini) answer(part session.Kept, record, content json.Raw, known bool)
 		}
 	}
 	exchange.NullIfEmpty(&m)
-	tokens := session.Value(record, "tokens")
-	given, _ := session.Value(tokens, "input").Int64()
-	made, _ := session.Value(tokens, "output").Int64()
 	if !known {
+		tokens := session.Value(record, "tokens")
+		given, _ := session.Value(tokens, "input").Int64()
+		made, _ := session.Value(tokens, "output").Int64()
 		g.s.Add(calls.Call{
 			ID: cmp.Or(session.Text(record, "id"), session.Text(record, "timestamp")), Output: m, After: g.context,
 			Model: session.Text(record, "model"), Time: session.Nanoseconds(session.Text(record, "timestamp")),
 			Usage: calls.Usage{Input: given, Output: made}, File: part.Path, Offset: part.Offset,
-			Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
+			Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | exchange.Gap(&m),
 		})
 	}
 	g.tell(append([]calls.Message{{Message: m}}, results...))
@@ -176,7 +175,7 @@ func geminiResult(call json.Raw) (m calls.Message, ran bool) {
 		}
 	}
 	if !ran {
-		m = calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text}}
+		m = exchange.TextMessage("tool", "")
 		m.Text, ran = session.Value(call, "resultDisplay").Text()
 	}
 	m.ToolCallID = session.Text(call, "id")

@@ -1,7 +1,6 @@
 package geminicli
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -18,7 +17,8 @@ import (
 func Qwen() source.Factory {
 	return session.Format{
 		Type: "qwen_code", Doc: "sessions of Qwen Code (~/.qwen)", Extensions: []string{".jsonl"},
-		Recognize: session.Marked(isLine, "sessionId"), Entries: entries,
+		Recognize: session.Marked(isLine, "sessionId"),
+		Entries:   session.Stateless("lines without a message", keyOf, sessions),
 	}.Factory()
 }
 
@@ -30,18 +30,12 @@ func isLine(line json.Raw) bool {
 
 type reader struct{ tally *source.Tally }
 
-func entries(tally *source.Tally) session.Entries {
-	return session.Entries{
-		ID:     func(line json.Raw) (string, bool) { return session.Text(line, "sessionId"), isLine(line) },
-		Others: "lines without a message", Sessions: (&reader{tally}).sessions,
-	}
-}
+func keyOf(line json.Raw) (string, bool) { return session.Text(line, "sessionId"), isLine(line) }
 
 // sessions builds a session from lines that share an id.
-func (r *reader) sessions(g session.Group) []*calls.Session {
-	slices.SortStableFunc(g.Parts, func(a, b session.Kept) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
-	})
+func sessions(g session.Group) []*calls.Session {
+	r := &reader{g.Tally}
+	g.Sort()
 	s := g.Limits.New(session.Text(json.Raw(g.Parts[0].JSON), "sessionId"))
 	contexts := map[string]*session.Given{} // context after each line, by uuid
 	var last *session.Given
@@ -57,7 +51,7 @@ func (r *reader) sessions(g session.Group) []*calls.Session {
 					ID: id, Model: session.Text(line, "model"), Output: m.Message, Input: last.Input(),
 					Time: session.Nanoseconds(session.Text(line, "timestamp")), File: part.Path, Offset: part.Offset,
 					Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools |
-						(&exchange.Answer{Message: m.Message}).Gap(),
+						exchange.Gap(&m.Message),
 				})
 			}
 			last = last.Then(id, s.Message(m))
@@ -132,17 +126,13 @@ func callOf(call json.Raw) chat.ToolCall {
 
 // resultOf reads a tool's result: its output or its error as text, or else the object itself.
 func resultOf(result json.Raw) calls.Message {
-	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text, ToolCallID: session.Text(result, "id")}}
 	response := session.Value(result, "response")
+	m := exchange.TextMessage("tool", string(response))
+	m.ToolCallID = session.Text(result, "id")
 	if output, ok := session.Value(response, "output").Text(); ok {
 		m.Text = output
-		return m
+	} else if failure, failed := session.Value(response, "error").Text(); failed {
+		m.Text, m.Error = failure, &failed
 	}
-	if failure, ok := session.Value(response, "error").Text(); ok {
-		yes := true
-		m.Text, m.Error = failure, &yes
-		return m
-	}
-	m.Text = string(response)
 	return m
 }

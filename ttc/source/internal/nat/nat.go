@@ -54,12 +54,7 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	s.At.Offset = s.Reader.Offset()
 	s.Tally.S.Entries++
 	place := ledger.Drop{
-		Unit:    "example",
-		Run:     s.At.Run,
-		Example: source.RowName(row),
-		Index:   -1,
-		File:    s.Path(),
-		Offset:  offset,
+		Unit: "example", Run: s.At.Run, Example: source.RowName(row), Index: -1, File: s.Path(), Offset: offset,
 	}
 	if tooLarge != nil {
 		s.Chain(uint64(offset))

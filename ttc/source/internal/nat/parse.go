@@ -2,6 +2,7 @@ package nat
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 
 	"github.com/zeebo/xxh3"
@@ -90,11 +91,8 @@ func (p *parser) example(
 func (p *parser) name(
 	ex *ttc.Example, e entry, ids *source.Names, hash xxh3.Uint128, row string,
 ) (id string, identical bool) {
-	id = source.IDText(e.id)
-	missing := id == ""
-	if missing {
-		id = row
-	}
+	own := source.IDText(e.id)
+	id = cmp.Or(own, row)
 	unique, identical := ids.Add(ex.Row, id, hash)
 	if identical {
 		return id, true
@@ -102,7 +100,7 @@ func (p *parser) name(
 	ex.ID = unique
 	s := &p.tally.S
 	switch {
-	case missing:
+	case own == "":
 		s.MissingIDs++
 	case unique != id:
 		s.Renamed(id, unique)
@@ -276,20 +274,23 @@ func (p *parser) place(f *fields, cand *ttc.Candidate, ex *ttc.Example) (ledger.
 		return source.BadScore, "payload.data.score is " + short(f.score) + ", not a number"
 	}
 	if !isAbsent(f.index) {
-		n, ok := natmodel.ParseInt(f.index)
-		if !ok || !n.Fits {
+		if cand.Index, ok = integer(f.index); !ok {
 			return source.BadIndex, "payload.data.candidate_index is " + short(f.index) + ", not an integer"
 		}
-		cand.Index = n.Value
 	}
 	if !isAbsent(f.turnIndex) {
-		n, ok := natmodel.ParseInt(f.turnIndex)
-		if !ok || !n.Fits {
+		n, ok := integer(f.turnIndex)
+		if !ok {
 			return source.BadStep, "payload.data.turn_index is " + short(f.turnIndex) + ", not an integer"
 		}
-		cand.TurnIndex = turnIndexOf(n.Value, ex)
+		cand.TurnIndex = turnIndexOf(n, ex)
 	}
 	return "", ""
+}
+
+func integer(raw json.Raw) (int64, bool) {
+	n, ok := natmodel.ParseInt(raw)
+	return n.Value, ok && n.Fits
 }
 
 // turnIndexOf stores a turn index; a turn's candidates, which are mostly adjacent, share it.
@@ -312,11 +313,8 @@ func short(raw json.Raw) string {
 // compat fills ex with the raw id and the raw steps. Anything that makes NAT fail the whole run is an error.
 func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) error {
 	fail := func(what string) error {
-		return &source.Error{
-			Path:   ex.File,
-			Offset: ex.Offset,
-			What:   what + ": NAT fails the whole collection run on it",
-		}
+		what += ": NAT fails the whole collection run on it"
+		return &source.Error{Path: ex.File, Offset: ex.Offset, What: what}
 	}
 	if raw.Kind() != json.Object {
 		return fail("the entry is " + raw.Kind().String() + ", not an object")
@@ -328,9 +326,7 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 		return fail("the id is an object (unhashable type: 'dict')")
 	}
 	ex.RawID = bytes.Clone(e.id)
-	if ex.ID = source.IDText(e.id); ex.ID == "" {
-		ex.ID = source.RowName(ex.Row)
-	}
+	ex.ID = cmp.Or(source.IDText(e.id), source.RowName(ex.Row))
 	c := e.steps
 	switch kind {
 	case json.Number, json.Bool:
@@ -345,9 +341,8 @@ func (p *parser) compat(raw json.Raw, e entry, kind json.Kind, ex *ttc.Example) 
 	s := &p.tally.S
 	c.Enter(json.Array)
 	for c.Element() {
-		raw := json.Raw(bytes.Clone(c.Value()))
-		step := ttc.Step{Raw: raw}
-		if payload, _ := raw.Get("payload"); payload.Kind() == json.Object {
+		step := ttc.Step{Raw: bytes.Clone(c.Value())}
+		if payload, _ := step.Raw.Get("payload"); payload.Kind() == json.Object {
 			event, _ := payload.Get("event_type")
 			name, _ := payload.Get("name")
 			step.Type, step.Name = p.keep.Name(event.Bytes()), p.keep.Name(name.Bytes())

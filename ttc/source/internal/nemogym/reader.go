@@ -2,14 +2,12 @@ package nemogym
 
 import (
 	"cmp"
-	"math"
 	"strconv"
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -19,96 +17,71 @@ import (
 func Factory() source.Factory {
 	return session.Format{
 		Type: "nemo_gym", Tried: "nemo-gym 0.4.0", Doc: "rollouts of NeMo Gym (rollouts.jsonl)",
-		Extensions: []string{".jsonl"}, Entries: entries,
-		Recognize: session.Marked(isRollout, "responses_create_params"),
+		Extensions: []string{".jsonl"}, Recognize: session.Marked(isRollout, "responses_create_params"),
+		Entries: session.Stateless("lines that are not rollouts", key, sessions),
 	}.Factory()
 }
 
 // isRollout reports whether an entry is a rollout; a failed one lacks a response.
 func isRollout(entry json.Raw) bool {
-	request, ok := entry.Get("responses_create_params")
 	_, response := entry.Get("response")
 	_, reward := entry.Get("reward")
-	return ok && request.Kind() == json.Object && (response || reward)
-}
-
-// reader builds sessions from rollouts.
-type reader struct{ tally *source.Tally }
-
-func entries(tally *source.Tally) session.Entries {
-	return session.Entries{ID: key, Others: "lines that are not rollouts", Sessions: (&reader{tally}).sessions}
+	return session.At(entry, "responses_create_params").Kind() == json.Object && (response || reward)
 }
 
 // key returns the session key of a rollout.
 func key(entry json.Raw) (string, bool) {
-	id, _ := entry.Get("_ng_rollout_id")
-	if name := source.IDText(id); name != "" {
-		return name, isRollout(entry)
+	id := source.IDText(session.At(entry, "_ng_rollout_id"))
+	if task := taskOf(entry); id == "" && task != "" {
+		id = task + "/" + trialOf(entry)
 	}
-	if task := taskOf(entry); task != "" {
-		trial, _ := entry.Get("_ng_rollout_index")
-		return task + "/" + source.IDText(trial), isRollout(entry)
-	}
-	response, _ := entry.Get("response")
-	return session.Text(response, "id"), isRollout(entry)
+	return cmp.Or(id, session.Text(entry, "response", "id")), isRollout(entry)
 }
+
+func trialOf(entry json.Raw) string { return source.IDText(session.At(entry, "_ng_rollout_index")) }
 
 // taskOf returns the task that all trials of one problem share. It is empty if the rollout doesn't name one.
 func taskOf(entry json.Raw) string {
-	index, _ := entry.Get("_ng_task_index")
-	task := source.IDText(index)
-	agent, _ := entry.Get("agent_ref")
-	if name := session.Text(agent, "name"); name != "" && task != "" {
+	task := source.IDText(session.At(entry, "_ng_task_index"))
+	if name := session.Text(entry, "agent_ref", "name"); name != "" && task != "" {
 		return name + "/" + task
 	}
 	return task
 }
 
-func (r *reader) sessions(g session.Group) (out []*calls.Session) {
+func sessions(g session.Group) (out []*calls.Session) {
 	for i, part := range g.Parts {
-		if s := r.rollout(part, g.Limits, i); s != nil {
+		if s := sessionOf(g, part, i); s != nil {
 			out = append(out, s)
 		}
 	}
 	return out
 }
 
-// rollout builds the session from a rollout; i is the rollout's position among the rollouts that share its id. It
+// sessionOf builds the session from a rollout; i is the rollout's position among the rollouts that share its id. It
 // returns nil if nothing in it can be trained on.
-func (r *reader) rollout(part session.Kept, limits session.Limits, i int) *calls.Session {
+func sessionOf(g session.Group, part session.Kept, i int) *calls.Session {
 	raw := json.Raw(part.JSON)
 	id, _ := key(raw)
-	s := limits.New(cmp.Or(id, "rollout-"+strconv.Itoa(i)))
-	s.Task = taskOf(raw)
-	trial, _ := raw.Get("_ng_rollout_index")
-	s.Trial = source.IDText(trial)
-	reward, _ := raw.Get("reward")
-	if f, ok := reward.Float64(); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
-		s.Reward = &f
+	s := g.Limits.New(cmp.Or(id, "rollout-"+strconv.Itoa(i)))
+	s.Task, s.Trial, s.Reward = taskOf(raw), trialOf(raw), session.Finite(session.At(raw, "reward"))
+	t := turns{
+		request: session.At(raw, "responses_create_params"), response: session.At(raw, "response"), part: part, s: s,
 	}
-	request, _ := raw.Get("responses_create_params")
-	response, _ := raw.Get("response")
-	if !exchange.IsResponses(response) {
-		r.drop(part, s.ID, session.FailedCall, "the rollout has no response")
+	if !exchange.IsResponses(t.response) {
+		g.Tally.DropCall(session.FailedCall, "the rollout has no response", s.ID, part.Path, part.Offset)
 		return nil
 	}
-	t := turns{request: request, response: response, part: part, s: s}
 	t.read()
-	exchange.CountUnread(r.tally, t.items.Unread)
-	if mask, _ := raw.Get("mask_sample"); mask.Kind() == json.Bool {
-		if masked, _ := mask.Bool(); masked {
-			for range t.calls {
-				r.drop(part, s.ID, maskedSample, "")
-			}
-			return nil
+	exchange.CountUnread(g.Tally, t.items.Unread)
+	if masked, _ := session.At(raw, "mask_sample").Bool(); masked {
+		for range t.calls {
+			g.Tally.DropCall(maskedSample, "", s.ID, part.Path, part.Offset)
 		}
+		return nil
 	}
 	t.add()
 	return s
-}
-
-func (r *reader) drop(part session.Kept, id string, why ledger.Reason, detail string) {
-	r.tally.DropCall(why, detail, id, part.Path, part.Offset)
 }
 
 // turns holds a rollout's calls.
@@ -130,13 +103,11 @@ type turn struct {
 func (t *turns) read() {
 	t.items.Summaries = true
 	t.items.Instructions(t.request)
-	input, _ := t.request.Get("input")
-	t.items.Add(input)
+	t.items.Add(session.At(t.request, "input"))
 	t.items.End() // messages in the request weren't written in this rollout
 	t.items.Hidden = false
 	t.items.Turn = t.turn
-	output, _ := t.response.Get("output")
-	t.items.Add(output)
+	t.items.Add(session.At(t.response, "output"))
 	t.items.End()
 }
 
@@ -154,21 +125,12 @@ func (t *turns) turn(items []json.Raw, m *chat.Message) {
 		c.Gaps |= ttc.RebuiltHistory
 	}
 	for _, item := range items {
-		list, _ := item.Get("generation_token_ids")
-		if ids := exchange.TokenIDs(list); ids != nil {
-			c.TokenIDs = ids
-			list, _ = item.Get("generation_log_probs")
-			if probs := exchange.LogProbs(list); len(probs) == len(ids) {
-				c.LogProbs = probs
-			}
+		exchange.SetTokens(&c.Call, session.At(item, "generation_token_ids"), session.At(item, "generation_log_probs"))
+		if c.TokenIDs != nil {
 			break
 		}
 	}
-	for _, call := range m.ToolCalls {
-		if call.AsObject {
-			c.Gaps |= ttc.ParsedArguments
-		}
-	}
+	c.Gaps |= exchange.Gap(m)
 	t.calls = append(t.calls, c)
 }
 

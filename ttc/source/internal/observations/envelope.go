@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -66,14 +67,13 @@ func holds(entry json.Raw) bool {
 
 // withoutKeys returns a copy of an object without the given keys.
 func withoutKeys(object json.Raw, keys []string) json.Raw {
-	out := json.Raw("{")
+	var out compose.Object
 	for k, v := range object.Members() {
-		if name, _ := k.Text(); slices.Contains(keys, name) {
-			continue
+		if name, _ := k.Text(); !slices.Contains(keys, name) {
+			out = out.Member(k, v)
 		}
-		out = append(append(append(json.AppendComma(out), k...), ':'), v...)
 	}
-	return append(out, '}')
+	return out.End()
 }
 
 // holder holds the trace and the session that an entry passes on to the entries inside it.
@@ -95,18 +95,15 @@ func holderOf(entry json.Raw) holder {
 
 // tell returns an observation or a score with its trace and session filled in.
 func (h holder) tell(e json.Raw) json.Raw {
-	out := json.Raw("{")
-	add := func(key, value []byte) {
-		out = append(append(append(json.AppendComma(out), key...), ':'), value...)
-	}
+	var out compose.Object
 	for k, v := range e.Members() {
-		add(k, v)
+		out = out.Member(k, v)
 	}
 	if h.trace != "" && session.Value(e, "traceId", "trace_id") == nil {
-		add([]byte(`"traceId"`), json.AppendString(nil, h.trace))
+		out = out.Text("traceId", h.trace)
 	}
 	if h.session != "" && session.Value(e, "sessionId", "session_id") == nil {
-		add([]byte(`"sessionId"`), json.AppendString(nil, h.session))
+		out = out.Text("sessionId", h.session)
 	}
-	return append(out, '}')
+	return out.End()
 }

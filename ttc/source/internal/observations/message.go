@@ -6,6 +6,7 @@ import (
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
@@ -57,7 +58,7 @@ func inputOf(input json.Raw) ([]calls.Message, error) {
 		break
 	}
 	if said, ok := input.Text(); ok {
-		return []calls.Message{{Message: chat.Message{Role: "user", Form: chat.Text, Text: said}}}, nil
+		return []calls.Message{exchange.TextMessage("user", said)}, nil
 	}
 	var out []calls.Message
 	for e := range input.Elements() {
@@ -124,7 +125,7 @@ func fields(raw json.Raw) json.Raw {
 func messageOf(raw json.Raw) (calls.Message, error) {
 	f := fields(raw)
 	if f == nil {
-		messages, err := exchange.ChatMessages(append(append(json.Raw{'['}, raw...), ']'))
+		messages, err := exchange.ChatMessages(compose.List(nil).Add(raw).End())
 		if err != nil {
 			return calls.Message{}, err
 		}

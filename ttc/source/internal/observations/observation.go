@@ -144,8 +144,7 @@ func openAIAgents(raw json.Raw) (observation, bool) {
 
 func text(raw json.Raw, keys ...string) string {
 	for _, key := range keys {
-		v, _ := raw.Get(key)
-		if s := source.IDText(v); s != "" {
+		if s := source.IDText(session.At(raw, key)); s != "" {
 			return s
 		}
 	}
@@ -155,11 +154,10 @@ func text(raw json.Raw, keys ...string) string {
 // timeOf parses a time in RFC 3339 format, or one without a zone, which is how databases write UTC.
 func timeOf(raw json.Raw, keys ...string) int64 {
 	s := text(raw, keys...)
-	if t, err := time.Parse("2006-01-02 15:04:05", s); err == nil {
-		return session.Nanoseconds(t.Format(time.RFC3339Nano))
-	}
-	if t, err := time.Parse("2006-01-02T15:04:05", s); err == nil {
-		return session.Nanoseconds(t.Format(time.RFC3339Nano))
+	for _, layout := range []string{time.DateTime, "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return session.Nanoseconds(t.Format(time.RFC3339Nano))
+		}
 	}
 	return session.Nanoseconds(s)
 }

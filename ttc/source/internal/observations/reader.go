@@ -26,21 +26,15 @@ type reader struct {
 func entries(tally *source.Tally, parse func(json.Raw) (observation, bool)) session.Entries {
 	r := &reader{tally: tally, parse: parse, named: &session.Names{}, ids: &session.Names{}}
 	return session.Entries{
-		ID:       r.key,
-		Others:   "entries that are not observations",
-		Within:   r.within,
-		Regroup:  r.session,
-		Sessions: r.sessions,
-		Names:    []*session.Names{r.named, r.ids},
+		ID: r.key, Others: "entries that are not observations", Within: r.within, Regroup: r.session,
+		Sessions: r.sessions, Names: []*session.Names{r.named, r.ids},
 	}
 }
 
 // within returns the entries that an entry holds.
 func (r *reader) within(entry json.Raw) []json.Raw {
 	out, tooDeep := within(entry)
-	if tooDeep > 0 {
-		r.tally.CountUnread("entries nested too deeply", tooDeep)
-	}
+	r.tally.CountUnread("entries nested too deeply", tooDeep)
 	return out
 }
 
@@ -173,12 +167,7 @@ func (t *traced) call(c *recorded) {
 		return
 	}
 	exchange.CountUnread(t.r.tally, e.Unread)
-	for i := range e.Input {
-		m := &e.Input[i]
-		if failed, ok := t.failed[m.ToolCallID]; ok && m.Role == "tool" && m.Error == nil {
-			m.Error = &failed
-		}
-	}
+	e.MarkFailed(t.failed)
 	e.ID = cmp.Or(e.ID, c.id)
 	e.AddTo(t.out, calls.Call{Model: c.model, Time: c.at, File: c.part.Path, Offset: c.part.Offset})
 }

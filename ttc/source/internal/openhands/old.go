@@ -3,9 +3,7 @@ package openhands
 import (
 	"slices"
 
-	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
@@ -41,7 +39,7 @@ func (r *reader) old(e event, before *session.Given) *session.Given {
 	case kind == "condensation":
 		return r.condense(e, args, before)
 	case kind != "recall": // a recall is counted by its observation, not here
-		r.unread(kind)
+		r.unread(kind, ignoredOld)
 	}
 	return before
 }
@@ -51,8 +49,7 @@ func (r *reader) add(e event, before *session.Given, text string) *session.Given
 	if before != nil && r.s.At(before.Ref).Role == "user" {
 		text = "\n\n" + text
 	}
-	m := chat.Message{Role: "user", Form: chat.Text, Text: text}
-	return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))
+	return before.Then(e.id(), r.s.Message(exchange.TextMessage("user", text)))
 }
 
 // responded adds a model's response, which is stored with each action that it led to.
@@ -68,8 +65,7 @@ func (r *reader) responded(e event, response json.Raw, before *session.Given) *s
 	r.response, r.model = id, session.Text(response, "model")
 	after := r.answer(e, choices[0].Message, before)
 	if session.Text(e.Raw, "action") == "finish" { // later requests contain the answer's text but not its call
-		m := chat.Message{Role: "assistant", Form: chat.Text, Text: choices[0].Text}
-		return before.Then(e.id(), r.s.Message(calls.Message{Message: m}))
+		return before.Then(e.id(), r.s.Message(exchange.TextMessage("assistant", choices[0].Text)))
 	}
 	return after
 }
@@ -88,7 +84,7 @@ func (r *reader) observation(e event, before *session.Given) *session.Given {
 	case "user_rejected":
 		text = "OBSERVATION:\n" + text + "\n[Last action has been rejected by the user]"
 	case "recall", "":
-		r.unread(kind)
+		r.unread(kind, ignoredOld)
 		return before
 	}
 	if slices.Contains(ignoredOld, kind) {
@@ -98,13 +94,14 @@ func (r *reader) observation(e event, before *session.Given) *session.Given {
 		return r.add(e, before, text)
 	}
 	failed := kind == "error" || kind == "user_rejected"
-	m := calls.Message{Message: chat.Message{Role: "tool", Form: chat.Text, Text: text}, Error: &failed}
+	m := exchange.TextMessage("tool", text)
+	m.Error = &failed
 	m.ToolCallID = session.Text(session.Value(e.Raw, "tool_call_metadata"), "tool_call_id")
 	return before.Then(e.id(), r.s.Message(m))
 }
 
-func (r *reader) unread(kind string) {
-	if !slices.Contains(ignoredOld, kind) {
+func (r *reader) unread(kind string, ignored []string) {
+	if !slices.Contains(ignored, kind) {
 		r.tally.CountUnread("events of kind "+session.Name(kind), 1)
 	}
 }

@@ -31,8 +31,7 @@ func noID(json.Raw) string { return "" }
 
 // isMark reports whether an entry is an event, a list of events, or the state next to the events.
 func isMark(entry json.Raw) bool {
-	items, _ := entry.Get("items")
-	for item := range items.Elements() {
+	for item := range session.At(entry, "items").Elements() {
 		if isEvent(item) {
 			return true
 		}
@@ -128,11 +127,14 @@ func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
 
 // batched returns the number of events at the start that are calls from the same response.
 func batched(events []event) int {
-	response := session.Text(events[0].Raw, "llm_response_id")
-	n := 1
-	for response != "" && n < len(events) && session.Text(events[0].Raw, "kind") == "ActionEvent" &&
-		session.Text(events[n].Raw, "kind") == "ActionEvent" &&
-		session.Text(events[n].Raw, "llm_response_id") == response {
+	responseOf := func(e event) string {
+		if session.Text(e.Raw, "kind") != "ActionEvent" {
+			return ""
+		}
+		return session.Text(e.Raw, "llm_response_id")
+	}
+	response, n := responseOf(events[0]), 1
+	for response != "" && n < len(events) && responseOf(events[n]) == response {
 		n++
 	}
 	return n
@@ -172,9 +174,7 @@ func (r *reader) event(batch []event, before *session.Given) *session.Given {
 	case "Condensation":
 		return r.condense(e, e.Raw, before)
 	default:
-		if !slices.Contains(ignored, kind) {
-			r.tally.CountUnread("events of kind "+session.Name(kind), 1)
-		}
+		r.unread(kind, ignored)
 	}
 	return before
 }
@@ -182,7 +182,7 @@ func (r *reader) event(batch []event, before *session.Given) *session.Given {
 func isNil(v json.Raw) bool { return v == nil }
 
 func block(text string) json.Raw {
-	return append(json.AppendString(json.Raw(`{"type":"text","text":`), text), '}')
+	return exchange.TextPart(text).Raw
 }
 
 func blocks(object json.Raw, key string) []json.Raw {
@@ -200,10 +200,10 @@ func said(object json.Raw, key string, made []event) chat.Message {
 		m.ReasoningKey = "reasoning_content"
 	}
 	for _, e := range made {
-		call := chat.ToolCall{Type: "function", ID: session.Text(e.Raw, "tool_call_id")}
-		call.Name = session.Text(e.Raw, "tool_name")
-		arguments, _ := session.Value(e.Raw, "tool_call").Get("arguments")
-		exchange.Arguments(&call, arguments)
+		call := chat.ToolCall{
+			ID: session.Text(e.Raw, "tool_call_id"), Type: "function", Name: session.Text(e.Raw, "tool_name"),
+		}
+		exchange.Arguments(&call, session.At(session.Value(e.Raw, "tool_call"), "arguments"))
 		m.ToolCalls = append(m.ToolCalls, call)
 	}
 	exchange.NullIfEmpty(&m)
@@ -260,7 +260,7 @@ func (r *reader) answer(e event, m chat.Message, before *session.Given) *session
 	c := calls.Call{
 		ID: r.s.ID + "/" + e.id(), Model: r.model, Input: before.Input(), Output: m, Tools: r.tools,
 		Time: session.Nanoseconds(session.Text(e.Raw, "timestamp") + "Z"), File: e.part.Path, Offset: e.part.Offset,
-		Gaps: r.gaps | (&exchange.Answer{Message: m}).Gap(),
+		Gaps: r.gaps | exchange.Gap(&m),
 	}
 	if m.ToolCalls != nil && session.Text(e.Raw, "kind") != "" { // the program writes arguments in its own spelling
 		c.Gaps |= ttc.ParsedArguments

@@ -16,11 +16,9 @@ func (e *modelCall) aiSDK(a attributes) {
 	}
 	for m := range e.list(a, "ai.prompt.messages").Elements() {
 		e.input = append(e.input, messageOf(m)...)
-		content, _ := m.Get("content")
-		for p := range content.Elements() {
-			output, _ := p.Get("output")
+		for p := range session.At(m, "content").Elements() {
 			id := session.Text(p, "toolCallId")
-			if id != "" && strings.HasPrefix(session.Text(output, "type"), "error-") {
+			if id != "" && strings.HasPrefix(session.Text(p, "output", "type"), "error-") {
 				e.failed = append(e.failed, id)
 			}
 		}

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
@@ -69,17 +71,16 @@ func (n *node) text(names ...string) string {
 
 // list returns a node's numbered children, in numerical order.
 func (n *node) list() (out []*node) {
-	var numbers []int
-	for name := range n.inner {
-		if i, err := strconv.Atoi(name); err == nil && i >= 0 {
-			numbers = append(numbers, i)
+	numbered := map[int]*node{}
+	for name, child := range n.inner {
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && strconv.Itoa(i) == name {
+			numbered[i] = child
 		}
 	}
-	slices.Sort(numbers)
-	for _, i := range numbers {
-		out = append(out, n.inner[strconv.Itoa(i)])
+	for _, i := range slices.Sorted(maps.Keys(numbered)) {
+		out = append(out, numbered[i])
 	}
-	return slices.DeleteFunc(out, func(n *node) bool { return n == nil })
+	return out
 }
 
 // overLimit says why a call that is spread over attributes can't be reconstructed.
@@ -103,14 +104,9 @@ func (e *modelCall) numbered(s *span) {
 		e.outputs = append(e.outputs, output{numberedMessage(n), n.text("finish_reason")})
 	}
 	for _, n := range a.nested("llm.request.functions").list() {
-		b := json.AppendString([]byte(`{"name":`), n.text("name"))
-		if text := n.text("description"); text != "" {
-			b = json.AppendString(append(b, `,"description":`...), text)
-		}
-		if parameters, err := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{}); err == nil {
-			b = append(append(b, `,"parameters":`...), parameters...)
-		}
-		e.addTool(append(b, '}'))
+		parameters, _ := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{})
+		tool := compose.Object(nil).Text("name", n.text("name")).Name("description", n.text("description"))
+		e.addTool(tool.Set("parameters", parameters).End())
 	}
 }
 
@@ -155,11 +151,8 @@ func numberedMessage(n *node) chat.Message {
 func (e *modelCall) openInference(s *span) {
 	a := s.attributes
 	request := a.structured("input.value")
-	list, _ := request.Get("messages")
-	if messages, err := chat.ParseMessages(list); err == nil && len(messages) > 0 {
-		e.input = messages
-		definitions, _ := request.Get("tools")
-		e.tools = exchange.Tools(definitions)
+	if messages, err := chat.ParseMessages(session.At(request, "messages")); err == nil && len(messages) > 0 {
+		e.input, e.tools = messages, exchange.Tools(session.At(request, "tools"))
 	}
 	response := a.structured("output.value")
 	e.id = cmp.Or(e.id, session.Text(response, "id"))
@@ -185,8 +178,7 @@ func (e *modelCall) openInference(s *span) {
 			e.addTool(n.descend("tool", "json_schema").value.Bytes())
 		}
 	}
-	items, _ := response.Get("output")
-	for item := range items.Elements() {
+	for item := range session.At(response, "output").Elements() {
 		if session.Text(item, "type") == "reasoning" {
 			e.gaps |= ttc.HiddenReasoning
 		}
@@ -225,10 +217,7 @@ func inferenceMessage(n *node) chat.Message {
 		case "tool_use": // a tool_use part marks only the call's position; the call itself is in tool_calls
 		case "image":
 			m.Form = chat.Parts
-			raw := json.AppendString(
-				[]byte(`{"type":"image_url","image_url":{"url":`),
-				p.text("image", "image", "url"),
-			)
+			raw := json.AppendString([]byte(`{"type":"image_url","image_url":{"url":`), p.text("image", "image", "url"))
 			m.Parts = append(m.Parts, chat.Part{Type: "image_url", Raw: append(raw, "}}"...)})
 		}
 	}

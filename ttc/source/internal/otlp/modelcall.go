@@ -87,7 +87,7 @@ func messageOf(raw json.Raw) (out []chat.Message) {
 	role := exchange.Role(session.Text(raw, "role"))
 	content, ok := raw.Get("parts")
 	if !ok {
-		content, _ = raw.Get("content")
+		content = session.At(raw, "content")
 	}
 	if text, ok := content.Text(); ok {
 		return []chat.Message{{Role: role, Form: chat.Text, Text: text}}
@@ -186,14 +186,11 @@ func resultText(p json.Raw) string {
 
 // toolCall reads a call: {id, name, arguments}, or the AI SDK's {toolCallId, toolName, input}.
 func toolCall(p json.Raw) chat.ToolCall {
-	if name := session.Text(p, "toolName"); name != "" {
-		call := chat.ToolCall{ID: session.Text(p, "toolCallId"), Type: "function", Name: name}
-		input, ok := p.Get("input")
-		if !ok {
-			input, _ = p.Get("args") // up to version 4
+	if session.Text(p, "toolName") != "" {
+		if _, ok := p.Get("input"); !ok { // up to version 4
+			return exchange.CallOf(p, "toolCallId", "toolName", "args")
 		}
-		exchange.Arguments(&call, input)
-		return call
+		return exchange.CallOf(p, "toolCallId", "toolName", "input")
 	}
 	call, err := chat.ParseToolCall(p)
 	if err != nil {
@@ -216,8 +213,7 @@ func (e *modelCall) legacy(events []event) {
 			role := strings.TrimSuffix(strings.TrimPrefix(ev.name, "gen_ai."), ".message")
 			e.input = append(e.input, eventMessage(cmp.Or(exchange.Role(session.Text(ev.body, "role")), role), ev.body))
 		case "gen_ai.choice":
-			index, _ := ev.body.Get("index")
-			n, _ := index.Int64()
+			n, _ := session.At(ev.body, "index").Int64()
 			choices = append(choices, choice{n, ev.body})
 		}
 	}
@@ -226,11 +222,9 @@ func (e *modelCall) legacy(events []event) {
 		if i > 0 && c.index == choices[i-1].index {
 			continue // recorded twice
 		}
-		message, _ := c.body.Get("message")
-		m := eventMessage("assistant", message)
-		if list, ok := c.body.Get("tool_calls"); ok &&
-			m.ToolCalls == nil { // OpenLLMetry records calls next to the message
-			m.ToolCalls = toolCalls(list)
+		m := eventMessage("assistant", session.At(c.body, "message"))
+		if m.ToolCalls == nil { // OpenLLMetry records calls next to the message
+			m.ToolCalls = toolCalls(session.At(c.body, "tool_calls"))
 		}
 		withoutText(&m, chat.Null)
 		e.outputs = append(e.outputs, output{m, session.Text(c.body, "finish_reason")})
@@ -244,20 +238,17 @@ type choice struct {
 
 // eventMessage reads a message from an event.
 func eventMessage(role string, body json.Raw) chat.Message {
-	m := chat.Message{Role: role, Form: chat.Text, ToolCallID: session.Text(body, "id")}
-	if role != "tool" {
-		m.ToolCallID = ""
+	m := chat.Message{Role: role, Form: chat.Text, ToolCalls: toolCalls(session.At(body, "tool_calls"))}
+	if role == "tool" {
+		m.ToolCallID = session.Text(body, "id")
 	}
-	content, _ := body.Get("content")
+	content := session.At(body, "content")
 	if content.Kind() == json.Array {
 		m.Parts, m.Form = contentParts(content), chat.Parts
 	} else if text, ok := content.Text(); ok {
 		m.Text = text
 	} else if len(content) > 0 && content.Kind() != json.Null {
 		m.Text = string(content)
-	}
-	if list, ok := body.Get("tool_calls"); ok {
-		m.ToolCalls = toolCalls(list)
 	}
 	if content == nil {
 		withoutText(&m, chat.Absent) // openai-v2 omits the text from the history if there are calls

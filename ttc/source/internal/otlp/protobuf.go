@@ -114,10 +114,9 @@ func (r *reader) bytes(in *bufio.Reader, n int64) ([]byte, error) {
 		return nil, &longRecordError{n, r.limits.MaxLine}
 	}
 	var b bytes.Buffer
-	if _, err := io.CopyN(&b, in, n); err != nil {
-		if errors.Is(err, io.EOF) {
-			err = io.ErrUnexpectedEOF
-		}
+	if _, err := io.CopyN(&b, in, n); errors.Is(err, io.EOF) {
+		return nil, io.ErrUnexpectedEOF
+	} else if err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
@@ -137,11 +136,7 @@ func (r *reader) decompress(record []byte) ([]byte, error) {
 
 // unpack returns up to limit bytes of a compressed record's content, including the bytes before an error.
 func unpack(record []byte, limit int64) ([]byte, error) {
-	d, err := zstd.NewReader(
-		bytes.NewReader(record),
-		zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderMaxMemory(64<<20),
-	)
+	d, err := zstd.NewReader(bytes.NewReader(record), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(64<<20))
 	if err != nil {
 		return nil, err
 	}
@@ -247,23 +242,11 @@ func traceOf(item []byte, kind byte) (trace string) {
 
 // instrumentation returns the instrumentation that wrote a scope's items.
 func instrumentation(scope []byte) source.Version {
-	var name, version string
-	fields(scope, func(num protowire.Number, typ protowire.Type, value []byte) bool {
-		if num != 1 || typ != protowire.BytesType {
-			return true
-		}
-		fields(value, func(num protowire.Number, typ protowire.Type, value []byte) bool {
-			switch {
-			case num == 1 && typ == protowire.BytesType:
-				name = string(value)
-			case num == 2 && typ == protowire.BytesType:
-				version = string(value)
-			}
-			return true
-		})
-		return false
-	})
-	return scopeOf(name, version)
+	about := firstBelow(scope, 1)
+	var name, version []byte
+	below(about, 1, func(v []byte) bool { name = v; return true })
+	below(about, 2, func(v []byte) bool { version = v; return true })
+	return scopeOf(string(name), string(version))
 }
 
 // kindOf returns the kind of an item: a span begins with the id of its trace, a log record with a time.

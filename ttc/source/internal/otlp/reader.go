@@ -77,24 +77,18 @@ func (r *reader) file(ctx context.Context) error {
 			return r.err == nil
 		})
 	}
-	err = cmp.Or(err, r.err)
-	switch {
-	case err != nil:
-		return err
-	case !r.known:
-		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: r.path})
-	default:
+	if r.known {
 		r.tally.CountUnread("requests that hold neither spans nor log records", r.others)
+	} else {
+		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: r.path})
 	}
-	return nil
+	return cmp.Or(err, r.err)
 }
 
 // request stores the items of an export request: resources contain scopes, which contain spans or log records.
 func (r *reader) request(raw json.Raw, offset int64) {
 	c := raw.Cursor()
-	if !c.Enter(json.Object) {
-		return
-	}
+	c.Enter(json.Object)
 	found := false
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
 		switch string(key) {
@@ -133,7 +127,11 @@ func (r *reader) within(c *json.Cursor, key string, kind byte, offset int64) {
 			scope := c.Value()
 			r.scope = scopeOf(session.Text(scope, "name"), session.Text(scope, "version"))
 		case k == key && c.Kind() == json.Array:
-			r.items(c, kind, offset)
+			c.Enter(json.Array)
+			for c.Element() {
+				at := offset + int64(c.Pos())
+				r.keep(kind, c.Value(), at)
+			}
 			r.scope = source.Version{}
 		default:
 			c.Skip()
@@ -177,15 +175,6 @@ var tried = map[string]string{
 func scopeOf(name, version string) source.Version {
 	short := func(text string) string { return strings.Clone(text[:min(len(text), longName)]) }
 	return source.Version{Program: short(name), Number: short(version), Newest: tried[name]}
-}
-
-// items stores the elements of a list.
-func (r *reader) items(c *json.Cursor, kind byte, offset int64) {
-	c.Enter(json.Array)
-	for c.Element() {
-		at := offset + int64(c.Pos())
-		r.keep(kind, c.Value(), at)
-	}
 }
 
 // keep stores a span or a log record. It ignores a log record that doesn't concern a model. For a span that doesn't
@@ -252,13 +241,10 @@ func appendPlace(b []byte, raw json.Raw) []byte {
 
 // sessionOf returns the id of the session that an item names.
 func sessionOf(raw json.Raw) string {
-	list, _ := raw.Get("attributes")
 	var found [len(sessionKeys)]json.Raw
-	for e := range list.Elements() {
-		key, _ := e.Get("key")
-		if i := slices.IndexFunc(sessionKeys[:], key.Is); i >= 0 {
-			value, _ := e.Get("value")
-			found[i] = appendPlain(nil, value, 0)
+	for e := range session.At(raw, "attributes").Elements() {
+		if i := slices.IndexFunc(sessionKeys[:], session.At(e, "key").Is); i >= 0 {
+			found[i] = appendPlain(nil, session.At(e, "value"), 0)
 		}
 	}
 	for _, v := range found {

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
@@ -88,10 +89,7 @@ func (a attributes) structured(key string) json.Raw {
 	if v.Kind() != json.String {
 		return v
 	}
-	parsed, err := json.Parse(v.Bytes(), json.Limits{Objects: repeated * source.InTexts.Objects})
-	if err != nil {
-		return nil
-	}
+	parsed, _ := json.Parse(v.Bytes(), json.Limits{Objects: repeated * source.InTexts.Objects})
 	return parsed
 }
 
@@ -168,19 +166,16 @@ func appendPlain(b []byte, v json.Raw, depth int) json.Raw {
 			}
 			return append(b, "null"...) // "NaN"
 		case `"arrayValue"`:
-			values, _ := inner.Get("values")
 			b = append(b, '[')
-			for e := range values.Elements() {
+			for e := range session.At(inner, "values").Elements() {
 				b = appendPlain(json.AppendComma(b), e, depth+1)
 			}
 			return append(b, ']')
 		case `"kvlistValue"`:
-			values, _ := inner.Get("values")
 			b = append(b, '{')
-			for e := range values.Elements() {
+			for e := range session.At(inner, "values").Elements() {
 				b = append(json.AppendString(json.AppendComma(b), session.Text(e, "key")), ':')
-				value, _ := e.Get("value")
-				b = appendPlain(b, value, depth+1)
+				b = appendPlain(b, session.At(e, "value"), depth+1)
 			}
 			return append(b, '}')
 		}
@@ -232,16 +227,14 @@ func spanOf(kept session.Kept) *span {
 	code, _ := status["code"].Int64()
 	s.failed = code == 2 || status["code"].Is("STATUS_CODE_ERROR")
 	s.status = textOf(status["message"])
-	place := int64(0)
 	for e := range m["events"].Elements() {
 		of := members(e, "name", "timeUnixNano", "attributes")
 		ev := event{
-			name: textOf(of["name"]), at: nanoseconds(of["timeUnixNano"]), place: place,
+			name: textOf(of["name"]), at: nanoseconds(of["timeUnixNano"]), place: int64(len(s.events)),
 			attributes: attributesOf(of["attributes"]),
 		}
 		ev.body = ev.attributes.structured("gen_ai.event.content")
 		s.events = append(s.events, ev)
-		place++
 	}
 	return s
 }
@@ -254,9 +247,7 @@ func eventOf(kept session.Kept) (ev event, trace, of string) {
 		name: textOf(m["eventName"]), at: nanoseconds(m["timeUnixNano"], m["observedTimeUnixNano"]),
 		place: kept.Offset, attributes: attributesOf(m["attributes"]), body: appendPlain(nil, m["body"], 0),
 	}
-	if ev.name == "" {
-		ev.name = ev.attributes.text("event.name")
-	}
+	ev.name = cmp.Or(ev.name, ev.attributes.text("event.name"))
 	if ev.body.Kind() == json.String { // a logging library's bridge writes the body as text
 		if parsed, err := json.Parse(ev.body.Bytes(), json.Limits{}); err == nil {
 			ev.body = parsed

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -105,13 +106,7 @@ func (t *traces) addEvent(part session.Kept) {
 	ev, trace, id := eventOf(part)
 	s := t.spans[trace+id]
 	if s == nil {
-		s = &span{
-			id:     id,
-			trace:  trace,
-			start:  ev.at,
-			path:   part.Path,
-			offset: part.Offset,
-		}
+		s = &span{id: id, trace: trace, start: ev.at, path: part.Path, offset: part.Offset}
 		t.spans[trace+id] = s
 	}
 	s.events = append(s.events, ev)
@@ -172,7 +167,7 @@ const maxAncestors = 1000
 
 // ancestors passes the spans that enclose a span to the given function, innermost first.
 func (t *traces) ancestors(s *span, each func(*span)) {
-	for n := 0; n < maxAncestors; n++ {
+	for range maxAncestors {
 		parent := t.spans[s.trace+s.parent]
 		if s.parent == "" || parent == nil || parent == s {
 			return
@@ -217,14 +212,9 @@ func (t *traces) examine() {
 func (t *traces) tool(s *span) {
 	if id := s.attributes.first("gen_ai.tool.call.id", "tool_call.id", "ai.toolCall.id"); id != "" {
 		t.failed[id] = s.failed
-		return
-	}
-	if s.failed {
-		for _, text := range []string{s.status, s.attributes.text("output.value")} {
-			if text != "" {
-				t.failures[text] = true
-			}
-		}
+	} else if s.failed {
+		t.failures[s.status] = true
+		t.failures[s.attributes.text("output.value")] = true
 	}
 }
 
@@ -320,18 +310,16 @@ func (t *traces) recall(history []chat.Message) {
 func (t *traces) call(s *span, e *modelCall) {
 	t.restore(e)
 	c := calls.Call{
-		ID: e.id, Agent: t.agent(s), Model: e.model, Time: s.start, Tools: e.tools,
+		ID: cmp.Or(e.id, s.trace+"/"+s.id), Agent: t.agent(s), Model: e.model, Time: s.start, Tools: e.tools,
 		Gaps: e.gaps, Usage: e.usage, File: s.path, Offset: s.offset,
 	}
-	c.ID = cmp.Or(c.ID, s.trace+"/"+s.id)
 	join(e.input)
 	for _, m := range e.input {
 		message := calls.Message{Message: m}
 		if m.Role == "tool" {
 			if failed, ok := t.failed[m.ToolCallID]; ok {
 				message.Error = &failed
-			} else if text, ok := calls.Plain(&m); ok && t.failures[text] {
-				failed := true
+			} else if text, failed := calls.Plain(&m); failed && text != "" && t.failures[text] {
 				message.Error = &failed
 			}
 		}
@@ -343,11 +331,7 @@ func (t *traces) call(s *span, e *modelCall) {
 		if i > 0 {
 			choice.ID += "/" + strconv.Itoa(i)
 		}
-		for _, call := range out.ToolCalls {
-			if call.AsObject {
-				choice.Gaps |= ttc.ParsedArguments
-			}
-		}
+		choice.Gaps |= exchange.Gap(&out.Message)
 		if out.Reasoning == "" && s.attributes.number("ai.usage.reasoningTokens") > 0 {
 			choice.Gaps |= ttc.HiddenReasoning
 		}
@@ -363,12 +347,8 @@ func modelCallOf(s *span) (e modelCall) {
 	e.id = a.text("gen_ai.response.id")
 	e.model = a.first("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 	e.usage = calls.Usage{
-		Input: a.number("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
-		Output: a.number(
-			"gen_ai.usage.output_tokens",
-			"gen_ai.usage.completion_tokens",
-			"llm.token_count.completion",
-		),
+		Input:  a.number("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt"),
+		Output: a.number("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
 	}
 	switch {
 	case a["ai.prompt.messages"] != nil:
@@ -381,8 +361,7 @@ func modelCallOf(s *span) (e modelCall) {
 		e.genAI(s)
 	}
 	if e.finish == "" {
-		reasons := a.structured("gen_ai.response.finish_reasons")
-		for r := range reasons.Elements() {
+		for r := range a.structured("gen_ai.response.finish_reasons").Elements() {
 			e.finish, _ = r.Text()
 			break
 		}

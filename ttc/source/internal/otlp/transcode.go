@@ -39,19 +39,14 @@ var (
 		3: {key: "attributes", kind: listKind, of: attributeShape},
 	}
 	spanShape = map[protowire.Number]shape{
-		1: {
-			key:  "traceId",
-			kind: idKind,
-		}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind}, 5: {key: "name"},
-		7: {key: "startTimeUnixNano", kind: timeKind}, 9: {key: "attributes", kind: listKind, of: attributeShape},
+		1: {key: "traceId", kind: idKind}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind},
+		5: {key: "name"}, 7: {key: "startTimeUnixNano", kind: timeKind},
+		9:  {key: "attributes", kind: listKind, of: attributeShape},
 		10: {key: "droppedAttributesCount", kind: intKind}, 11: {key: "events", kind: listKind, of: eventShape},
-		15: {
-			key:  "status",
-			kind: nestedKind,
-			of:   map[protowire.Number]shape{2: {key: "message"}, 3: {key: "code", kind: intKind}},
-		},
+		15: {key: "status", kind: nestedKind, of: statusShape},
 	}
-	placeShape = map[protowire.Number]shape{
+	statusShape = map[protowire.Number]shape{2: {key: "message"}, 3: {key: "code", kind: intKind}}
+	placeShape  = map[protowire.Number]shape{
 		1: {key: "traceId", kind: idKind}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind},
 	}
 	logShape = map[protowire.Number]shape{

@@ -106,7 +106,7 @@ func (r *reader) after(s *calls.Session, part session.Kept, before place) place 
 	case "compaction":
 		return r.compact(s, entry, before)
 	case "branch_summary":
-		m.Message = summary(entry)
+		m = summary(entry)
 	default:
 		if !slices.Contains(ignoredTypes, typ) {
 			r.tally.CountUnread("entries of type "+session.Name(typ), 1)
@@ -132,7 +132,7 @@ func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 		r.tally.CountUnread("compactions that keep the messages from an unknown entry on", 1)
 		kept = nil
 	}
-	context := (*session.Given)(nil).Then(id, s.Message(calls.Message{Message: summary(entry)}))
+	context := (*session.Given)(nil).Then(id, s.Message(summary(entry)))
 	for _, g := range slices.Backward(kept) {
 		if g.Ref != unsent {
 			context = context.Then(g.Entry, g.Ref)
@@ -142,8 +142,8 @@ func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 }
 
 // summary returns the message that replaces what an entry sums up.
-func summary(entry json.Raw) chat.Message {
-	return chat.Message{Role: "user", Form: chat.Text, Text: session.Text(entry, "summary")}
+func summary(entry json.Raw) calls.Message {
+	return exchange.TextMessage("user", session.Text(entry, "summary"))
 }
 
 // answer adds the call that produced an answer, and returns the place after it.
@@ -155,13 +155,12 @@ func (r *reader) answer(s *calls.Session, part session.Kept, message json.Raw, b
 		return before.skip(id)
 	}
 	m := r.said(message)
-	c := calls.Call{
+	s.Add(calls.Call{
 		ID: id, Model: session.Text(message, "model"), Output: m, FinishReason: stop,
 		Time: session.Nanoseconds(session.Text(entry, "timestamp")), File: part.Path, Offset: part.Offset,
-		Gaps: ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | (&exchange.Answer{Message: m}).Gap(),
-	}
-	c.Input = before.given.Input()
-	s.Add(c)
+		Gaps:  ttc.RebuiltHistory | ttc.NoSystem | ttc.NoTools | exchange.Gap(&m),
+		Input: before.given.Input(),
+	})
 	return before.then(id, s.Message(calls.Message{Message: m}))
 }
 
@@ -201,9 +200,9 @@ func (r *reader) message(message json.Raw) (m calls.Message, ok bool) {
 			return m, false
 		}
 		text := "Ran `" + session.Text(message, "command") + "`\n" + session.Text(message, "output")
-		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: text}
+		m = exchange.TextMessage("user", text)
 	case "branchSummary", "compactionSummary":
-		m.Message = chat.Message{Role: "user", Form: chat.Text, Text: session.Text(message, "summary")}
+		m = summary(message)
 	default:
 		r.tally.CountUnread("messages of role "+session.Name(role), 1)
 		return m, false

@@ -2,11 +2,14 @@ package published
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -53,29 +56,24 @@ func callsInParts(e json.Raw) bool {
 }
 
 // aiSDK reads the AI SDK's ModelMessages.
-func aiSDK(e json.Raw) (c conversed, err error) {
-	said, err := list(value(e, "messages"))
-	if err != nil {
-		return c, fmt.Errorf("messages: %w", err)
-	}
-	var m messages
-	for x := range said.Elements() {
-		role, _ := value(x, "role").Text()
-		said := value(x, "content")
+func aiSDK(r *reading) (c conversed) {
+	var m compose.List
+	for x := range r.list("messages").Elements() {
+		role, said := session.Text(x, "role"), value(x, "content")
 		if said.Kind() != json.Array || role != "assistant" && role != "tool" {
-			m = m.raw(x)
+			m = m.Add(x)
 			continue
 		}
 		var left []string
-		m, left = m.rest(partsOf(role, said), role, x)
+		m, left = rest(m, partsOf(role, said), role, x)
 		for _, key := range left {
 			if !slices.Contains(c.unread, key) {
 				c.unread = append(c.unread, key)
 			}
 		}
 	}
-	c.messages, c.keys = m.end(), []string{"messages"}
-	return c, nil
+	c.messages, c.keys = m.End(), []string{"messages"}
+	return c
 }
 
 // ownKeys are the keys of an AI SDK message that are read, or say nothing about the messages that it becomes: an id is
@@ -87,7 +85,7 @@ var ownKeys = []string{
 // rest appends the messages that an AI SDK message consists of. Those of its role get its other members, such as its
 // weight. If there are several, a list or an object, such as the token ids, can't be divided among them: left names
 // what they don't get.
-func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages, left []string) {
+func rest(m compose.List, parts json.Raw, role string, whole json.Raw) (_ compose.List, left []string) {
 	n := 0
 	for part := range parts.Elements() {
 		if value(part, "role").Is(role) {
@@ -96,10 +94,10 @@ func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages,
 	}
 	for part := range parts.Elements() {
 		if !value(part, "role").Is(role) {
-			m = m.raw(part)
+			m = m.Add(part)
 			continue
 		}
-		o := object(slices.Clone(part[:len(part)-1]))
+		o := compose.Object(slices.Clone(part[:len(part)-1]))
 		for key, v := range whole.Members() {
 			name, _ := key.Text()
 			own, divided := value(part, name), n > 1 && (v.Kind() == json.Array || v.Kind() == json.Object)
@@ -108,10 +106,10 @@ func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages,
 			case divided || own != nil:
 				left = append(left, role+": "+name)
 			default:
-				o = o.set(name, v)
+				o = o.Set(name, v)
 			}
 		}
-		m = m.raw(o.end())
+		m = m.Add(o.End())
 	}
 	return m, left
 }
@@ -120,18 +118,17 @@ func (m messages) rest(parts json.Raw, role string, whole json.Raw) (_ messages,
 // the provider ran appears between parts of the model's text.
 func partsOf(role string, said json.Raw) json.Raw {
 	var t turn
-	var m, own messages
+	var m, own compose.List
 	for part := range said.Elements() {
-		kind, _ := value(part, "type").Text()
+		kind := session.Text(part, "type")
 		if t.results != nil && kind != "tool-result" && role == "assistant" {
-			t.content = content(own.end())
+			t.content = content(own.End())
 			m, t, own = t.add(m), turn{}, nil
 		}
-		own = own.raw(part)
+		own = own.Add(part)
 		switch kind {
 		case "reasoning":
-			text, _ := value(part, "text").Text()
-			t.thoughts = append(t.thoughts, text)
+			t.thoughts = append(t.thoughts, session.Text(part, "text"))
 		case "tool-call":
 			t.call(value(part, "toolCallId"), value(part, "toolName"), value(part, "input", "args"))
 		case "tool-result":
@@ -139,10 +136,10 @@ func partsOf(role string, said json.Raw) json.Raw {
 		}
 	}
 	if role == "tool" {
-		return t.addResults(m).end()
+		return t.addResults(m).End()
 	}
-	t.content = content(own.end())
-	return t.add(m).end()
+	t.content = content(own.End())
+	return t.add(m).End()
 }
 
 // outputText returns a call's result: a string, or the value of {type, value}.
@@ -162,10 +159,10 @@ func content(v json.Raw) json.Raw {
 		v = json.Raw("[" + string(v) + "]")
 	}
 	var texts []string
-	var parts messages
+	var parts compose.List
 	files := false
 	for part := range v.Elements() {
-		kind, _ := value(part, "type").Text()
+		kind := session.Text(part, "type")
 		text, ok := part.Text()
 		if !ok {
 			text, ok = value(part, "text").Text()
@@ -173,46 +170,37 @@ func content(v json.Raw) json.Raw {
 		switch {
 		case ok && kind != "reasoning":
 			texts = append(texts, text)
-			parts = parts.raw(object(nil).text("type", "text").text("text", text).end())
+			parts = parts.Add(compose.Object(nil).Text("type", "text").Text("text", text).End())
 		case value(part, "inlineData", "fileData") != nil,
 			// the text of a text/plain file is next to it
 			(kind == "file" || kind == "image") && !value(part, "mime").Is("text/plain"):
 			files = true
-			parts = parts.raw(object(nil).text("type", "file").set("file", part).end())
+			parts = parts.Add(compose.Object(nil).Text("type", "file").Set("file", part).End())
 		}
 	}
 	if files {
-		return parts.end()
+		return parts.End()
 	}
 	return json.AppendString(nil, strings.Join(texts, "\n"))
 }
 
-func user(said json.Raw) json.Raw {
-	return object(nil).text("role", "user").set("content", content(said)).end()
-}
-
 // opencode reads an exported session of opencode: each message has its role in info, and parts.
-func opencode(e json.Raw) (c conversed, err error) {
-	said, err := list(value(e, "messages"))
-	if err != nil {
-		return c, fmt.Errorf("messages: %w", err)
-	}
-	var m messages
-	for x := range said.Elements() {
+func opencode(r *reading) conversed {
+	var m compose.List
+	for x := range r.list("messages").Elements() {
 		t := turn{content: content(value(x, "parts"))}
-		switch role, _ := value(value(x, "info"), "role").Text(); role {
+		switch role := session.Text(x, "info", "role"); role {
 		case "user":
-			m = m.raw(user(value(x, "parts")))
+			m = m.Add(compose.Object(nil).Text("role", "user").Set("content", t.content).End())
 			continue
 		case "assistant":
 		default:
-			return c, fmt.Errorf("messages: expected the role user or assistant, got %.40q", role)
+			r.fail("messages: expected the role user or assistant, got %.40q", role)
 		}
 		for part := range value(x, "parts").Elements() {
-			switch kind, _ := value(part, "type").Text(); kind {
+			switch session.Text(part, "type") {
 			case "reasoning":
-				text, _ := value(part, "text").Text()
-				t.thoughts = append(t.thoughts, text)
+				t.thoughts = append(t.thoughts, session.Text(part, "text"))
 			case "tool":
 				state := value(part, "state")
 				t.call(value(part, "callID"), value(part, "tool"), value(state, "input"))
@@ -224,64 +212,54 @@ func opencode(e json.Raw) (c conversed, err error) {
 		}
 		m = t.add(m)
 	}
-	id, _ := value(value(e, "info"), "id").Text()
-	return conversed{messages: m.end(), id: id, keys: []string{"messages", "info"}}, nil
+	return conversed{messages: m.End(), id: session.Text(r.Raw, "info", "id"), keys: []string{"messages", "info"}}
 }
 
 // r2e reads an R2E-Gym trajectory. Its prompts are in the agent's arguments; the program appends the number of
 // remaining steps to each message to the model.
-func r2e(e json.Raw) (c conversed, err error) {
-	steps, err := list(value(e, "trajectory_steps"))
-	if err != nil {
-		return c, fmt.Errorf("trajectory_steps: %w", err)
-	}
-	asked, err := textOf(e, "problem_statement")
-	if err != nil {
-		return c, err
-	}
-	var m messages
-	agent := value(e, "agent_args")
+func r2e(r *reading) conversed {
+	steps, asked := r.list("trajectory_steps"), r.text("problem_statement")
+	var m compose.List
+	agent := value(r.Raw, "agent_args")
 	if system, ok := value(agent, "system_prompt").Text(); ok {
-		m = m.add("system", system)
+		m = m.AddMessage("system", system)
 	}
-	if form, _ := value(agent, "instance_prompt").Text(); strings.Contains(form, "{problem_statement}") {
+	if form := session.Text(agent, "instance_prompt"); strings.Contains(form, "{problem_statement}") {
 		asked = strings.ReplaceAll(form, "{problem_statement}", asked)
 	}
-	left, counted := value(e, "max_steps").Float64()
-	for step := range steps.Elements() {
-		texts, err := texts(step, "thought", "action")
-		if err != nil {
-			return c, err
-		}
+	left, counted := value(r.Raw, "max_steps").Float64()
+	for x := range steps.Elements() {
+		step := reading{Raw: x}
+		answer := step.text("thought") + "\n\n" + step.text("action")
+		r.err = cmp.Or(r.err, step.err)
 		switch {
 		case counted && left > 0:
 			asked += fmt.Sprintf("\nSteps Remaining: %.0f", left)
 		case counted:
 			asked += "\nYou have reached the maximum number of steps. Please submit your answer NOW."
 		}
-		m = m.add("user", asked).add("assistant", texts[0].text+"\n\n"+texts[1].text)
-		asked, _ = value(step, "observation").Text()
+		m = m.AddMessage("user", asked).AddMessage("assistant", answer)
+		asked = session.Text(x, "observation")
 		left--
 	}
-	c = conversed{messages: m.end(), keys: []string{"trajectory_steps", "problem_statement", "agent_args", "max_steps"}}
-	c.model, _ = value(agent, "llm_name").Text()
-	if c.task, _ = value(value(e, "ds"), "instance_id").Text(); c.task == "" {
-		c.task, _ = value(e, "docker_image").Text()
+	return conversed{
+		messages: m.End(), model: session.Text(agent, "llm_name"),
+		task: cmp.Or(session.Text(r.Raw, "ds", "instance_id"), session.Text(r.Raw, "docker_image")),
+		keys: []string{"trajectory_steps", "problem_statement", "agent_args", "max_steps"},
 	}
-	return c, nil
 }
 
 // inspectAI reads a sample from `inspect log dump`.
-func inspectAI(e json.Raw) (c conversed, err error) {
-	c = conversed{messages: value(e, "messages"), keys: []string{"scores", "input", "target", "epoch"}}
-	if id, epoch := value(e, "id"), value(e, "epoch"); id != nil { // epochs are rollouts of a task
+func inspectAI(r *reading) conversed {
+	c := conversed{messages: value(r.Raw, "messages"), keys: []string{"scores", "input", "target", "epoch"}}
+	if id, epoch := value(r.Raw, "id"), value(r.Raw, "epoch"); id != nil { // epochs are rollouts of a task
 		text, isText := id.Text()
 		if !isText {
 			text = string(id)
 		}
 		c.id, c.task, c.keys = text+"/"+string(epoch), text, append(c.keys, "id")
 	}
-	for _, score := range value(e, "scores").Members() {
+	for _, score := range value(r.Raw, "scores").Members() {
 		v := value(score, "value")
 		letters := map[string]string{"C": "1", "P": "0.5", "I": "0", "N": "0"}
 		switch text, isText := v.Text(); {
@@ -296,41 +274,42 @@ func inspectAI(e json.Raw) (c conversed, err error) {
 		c.reward = v
 		break
 	}
-	return c, nil
+	return c
 }
 
 // turn is a model's turn, with its calls and their results.
 type turn struct {
 	content        json.Raw
 	thoughts       []string
-	calls, results messages
+	calls, results compose.List
 }
 
 func (t *turn) call(id, name, args json.Raw) {
 	if args == nil {
 		args = json.Raw("{}")
 	}
-	function := object(nil).set("name", name).set("arguments", args).end()
-	t.calls = t.calls.raw(object(nil).set("id", id).text("type", "function").set("function", function).end())
+	function := compose.Object(nil).Set("name", name).Set("arguments", args).End()
+	t.calls = t.calls.Add(compose.Object(nil).Set("id", id).Text("type", "function").Set("function", function).End())
 }
 
 func (t *turn) result(id json.Raw, text string) {
-	t.results = t.results.raw(object(nil).text("role", "tool").set("tool_call_id", id).text("content", text).end())
+	result := compose.Object(nil).Text("role", "tool").Set("tool_call_id", id).Text("content", text)
+	t.results = t.results.Add(result.End())
 }
 
 // add appends the turn and the results of its calls.
-func (t *turn) add(m messages) messages {
-	o := object(nil).text("role", "assistant").set("content", t.content)
-	o = o.name("reasoning_content", strings.Join(t.thoughts, "\n"))
+func (t *turn) add(m compose.List) compose.List {
+	o := compose.Object(nil).Text("role", "assistant").Set("content", t.content)
+	o = o.Name("reasoning_content", strings.Join(t.thoughts, "\n"))
 	if t.calls != nil {
-		o = o.set("tool_calls", t.calls.end())
+		o = o.Set("tool_calls", t.calls.End())
 	}
-	return t.addResults(m.raw(o.end()))
+	return t.addResults(m.Add(o.End()))
 }
 
-func (t *turn) addResults(m messages) messages {
-	for result := range t.results.end().Elements() {
-		m = m.raw(result)
+func (t *turn) addResults(m compose.List) compose.List {
+	for result := range t.results.End().Elements() {
+		m = m.Add(result)
 	}
 	return m
 }

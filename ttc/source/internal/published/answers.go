@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -44,7 +45,17 @@ type Answers struct {
 	New  func() Rewriter // creates a rewriter, which remembers an example's entries
 }
 
-func stateless(f Rewriter) func() Rewriter { return func() Rewriter { return f } }
+// stateless returns the function that creates rewriters for a shape whose entries are read independently.
+func stateless(read func(*reading) (id string, lines []Line)) func() Rewriter {
+	rewrite := func(entry json.Raw) (string, []Line, error) {
+		r := reading{Raw: entry}
+		if id, lines := read(&r); r.err == nil {
+			return id, lines, nil
+		}
+		return "", nil, r.err
+	}
+	return func() Rewriter { return rewrite }
+}
 
 var answers = []Answers{
 	{
@@ -113,6 +124,13 @@ func AnswersOf(h *source.Head) *Answers {
 	return first(answers, func(s Answers) bool { return s.is(h) })
 }
 
+// Reading returns how an input of a shape is read.
+func Reading(name, told string) source.Reading {
+	r := source.Reading{Fit: source.Certain, Guessed: []string{told}}
+	r.Set("shape", name)
+	return r
+}
+
 // first returns the first item for which the given function returns true, or nil.
 func first[T any](list []T, is func(T) bool) *T {
 	if i := slices.IndexFunc(list, is); i >= 0 {
@@ -145,121 +163,69 @@ type side struct {
 }
 
 // pair returns the lines for two answers to one prompt.
-func pair(id, turn string, prompt, metadata json.Raw, sides [2]side) (_ string, lines []Line, _ error) {
+func pair(id, turn string, prompt, metadata json.Raw, sides [2]side) (_ string, lines []Line) {
 	for _, s := range sides {
-		line := object(nil).name(IDKey, id).name(TurnKey, turn).set(PromptKey, prompt).text(OutputKey, s.text)
-		line = line.set(ScoreKey, strconv.AppendFloat(nil, s.score, 'g', -1, 64))
-		lines = append(lines, Line{Answer: line.set(ModelKey, s.model).set(MetadataKey, metadata).end()})
+		line := compose.Object(nil).Name(IDKey, id).Name(TurnKey, turn).Set(PromptKey, prompt).Text(OutputKey, s.text)
+		line = line.Set(ScoreKey, strconv.AppendFloat(nil, s.score, 'g', -1, 64))
+		lines = append(lines, Line{Answer: line.Set(ModelKey, s.model).Set(MetadataKey, metadata).End()})
 	}
-	return id, lines, nil
-}
-
-// texts returns two answers without their scores.
-func texts(e json.Raw, first, second string) (sides [2]side, err error) {
-	if sides[0].text, err = textOf(e, first); err == nil {
-		sides[1].text, err = textOf(e, second)
-	}
-	return sides, err
-}
-
-// scoreOf reads the number under a key.
-func scoreOf(e json.Raw, key string) (float64, error) {
-	v := value(e, key)
-	if v == nil {
-		return 0, fmt.Errorf("%s %w", key, ErrNoScore)
-	}
-	f, err := number(v)
-	if err != nil {
-		return 0, fmt.Errorf("%s is %w", key, err)
-	}
-	return f, nil
+	return id, lines
 }
 
 // shp reads an entry of Stanford Human Preferences: a post and two comments with their votes.
-func shp(e json.Raw) (string, []Line, error) {
-	history, err := textOf(e, "history")
-	if err != nil {
-		return "", nil, err
-	}
-	sides, err := texts(e, "human_ref_A", "human_ref_B")
-	if err != nil {
-		return "", nil, err
-	}
+func shp(r *reading) (string, []Line) {
+	history, sides := r.text("history"), r.sides("human_ref_A", "human_ref_B")
 	votes := 0
-	for i, name := range []string{"A", "B"} {
-		if v := value(e, "score_"+name); v != nil {
+	for i, key := range []string{"score_A", "score_B"} {
+		if value(r.Raw, key) != nil {
 			votes++
-			if sides[i].score, err = number(v); err != nil {
-				return "", nil, fmt.Errorf("score_%s is %w", name, err)
-			}
+			sides[i].score = r.score(key)
 		}
 	}
-	if v := value(e, "labels"); v != nil { // 1: A is preferred
+	if v := value(r.Raw, "labels"); v != nil { // 1: A is preferred
 		label, err := number(v)
-		if err != nil || label != 0 && label != 1 {
-			return "", nil, errors.New("labels is neither 0 nor 1")
-		}
 		switch difference := sides[0].score - sides[1].score; {
+		case err != nil || label != 0 && label != 1:
+			r.fail("labels is neither 0 nor 1")
 		case votes < 2:
 			sides[0].score, sides[1].score = label, 1-label
 		case label == 1 && difference <= 0 || label == 0 && difference >= 0:
-			return "", nil, fmt.Errorf("labels is %v, which contradicts the scores %v and %v",
-				label, sides[0].score, sides[1].score)
+			r.fail("labels is %v, which contradicts the scores %v and %v", label, sides[0].score, sides[1].score)
 		}
 	} else if votes < 2 {
-		return "", nil, fmt.Errorf("labels %w", ErrNoScore)
+		r.fail("labels %w", ErrNoScore)
 	}
-	turn := source.IDText(value(e, "c_root_id_A")) + " or " + source.IDText(value(e, "c_root_id_B"))
+	turn := source.IDText(value(r.Raw, "c_root_id_A")) + " or " + source.IDText(value(r.Raw, "c_root_id_B"))
 	if turn == " or " {
 		turn = ""
 	}
-	metadata := pick(e, "domain", "upvote_ratio", "score_ratio", "seconds_difference")
-	return pair(source.IDText(value(e, "post_id")), turn, json.AppendString(nil, history), metadata, sides)
+	metadata := pick(r.Raw, "domain", "upvote_ratio", "score_ratio", "seconds_difference")
+	return pair(source.IDText(value(r.Raw, "post_id")), turn, json.AppendString(nil, history), metadata, sides)
 }
 
 // numbered reads an entry that gives the number of the better answer: 0 or 1.
-func numbered(e json.Raw) (string, []Line, error) {
-	prompt, err := textOf(e, "prompt")
-	if err != nil {
-		return "", nil, err
+func numbered(r *reading) (string, []Line) {
+	prompt, better := r.text("prompt"), r.score("better_response_id")
+	if better != 0 && better != 1 {
+		r.fail("better_response_id is neither 0 nor 1")
 	}
-	better, err := scoreOf(e, "better_response_id")
-	if err == nil && better != 0 && better != 1 {
-		err = errors.New("better_response_id is neither 0 nor 1")
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	sides, err := texts(e, "response_0", "response_1")
-	if err != nil {
-		return "", nil, err
-	}
+	sides := r.sides("response_0", "response_1")
 	sides[0].score, sides[1].score = 1-better, better
-	metadata := pick(e, "safer_response_id", "is_response_0_safe", "is_response_1_safe", "prompt_source")
+	metadata := pick(r.Raw, "safer_response_id", "is_response_0_safe", "is_response_1_safe", "prompt_source")
 	return pair("", "", json.AppendString(nil, prompt), metadata, sides)
 }
 
 // webGPT reads a WebGPT comparison, whose question may be an object.
-func webGPT(e json.Raw) (string, []Line, error) {
-	asked := e
-	key := "question"
-	if question := value(e, key); question.Kind() == json.Object {
-		asked, key = question, "full_text"
+func webGPT(r *reading) (string, []Line) {
+	asked, key := *r, "question"
+	if question := value(r.Raw, key); question.Kind() == json.Object {
+		asked.Raw, key = question, "full_text"
 	}
-	question, err := textOf(asked, key)
-	if err != nil {
-		return "", nil, err
-	}
-	sides, err := texts(e, "answer_0", "answer_1")
-	for i := range sides {
-		if err == nil {
-			sides[i].score, err = scoreOf(e, fmt.Sprint("score_", i))
-		}
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	return pair("", "", json.AppendString(nil, question), pick(asked, "dataset", "id"), sides)
+	question := asked.text(key)
+	r.err = asked.err
+	sides := r.sides("answer_0", "answer_1")
+	sides[0].score, sides[1].score = r.score("score_0"), r.score("score_1")
+	return pair("", "", json.AppendString(nil, question), pick(asked.Raw, "dataset", "id"), sides)
 }
 
 // number reads a finite number, or a string containing one, as found in tables.
@@ -272,28 +238,21 @@ func number(v json.Raw) (float64, error) {
 }
 
 // helpSteer reads a preference from HelpSteer3 or HelpSteer2: negative values prefer the first answer.
-func helpSteer(e json.Raw) (string, []Line, error) {
-	keys, prompt, strength := [2]string{"response1", "response2"}, value(e, "context"), "overall_preference"
-	if _, third := e.Get(strength); !third {
-		keys, prompt, strength = [2]string{"response_1", "response_2"}, value(e, "prompt"), "preference_strength"
+func helpSteer(r *reading) (string, []Line) {
+	keys, prompt, strength := [2]string{"response1", "response2"}, value(r.Raw, "context"), "overall_preference"
+	if _, third := r.Get(strength); !third {
+		keys, prompt, strength = [2]string{"response_1", "response_2"}, value(r.Raw, "prompt"), "preference_strength"
 	}
 	if prompt == nil {
-		return "", nil, fmt.Errorf("missing prompt; the keys are: %s", source.KeysOf(e))
+		r.fail("missing prompt; the keys are: %s", source.KeysOf(r.Raw))
 	}
 	if text, ok := prompt.Text(); ok && len(text) > 0 && text[0] == '[' { // tables store the list as a string
 		if inner, err := list(prompt); err == nil {
 			prompt = inner
 		}
 	}
-	sides, err := texts(e, keys[0], keys[1])
-	if err != nil {
-		return "", nil, err
-	}
-	preference, err := scoreOf(e, strength)
-	if err != nil {
-		return "", nil, err
-	}
+	sides, preference := r.sides(keys[0], keys[1]), r.score(strength)
 	sides[0].score, sides[1].score = max(0, -preference), max(0, preference)
-	metadata := pick(e, "domain", "language", "individual_preference", "preference_statement", "split")
-	return pair(source.IDText(value(e, "id")), "", prompt, metadata, sides)
+	metadata := pick(r.Raw, "domain", "language", "individual_preference", "preference_statement", "split")
+	return pair(source.IDText(value(r.Raw, "id")), "", prompt, metadata, sides)
 }

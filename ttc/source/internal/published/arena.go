@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -13,97 +15,91 @@ import (
 type said struct{ role, text string }
 
 // arena reads a battle from Chatbot Arena or MT-Bench: two conversations, or two answers, and a vote.
-func arena(e json.Raw) (string, []Line, error) {
+func arena(r *reading) (string, []Line) {
 	var sides [2]side
-	var err error
-	if sides[0].score, sides[1].score, err = vote(e); err != nil {
-		return "", nil, err
-	}
+	sides[0].score, sides[1].score = r.vote()
 	var talks [2][]said
 	for i, name := range []string{"a", "b"} {
-		sides[i].model = value(e, "model_"+name)
-		if talks[i], err = talk(e, name); err != nil {
-			return "", nil, err
-		}
+		sides[i].model = value(r.Raw, "model_"+name)
+		talks[i] = r.talk(name)
 	}
 	n := len(talks[0]) - 1
 	if len(talks[1])-1 != n {
-		return "", nil, errors.New("conversations differ in length: the vote is not about two answers to a prompt")
+		r.fail("conversations differ in length: the vote is not about two answers to a prompt")
 	}
-	var prompt messages
+	if r.err != nil {
+		return "", nil
+	}
+	var prompt compose.List
 	for k := range n {
 		if talks[0][k] != talks[1][k] {
-			return "", nil, errors.New("conversations differ before the last answer: the vote is about several answers")
+			r.fail("conversations differ before the last answer: the vote is about several answers")
 		}
-		prompt = prompt.add(talks[0][k].role, talks[0][k].text)
+		prompt = prompt.AddMessage(talks[0][k].role, talks[0][k].text)
 	}
 	for i := range sides {
 		if talks[i][n].role != "assistant" {
-			return "", nil, fmt.Errorf("expected an assistant message at the end, got the role %q", talks[i][n].role)
+			r.fail("expected an assistant message at the end, got the role %q", talks[i][n].role)
 		}
 		sides[i].text = talks[i][n].text
 	}
-	metadata := pick(e, "judge", "language", "category_tag", "criteria_tag")
-	return pair(source.IDText(value(e, "id", "question_id")), "", prompt.end(), metadata, sides)
+	metadata := pick(r.Raw, "judge", "language", "category_tag", "criteria_tag")
+	return pair(source.IDText(value(r.Raw, "id", "question_id")), "", prompt.End(), metadata, sides)
 }
 
 // vote returns the scores of sides a and b, which are 1 for the winner and 0 otherwise.
-func vote(e json.Raw) (a, b float64, err error) {
-	if v := value(e, "winner"); v != nil {
-		name, _ := v.Text()
-		name = strings.ToLower(name)
-		switch name {
-		case "model_a", "a":
-			return 1, 0, nil
-		case "model_b", "b":
-			return 0, 1, nil
-		}
-		if strings.HasPrefix(name, "tie") || strings.HasPrefix(name, "both") { // also tie (bothbad)
-			return 0, 0, nil
-		}
-		return 0, 0, fmt.Errorf("invalid winner %s: expected model_a, model_b or tie", v)
-	}
+func (r *reading) vote() (a, b float64) {
 	one := func(key string) bool {
-		v := value(e, key)
+		v := value(r.Raw, key)
 		is, _ := v.Bool()
 		n, _ := number(v)
 		return is || n == 1
 	}
+	winner := value(r.Raw, "winner")
+	name, _ := winner.Text()
+	name = strings.ToLower(name)
 	switch {
-	case one("winner_model_a"):
-		return 1, 0, nil
-	case one("winner_model_b"):
-		return 0, 1, nil
-	case one("winner_tie"):
-		return 0, 0, nil
+	case name == "model_a", name == "a", winner == nil && one("winner_model_a"):
+		return 1, 0
+	case name == "model_b", name == "b", winner == nil && one("winner_model_b"):
+		return 0, 1
+	case strings.HasPrefix(name, "tie"), strings.HasPrefix(name, "both"), // also tie (bothbad)
+		winner == nil && one("winner_tie"):
+	case winner != nil:
+		r.fail("invalid winner %s: expected model_a, model_b or tie", winner)
+	default:
+		r.fail("winner %w", ErrNoScore)
 	}
-	return 0, 0, fmt.Errorf("winner %w", ErrNoScore)
+	return 0, 0
 }
 
 // talk returns one side of a battle, up to the answer that was judged.
-func talk(e json.Raw, name string) (out []said, err error) {
-	if v := value(e, "conversation_"+name); v != nil {
-		out, err = conversation(v)
+func (r *reading) talk(name string) (out []said) {
+	if v := value(r.Raw, "conversation_"+name); v != nil {
+		out, err := conversation(v)
 		if err != nil {
-			return nil, fmt.Errorf("conversation_%s: %w", name, err)
+			r.fail("conversation_%s: %w", name, err)
 		}
-		return judged(e, out), nil
+		return judged(r.Raw, out)
 	}
-	asked, err := textsOf(value(e, "prompt"))
-	if err != nil {
-		return nil, fmt.Errorf("prompt: %w", err)
-	}
-	answered, err := textsOf(value(e, "response_"+name))
-	if err != nil {
-		return nil, fmt.Errorf("response_%s: %w", name, err)
-	}
+	asked, answered := r.texts("prompt"), r.texts("response_"+name)
 	if len(asked) != len(answered) {
-		return nil, fmt.Errorf("response_%s has %d texts, but the prompt has %d", name, len(answered), len(asked))
+		r.fail("response_%s has %d texts, but the prompt has %d", name, len(answered), len(asked))
+		return nil
 	}
 	for k := range asked {
 		out = append(out, said{"user", asked[k]}, said{"assistant", answered[k]})
 	}
-	return out, nil
+	return out
+}
+
+// texts returns the texts under a key; see textsOf.
+func (r *reading) texts(key string) []string {
+	out, err := textsOf(value(r.Raw, key))
+	if err != nil {
+		r.fail("%s: %w", key, err)
+	}
+	return out
 }
 
 // conversation reads a list of text messages.
@@ -112,13 +108,14 @@ func conversation(v json.Raw) (out []said, err error) {
 		return nil, err
 	}
 	for m := range v.Elements() {
-		role, err := textOf(m, "role")
-		if err != nil {
-			return nil, err
-		}
+		r := reading{Raw: m}
+		role := r.text("role")
 		content, ok := contentOf(value(m, "content"))
 		if !ok {
-			return nil, fmt.Errorf("content of message %d is not text", len(out)+1)
+			r.fail("content of message %d is not text", len(out)+1)
+		}
+		if r.err != nil {
+			return nil, r.err
 		}
 		out = append(out, said{role, content})
 	}
@@ -135,8 +132,7 @@ func contentOf(v json.Raw) (string, bool) {
 	}
 	text, n := "", 0
 	for part := range v.Elements() {
-		t := value(part, "text")
-		kind, _ := value(part, "type").Text()
+		t, kind := value(part, "text"), session.Text(part, "type")
 		if n++; t == nil || kind != "" && kind != "text" {
 			return "", false
 		}

@@ -1,12 +1,13 @@
 package published
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -24,7 +25,7 @@ type Conversations struct {
 
 	// read returns the entry's messages, its tools if any, and the keys that were read; unread lists keys whose values
 	// were read only in part.
-	read func(entry json.Raw) (c conversed, err error)
+	read func(*reading) conversed
 }
 
 type conversed struct {
@@ -48,7 +49,7 @@ var conversations = append(agents, []Conversations{
 		"squad", "the entries are questions about a passage, as in SQuAD: only the first of the answers is read",
 		func(h *source.Head) bool {
 			return hasAll(h, "question", "context", "answers") && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
-				return value(value(e, "answers"), "text").Kind() != json.Array
+				return session.At(e, "answers", "text").Kind() != json.Array
 			})
 		}, squad,
 	},
@@ -80,12 +81,13 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 	if entry.Kind() != json.Object {
 		return nil, nil, fmt.Errorf("expected an object, got %s", entry.Kind())
 	}
-	c, err := s.read(entry)
-	if err != nil {
-		return nil, nil, err
+	r := reading{Raw: entry}
+	c := s.read(&r)
+	if r.err != nil {
+		return nil, nil, r.err
 	}
-	out := object(nil).set(MessagesKey, c.messages).set(ToolsKey, c.tools).set("reward", c.reward).name("id", c.id).
-		name("task_id", c.task).name("model", c.model)
+	out := compose.Object(nil).Set(MessagesKey, c.messages).Set(ToolsKey, c.tools).Set("reward", c.reward)
+	out = out.Name("id", c.id).Name("task_id", c.task).Name("model", c.model)
 	for key, v := range entry.Members() {
 		name, _ := key.Text()
 		switch {
@@ -93,10 +95,10 @@ func (s *Conversations) Rewrite(entry json.Raw) (_ json.Raw, unread []string, er
 		case name == ToolsKey && !areDefinitions(v):
 			c.unread = append(c.unread, name)
 		default:
-			out = out.set(name, v)
+			out = out.Set(name, v)
 		}
 	}
-	return out.end(), c.unread, nil
+	return out.End(), c.unread, nil
 }
 
 // areDefinitions reports whether a value may be a list of tool definitions, or its JSON text. An entry may also have a
@@ -130,67 +132,51 @@ func exchangesKey(entries ...json.Raw) string {
 	return ""
 }
 
-func capybara(e json.Raw) (c conversed, err error) {
-	key := exchangesKey(e)
+func capybara(r *reading) conversed {
+	key := exchangesKey(r.Raw)
 	if key == "" {
-		return c, fmt.Errorf("missing list of {input, output}; the keys are: %s", source.KeysOf(e))
+		r.fail("missing list of {input, output}; the keys are: %s", source.KeysOf(r.Raw))
 	}
-	exchanges, err := list(value(e, key))
-	if err != nil {
-		return c, fmt.Errorf("%s: %w", key, err)
-	}
-	var m messages
-	for x := range exchanges.Elements() {
-		for _, side := range [][2]string{{"input", "user"}, {"output", "assistant"}} {
-			text, err := textOf(x, side[0])
-			if err != nil {
-				return c, fmt.Errorf("%s: %w", key, err)
-			}
-			m = m.add(side[1], text)
+	var m compose.List
+	for x := range r.list(key).Elements() {
+		exchange := reading{Raw: x}
+		m = m.AddMessage("user", exchange.text("input")).AddMessage("assistant", exchange.text("output"))
+		if exchange.err != nil {
+			r.fail("%s: %w", key, exchange.err)
 		}
 	}
-	return conversed{messages: m.end(), keys: []string{key}}, nil
+	return conversed{messages: m.End(), keys: []string{key}}
 }
 
 // shown returns the branch of a tree of messages that ends at a message, last message first.
-func shown(mapping json.Raw, at string) (branch []json.Raw, err error) {
+func (r *reading) shown(at string) (branch []json.Raw) {
 	nodes := map[string]json.Raw{}
-	for key, node := range mapping.Members() {
+	for key, node := range value(r.Raw, "mapping").Members() {
 		id, _ := key.Text()
 		nodes[id] = node
 	}
 	for at != "" {
 		node := nodes[at]
 		if node.Kind() != json.Object {
-			return nil, fmt.Errorf("mapping has no message %q, or its messages form a cycle", at)
+			r.fail("mapping has no message %q, or its messages form a cycle", at)
 		}
 		delete(nodes, at) // each message names its parent, so the messages may form a cycle
 		if m := value(node, "message"); m != nil {
 			branch = append(branch, m)
 		}
-		at, _ = value(node, "parent").Text()
+		at = session.Text(node, "parent")
 	}
-	return branch, nil
+	return branch
 }
 
 // chatGPT reads an exported conversation: a tree of messages. The branch that ends at current_node is the one that was
 // shown.
-func chatGPT(e json.Raw) (c conversed, err error) {
-	at, err := textOf(e, "current_node")
-	if err != nil {
-		return c, err
-	}
-	branch, err := shown(value(e, "mapping"), at)
-	if err != nil {
-		return c, err
-	}
-	var m messages
+func chatGPT(r *reading) (c conversed) {
+	var m compose.List
 	hidden := 0
-	for _, said := range slices.Backward(branch) {
-		role, _ := value(value(said, "author"), "role").Text()
-		content := value(said, "content")
-		kind, _ := value(content, "content_type").Text()
-		texts, err := textsOf(value(content, "parts"))
+	for _, said := range slices.Backward(r.shown(r.text("current_node"))) {
+		role, kind := session.Text(said, "author", "role"), session.Text(said, "content", "content_type")
+		texts, err := textsOf(value(value(said, "content"), "parts"))
 		text := strings.Join(texts, "\n")
 		switch {
 		// Skip empty text, such as the system message that every conversation begins with.
@@ -198,73 +184,57 @@ func chatGPT(e json.Raw) (c conversed, err error) {
 		case kind != "text" || err != nil || role != "user" && role != "assistant" && role != "system":
 			hidden++
 		default:
-			m = m.add(role, text)
+			m = m.AddMessage(role, text)
 		}
 	}
 	if hidden > 0 {
 		c.unread = []string{"mapping: messages from tools, or with content other than text"}
 	}
-	c.messages, c.keys = m.end(), []string{"mapping", "current_node"}
-	return c, nil
+	c.messages, c.keys = m.End(), []string{"mapping", "current_node"}
+	return c
 }
 
-func squad(e json.Raw) (c conversed, err error) {
-	asked, err := texts(e, "question", "context")
-	if err != nil {
-		return c, err
-	}
-	texts, err := list(value(value(e, "answers"), "text"))
-	if err != nil {
-		return c, fmt.Errorf("answers.text: %w", err)
-	}
-	var all []string
-	for v := range texts.Elements() {
+func squad(r *reading) (c conversed) {
+	asked := r.text("question") + "\n\n" + r.text("context")
+	first, n := "", 0
+	for v := range r.list("answers", "text").Elements() {
 		text, ok := v.Text()
 		if !ok {
-			return c, fmt.Errorf("expected text in answers.text, got %s", v.Kind())
+			r.fail("expected text in answers.text, got %s", v.Kind())
 		}
-		if all = append(all, text); text != all[0] && c.unread == nil {
+		if n++; n == 1 {
+			first = text
+		} else if text != first {
 			c.unread = []string{"answers: texts after the first"}
 		}
 	}
-	if len(all) == 0 {
-		return c, errors.New("answers.text is empty: the passage has no answer to the question")
+	if n == 0 {
+		r.fail("answers.text is empty: the passage has no answer to the question")
 	}
-	c.messages = messages(nil).add("user", asked[0].text+"\n\n"+asked[1].text).add("assistant", all[0]).end()
+	c.messages = compose.List(nil).AddMessage("user", asked).AddMessage("assistant", first).End()
 	c.keys = []string{"question", "context", "answers"}
-	return c, nil
+	return c
 }
 
-func xlam(e json.Raw) (c conversed, err error) {
-	query, err := textOf(e, "query")
-	if err != nil {
-		return c, err
-	}
-	tools, err := list(value(e, "tools"))
-	if err != nil {
-		return c, fmt.Errorf("tools: %w", err)
-	}
-	calls, err := list(value(e, "answers"))
-	if err != nil {
-		return c, fmt.Errorf("answers: %w", err)
-	}
+func xlam(r *reading) (c conversed) {
+	query, tools, calls := r.text("query"), r.list("tools"), r.list("answers")
 	n := 0
 	for call := range calls.Elements() {
 		if n++; value(call, "name") == nil {
-			return c, fmt.Errorf("missing name of call %d in answers", n)
+			r.fail("missing name of call %d in answers", n)
 		}
 	}
 	if n == 0 {
-		return c, errors.New("answers is empty: no tool is called")
+		r.fail("answers is empty: no tool is called")
 	}
-	var defined messages // holds tool definitions instead of messages
+	var defined compose.List // holds tool definitions instead of messages
 	for t := range tools.Elements() {
-		defined = defined.raw(tool(t))
+		defined = defined.Add(tool(t))
 	}
-	answer := object(nil).text("role", "assistant").set("tool_calls", calls).end()
-	c.messages = messages(nil).add("user", query).raw(answer).end()
-	c.tools, c.keys = defined.end(), []string{"query", "tools", "answers"}
-	return c, nil
+	answer := compose.Object(nil).Text("role", "assistant").Set("tool_calls", calls).End()
+	c.messages = compose.List(nil).AddMessage("user", query).Add(answer).End()
+	c.tools, c.keys = defined.End(), []string{"query", "tools", "answers"}
+	return c
 }
 
 // tool returns the definition of a tool whose parameters are described by Python type names.
@@ -273,13 +243,13 @@ func tool(t json.Raw) json.Raw {
 	if kind := value(parameters, "type"); parameters.Kind() != json.Object || kind.Kind() == json.String {
 		return t // not an object, or already a JSON schema, whose type is a string
 	}
-	var properties object
-	var required []byte
+	var properties compose.Object
+	var required compose.List
 	for key, p := range parameters.Members() {
 		name, _ := key.Text()
 		kind, isText := value(p, "type").Text()
 		if !isText {
-			properties = properties.set(name, p)
+			properties = properties.Set(name, p)
 			continue
 		}
 		kind, optional := strings.CutSuffix(kind, ", optional")
@@ -290,30 +260,27 @@ func tool(t json.Raw) json.Raw {
 		for key, v := range p.Members() {
 			if !key.Is("type") {
 				name, _ := key.Text()
-				property = property.set(name, v)
+				property = property.Set(name, v)
 			}
 		}
-		properties = properties.set(name, property.end())
+		properties = properties.Set(name, property.End())
 		if !optional && value(p, "default") == nil {
-			required = append(append(required, ','), key...)
+			required = required.Add(json.Raw(key))
 		}
 	}
-	schema := object(nil).text("type", "object")
-	if properties == nil {
-		properties = object{'{'}
+	schema := compose.Object(nil).Text("type", "object")
+	if schema = schema.Set("properties", properties.End()); required != nil {
+		schema = schema.Set("required", required.End())
 	}
-	if schema = schema.set("properties", properties.end()); required != nil {
-		schema = schema.set("required", append(append([]byte{'['}, required[1:]...), ']'))
-	}
-	var out object
+	var out compose.Object
 	for key, v := range t.Members() {
 		if key.Is("parameters") {
-			v = schema.end()
+			v = schema.End()
 		}
 		name, _ := key.Text()
-		out = out.set(name, v)
+		out = out.Set(name, v)
 	}
-	return out.end()
+	return out.End()
 }
 
 // types maps Python type names to JSON Schema type names.
@@ -324,15 +291,15 @@ var types = map[string]string{
 }
 
 // schemaOf returns the JSON schema of a Python type. The name of an unknown type is unchanged.
-func schemaOf(kind string) object {
+func schemaOf(kind string) compose.Object {
 	outer, _, _ := strings.Cut(kind, "[")
 	name, known := types[strings.ToLower(strings.TrimSpace(outer))]
 	if !known {
-		return object(nil).text("type", kind)
+		return compose.Object(nil).Text("type", kind)
 	}
-	out := object(nil).text("type", name)
+	out := compose.Object(nil).Text("type", name)
 	if inner, ok := within(kind, "List["); ok && types[strings.ToLower(inner)] != "" {
-		out = out.set("items", schemaOf(inner).end())
+		out = out.Set("items", schemaOf(inner).End())
 	}
 	return out
 }

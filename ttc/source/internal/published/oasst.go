@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -26,7 +27,7 @@ func isOASST(h *source.Head) bool {
 // oasst reads trees of messages: each message that was answered is a prompt, and its answers are compared.
 type oasst struct {
 	tree    string
-	above   map[string]messages // the conversation up to and including a message of the tree
+	above   map[string]compose.List // the conversation up to and including a message of the tree
 	roles   map[string]string
 	prompts int // bytes
 }
@@ -34,7 +35,7 @@ type oasst struct {
 func newOASST() Rewriter { return (&oasst{}).read }
 
 func (o *oasst) begin(tree string) {
-	*o = oasst{tree: tree, above: map[string]messages{}, roles: map[string]string{}}
+	*o = oasst{tree: tree, above: map[string]compose.List{}, roles: map[string]string{}}
 }
 
 func (o *oasst) read(e json.Raw) (string, []Line, error) {
@@ -56,14 +57,13 @@ func (o *oasst) read(e json.Raw) (string, []Line, error) {
 
 // add adds the line for a message if the message is an answer.
 func (o *oasst) add(lines []Line, m json.Raw, id, parent string) []Line {
-	answer, err := o.message(m, id, parent)
-	if err != nil {
+	switch answer, err := o.message(m, id, parent); {
+	case err != nil:
 		return append(lines, Line{Err: fmt.Errorf("message %s: %w", id, err)})
+	case answer != nil:
+		return append(lines, Line{Answer: answer})
 	}
-	if answer == nil {
-		return lines
-	}
-	return append(lines, Line{Answer: answer})
+	return lines
 }
 
 // walk adds the lines for a message and for the messages below it, which are under "replies".
@@ -79,14 +79,11 @@ func (o *oasst) walk(m json.Raw, parent string, lines []Line) []Line {
 // message returns the line for an answer, or nil for a prompter's message. It remembers m, which the messages below it
 // continue.
 func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
-	text, err := textOf(m, "text")
-	if err != nil {
-		return nil, err
-	}
-	role, err := textOf(m, "role")
+	r := reading{Raw: m}
+	text, role := r.text("text"), r.text("role")
 	switch {
-	case err != nil:
-		return nil, err
+	case r.err != nil:
+		return nil, r.err
 	case role == "prompter":
 		role = "user"
 	case role != "assistant":
@@ -100,7 +97,7 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	if o.prompts += len(above) + len(text); o.prompts > maxPrompts {
 		return nil, fmt.Errorf("prompts of the message tree exceed %d MiB in total", maxPrompts>>20)
 	}
-	o.above[id], o.roles[id] = append(messages(nil), above...).add(role, text), role
+	o.above[id], o.roles[id] = append(compose.List(nil), above...).AddMessage(role, text), role
 	switch {
 	case role == "user":
 		return nil, nil
@@ -113,12 +110,9 @@ func (o *oasst) message(m json.Raw, id, parent string) (json.Raw, error) {
 	if passed, ok := value(m, "review_result").Bool(); ok && !passed {
 		return nil, errors.New("failed review")
 	}
-	line := object(nil).name(IDKey, o.tree).name(TurnKey, parent).set(PromptKey, above.end()).text(OutputKey, text)
-	rank, err := scoreOf(m, "rank") // 0 is the best
-	if err != nil {
-		return nil, err
-	}
-	line = line.set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
+	rank := r.score("rank") // 0 is the best
+	line := compose.Object(nil).Name(IDKey, o.tree).Name(TurnKey, parent).Set(PromptKey, above.End())
+	line = line.Text(OutputKey, text).Set(ScoreKey, strconv.AppendFloat(nil, 0-rank, 'g', -1, 64))
 	metadata := pick(m, "message_id", "lang", "labels", "emojis", "synthetic")
-	return line.set(ModelKey, value(m, "model_name")).set(MetadataKey, metadata).end(), nil
+	return line.Set(ModelKey, value(m, "model_name")).Set(MetadataKey, metadata).End(), r.err
 }

@@ -2,7 +2,6 @@ package published
 
 import (
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -35,36 +35,30 @@ func splitRoles(input string) json.Raw {
 	if len(at) < 2 || at[0][0] != 0 || body[at[len(at)-1][2]:] != "assistant\n" {
 		return nil
 	}
-	var m messages
+	var m compose.List
 	for i, mark := range at[:len(at)-1] {
-		m = m.add(body[mark[2]:mark[3]], strings.TrimSuffix(body[mark[1]:at[i+1][0]], "\n"))
+		m = m.AddMessage(body[mark[2]:mark[3]], strings.TrimSuffix(body[mark[1]:at[i+1][0]], "\n"))
 	}
-	return m.end()
+	return m.End()
 }
 
 // verl reads an entry of a rollout dump.
-func verl(e json.Raw) (string, []Line, error) {
-	texts, err := texts(e, "input", "output")
-	if err != nil {
-		return "", nil, err
-	}
-	input, output := texts[0].text, texts[1].text
+func verl(r *reading) (string, []Line) {
+	input, output := r.text("input"), r.text("output")
 	prompt := splitRoles(input)
 	if prompt == nil {
-		return "", nil, errors.New("expected each role in input on a separate line, and assistant on the last line")
+		r.fail("expected each role in input on a separate line, and assistant on the last line")
 	}
-	if _, err := scoreOf(e, "score"); err != nil {
-		return "", nil, err
-	}
+	r.score("score") // is a number
 	id := input
-	if step := source.IDText(value(e, "step")); step != "" { // rollouts of other steps come from another policy
+	if step := source.IDText(value(r.Raw, "step")); step != "" { // rollouts of other steps come from another policy
 		id = step + " " + input
 	}
 	sum := xxh3.HashString128(id).Bytes()
 	id = hex.EncodeToString(sum[:12])
-	line := object(nil).name(IDKey, id).name(TaskKey, id).name(TurnKey, "rollout").set(PromptKey, prompt)
-	line = line.text(OutputKey, output).set(ScoreKey, value(e, "score")).set(MetadataKey, pick(e, "step", "gts", "acc"))
-	return id, []Line{{Answer: line.end()}}, nil
+	line := compose.Object(nil).Name(IDKey, id).Name(TaskKey, id).Name(TurnKey, "rollout").Set(PromptKey, prompt)
+	line = line.Text(OutputKey, output).Set(ScoreKey, value(r.Raw, "score"))
+	return id, []Line{{Answer: line.Set(MetadataKey, pick(r.Raw, "step", "gts", "acc")).End()}}
 }
 
 // isLMEval recognises the samples that lm-evaluation-harness writes with --log_samples.
@@ -74,50 +68,42 @@ func isLMEval(h *source.Head) bool {
 
 // lmEval reads a sample. Its answers are the model's output before any filters. If a sample has several, its score is
 // of the answer that the filter chose (lm_eval/filters/selection.py), and the others have none.
-func lmEval(e json.Raw) (string, []Line, error) {
-	prompt, ok := source.At(e, "arguments.gen_args_0.arg_0")
-	if !ok {
-		prompt, ok = source.At(e, "arguments.0.0")
+func lmEval(r *reading) (id string, lines []Line) {
+	prompt := source.At(r.Raw, "arguments.gen_args_0.arg_0")
+	if prompt == nil {
+		prompt = source.At(r.Raw, "arguments.0.0")
 	}
-	if !ok || prompt.Kind() != json.String {
-		return "", nil, errors.New("arguments doesn't begin with the text of a prompt")
+	if prompt.Kind() != json.String {
+		r.fail("arguments doesn't begin with the text of a prompt")
 	}
+	metrics := lmEvalMetrics(r.Raw)
 	metric := "metric"
-	var score json.Raw
-	for _, name := range lmEvalMetrics(e) {
-		if score = value(e, name); score != nil {
-			metric = name
-			break
-		}
+	if i := slices.IndexFunc(metrics, func(name string) bool { return value(r.Raw, name) != nil }); i >= 0 {
+		metric = metrics[i]
+		r.score(metric) // is a number
+	} else {
+		r.fail("metric %w", ErrNoScore)
 	}
-	if score == nil {
-		return "", nil, fmt.Errorf("%s %w", metric, ErrNoScore)
-	}
-	if _, err := number(score); err != nil {
-		return "", nil, fmt.Errorf("%s is %w", metric, err)
-	}
-	id := source.IDText(value(e, "doc_id"))
-	var lines []Line
-	first, _ := source.At(e, "resps.0")
-	chosen, _ := source.At(e, "filtered_resps.0")
-	scored, _ := chosen.Text()
-	all := slices.Collect(first.Elements())
+	id = source.IDText(value(r.Raw, "doc_id"))
+	scored, _ := source.At(r.Raw, "filtered_resps.0").Text()
+	all := slices.Collect(source.At(r.Raw, "resps.0").Elements())
 	for _, answer := range all {
 		text, ok := answer.Text()
 		if !ok {
-			return "", nil, errors.New("resps has likelihoods instead of answers: the task is multiple choice")
+			r.fail("resps has likelihoods instead of answers: the task is multiple choice")
 		}
 		if len(all) > 1 && text != scored {
 			lines = append(lines, Line{Err: fmt.Errorf("%s of this answer %w", metric, ErrNoScore)})
 			continue
 		}
-		line := object(nil).name(IDKey, id).set(PromptKey, prompt).text(OutputKey, text).set(ScoreKey, score)
-		lines = append(lines, Line{Answer: line.set(MetadataKey, pick(e, "doc_id", "target", "filter")).end()})
+		line := compose.Object(nil).Name(IDKey, id).Set(PromptKey, prompt).Text(OutputKey, text)
+		line = line.Set(ScoreKey, value(r.Raw, metric)).Set(MetadataKey, pick(r.Raw, "doc_id", "target", "filter"))
+		lines = append(lines, Line{Answer: line.End()})
 	}
 	if lines == nil {
-		return "", nil, errors.New("missing answers in resps")
+		r.fail("missing answers in resps")
 	}
-	return id, lines, nil
+	return id, lines
 }
 
 // lmEvalMetrics returns the names of the metrics that a sample may have, in order of preference.

@@ -8,6 +8,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -61,12 +62,9 @@ func (e *entry) isResponses() bool {
 
 // isRequest reports whether an object is a request to one of the APIs.
 func isRequest(request json.Raw) bool {
-	if m, ok := request.Get("messages"); ok && m.Kind() == json.Array {
-		return true
-	}
-	in, ok := request.Get("input")
+	in := session.At(request, "input").Kind()
 	_, model := request.Get("model")
-	return ok && model && (in.Kind() == json.Array || in.Kind() == json.String)
+	return session.At(request, "messages").Kind() == json.Array || model && (in == json.Array || in == json.String)
 }
 
 // body returns the value under a key, which may be an object, its JSON text, or an object with either under body.
@@ -102,27 +100,24 @@ func isLiteLLM(raw json.Raw) bool {
 
 // liteLLMRequest assembles the request from its separate parts: the messages, or the input, and the parameters.
 func liteLLMRequest(raw json.Raw) json.Raw {
-	messages, _ := raw.Get("messages")
-	b := append(append([]byte(`{"messages":`), messages...), `,"input":`...)
-	b = append(b, messages...)
-	parameters, _ := raw.Get("model_parameters")
-	for key, value := range parameters.Members() {
-		if name, _ := key.Text(); name != "messages" && name != "input" {
-			b = append(append(append(append(b, ','), key...), ':'), value...)
+	messages := session.At(raw, "messages")
+	out := compose.Object(nil).Member(json.Raw(`"messages"`), messages).Member(json.Raw(`"input"`), messages)
+	for key, value := range session.At(raw, "model_parameters").Members() {
+		if !key.Is("messages") && !key.Is("input") {
+			out = out.Member(key, value)
 		}
 	}
-	return append(b, '}')
+	return out.End()
 }
 
 // session returns the session that a call belongs to according to the log. It is empty if the log doesn't say.
 func (e *entry) session() string {
-	metadata, _ := e.raw.Get("metadata")
-	own, _ := e.request.Get("metadata")
+	metadata, own := session.At(e.raw, "metadata"), session.At(e.request, "metadata")
 	for _, key := range []string{"session_id", "conversation_id", "thread_id", "conversation", "trace_id"} {
 		for _, where := range []json.Raw{e.raw, metadata, e.request, own} {
-			v, _ := where.Get(key)
+			v := session.At(where, key)
 			if v.Kind() == json.Object {
-				v, _ = v.Get("id")
+				v = session.At(v, "id")
 			}
 			if id := source.IDText(v); id != "" && id != session.Text(e.raw, "litellm_call_id") {
 				return id
@@ -144,19 +139,17 @@ func (e *entry) session() string {
 func (e *entry) opening() string {
 	h := xxh3.New()
 	for _, key := range []string{"system", "instructions"} {
-		v, _ := e.request.Get(key)
-		_, _ = h.Write(v)
+		_, _ = h.Write(session.At(e.request, key))
 	}
 	for _, key := range []string{"messages", "input"} {
-		list, _ := e.request.Get(key)
+		list := session.At(e.request, key)
 		if list.Kind() == json.String {
 			_, _ = h.Write(list)
 			break
 		}
 		for m := range list.Elements() {
 			_, _ = h.WriteString(session.Text(m, "role"))
-			content, _ := m.Get("content")
-			_, _ = h.Write(content)
+			_, _ = h.Write(session.At(m, "content"))
 			if session.Text(m, "role") == "user" {
 				break
 			}

@@ -2,6 +2,7 @@ package requestlog
 
 import (
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -14,12 +15,13 @@ func stepOf(step, given json.Raw) (request, response json.Raw) {
 	if written == nil {
 		return nil, nil
 	}
-	b := []byte(`{"messages":[`)
+	var messages compose.List
 	for m := range given.Elements() {
-		b = append(json.AppendComma(b), messageOf(m)...)
+		messages = messages.Add(messageOf(m))
 	}
-	b = append(b, "]}"...)
-	return b, append(append([]byte(`{"choices":[{"message":`), messageOf(written)...), "}]}"...)
+	choice := compose.Object(nil).Set("message", messageOf(written)).End()
+	return compose.Object(nil).Set("messages", messages.End()).End(),
+		compose.Object(nil).Set("choices", compose.List(nil).Add(choice).End()).End()
 }
 
 // onlyText returns the text of content that consists of a single text part.
@@ -38,16 +40,13 @@ func messageOf(m json.Raw) json.Raw {
 	if sent, ok := spoken[role]; ok {
 		role = sent
 	}
-	b := json.AppendString([]byte(`{"role":`), role)
+	out := compose.Object(nil).Text("role", role)
 	for _, key := range []string{"content", "tool_calls", "tool_call_id"} {
 		v := session.Value(m, key)
 		if text, ok := onlyText(v); ok {
 			v = text
 		}
-		if v != nil {
-			b = append(append(append(b, `,"`...), key...), `":`...)
-			b = append(b, v...)
-		}
+		out = out.Set(key, v)
 	}
-	return append(b, '}')
+	return out.End()
 }

@@ -38,7 +38,7 @@ type Rules struct {
 
 type rule struct {
 	Rule
-	tool, call, result *regexp.Regexp // a nil expression matches anything
+	tool, call, result *regexp.Regexp // an empty expression matches anything
 	group              int            // group of result that captures the score; -1 if none
 }
 
@@ -46,25 +46,19 @@ type rule struct {
 func NewRules(rules []Rule) (*Rules, error) {
 	out := &Rules{given: map[string]int64{}}
 	for i, r := range rules {
-		x := rule{Rule: r, group: -1}
+		x := rule{Rule: r}
 		for _, p := range []struct {
 			key, pattern string
 			into         **regexp.Regexp
 		}{{"tool", r.Tool, &x.tool}, {"call", r.Call, &x.call}, {"result", r.Result, &x.result}} {
-			if p.pattern == "" {
-				continue
-			}
-			re, err := regexp.Compile(p.pattern)
-			if err != nil {
+			var err error
+			if *p.into, err = regexp.Compile(p.pattern); err != nil {
 				return nil, fmt.Errorf("[%d].%s: %w", i, p.key, err)
 			}
-			*p.into = re
 		}
-		if x.result != nil {
-			x.group = x.result.SubexpIndex("score")
-		}
+		x.group = x.result.SubexpIndex("score")
 		switch {
-		case x.result == nil:
+		case r.Result == "":
 			return nil, fmt.Errorf("[%d].result is empty: expected a regular expression", i)
 		case x.group < 0 && r.Score == nil:
 			return nil, fmt.Errorf("[%d]: expected a score, or a group (?P<score>...) in result, got neither", i)
@@ -151,7 +145,7 @@ func resultText(m *chat.Message) string {
 }
 
 func (r *rule) match(call chat.ToolCall, text string) (Evidence, bool) {
-	if r.tool != nil && !r.tool.MatchString(call.Name) || r.call != nil && !r.call.MatchString(arguments(call)) {
+	if !r.tool.MatchString(call.Name) || r.Call != "" && !r.call.MatchString(arguments(call)) {
 		return Evidence{}, false
 	}
 	at := r.result.FindStringSubmatchIndex(text)
@@ -196,15 +190,9 @@ func arguments(c chat.ToolCall) string {
 // line returns the line of text in which a match begins, shortened.
 func line(text string, from, to int) string {
 	const most = 160
-	begin := strings.LastIndexByte(text[:from], '\n') + 1
-	end := len(text)
-	if i := strings.IndexByte(text[to:], '\n'); i >= 0 {
-		end = to + i
-	}
-	if from-begin > most/2 {
-		begin = from - most/2
-	}
-	quote := text[begin:end]
+	begin := max(strings.LastIndexByte(text[:from], '\n')+1, from-most/2)
+	rest, _, _ := strings.Cut(text[to:], "\n")
+	quote := text[begin : to+len(rest)]
 	if i := strings.IndexByte(quote, '\n'); i >= from-begin && i > 0 {
 		quote = quote[:i]
 	}

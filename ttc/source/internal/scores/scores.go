@@ -83,12 +83,7 @@ func (s *Scores) read(ctx context.Context, path string, cfg *Config) error {
 		case hasKey:
 			unknown = nil
 		case n == 1:
-			unknown = fmt.Errorf(
-				"%s, entry 1: entry has no %q; its keys are %s: specify the score's key with dataset.scores.value",
-				path,
-				cfg.Value,
-				source.KeysOf(entry),
-			)
+			unknown = fmt.Errorf("%s, entry 1: %w", path, lacks(entry, cfg.Value, "score", "value"))
 		}
 	}
 }
@@ -97,11 +92,7 @@ func (s *Scores) read(ctx context.Context, path string, cfg *Config) error {
 func (s *Scores) add(entry json.Raw, cfg *Config) (hasKey bool, err error) {
 	id, ok := entry.Get(cfg.Key)
 	if !ok {
-		return false, fmt.Errorf(
-			"entry has no %q; its keys are %s: specify the id's key with dataset.scores.key",
-			cfg.Key,
-			source.KeysOf(entry),
-		)
+		return false, lacks(entry, cfg.Key, "id", "key")
 	}
 	value, ok := entry.Get(cfg.Value)
 	if !ok || value.Kind() == json.Null || value.Is("") {
@@ -112,6 +103,12 @@ func (s *Scores) add(entry json.Raw, cfg *Config) (hasKey bool, err error) {
 		return true, err
 	}
 	return true, s.set(source.IDText(id), score)
+}
+
+// lacks returns the error for an entry without a key, which a setting of dataset.scores names.
+func lacks(entry json.Raw, key, of, setting string) error {
+	return fmt.Errorf("entry has no %q; its keys are %s: specify the %s's key with dataset.scores.%s",
+		key, source.KeysOf(entry), of, setting)
 }
 
 // set stores the score of an id.

@@ -18,7 +18,7 @@ import (
 type Entries struct {
 	// ID returns the session that an entry belongs to; ok is false if the entry is not in this format.
 	ID func(entry json.Raw) (id string, ok bool)
-	// Others is the name under which entries in other formats are counted; if empty, they are counted by type.
+	// Others is the name under which entries in other formats are counted.
 	Others string
 	// Within returns the entries inside an entry; if there are none, the entry itself is used. If Within is nil, no
 	// entry contains others.
@@ -40,43 +40,52 @@ func (e Entries) read(ctx context.Context, files []string, limits Limits, tally 
 
 // file stores the entries of a file.
 func (e Entries) file(ctx context.Context, s *Store, path string, limits Limits, tally *source.Tally) error {
-	f, err := source.Open(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var failed error
-	var known bool
-	others := map[string]int64{}
-	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limits.MaxLine, tally, func(l Line) bool {
+	others := int64(0)
+	known, err := storeFile(ctx, path, limits.MaxLine, tally, func(l Line) (known bool, err error) {
 		for _, entry := range e.within(l.JSON) {
 			id, ok := e.ID(entry)
 			if !ok {
-				e.count(others, entry)
+				others++
 				continue
 			}
 			known = true
-			failed = s.Add(id, entry, l.Offset)
+			err = s.Add(id, entry, l.Offset)
 			for _, n := range e.Names {
-				failed = errors.Join(failed, n.Err(path))
+				err = errors.Join(err, n.Err(path))
 			}
-			if failed != nil {
-				return false
+			if err != nil {
+				return known, err
 			}
 		}
-		return true
+		return known, nil
 	})
-	if err = errors.Join(err, failed); err != nil {
-		return err
+	if known {
+		tally.CountUnread(e.Others, others)
 	}
-	if !known {
+	return err
+}
+
+// storeFile passes the entries of a file to a function that stores them, and that reports whether they have the
+// format. If none of them has, it drops the file.
+func storeFile(
+	ctx context.Context, path string, limit int64, tally *source.Tally, store func(Line) (known bool, err error),
+) (known bool, err error) {
+	f, err := source.Open(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	var failed error
+	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limit, tally, func(l Line) bool {
+		var ok bool
+		ok, failed = store(l)
+		known = known || ok
+		return failed == nil
+	})
+	if err = errors.Join(err, failed); err == nil && !known {
 		tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Index: -1, File: path})
-		return nil
 	}
-	for name, n := range others {
-		tally.CountUnread(name, n)
-	}
-	return nil
+	return known, err
 }
 
 // within returns the entries that an entry holds, or just the entry itself.
@@ -87,29 +96,6 @@ func (e Entries) within(entry json.Raw) []json.Raw {
 		}
 	}
 	return []json.Raw{entry}
-}
-
-// maxOthers is the maximum number of types of unread entries that are counted separately.
-const maxOthers = 100
-
-// count counts an unread entry.
-func (e Entries) count(others map[string]int64, entry json.Raw) {
-	name := e.nameOf(entry)
-	if _, known := others[name]; !known && len(others) >= maxOthers {
-		name = "entries of other types"
-	}
-	others[name]++
-}
-
-// nameOf returns the name under which an unread entry is counted.
-func (e Entries) nameOf(entry json.Raw) string {
-	if e.Others != "" {
-		return e.Others
-	}
-	if typ := Text(entry, "type"); typ != "" {
-		return "entries of type " + Name(typ)
-	}
-	return "entries without a type"
 }
 
 // ReadEntries passes each object in a file of JSON lines, or in a document of several lines, to the given function,

@@ -38,7 +38,7 @@ func find(ctx context.Context, paths []string, tally *source.Tally, extensions .
 			return nil
 		})
 		if err != nil {
-			return nil, &source.Error{Path: p, Offset: -1, What: err.Error(), Err: err}
+			return nil, source.Failure(p, err.Error(), "", err)
 		}
 		kept, lacking := source.Trajectories(all)
 		out = append(out, kept...)
@@ -56,11 +56,9 @@ func find(ctx context.Context, paths []string, tally *source.Tally, extensions .
 		return empty
 	})
 	if len(out) == 0 {
-		return nil, &source.Error{
-			Path: strings.Join(paths, ", "), Offset: -1,
-			What: "cannot find a file with the extension " + strings.Join(extensions, " or "),
-			Help: "Specify the folder that holds the sessions, or the files themselves",
-		}
+		return nil, source.Failure(strings.Join(paths, ", "),
+			"cannot find a file with the extension "+strings.Join(extensions, " or "),
+			"Specify the folder that holds the sessions, or the files themselves", nil)
 	}
 	slices.Sort(out)
 	return slices.Compact(out), nil

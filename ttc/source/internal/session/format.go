@@ -22,6 +22,13 @@ type Format struct {
 	Entries func(*source.Tally) Entries
 }
 
+// Stateless returns the Entries of a format that needs no state to read its entries.
+func Stateless(
+	others string, id func(entry json.Raw) (string, bool), sessions func(Group) []*calls.Session,
+) func(*source.Tally) Entries {
+	return func(*source.Tally) Entries { return Entries{ID: id, Others: others, Sessions: sessions} }
+}
+
 // Config is the configuration of a session source.
 type Config struct {
 	Path   []string `yaml:"path" scalar:"true" doc:"folders, files or patterns; together they are one input"`

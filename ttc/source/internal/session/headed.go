@@ -1,16 +1,11 @@
 package session
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"errors"
-	"slices"
-	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/json"
-	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -33,9 +28,7 @@ func (h Headed) Read(ctx context.Context, files []string, limits Limits, tally *
 	return ReadStored(files, limits, tally, func(s *Store, path string) error {
 		return h.file(ctx, s, path, limits.MaxLine, tally)
 	}, nil, func(g Group) []*calls.Session {
-		slices.SortStableFunc(g.Parts, func(a, b Kept) int {
-			return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
-		})
+		g.Sort()
 		id := h.Name(g.Path)
 		for _, part := range g.Parts {
 			id = cmp.Or(h.ID(part.JSON), id)
@@ -47,25 +40,16 @@ func (h Headed) Read(ctx context.Context, files []string, limits Limits, tally *
 }
 
 // file stores the entries of a file.
-func (h Headed) file(ctx context.Context, s *Store, path string, limit int64, tally *source.Tally) (failed error) {
-	f, err := source.Open(ctx, path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
+func (h Headed) file(ctx context.Context, s *Store, path string, limit int64, tally *source.Tally) error {
 	id, known := h.Name(path), false
-	err = ReadEntries(ctx, bufio.NewReaderSize(f, 64<<10), path, limit, tally, func(l Line) bool {
+	_, err := storeFile(ctx, path, limit, tally, func(l Line) (bool, error) {
 		known = known || h.Mark(l.JSON)
 		id = cmp.Or(h.ID(l.JSON), id)
 		add := s.Add
 		if source.IDText(Value(l.JSON, "id")) == "" {
 			add = s.AddRecurring // two equal messages without ids are both in the history
 		}
-		failed = add(id, l.JSON, l.Offset)
-		return failed == nil
+		return known, add(id, l.JSON, l.Offset)
 	})
-	if !known {
-		tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Index: -1, File: path})
-	}
-	return errors.Join(failed, err)
+	return err
 }

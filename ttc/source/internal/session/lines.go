@@ -1,12 +1,14 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
 
 	"github.com/nat-go/nat-go/internal/lines"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -32,6 +34,25 @@ func Lines(ctx context.Context, path string, limit int64, tally *source.Tally, e
 	}
 	defer f.Close()
 	return readLines(ctx, f, path, limit, tally, each)
+}
+
+// FileID finds the session that a file belongs to. It passes the file's first lines, of which most is the maximum
+// number, to the given function, which returns the id that a line gives to the session, or "", and whether the file has
+// the format. Without an id, the session is named after the file. A file of another format is dropped.
+func FileID(
+	ctx context.Context, path string, limits Limits, tally *source.Tally, most int,
+	read func(line json.Raw) (id string, known bool),
+) (id string, known bool, err error) {
+	err = Lines(ctx, path, limits.MaxLine, &source.Tally{}, func(l Line) bool {
+		of, ok := read(l.JSON)
+		id, known = cmp.Or(id, of), known || ok
+		most--
+		return (id == "" || !known) && most > 0
+	})
+	if err == nil && !known {
+		tally.Drop(ledger.Drop{Unit: "file", Reason: OtherFormat, Index: -1, File: path})
+	}
+	return cmp.Or(id, Stem(path)), known, err
 }
 
 // readLines is like Lines, for an open file.

@@ -62,9 +62,6 @@ func (n *Names) Err(path string) error {
 	if n.taken <= n.limit {
 		return nil
 	}
-	return &source.Error{
-		Path: path, Offset: -1,
-		What: fmt.Sprintf("session and part ids take more than %d bytes of memory", n.limit),
-		Help: "Split the input, or raise sources.*.max_names_bytes, which takes more memory",
-	}
+	return source.Failure(path, fmt.Sprintf("session and part ids take more than %d bytes of memory", n.limit),
+		"Split the input, or raise sources.*.max_names_bytes, which takes more memory", nil)
 }

@@ -2,10 +2,13 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/zeebo/xxh3"
@@ -13,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/internal/extsort"
 	"github.com/nat-go/nat-go/internal/spool"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
 // Store stores the session parts that files contain, compressed in a temporary file, and returns them session by
@@ -176,8 +180,16 @@ type Group struct {
 	Size     int64
 	Objects  int64
 	Limits   Limits // of the reading
+	Tally    *source.Tally
 	TooLarge bool
 	Path     string // path of one of its parts
+}
+
+// Sort arranges the parts by file and position.
+func (g *Group) Sort() {
+	slices.SortStableFunc(g.Parts, func(a, b Kept) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), cmp.Compare(a.Offset, b.Offset))
+	})
 }
 
 func (s *Store) load(g *Group, place []byte, limits Limits) error {

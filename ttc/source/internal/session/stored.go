@@ -69,6 +69,7 @@ func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
 				Unit: "session", Reason: source.IdenticalRow, Count: g.Repeated, Index: -1, File: g.Path,
 			})
 		}
+		g.Tally = r.tally
 		r.queue = r.make(g)
 		score(ctx, r.queue, g.Path)
 	}

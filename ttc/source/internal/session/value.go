@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 	"time"
@@ -11,10 +12,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// Text returns the string under a key, or an empty string.
-func Text(object json.Raw, key string) string {
-	v, _ := object.Get(key)
-	s, _ := v.Text()
+// At returns the value at a path of keys, or nil.
+func At(object json.Raw, path ...string) json.Raw {
+	for _, key := range path {
+		object, _ = object.Get(key)
+	}
+	return object
+}
+
+// Text returns the string at a path of keys, or an empty string.
+func Text(object json.Raw, path ...string) string {
+	s, _ := At(object, path...).Text()
 	return s
 }
 
@@ -44,6 +52,22 @@ func Nanoseconds(text string) int64 {
 		return 0
 	}
 	return t.UnixNano()
+}
+
+// Seconds reads a time in seconds since 1970, and returns it in nanoseconds, or 0 if it is invalid.
+func Seconds(v json.Raw) int64 {
+	if f, ok := v.Float64(); ok && f > 0 && f < 1e10 {
+		return int64(f * 1e9)
+	}
+	return 0
+}
+
+// Finite returns a number, or nil for any other value and for NaN and infinity.
+func Finite(v json.Raw) *float64 {
+	if f, ok := v.Float64(); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
+		return &f
+	}
+	return nil
 }
 
 // maxID is the maximum number of bytes of an id that are kept; anything longer was not meant as an id.

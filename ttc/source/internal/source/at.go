@@ -11,24 +11,18 @@ import (
 
 // At returns the value under a key of an entry. If the entry doesn't have the key, the key is treated as a dotted path,
 // such as metadata.judge.score or choices.0.text, through objects, lists, and strings that hold either as JSON, like
-// the cells of a CSV file.
-func At(entry json.Raw, key string) (json.Raw, bool) {
-	if v, ok := entry.Get(key); ok {
-		return v, true
+// the cells of a CSV file. It returns nil if there is no value.
+func At(entry json.Raw, key string) json.Raw {
+	v, ok := entry.Get(key)
+	if part, rest, isPath := strings.Cut(key, "."); !ok && isPath {
+		v, _ = entry.Get(part)
+		return Within(v, rest)
 	}
-	part, rest, isPath := strings.Cut(key, ".")
-	if !isPath {
-		return nil, false
-	}
-	v, ok := entry.Get(part)
-	if !ok {
-		return nil, false
-	}
-	return Within(v, rest)
+	return v
 }
 
 // Within follows a path starting from a value, as At does.
-func Within(v json.Raw, path string) (json.Raw, bool) {
+func Within(v json.Raw, path string) json.Raw {
 	v = parseText(v)
 	if v.Kind() != json.Array {
 		return At(v, path)
@@ -36,7 +30,7 @@ func Within(v json.Raw, path string) (json.Raw, bool) {
 	part, rest, isPath := strings.Cut(path, ".")
 	n, err := strconv.ParseUint(part, 10, 31)
 	if err != nil {
-		return nil, false
+		return nil
 	}
 	for element := range v.Elements() {
 		if n > 0 {
@@ -46,9 +40,9 @@ func Within(v json.Raw, path string) (json.Raw, bool) {
 		if isPath {
 			return Within(element, rest)
 		}
-		return element, true
+		return element
 	}
-	return nil, false
+	return nil
 }
 
 // membersOf yields the values to which a path can continue from v: the members of an object, or the first element of a
@@ -73,19 +67,14 @@ const maxDepth = 6
 
 // Paths returns the columns within the objects of the entries, in order of first appearance.
 func (h *Head) Paths() []*Column {
-	var order []*Column
-	byPath := map[string]*Column{}
+	all := found{byKey: map[string]*Column{}}
 	var walk func(v json.Raw, path string, depth int)
 	walk = func(v json.Raw, path string, depth int) {
 		for name, value := range membersOf(v) {
 			at := name
 			if path != "" {
 				at = path + "." + name
-				if byPath[at] == nil {
-					byPath[at] = &Column{Key: at}
-					order = append(order, byPath[at])
-				}
-				byPath[at].add(value)
+				all.add(at, value)
 			}
 			if depth < maxDepth {
 				walk(value, at, depth+1)
@@ -95,7 +84,7 @@ func (h *Head) Paths() []*Column {
 	for _, e := range h.Entries {
 		walk(e, "", 1)
 	}
-	return slices.DeleteFunc(order, func(c *Column) bool { return c.Present == 0 })
+	return slices.DeleteFunc(all.order, func(c *Column) bool { return c.Present == 0 })
 }
 
 // parseText returns the object or list that a string holds as JSON; other values are unchanged.

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"regexp"
@@ -44,30 +45,40 @@ func (h *Head) Columns() Columns {
 }
 
 func (h *Head) findColumns() []*Column {
-	all := []*Column{}
-	byKey := map[string]*Column{}
+	all := found{[]*Column{}, map[string]*Column{}}
 	for _, e := range h.Entries {
 		for key, value := range e.Members() {
 			name, _ := key.Text()
-			c := byKey[name]
-			if c == nil {
-				c = &Column{Key: name}
-				byKey[name] = c
-				all = append(all, c)
-			}
-			c.add(value)
+			all.add(name, value)
 		}
 	}
-	return all
+	return all.order
+}
+
+// found holds columns in order of first appearance.
+type found struct {
+	order []*Column
+	byKey map[string]*Column
+}
+
+func (f *found) add(key string, v json.Raw) {
+	c := f.byKey[key]
+	if c == nil {
+		c = &Column{Key: key}
+		f.byKey[key] = c
+		f.order = append(f.order, c)
+	}
+	c.add(v)
 }
 
 func (c *Column) add(v json.Raw) {
-	if v.Kind() == json.Null {
+	kind := v.Kind()
+	if kind == json.Null {
 		return
 	}
 	c.Present++
-	c.Kinds[v.Kind()]++
-	if kind := v.Kind(); kind == json.String || kind == json.Number {
+	c.Kinds[kind]++
+	if kind == json.String || kind == json.Number {
 		if c.distinct == nil {
 			c.distinct = map[string]struct{}{}
 		}
@@ -80,7 +91,7 @@ func (c *Column) add(v json.Raw) {
 		if !math.IsNaN(f) {
 			c.numbers = append(c.numbers, f)
 		}
-	case v.Kind() != json.String:
+	case kind != json.String:
 	case text == "":
 		c.Empty++
 	case strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{"):
@@ -140,7 +151,7 @@ func (cs Columns) Of(key string) *Column {
 	}
 	c := Column{Key: key}
 	for _, e := range cs.entries {
-		if v, ok := At(e, key); ok {
+		if v := At(e, key); v != nil {
 			c.add(v)
 		}
 	}
@@ -296,27 +307,28 @@ func (r *Reading) Set(setting, value string) {
 	r.Settings[setting] = value
 }
 
+// Guess records a guess, described for users.
+func (r *Reading) Guess(format string, args ...any) {
+	r.Guessed = append(r.Guessed, fmt.Sprintf(format, args...))
+}
+
 // Take records a choice in a reading.
 func (r *Reading) Take(k Key, c Choice) {
-	if c.Problem != "" && r.Problem == "" {
-		r.Problem = c.Problem
-	}
+	r.Problem = cmp.Or(r.Problem, c.Problem)
 	if c.Column == nil || !c.Guessed && !c.Given {
 		return
 	}
 	r.Set(k.Setting, c.Key)
-	if c.Given {
-		return
+	if !c.Given {
+		r.Guess("%s is read from %q", k.Means, c.Key)
 	}
-	r.Guessed = append(r.Guessed, fmt.Sprintf("%s is read from %q", k.Means, c.Key))
 }
 
 // Objects returns the columns of the objects in the lists under a key, or in strings that hold such lists as JSON.
 func (h *Head) Objects(key string) Columns {
 	inner := Head{Given: h.Given}
 	for _, e := range h.Entries {
-		list, _ := At(e, key)
-		list, _ = Inner(list)
+		list, _ := Inner(At(e, key))
 		for element := range list.Elements() {
 			if element.Kind() == json.Object {
 				inner.Entries = append(inner.Entries, element)
@@ -337,7 +349,7 @@ func (h *Head) HasWithin(key string) bool {
 func (h *Head) Texts(key string, is func(text string) bool) bool {
 	n := 0
 	for _, e := range h.Entries {
-		v, _ := At(e, key)
+		v := At(e, key)
 		text, ok := v.Text()
 		switch {
 		case v.Kind() == json.Null || v.Kind() == json.Invalid || ok && text == "":
@@ -391,7 +403,7 @@ func (cs Columns) hasNumericScore() bool {
 // wordsUnder returns the beginnings of the first two different strings under a key that aren't numbers, quoted.
 func (h *Head) wordsUnder(key string) (out []string) {
 	for _, e := range h.Entries {
-		v, _ := At(e, key)
+		v := At(e, key)
 		text, _ := v.Text()
 		_, isNumber := Number(v)
 		if q := strconv.Quote(text[:min(len(text), 20)]); text != "" && !isNumber && !slices.Contains(out, q) {
@@ -420,14 +432,13 @@ func (r *Reading) NoScore(cs Columns) {
 			within[top] = true
 			names = append(names, strconv.Quote(c.Key))
 		}
-		r.Guessed = append(r.Guessed, fmt.Sprintf("nothing has a score; there are numbers in %s: to use them, add "+
-			"--map score=%s", strings.Join(names, " and "), found[0].Key))
+		r.Guess("nothing has a score; there are numbers in %s: to use them, add --map score=%s",
+			strings.Join(names, " and "), found[0].Key)
 	}
 	for _, c := range cs.all {
 		name := CommonName(c.Key)
 		if c.Present > 0 && !c.Number() && !within[c.Key] && soundsLikeScore(name) {
-			r.Guessed = append(r.Guessed,
-				fmt.Sprintf("not all values of %q are numbers, so it is not read: nothing has a score", c.Key))
+			r.Guess("not all values of %q are numbers, so it is not read: nothing has a score", c.Key)
 		}
 	}
 }

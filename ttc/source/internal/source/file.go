@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -116,56 +115,42 @@ func Expand(paths []string, name string) ([]string, error) {
 func Matches(paths []string) ([]string, error) {
 	var out []string
 	for _, p := range paths {
-		if p == Stdin {
-			out = append(out, p)
-			continue
-		}
-		if objects.Is(p) {
-			if err := objects.Check(p); err != nil {
-				return nil, openError(p, err)
+		found := []string{p}
+		var err error
+		switch {
+		case p == Stdin:
+		case objects.Is(p):
+			err = objects.Check(p)
+		default:
+			if _, err = os.Stat(p); err == nil || !strings.ContainsAny(p, "*?[") {
+				break
 			}
-			out = append(out, p)
-			continue
-		}
-		_, err := os.Stat(p)
-		if err != nil && strings.ContainsAny(p, "*?[") {
-			matches, err := filepath.Glob(p)
-			if err != nil {
-				return nil, &Error{
-					Path:   p,
-					Offset: -1,
-					What:   "is not a valid pattern",
-					Help:   "Quote a literal '[' as '\\['",
-					Err:    err,
-				}
+			if found, err = filepath.Glob(p); err != nil {
+				return nil, Failure(p, "is not a valid pattern", "Quote a literal '[' as '\\['", err)
 			}
-			if len(matches) == 0 {
-				return nil, &Error{
-					Path: p, Offset: -1, What: "no file matches this pattern",
-					Help: "Check the path; relative ones start at the working folder",
-				}
+			if len(found) == 0 {
+				return nil, Failure(p, "no file matches this pattern", checkPath, nil)
 			}
-			sort.Strings(matches)
-			out = append(out, matches...)
-			continue
+			slices.Sort(found)
 		}
 		if err != nil {
 			return nil, openError(p, err)
 		}
-		out = append(out, p)
+		out = append(out, found...)
 	}
 	return out, nil
 }
+
+// checkPath is the help for a path that leads to nothing.
+const checkPath = "Check the path; relative ones start at the working folder"
 
 func expandOne(path, name string) ([]string, error) {
 	if path == Stdin || objects.Is(path) {
 		return []string{path}, nil
 	}
-	info, err := os.Stat(path)
-	if err != nil {
+	if info, err := os.Stat(path); err != nil {
 		return nil, openError(path, err)
-	}
-	if !info.IsDir() {
+	} else if !info.IsDir() {
 		return []string{path}, nil
 	}
 	var out []string
@@ -178,25 +163,19 @@ func expandOne(path, name string) ([]string, error) {
 			out = append(out, found...)
 		}
 		if out != nil {
-			sort.Strings(out)
+			slices.Sort(out)
 			return out, nil
 		}
 	}
-	out, err = dataFiles(path)
-	if err != nil || out != nil {
+	if out, err := dataFiles(path); err != nil || out != nil {
 		return out, err
 	}
 	if load := loadArrow(path); load != "" {
-		return nil, &Error{
-			Path: path, Offset: -1, What: "the folder holds a data set in Arrow files, as written by datasets' save_to_disk",
-			Help: "Write its rows as JSON lines, in Python: " + load + `.to_json("rows.jsonl")`,
-		}
+		return nil, Failure(path, "the folder holds a data set in Arrow files, as written by datasets' save_to_disk",
+			"Write its rows as JSON lines, in Python: "+load+`.to_json("rows.jsonl")`, nil)
 	}
-	return nil, &Error{
-		Path: path, Offset: -1,
-		What: fmt.Sprintf("the folder has no data file (JSON, JSON lines, Parquet, CSV), and neither it nor its jobs/job_* folders have %s", name),
-		Help: "Name the file itself",
-	}
+	return nil, Failure(path, "the folder has no data file (JSON, JSON lines, Parquet, CSV), and neither it nor its "+
+		"jobs/job_* folders have "+name, "Name the file itself", nil)
 }
 
 // loadArrow returns the Python expression that loads the data set in a folder's Arrow files, which are either in the
@@ -247,7 +226,7 @@ func dataFiles(dir string) (out []string, err error) {
 		}
 		if len(out) > maxFiles {
 			what := fmt.Sprintf("the folder has more than %d files", maxFiles)
-			return &Error{Path: dir, Offset: -1, What: what, Help: "Name a pattern or a folder in it"}
+			return Failure(dir, what, "Name a pattern or a folder in it", nil)
 		}
 		return nil
 	})
@@ -270,9 +249,9 @@ func openError(path string, err error) error {
 	}
 	help := ""
 	if errors.Is(err, os.ErrNotExist) {
-		help = "Check the path; relative ones start at the working folder"
+		help = checkPath
 	}
-	return &Error{Path: path, Offset: -1, What: err.Error(), Help: help, Err: err}
+	return Failure(path, err.Error(), help, err)
 }
 
 // objectError converts an error about an object to an error about an input. It returns nil if err is about something
@@ -282,7 +261,7 @@ func objectError(err error) error {
 	if !errors.As(err, &oe) {
 		return nil
 	}
-	return &Error{Path: oe.Path, Offset: -1, What: oe.What, Help: oe.Help, Err: err}
+	return Failure(oe.Path, oe.What, oe.Help, err)
 }
 
 // File is an open input that is decompressed as it is read.
@@ -378,7 +357,7 @@ func (file *File) startRegular(ctx context.Context, offset int64) error {
 		return openError(path, err)
 	}
 	if info.IsDir() {
-		return &Error{Path: path, Offset: -1, What: "is a folder, not a file"}
+		return Failure(path, "is a folder, not a file", "", nil)
 	}
 	file.ID.Size, file.ID.ModTime = info.Size(), info.ModTime().UTC()
 	var in io.Reader = f
@@ -433,10 +412,8 @@ func (file *File) read(in *bufio.Reader, head []byte) {
 
 func (file *File) parquet(in io.ReaderAt) error {
 	if in == nil {
-		return &Error{
-			Path: file.ID.Path, Offset: -1, What: "cannot read Parquet from a pipe or from inside another compression",
-			Help: "Name the file itself",
-		}
+		return Failure(file.ID.Path, "cannot read Parquet from a pipe or from inside another compression",
+			"Name the file itself", nil)
 	}
 	r, err := tables.Parquet(in, file.ID.Size)
 	if err != nil {
@@ -444,7 +421,7 @@ func (file *File) parquet(in io.ReaderAt) error {
 		if _, ok := errors.AsType[*table.LimitError](err); ok {
 			help = "Write the table as several files, with fewer columns or smaller row groups"
 		}
-		return &Error{Path: file.ID.Path, Offset: -1, What: err.Error(), Help: help, Err: err}
+		return Failure(file.ID.Path, err.Error(), help, err)
 	}
 	file.Reader, file.whole = r, "it is a table"
 	file.closers = append(file.closers, r.Close)
@@ -500,14 +477,14 @@ func (file *File) uncompress(in *bufio.Reader, head []byte) error {
 	case bytes.HasPrefix(head, []byte{0x1F, 0x8B}):
 		gz, err := gzip.NewReader(in)
 		if err != nil {
-			return &Error{Path: path, Offset: -1, What: "the gzip header can't be read: " + err.Error(), Err: err}
+			return Failure(path, "the gzip header can't be read: "+err.Error(), "", err)
 		}
 		unpacked = gz
 	case bytes.HasPrefix(head, []byte{0x28, 0xB5, 0x2F, 0xFD}):
 		zr, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(128<<20),
 			zstd.WithDecoderLowmem(true))
 		if err != nil {
-			return &Error{Path: path, Offset: -1, What: "the zstd header can't be read: " + err.Error(), Err: err}
+			return Failure(path, "the zstd header can't be read: "+err.Error(), "", err)
 		}
 		unpacked = zr
 		file.closers = append(file.closers, func() error { zr.Close(); return nil })
@@ -560,10 +537,8 @@ func ReadError(path string, err error, whole int64) error {
 		return &Error{Path: path, Offset: se.Offset, Line: se.Line, What: se.Msg + ", found " + se.Found, Err: err}
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader),
 		errors.Is(err, zstd.ErrCRCMismatch), errors.Is(err, zstd.ErrMagicMismatch):
-		return &Error{
-			Path: path, Offset: -1, What: "the compressed data is damaged or cut off: " + err.Error(), Err: err,
-			Help: fmt.Sprintf("%d complete entries precede the damage; copy the file again", whole),
-		}
+		return Failure(path, "the compressed data is damaged or cut off: "+err.Error(),
+			fmt.Sprintf("%d complete entries precede the damage; copy the file again", whole), err)
 	}
-	return &Error{Path: path, Offset: -1, What: err.Error(), Err: err}
+	return Failure(path, err.Error(), "", err)
 }

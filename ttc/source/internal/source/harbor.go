@@ -133,20 +133,15 @@ func LackingTrial(ctx context.Context, dir string) ledger.Drop {
 // trialOf reads a trial's result. If an error makes the reward invalid, Harbor records that; older versions record only
 // the error.
 func trialOf(result json.Raw) (t TrialResult) {
-	text := func(key string) string {
-		v, _ := result.Get(key)
-		s, _ := v.Text()
-		return s
-	}
-	t.Task, t.Name = text("task_name"), text("trial_name")
-	valid, said := At(result, "reward_valid")
-	failure, _ := At(result, "exception_info")
+	t.Task, _ = At(result, "task_name").Text()
+	t.Name, _ = At(result, "trial_name").Text()
+	valid, failure := At(result, "reward_valid"), At(result, "exception_info")
 	kind, _ := failure.Get("exception_type")
 	t.Failure, _ = kind.Text()
-	if counts, _ := valid.Bool(); said && !counts || !said && failure.Kind() == json.Object {
+	if counts, _ := valid.Bool(); valid != nil && !counts || valid == nil && failure.Kind() == json.Object {
 		return t
 	}
-	rewards, _ := At(result, "verifier_result.rewards")
+	rewards := At(result, "verifier_result.rewards")
 	all := 0
 	for key, v := range rewards.Members() {
 		if all++; all == 1 || key.Is("reward") {

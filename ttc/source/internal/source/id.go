@@ -56,17 +56,12 @@ func ScoreError(score float64, failure, reasoning, metadata json.Raw) string {
 	if len(failure) == 0 {
 		failure = elsewhere
 	}
-	if reasoning.Kind() == json.Object {
-		if v, _ := reasoning.Get("error"); len(v.Bytes()) > 0 {
-			s, _ := v.Text()
-			return s
-		}
+	why, _ = reasoning.Get("error")
+	if len(why.Bytes()) == 0 && score == 0 {
+		why = failure
 	}
-	if score == 0 && len(failure.Bytes()) > 0 {
-		s, _ := failure.Text()
-		return s
-	}
-	return ""
+	text, _ := why.Text()
+	return text
 }
 
 // ScorerMarks returns the values in a candidate's metadata under the two keys that ScoreError looks at.
@@ -106,12 +101,11 @@ func Replay[S Source](ctx context.Context, s S, tally *Tally, opt Options) (S, e
 }
 
 func replay(ctx context.Context, s Source, opt Options) error {
-	to := *opt.Resume
-	var from Cursor
+	to, at := *opt.Resume, Cursor{}
 	if opt.Part != nil {
-		from = opt.Part.From
+		at = opt.Part.From
 	}
-	for at := from; at != to; {
+	for at != to {
 		var err error
 		if _, at, err = s.Next(ctx); err == io.EOF {
 			return changed(s, to.Run)
@@ -135,8 +129,6 @@ func changed(s Source, run int) error {
 	if in := s.Inputs(); run < len(in) {
 		path = in[run].Path
 	}
-	return &Error{
-		Path: path, Offset: -1, What: "the input changed since the run began, so the run can't be resumed",
-		Help: "Start a new run, or restore the original file",
-	}
+	return Failure(path, "the input changed since the run began, so the run can't be resumed",
+		"Start a new run, or restore the original file", nil)
 }

@@ -71,12 +71,8 @@ func ReadFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	defer in.Close()
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err == nil && int64(len(b)) > most {
-		return nil, &Error{
-			Path:   path,
-			Offset: -1,
-			What:   fmt.Sprintf("the file is larger than %d bytes", most),
-			Help:   "Check that it is the right file",
-		}
+		what := fmt.Sprintf("the file is larger than %d bytes", most)
+		return nil, Failure(path, what, "Check that it is the right file", nil)
 	}
 	return b, err
 }

@@ -32,36 +32,35 @@ func (n *Names) Reset() {
 // Add adds an entry by its id and its hash. It returns the id to use, which is unique within the file. If the same
 // entry occurred before, it sets identical instead.
 func (n *Names) Add(row int64, id string, entry xxh3.Uint128) (unique string, identical bool) {
+	return n.addNamed(notedName{row: row, id: id, entry: entry})
+}
+
+// AddLine adds an entry without an id, which is named after its line.
+func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, identical bool) {
+	return n.addNamed(notedName{row: row, number: line, kind: byLine, entry: entry})
+}
+
+func (n *Names) addNamed(e notedName) (unique string, identical bool) {
 	if n.noted != nil {
-		n.noted.addName(row, id, 0, byID, entry)
-		return id, false
+		n.noted.names = append(n.noted.names, e)
+		return e.id, false
+	}
+	id := e.id
+	if e.kind != byID {
+		id = RowName(e.number)
 	}
 	if n.part != nil {
-		unique, ok := n.part.Named[row]
+		unique, ok := n.part.Named[e.row]
 		if !ok {
 			return id, false
 		}
 		return unique, unique == ""
 	}
-	unique, identical = n.add(id, entry)
+	unique, identical = n.add(id, e.entry)
 	if n.tell != nil && unique != id {
-		n.tell(row, unique)
+		n.tell(e.row, unique)
 	}
 	return unique, identical
-}
-
-// AddLine adds an entry without an id, which is named after its line.
-func (n *Names) AddLine(row, line int64, entry xxh3.Uint128) (unique string, identical bool) {
-	return n.addNumbered(row, line, byLine, entry)
-}
-
-// addNumbered adds an entry without an id, which is named after its row or its line.
-func (n *Names) addNumbered(row, number int64, kind nameKind, entry xxh3.Uint128) (unique string, identical bool) {
-	if n.noted != nil {
-		n.noted.addName(row, "", number, kind, entry)
-		return "", false
-	}
-	return n.Add(row, RowName(number), entry)
 }
 
 func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical bool) {
@@ -92,24 +91,20 @@ func (n *Names) add(id string, entry xxh3.Uint128) (unique string, identical boo
 // Name sets an example's id to one that is unique within the file, based on the example's id, its task and trial, or
 // its row. It reports whether the entry occurred before, and counts missing and repeated ids in st.
 func (n *Names) Name(ex *ttc.Example, entry xxh3.Uint128, st *Stats) (identical bool) {
-	id, missing := ex.ID, false
-	switch {
-	case id != "":
-	case ex.Task != "" && ex.Trial != "":
-		id = ex.Task + "/" + ex.Trial
-	default:
-		id, missing = RowName(ex.Row), true
+	e := notedName{row: ex.Row, id: ex.ID, entry: entry}
+	if e.id == "" && ex.Task != "" && ex.Trial != "" {
+		e.id = ex.Task + "/" + ex.Trial
 	}
-	add := func() (string, bool) { return n.Add(ex.Row, id, entry) }
-	if missing {
-		add = func() (string, bool) { return n.addNumbered(ex.Row, ex.Row, byRow, entry) }
+	id := e.id
+	if id == "" {
+		id, e.number, e.kind = RowName(ex.Row), ex.Row, byRow
 	}
-	unique, identical := add()
+	unique, identical := n.addNamed(e)
 	if identical {
 		ex.ID = id
 		return true
 	}
-	if missing {
+	if e.kind == byRow {
 		st.MissingIDs++
 	}
 	st.Renamed(id, unique)

@@ -180,17 +180,14 @@ func (c *scanner) take(at int64, b *block) error {
 		return nil
 	}
 	first := 0
+	found := true
 	if at > 0 {
-		found := false
 		first, found = slices.BinarySearchFunc(b.entries, c.next.Offset, func(e notedEntry, at int64) int {
-			return int(min(max(e.from.Offset-at, -1), 1))
+			return cmp.Compare(e.from.Offset, at)
 		})
-		if !found {
-			return errMisaligned
-		}
 	}
-	if b.err != nil {
-		return errMisaligned // an error in the input will recur when rest rereads the block
+	if !found || b.err != nil { // an error in the input will recur when rest rereads the block
+		return errMisaligned
 	}
 	return c.add(b, first)
 }
@@ -286,9 +283,4 @@ func (c *scanner) rest(ctx context.Context) error {
 // over reports whether an entry after the block has begun.
 func (n *noted) over() bool {
 	return n.end > 0 && len(n.entries) > 0 && n.entries[len(n.entries)-1].from.Offset >= n.end
-}
-
-// addName appends a name.
-func (n *noted) addName(row int64, id string, number int64, kind nameKind, entry xxh3.Uint128) {
-	n.names = append(n.names, notedName{row: row, id: id, number: number, kind: kind, entry: entry})
 }

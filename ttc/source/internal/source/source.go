@@ -183,6 +183,13 @@ func (s *Stats) Grade(f ttc.Fidelity, gaps ttc.Gaps) {
 // Prove counts a call for which something was proven.
 func (s *Stats) Prove(p ttc.Proofs) { s.Proven = count(s.Proven, p.Names()...) }
 
+// AddCandidate adds a candidate to an example, and counts it under its step's name. Names must not be nil.
+func (s *Stats) AddCandidate(ex *ttc.Example, c ttc.Candidate) {
+	s.Candidates++
+	s.Names[c.Step]++
+	ex.Candidates = append(ex.Candidates, c)
+}
+
 func count(counts map[string]int64, names ...string) map[string]int64 {
 	if counts == nil && len(names) > 0 {
 		counts = map[string]int64{}
@@ -331,6 +338,11 @@ type Error struct {
 	What   string
 	Help   string
 	Err    error
+}
+
+// Failure returns an error at an unknown position. err may be nil.
+func Failure(path, what, help string, err error) *Error {
+	return &Error{Path: path, Offset: -1, What: what, Help: help, Err: err}
 }
 
 func (e *Error) Error() string {

@@ -31,42 +31,31 @@ var (
 	}
 )
 
+// ContextKey is the key of a text next to a prompt.
+var ContextKey = Key{
+	Setting: "context_key", Means: "the text appended to the prompt", Is: (*Column).Text,
+	Others: []string{"context", "input"},
+}
+
 // outcomes are names for a rollout's outcome or an answer's quality, most specific first.
 var outcomes = []struct {
-	name string
-	is   func(*Column) bool // reports whether the values of a column with this name are outcomes
-	sure bool               // only rollouts have a key with this name; parts of rollouts don't
-	of   string             // key of the conversation next to which the name means an outcome; empty: any key
+	names []string
+	is    func(*Column) bool // reports whether the values of a column with such a name are outcomes
+	sure  bool               // only rollouts have keys with these names; parts of rollouts don't
+	of    string             // key of the conversation next to which a name means an outcome; empty: any key
 }{
-	{"final_reward", isScale, true, ""},
-	{"reward_score", isScale, true, ""},
-	{"total_reward", isScale, true, ""},
-	{"reward_info.reward", isScale, true, ""}, // tau2-bench
-	{"resolved", isVerdict, true, ""},
-	{"is_resolved", isVerdict, true, ""},
-	{"solved", isVerdict, true, ""},
-	{"is_solved", isVerdict, true, ""},
-	{"task_success", isVerdict, true, ""},
-	{"target", isFlag, true, "trajectory"}, // Nebius's SWE-agent trajectories
-	{"success", isVerdict, false, ""},
-	{"is_success", isVerdict, false, ""},
-	{"succeeded", isVerdict, false, ""},
-	{"passed", isVerdict, false, ""},
-	{"correct", isShare, false, ""},
-	{"is_correct", isVerdict, false, ""},
-	{"result", isShare, false, ""},
-	{"outcome", isShare, false, ""},
-	{"score", isScale, false, ""},
-	{"final_score", isScale, false, ""},
-	{"overall_score", isScale, false, ""},
-	{"rating", isScale, false, ""},
-	{"grade", isScale, false, ""},
-	{"quality", isScale, false, ""},
-	{"judge_score", isScale, false, ""},
-	{"label", isScale, false, ""},
-	{"helpfulness", isScale, false, ""},
-	{"stars", isScale, false, ""},
-	{"thumbs_up", isScale, false, ""},
+	{[]string{"final_reward", "reward_score", "total_reward"}, isScale, true, ""},
+	{[]string{"reward_info.reward"}, isScale, true, ""}, // tau2-bench
+	{[]string{"resolved", "is_resolved", "solved", "is_solved", "task_success"}, isVerdict, true, ""},
+	{[]string{"target"}, isFlag, true, "trajectory"}, // Nebius's SWE-agent trajectories
+	{[]string{"success", "is_success", "succeeded", "passed"}, isVerdict, false, ""},
+	{[]string{"correct"}, isShare, false, ""},
+	{[]string{"is_correct"}, isVerdict, false, ""},
+	{[]string{"result", "outcome"}, isShare, false, ""},
+	{[]string{
+		"score", "final_score", "overall_score", "rating", "grade", "quality", "judge_score", "label", "helpfulness",
+		"stars", "thumbs_up",
+	}, isScale, false, ""},
 }
 
 // lowerIsBetter are names of scores for which lower is better.
@@ -80,7 +69,7 @@ func ScoreNames() []string {
 	names := []string{"reward"}
 	for _, o := range outcomes {
 		if o.of == "" {
-			names = append(names, o.name)
+			names = append(names, o.names...)
 		}
 	}
 	return append(names, lowerIsBetter...)
@@ -112,7 +101,7 @@ func isOutcome(c *Column) bool {
 		name = CommonName(c.Key)
 	}
 	for _, o := range outcomes {
-		if o.name == name {
+		if slices.Contains(o.names, name) {
 			return o.is(c)
 		}
 	}
@@ -173,9 +162,9 @@ func (cs Columns) sureOutcomes(conversation string) (own []string) {
 		case !o.sure || o.of != "" && (o.of != conversation || cs.Of("instance_id") == nil):
 			continue
 		case o.of == "":
-			held = append(held, o.name)
+			held = append(held, o.names...)
 		}
-		own = append(own, o.name)
+		own = append(own, o.names...)
 	}
 	for _, holder := range holders {
 		if slices.ContainsFunc(cs.in(holder).all, isSmaller) {
@@ -228,6 +217,6 @@ func (r *Reading) TakeScore(k Key, c Choice) {
 	}
 	if slices.Contains(lowerIsBetter, strings.ToLower(c.Key)) {
 		r.Lower = true
-		r.Guessed = append(r.Guessed, fmt.Sprintf("lower values of %q are assumed to be better", c.Key))
+		r.Guess("lower values of %q are assumed to be better", c.Key)
 	}
 }

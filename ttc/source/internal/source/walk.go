@@ -25,9 +25,7 @@ type Walk struct {
 	empty    int64 // consecutive entries that yielded nothing
 	maxEmpty int64
 	err      error
-	part     *Part
 	whole    string // why the file can't be read in parts
-	noted    *noted // where a scan records its findings; nil if this isn't a scan
 }
 
 // Init sets the files to walk and how to read them. begin is called at the start of each file; entry reads the next
@@ -38,8 +36,7 @@ func (w *Walk) Init(
 	begin func(*File) *json.Reader, entry func(context.Context) (*ttc.Example, error),
 ) {
 	w.paths, w.maxEmpty, w.Tally.Tell, w.begin, w.entry = paths, maxEmpty, opt.Drop, begin, entry
-	w.part, w.IDs.part, w.IDs.tell = opt.Part, opt.Part, opt.Named
-	w.noted, w.IDs.noted = opt.noted, opt.noted
+	w.IDs.part, w.IDs.tell, w.IDs.noted = opt.Part, opt.Named, opt.noted
 }
 
 // InitFiles is Init for the files that patterns name (see Expand). If there are none, the error asks for wanted.
@@ -56,11 +53,11 @@ func (w *Walk) InitFiles(
 }
 
 // Scans reports whether only the positions and names of examples are needed. If so, examples may lack other data.
-func (w *Walk) Scans() bool { return w.noted != nil }
+func (w *Walk) Scans() bool { return w.IDs.noted != nil }
 
 // Begin records the offset at which an entry begins, and the number of lines before it if entries may have several.
 func (w *Walk) Begin(offset, lines int64) {
-	if n := w.noted; n != nil {
+	if n := w.IDs.noted; n != nil {
 		from := Cursor{Row: w.At.Row, Lines: lines, Offset: offset}
 		n.entries = append(n.entries, notedEntry{from: from, sums: len(n.sums), names: len(n.names)})
 	}
@@ -70,7 +67,7 @@ func (w *Walk) Begin(offset, lines int64) {
 // end. Without this limit, scanning several blocks in a span without entries would read to the end of the span for
 // each block.
 func (w *Walk) Far(offset int64) error {
-	if n := w.noted; n != nil && n.most > 0 && offset >= n.most {
+	if n := w.IDs.noted; n != nil && n.most > 0 && offset >= n.most {
 		return errFar
 	}
 	return nil
@@ -79,8 +76,8 @@ func (w *Walk) Far(offset int64) error {
 // Chain adds a hash to the rolling hash of the file.
 func (w *Walk) Chain(hash uint64) {
 	w.At.Sum = Chain(w.At.Sum, hash)
-	if w.noted != nil {
-		w.noted.sums = append(w.noted.sums, hash)
+	if w.IDs.noted != nil {
+		w.IDs.noted.sums = append(w.IDs.noted.sums, hash)
 	}
 }
 
@@ -157,12 +154,12 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 			continue
 		case err != nil:
 			return nil, err
-		case w.noted != nil && ex == nil:
-			if w.noted.over() {
+		case w.IDs.noted != nil && ex == nil:
+			if w.IDs.noted.over() {
 				return nil, errOver
 			}
 			continue
-		case w.noted != nil || ex != nil && len(ex.Candidates)+len(ex.Steps)+len(ex.Graph.Nodes) > 0:
+		case w.IDs.noted != nil || ex != nil && len(ex.Candidates)+len(ex.Steps)+len(ex.Graph.Nodes) > 0:
 			w.empty = 0
 			return ex, nil
 		}
@@ -182,8 +179,8 @@ func (w *Walk) next(ctx context.Context) (*ttc.Example, error) {
 func (w *Walk) open(ctx context.Context) error {
 	run := len(w.done)
 	var from Cursor
-	if w.part != nil {
-		from = w.part.From
+	if w.IDs.part != nil {
+		from = w.IDs.part.From
 	}
 	f, err := openAt(ctx, w.paths[run], from.Offset)
 	if err != nil {

@@ -56,9 +56,6 @@ type csvReader struct {
 	rows  *csv.Reader
 	names [][]byte // keys as JSON, each with its colon
 	n     int      // records read
-	buf   []byte   // lines generated but not yet read
-	line  []byte   // backing memory of buf
-	err   error
 }
 
 // guard stops reading if a record is too large.
@@ -84,14 +81,14 @@ func CSV(in io.Reader) io.Reader {
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(in, head)
 	head = bytes.TrimPrefix(head[:n], []byte("\xEF\xBB\xBF"))
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		r.err = err
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
 	}
 	r.in.in = io.MultiReader(bytes.NewReader(head), in)
 	r.rows = csv.NewReader(r.in)
 	r.rows.Comma = separator(head)
 	r.rows.ReuseRecord = true
-	return r
+	return &lineReader{next: r.next, err: err}
 }
 
 // separators lists the characters that may separate a file's columns.
@@ -109,29 +106,15 @@ func separator(head []byte) rune {
 	return best
 }
 
-func (r *csvReader) Read(p []byte) (int, error) {
-	for len(r.buf) == 0 {
-		if r.err == nil {
-			r.err = r.next()
-		}
-		if r.err != nil {
-			return 0, r.err
-		}
-	}
-	n := copy(p, r.buf)
-	r.buf = r.buf[n:]
-	return n, nil
-}
-
-// next generates the line for the next record.
-func (r *csvReader) next() error {
+// next appends the line for the next record.
+func (r *csvReader) next(line []byte) ([]byte, error) {
 	r.in.left = maxRecord
 	record, err := r.rows.Read()
 	if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
-		return fmt.Errorf("line %d of the CSV: %w", wrong.Line, wrong.Err)
+		return nil, fmt.Errorf("line %d of the CSV: %w", wrong.Line, wrong.Err)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if r.n++; r.n == 1 {
 		for i, name := range record {
@@ -140,16 +123,14 @@ func (r *csvReader) next() error {
 			}
 			r.names = append(r.names, append(json.AppendString(nil, strings.ToValidUTF8(name, "\uFFFD")), ':'))
 		}
-		return nil
+		return nil, nil
 	}
-	line := append(r.line[:0], '{')
+	line = append(line, '{')
 	for i, cell := range record {
 		if cell == "" || i >= len(r.names) {
 			continue
 		}
 		line = json.AppendString(append(json.AppendComma(line), r.names[i]...), strings.ToValidUTF8(cell, "\uFFFD"))
 	}
-	r.line = append(line, '}', '\n')
-	r.buf = r.line
-	return nil
+	return append(line, '}', '\n'), nil
 }

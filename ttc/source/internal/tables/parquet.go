@@ -34,39 +34,39 @@ func Parquet(in io.ReaderAt, size int64) (io.ReadCloser, error) {
 			return nil, err
 		}
 	}
-	return &parquetReader{rows: rows, schema: schema}, nil
+	lines := &lineReader{next: func(line []byte) ([]byte, error) {
+		row, err := rows.Next()
+		if err != nil {
+			return nil, err
+		}
+		return append(appendValue(line, schema, row), '\n'), nil
+	}}
+	return struct {
+		io.Reader
+		io.Closer
+	}{lines, rows}, nil
 }
 
-type parquetReader struct {
-	rows   *table.Reader
-	schema *parquet.Schema
-	buf    []byte
-	line   []byte // memory of buf
-	err    error
+// lineReader reads the lines of a table's rows.
+type lineReader struct {
+	next func(line []byte) ([]byte, error) // appends the line of the next row; a header has none
+	buf  []byte                            // generated but not yet read
+	line []byte                            // memory of buf
+	err  error
 }
 
-func (r *parquetReader) Close() error { return r.rows.Close() }
-
-func (r *parquetReader) Read(p []byte) (int, error) {
+func (r *lineReader) Read(p []byte) (int, error) {
 	for len(r.buf) == 0 {
 		if r.err != nil {
 			return 0, r.err
 		}
-		r.err = r.next()
+		if r.buf, r.err = r.next(r.line[:0]); r.err == nil {
+			r.line = r.buf
+		}
 	}
 	n := copy(p, r.buf)
 	r.buf = r.buf[n:]
 	return n, nil
-}
-
-func (r *parquetReader) next() error {
-	row, err := r.rows.Next()
-	if err != nil {
-		return err
-	}
-	r.line = append(appendValue(r.line[:0], r.schema, row), '\n')
-	r.buf = r.line
-	return nil
 }
 
 // appendValue appends the value of a schema node.
@@ -99,18 +99,13 @@ func isList(n parquet.Node) bool { return len(n.Fields()) == 1 && n.Fields()[0].
 // column the same keys.
 func appendGroup(dst []byte, n parquet.Node, v map[string]any) []byte {
 	dst = append(dst, '{')
-	member := func(name string, node parquet.Node) {
-		x, ok := v[name]
-		if !ok || x == nil {
-			return
-		}
-		dst = appendValue(append(json.AppendString(json.AppendComma(dst), name), ':'), node, x)
-	}
 	if n.Leaf() {
 		return append(dst, '}')
 	}
 	for _, f := range n.Fields() {
-		member(f.Name(), f)
+		if x := v[f.Name()]; x != nil {
+			dst = appendValue(append(json.AppendString(json.AppendComma(dst), f.Name()), ':'), f, x)
+		}
 	}
 	return append(dst, '}')
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
@@ -65,25 +66,25 @@ func (s *Source) renamed(list json.Raw) json.Raw {
 	}
 	names := map[string]string{s.cfg.RoleKey: "role", s.cfg.ContentKey: "content"}
 	delete(names, "")
-	out := []byte{'['}
+	var out compose.List
 	for m := range list.Elements() {
-		out = renameMembers(json.AppendComma(out), m, names)
+		out = out.Add(renameMembers(m, names))
 	}
-	return append(out, ']')
+	return out.End()
 }
 
-// renameMembers appends an object with other names for some of its members, replacing any members that already have
+// renameMembers returns an object with other names for some of its members, replacing any members that already have
 // those names.
-func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
+func renameMembers(o json.Raw, names map[string]string) json.Raw {
 	if o.Kind() != json.Object {
-		return append(out, o...)
+		return o
 	}
 	taken := map[string]bool{}
 	for from, to := range names {
 		_, has := o.Get(from)
 		taken[to] = has && from != to
 	}
-	out = append(out, '{')
+	var out compose.Object
 	for key, v := range o.Members() {
 		name, _ := key.Text()
 		to, renamed := names[name]
@@ -93,9 +94,9 @@ func renameMembers(out []byte, o json.Raw, names map[string]string) []byte {
 		case taken[name]:
 			continue
 		}
-		out = append(append(json.AppendString(json.AppendComma(out), name), ':'), v...)
+		out = out.Member(json.AppendString(nil, name), v)
 	}
-	return append(out, '}')
+	return out.End()
 }
 
 // hasBlocks reports whether a message uses Anthropic-style blocks for data that has its own members in the chat API.

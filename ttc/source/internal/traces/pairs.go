@@ -15,18 +15,15 @@ import (
 // replay. A pair becomes a turn with two candidates, scored 1 and 0 unless the pair specifies their scores. Builders
 // then process the pair like any other.
 func (s *Source) addPairs(raw json.Raw, ex *ttc.Example) {
-	list := s.field(s.cfg.PairsKey)
-	n := 0
-	for e := range list.Elements() {
-		s.addPair(e, ex, fmt.Sprintf("%s/%d", s.cfg.PairsKey, n))
-		n++
+	each := func(key string, add func(raw json.Raw, ex *ttc.Example, turn string)) {
+		n := 0
+		for e := range s.field(key).Elements() {
+			add(e, ex, fmt.Sprintf("%s/%d", key, n))
+			n++
+		}
 	}
-	replays := s.field(s.cfg.ReplaysKey)
-	n = 0
-	for e := range replays.Elements() {
-		s.addReplay(e, ex, fmt.Sprintf("%s/%d", s.cfg.ReplaysKey, n))
-		n++
-	}
+	each(s.cfg.PairsKey, s.addPair)
+	each(s.cfg.ReplaysKey, s.addReplay)
 	if answers := s.field(s.cfg.AnswersKey); answers.Kind() == json.Array && len(ex.Graph.Nodes) == 0 {
 		s.addReplay(raw, ex, s.cfg.AnswersKey)
 	}
@@ -58,21 +55,19 @@ func (s *Source) addPair(raw json.Raw, ex *ttc.Example, turn string) {
 		return
 	}
 	st.ReadyPairs++
-	for i, output := range []string{pair.chosen, pair.rejected} {
-		st.Candidates++
-		st.Names[s.cfg.CandidateKeys.StepName]++
-		ex.Candidates = append(ex.Candidates, ttc.Candidate{
-			Step: s.cfg.CandidateKeys.StepName, Turn: turn, Index: int64(i),
-			Prompt: pair.prompt, Output: output, Score: pair.scores[i],
-			Offset: ex.Offset,
+	for i, output := range pair.outputs {
+		st.AddCandidate(ex, ttc.Candidate{
+			Step: s.cfg.CandidateKeys.StepName, Turn: turn, Index: int64(i), Prompt: pair.prompt, Output: output,
+			Score: pair.scores[i], Offset: ex.Offset,
 		})
 	}
 }
 
+// pair is a pair's prompt and its two sides, the chosen one first.
 type pair struct {
-	prompt           ttc.Prompt
-	chosen, rejected string
-	scores           [2]float64
+	prompt  ttc.Prompt
+	outputs [2]string
+	scores  [2]float64
 }
 
 // parsePair reads a pair. A listed pair may lack a state; its conversation then begins with the model's answer.
@@ -82,7 +77,7 @@ func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, 
 	}
 	prompt, ok := raw.Get("state_messages")
 	if !ok {
-		prompt, _ = source.At(raw, s.cfg.PromptKey)
+		prompt = source.At(raw, s.cfg.PromptKey)
 	}
 	if prompt == nil {
 		prompt = s.pairPrompt(raw)
@@ -90,55 +85,50 @@ func (s *Source) parsePair(raw json.Raw, listed bool) (p pair, _ ledger.Reason, 
 	if err := p.setPrompt(s.fromTranscript(prompt)); err != nil {
 		return p, source.BadStep, err
 	}
-	better, worse, err := s.sides(raw)
+	keys, err := s.sides(raw)
 	if err != nil {
 		return p, source.BadScore, err
 	}
-	value, _ := source.At(raw, better)
-	chosen, err := passage(s.fromTranscript(value), "assistant")
-	if err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", better, err)
+	var sides [2][]chat.Message
+	for i, key := range keys {
+		if sides[i], err = passage(s.fromTranscript(source.At(raw, key)), "assistant"); err != nil {
+			return p, source.BadOutput, fmt.Errorf("%s: %w", key, err)
+		}
 	}
-	value, _ = source.At(raw, worse)
-	rejected, err := passage(s.fromTranscript(value), "assistant")
-	if err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", worse, err)
-	}
-	chosen, rejected = p.split(chosen, rejected)
+	n := p.split(sides[0], sides[1])
 	if p.prompt = s.complete(p.prompt, raw); listed && p.prompt.Form == ttc.TextPrompt && p.prompt.Text == "" {
 		p.prompt.Form = ttc.MessagesPrompt
 	}
-	if p.chosen, err = answer(chosen); err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", better, err)
-	}
-	if p.rejected, err = answer(rejected); err != nil {
-		return p, source.BadOutput, fmt.Errorf("%s: %w", worse, err)
+	for i, key := range keys {
+		if p.outputs[i], err = answer(sides[i][n:]); err != nil {
+			return p, source.BadOutput, fmt.Errorf("%s: %w", key, err)
+		}
 	}
 	reason, err := s.scores(raw, &p)
 	return p, reason, err
 }
 
 // sides returns the keys of a pair's better and worse sides.
-func (s *Source) sides(raw json.Raw) (better, worse string, err error) {
+func (s *Source) sides(raw json.Raw) (keys [2]string, err error) {
 	if s.cfg.ChoiceKey == "" || s.field(s.cfg.FirstKey) == nil {
-		return s.cfg.ChosenKey, s.cfg.RejectedKey, nil
+		return [2]string{s.cfg.ChosenKey, s.cfg.RejectedKey}, nil
 	}
-	label, _ := source.At(raw, s.cfg.ChoiceKey)
+	label := source.At(raw, s.cfg.ChoiceKey)
 	switch source.ChoiceOf(label, s.cfg.FirstKey, s.cfg.SecondKey) {
 	case source.First:
-		return s.cfg.FirstKey, s.cfg.SecondKey, nil
+		return [2]string{s.cfg.FirstKey, s.cfg.SecondKey}, nil
 	case source.Second:
-		return s.cfg.SecondKey, s.cfg.FirstKey, nil
+		return [2]string{s.cfg.SecondKey, s.cfg.FirstKey}, nil
 	case source.Tie:
-		return "", "", fmt.Errorf("%s says that neither answer is better", s.cfg.ChoiceKey)
+		return keys, fmt.Errorf("%s says that neither answer is better", s.cfg.ChoiceKey)
 	}
-	return "", "", fmt.Errorf("%s is %s, which names neither %s nor %s",
+	return keys, fmt.Errorf("%s is %s, which names neither %s nor %s",
 		s.cfg.ChoiceKey, shorten(label), s.cfg.FirstKey, s.cfg.SecondKey)
 }
 
 // pairPrompt returns the messages next to a pair's sides, if they end before an answer.
 func (s *Source) pairPrompt(raw json.Raw) json.Raw {
-	list, _ := source.At(raw, s.cfg.MessagesKey)
+	list := source.At(raw, s.cfg.MessagesKey)
 	messages, err := parseMessages(s.fromTranscript(list))
 	if err != nil || len(messages) == 0 || messages[len(messages)-1].Role == "assistant" {
 		return nil
@@ -171,7 +161,7 @@ func (s *Source) scores(raw json.Raw, p *pair) (ledger.Reason, error) {
 // first returns the value under the first of the keys that has one. Keys that aren't set are skipped.
 func first(raw json.Raw, keys ...string) json.Raw {
 	for _, key := range keys {
-		if v, ok := source.At(raw, key); ok && key != "" && v.Kind() != json.Null {
+		if v := source.At(raw, key); v != nil && key != "" && v.Kind() != json.Null {
 			return v
 		}
 	}
@@ -203,9 +193,7 @@ func (s *Source) addReplay(raw json.Raw, ex *ttc.Example, turn string) {
 			s.Tally.DropPart(ex, "step", turn, reason, err.Error())
 			continue
 		}
-		s.Tally.S.Candidates++
-		s.Tally.S.Names[c.Step]++
-		ex.Candidates = append(ex.Candidates, c)
+		s.Tally.S.AddCandidate(ex, c)
 	}
 }
 
@@ -256,17 +244,16 @@ func (p *pair) setPrompt(raw json.Raw) (err error) {
 	return err
 }
 
-// split removes the common beginning of both sides, since many data sets repeat the prompt in each. This beginning
-// becomes the prompt, in place of any separate one.
-func (p *pair) split(chosen, rejected []chat.Message) (_, _ []chat.Message) {
-	n := 0
+// split returns the number of messages that both sides begin with, since many data sets repeat the prompt in each. This
+// beginning becomes the prompt, in place of any separate one.
+func (p *pair) split(chosen, rejected []chat.Message) (n int) {
 	for n < len(chosen)-1 && n < len(rejected)-1 && chat.Equal(&chosen[n], &rejected[n]) {
 		n++
 	}
 	if n > 0 {
 		p.prompt = ttc.Prompt{Form: ttc.MessagesPrompt, Messages: chosen[:n]}
 	}
-	return chosen[n:], rejected[n:]
+	return n
 }
 
 // answer reads one side of a pair: a single assistant message that is text.

@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/published"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
 )
@@ -32,10 +34,7 @@ var (
 		Others: []string{"question", "query", "instruction", "input", "problem", "user", "human", "q"},
 		Last:   []string{"context"},
 	}
-	contextKey = source.Key{
-		Setting: "context_key", Means: "the text appended to the prompt", Is: (*source.Column).Text,
-		Others: []string{"context", "input"},
-	}
+
 	systemKey = source.Key{
 		Setting: "system_key", Default: "system", Means: "the system message", Is: (*source.Column).Text,
 		Others: []string{"system_prompt", "system_message"},
@@ -96,10 +95,7 @@ var own = []string{"traj", "turns", "dpo_pairs", "replays"}
 func recognize(h *source.Head) (r source.Reading) {
 	cols := h.Columns()
 	if shape := published.ConversationsOf(h); shape != nil {
-		r.Fit = source.Certain
-		r.Set("shape", shape.Name)
-		r.Guessed = append(r.Guessed, shape.Told)
-		return r
+		return published.Reading(shape.Name, shape.Told)
 	}
 	if conversations(h) {
 		r.Fit = source.Fits
@@ -157,8 +153,7 @@ func recognize(h *source.Head) (r source.Reading) {
 func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, messages, reward source.Choice) {
 	r.Take(messagesKey, messages)
 	if inTurn(h, messages.Key) {
-		r.Guessed = append(r.Guessed,
-			fmt.Sprintf("the messages in %q alternate between the user and the assistant", messages.Key))
+		r.Guess("the messages in %q alternate between the user and the assistant", messages.Key)
 	}
 	r.Problem = cmp.Or(r.Problem, h.TextScores(source.RewardKey.Setting), unanswered(h, messages.Key))
 	r.Take(toolsKey, cols.Find(toolsKey))
@@ -177,11 +172,9 @@ func takeConversations(r *source.Reading, h *source.Head, cols source.Columns, m
 func unanswered(h *source.Head, key string) string {
 	stranger, by := "", ""
 	for _, e := range h.Entries {
-		list, _ := source.At(e, key)
-		for m := range list.Elements() {
+		for m := range source.At(e, key).Elements() {
 			by = cmp.Or(h.Given["role_key"], speaker(m))
-			who, _ := m.Get(by)
-			name, _ := who.Text()
+			name := session.Text(m, by)
 			switch lower := strings.ToLower(name); {
 			case name == "" || roles[lower] == "assistant" || lower == "assistant":
 				return ""
@@ -207,8 +200,7 @@ func isOneConversation(h *source.Head) bool {
 // asks reports whether any of the messages has a role other than assistant, tool or system.
 func asks(messages []json.Raw) bool {
 	return slices.ContainsFunc(messages, func(m json.Raw) bool {
-		role, _ := m.Get("role")
-		return !role.Is("assistant") && !role.Is("tool") && !role.Is("system")
+		return !slices.Contains([]string{"assistant", "tool", "system"}, session.Text(m, "role"))
 	})
 }
 
@@ -222,7 +214,7 @@ func recognizeChoice(h *source.Head) (r source.Reading) {
 		return r
 	}
 	for _, e := range h.Entries {
-		label, _ := source.At(e, choice)
+		label := source.At(e, choice)
 		if source.ChoiceOf(label, first, second) != source.NoChoice {
 			continue
 		}
@@ -257,7 +249,7 @@ func splitTranscripts(r *source.Reading, h *source.Head, columns ...source.Choic
 	for _, c := range columns {
 		if c.Column != nil && c.Text() && h.Texts(c.Key, transcript.Is) {
 			r.Set("transcripts", "split")
-			r.Guessed = append(r.Guessed, fmt.Sprintf("%q holds transcripts, which are split into messages", c.Key))
+			r.Guess("%q holds transcripts, which are split into messages", c.Key)
 			return
 		}
 	}
@@ -276,8 +268,7 @@ func conversations(h *source.Head) bool {
 // speaks reports whether the lists under a key contain messages, judging by the first that isn't empty.
 func speaks(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
-		v, _ := source.At(e, key)
-		v, _ = source.Inner(v)
+		v, _ := source.Inner(source.At(e, key))
 		if v.Kind() == json.Array && len(bytes.Trim(v, "[] \t\r\n")) > 0 {
 			return isSpoken(v) || hasKey(v, h.Given["role_key"])
 		}
@@ -328,10 +319,7 @@ func texts(list json.Raw) bool {
 
 // inTurn reports whether any of the conversations is a list of strings.
 func inTurn(h *source.Head, key string) bool {
-	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
-		v, _ := source.At(e, key)
-		return texts(v)
-	})
+	return slices.ContainsFunc(h.Entries, func(e json.Raw) bool { return texts(source.At(e, key)) })
 }
 
 // answered reports whether the conversations end just before an answer, which is given separately with its score.
@@ -340,11 +328,9 @@ func answered(cols source.Columns, messages string, score source.Choice, h *sour
 		return false
 	}
 	for _, e := range h.Entries {
-		v, _ := source.At(e, messages)
 		role := ""
-		for m := range v.Elements() {
-			r, _ := m.Get("role")
-			role, _ = r.Text()
+		for m := range source.At(e, messages).Elements() {
+			role = session.Text(m, "role")
 		}
 		if role == "assistant" {
 			return false
@@ -381,7 +367,7 @@ func recognizeDemonstrations(h *source.Head) (r source.Reading) {
 // returns true if it finds no objects.
 func isMessage(h *source.Head, key string) bool {
 	for _, e := range h.Entries {
-		v, _ := source.At(e, key)
+		v := source.At(e, key)
 		if v.Kind() != json.Object {
 			continue
 		}
@@ -397,7 +383,7 @@ func isMessage(h *source.Head, key string) bool {
 // answers are the answer columns.
 func instruction(cols source.Columns, answers ...string) (prompt, context source.Choice) {
 	prompt = cols.Find(promptKey, answers...)
-	context = cols.Find(contextKey, append(answers, keyOf(prompt))...)
+	context = cols.Find(source.ContextKey, append(answers, keyOf(prompt))...)
 	task, input := cols.Of("instruction"), cols.Of("input")
 	if task != nil && input != nil && !slices.Contains(answers, "input") && !prompt.Given {
 		prompt = source.Choice{Column: task, Guessed: true}
@@ -410,7 +396,7 @@ func instruction(cols source.Columns, answers ...string) (prompt, context source
 func takePrompt(r *source.Reading, cols source.Columns, prompt, context source.Choice) {
 	r.Take(promptKey, prompt)
 	if prompt.Guessed || context.Given { // a column called prompt doesn't need a context
-		r.Take(contextKey, context)
+		r.Take(source.ContextKey, context)
 	}
 	r.Take(systemKey, cols.Find(systemKey))
 }
@@ -429,7 +415,7 @@ func recognizeTexts(h *source.Head, text source.Choice) (r source.Reading) {
 	}
 	r.Fit = source.Fits
 	r.Set("messages_key", text.Key)
-	r.Guessed = append(r.Guessed, fmt.Sprintf("the conversation is read from %q", text.Key))
+	r.Guess("the conversation is read from %q", text.Key)
 	splitTranscripts(&r, h, text)
 	return r
 }
@@ -449,19 +435,17 @@ var standard = []string{"system", "developer", "user", "assistant", "tool", "fun
 // asMessages converts ShareGPT's {"from", "value"} and similar entries to messages. Other entries are unchanged.
 func asMessages(raw json.Raw) json.Raw {
 	changed := false
-	out := []byte{'['}
+	var out compose.List
 	for m := range raw.Elements() {
-		text := asMessage(m)
-		changed = changed || text != nil
-		if text == nil {
-			text = m
+		if text := asMessage(m); text != nil {
+			m, changed = text, true
 		}
-		out = append(json.AppendComma(out), text...)
+		out = out.Add(m)
 	}
 	if !changed {
 		return raw
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // areStandard reports whether all messages are in the chat API's own form, so asMessage wouldn't change anything.
@@ -490,14 +474,13 @@ func areStandard(messages json.Raw) bool {
 
 // alternating converts strings spoken in turn by the user and the assistant to messages.
 func alternating(raw json.Raw) json.Raw {
-	out := []byte{'['}
-	roles, n := [2]string{"user", "assistant"}, 0
+	var out compose.List
+	role, next := "user", "assistant"
 	for text := range raw.Elements() {
-		out = json.AppendString(append(json.AppendComma(out), `{"role":`...), roles[n%2])
-		out = append(append(append(out, `,"content":`...), text...), '}')
-		n++
+		out = out.Add(compose.Object(nil).Text("role", role).Set("content", text).End())
+		role, next = next, role
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // said lists the keys of a message's text if its speaker is not under role.
@@ -553,10 +536,10 @@ func asMessage(m json.Raw) json.Raw {
 
 // rewritten returns a message with its role and its value under the usual keys instead of its own.
 func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.Raw {
-	out := json.AppendString([]byte(`{"role":`), to)
+	out := compose.Object(nil).Text("role", to)
 	if name == "function_call" || name == "tool_call" {
 		if calls := callsOf(value); calls != nil {
-			out, value = append(append(out, `,"tool_calls":`...), calls...), nil
+			out, value = out.Set("tool_calls", calls), nil
 		}
 	}
 	if text, _ := value.Text(); keys[0] != "role" && strings.Contains(text, "<tool_") {
@@ -565,19 +548,19 @@ func rewritten(m json.Raw, name, to string, value json.Raw, keys []string) json.
 		}
 		if said, calls := taggedCalls(to, text); calls != nil {
 			value = json.AppendString(nil, said)
-			out = append(append(out, `,"tool_calls":`...), calls...)
+			out = out.Set("tool_calls", calls)
 		}
 	}
 	if value == nil {
 		value = json.Raw("null")
 	}
-	out = append(append(out, `,"content":`...), value...)
+	out = out.Member(json.Raw(`"content"`), value)
 	for key, v := range m.Members() {
 		if !key.Is(keys[0]) && !key.Is(keys[1]) {
-			out = append(append(append(append(out, ','), key...), ':'), v...)
+			out = out.Member(key, v)
 		}
 	}
-	return append(out, '}')
+	return out.End()
 }
 
 // isUntyped reports whether content consists of Amazon-style parts, {"text": ...} without a type.
@@ -596,16 +579,14 @@ func isUntyped(content json.Raw) bool {
 // textParts converts Google-style and Amazon-style parts, {"text": ...}, to those of the chat API; others are
 // unchanged.
 func textParts(parts json.Raw) json.Raw {
-	out := []byte{'['}
+	var out compose.List
 	for p := range parts.Elements() {
-		out = json.AppendComma(out)
 		if text, ok := p.Get("text"); ok {
-			out = append(append(append(out, `{"type":"text","text":`...), text...), '}')
-		} else {
-			out = append(out, p...)
+			p = compose.Object(nil).Text("type", "text").Member(json.Raw(`"text"`), text).End()
 		}
+		out = out.Add(p)
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // callsOf reads the list of calls from the text of ShareGPT's function_call: an object {"name", "arguments"}, or

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/internal/candidates"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/published"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 	"github.com/nat-go/nat-go/ttc/source/internal/transcript"
@@ -76,7 +77,7 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 	}
 	b, err := source.ReadFile(ctx, path, maxTools)
 	if err != nil {
-		return nil, &source.Error{Path: path, Offset: -1, What: err.Error(), Help: "Check tools_file", Err: err}
+		return nil, source.Failure(path, err.Error(), "Check tools_file", err)
 	}
 	raw, err := json.Parse(b, json.Limits{})
 	if err != nil {
@@ -84,13 +85,7 @@ func readTools(ctx context.Context, path string) ([]chat.Tool, error) {
 	}
 	tools, err := parseTools(raw)
 	if err != nil {
-		return nil, &source.Error{
-			Path:   path,
-			Offset: -1,
-			What:   err.Error(),
-			Help:   "tools_file must hold a JSON list of tool definitions",
-			Err:    err,
-		}
+		return nil, source.Failure(path, err.Error(), "tools_file must hold a JSON list of tool definitions", err)
 	}
 	return tools, nil
 }
@@ -179,9 +174,7 @@ func (s *Source) addCandidates(ex *ttc.Example) {
 			s.Tally.DropPart(ex, "step", c.Turn, reason, detail)
 			continue
 		}
-		st.Candidates++
-		st.Names[c.Step]++
-		ex.Candidates = append(ex.Candidates, c)
+		st.AddCandidate(ex, c)
 	}
 	ex.Policy = cmp.Or(ex.Policy, s.candidates.Policy())
 }
@@ -240,7 +233,7 @@ func (s *Source) field(keys ...string) json.Raw {
 	for _, key := range keys {
 		v := s.fields[key]
 		if part, path, isPath := strings.Cut(key, "."); v == nil && isPath {
-			v, _ = source.Within(s.fields[part], path)
+			v = source.Within(s.fields[part], path)
 		}
 		if v != nil && key != "" && v.Kind() != json.Null {
 			return v
@@ -320,12 +313,11 @@ func (s *Source) fromTranscript(raw json.Raw) json.Raw {
 	if messages == nil {
 		return raw
 	}
-	out := []byte{'['}
+	var out compose.List
 	for _, m := range messages {
-		out = append(json.AppendString(append(json.AppendComma(out), `{"role":`...), m.Role), `,"content":`...)
-		out = append(json.AppendString(out, m.Text), '}')
+		out = out.AddMessage(m.Role, m.Text)
 	}
-	return append(out, ']')
+	return out.End()
 }
 
 // systemText returns the text of a system message that is given separately from the conversation, as a string or as

@@ -14,8 +14,9 @@ func Factory() source.Factory {
 	return session.Factory(session.Format{
 		Type: "verifiers", Tried: "verifiers 0.1.14 and 0.4.0",
 		Doc:        "rollouts of verifiers and prime-rl (traces.jsonl, results.jsonl)",
-		Extensions: []string{".jsonl"}, Entries: entries,
-		Recognize: session.Marked(isRollout, "traces", "nodes", "example_id"),
+		Extensions: []string{".jsonl"},
+		Entries:    session.Stateless("lines that are not rollouts", keyOf, sessions),
+		Recognize:  session.Marked(isRollout, "traces", "nodes", "example_id"),
 	}, func(c *Config) session.Settings {
 		return session.Settings{Path: &c.Path, Limits: c.Limits, Redact: redact.Config{Enabled: c.Redact}}
 	})

@@ -7,22 +7,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// reader builds sessions from rollouts.
+// reader builds sessions from the rollouts in lines that share an id.
 type reader struct {
 	tally  *source.Tally
 	limits session.Limits
-	out    []*calls.Session // sessions from the lines that share an id
-}
-
-func entries(tally *source.Tally) session.Entries {
-	return session.Entries{ID: keyOf, Others: "lines that are not rollouts", Sessions: (&reader{tally: tally}).sessions}
+	out    []*calls.Session
 }
 
 // keyOf returns the key of the sessions in a line: the id of its episode or trace or, in version 0, of its example.
 func keyOf(entry json.Raw) (string, bool) {
 	for _, key := range []string{"id", "example_id"} {
-		id, _ := entry.Get(key)
-		if name := source.IDText(id); name != "" {
+		if name := source.IDText(session.At(entry, key)); name != "" {
 			return name, isRollout(entry)
 		}
 	}
@@ -30,8 +25,8 @@ func keyOf(entry json.Raw) (string, bool) {
 }
 
 // sessions builds the sessions from the lines that share an id.
-func (r *reader) sessions(g session.Group) []*calls.Session {
-	r.out, r.limits = nil, g.Limits
+func sessions(g session.Group) []*calls.Session {
+	r := &reader{tally: g.Tally, limits: g.Limits}
 	for i, part := range g.Parts {
 		r.rollouts(part, i)
 	}

@@ -3,7 +3,6 @@ package verifiers
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
@@ -19,15 +19,10 @@ import (
 // result reads a result from version 0: the turns if they were kept, otherwise prompt and completion as one
 // conversation. i is the rollout's index within its example.
 func (r *reader) result(raw json.Raw, part session.Kept, i int) {
-	id, _ := raw.Get("example_id")
-	s := r.limits.New(session.ID(source.IDText(id)) + "/" + strconv.Itoa(i))
-	s.Task, s.Trial = source.IDText(id), strconv.Itoa(i)
-	if f, ok := session.Value(raw, "reward").Float64(); ok && !math.IsNaN(f) && !math.IsInf(f, 0) {
-		s.Reward = &f
-	}
-	list, _ := raw.Get("tool_defs")
-	defs := exchange.Tools(list)
-	if err := r.turns(s, raw, defs, part); err != nil {
+	id := source.IDText(session.At(raw, "example_id"))
+	s := r.limits.New(session.ID(id) + "/" + strconv.Itoa(i))
+	s.Task, s.Trial, s.Reward = id, strconv.Itoa(i), session.Finite(session.Value(raw, "reward"))
+	if err := turns(s, raw, exchange.Tools(session.At(raw, "tool_defs")), part); err != nil {
 		r.tally.DropSession(source.BadExample, err.Error(), s.ID, part.Path, part.Offset)
 		return
 	}
@@ -40,33 +35,28 @@ func (r *reader) result(raw json.Raw, part session.Kept, i int) {
 	r.out = append(r.out, s)
 }
 
-func (r *reader) turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part session.Kept) error {
-	prompt, _ := raw.Get("prompt")
-	completion, _ := raw.Get("completion")
-	if steps, ok := raw.Get("trajectory"); ok && steps.Kind() == json.Array {
-		n := int64(0)
-		for step := range steps.Elements() {
-			n++
-			prompt, _ := step.Get("prompt")
-			completion, _ := step.Get("completion")
-			response, _ := step.Get("response")
-			if err := r.chain(s, prompt, completion, calls.Call{
-				ID: s.ID + "/" + strconv.FormatInt(n, 10), Model: session.Text(response, "model"), Time: n, Tools: defs,
-				File: part.Path, Offset: part.Offset,
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
+func turns(s *calls.Session, raw json.Raw, defs []chat.Tool, part session.Kept) error {
+	c := calls.Call{Time: 1, Tools: defs, File: part.Path, Offset: part.Offset}
+	steps := session.At(raw, "trajectory")
+	if steps.Kind() != json.Array {
+		return chain(s, raw, c)
 	}
-	return r.chain(s, prompt, completion, calls.Call{Time: 1, Tools: defs, File: part.Path, Offset: part.Offset})
+	for step := range steps.Elements() {
+		c.ID, c.Model = s.ID+"/"+strconv.FormatInt(c.Time, 10), session.Text(step, "response", "model")
+		if err := chain(s, step, c); err != nil {
+			return err
+		}
+		c.Time++
+	}
+	return nil
 }
 
-// chain adds a call for each assistant message in a completion.
-func (r *reader) chain(s *calls.Session, prompt, completion json.Raw, c calls.Call) error {
+// chain adds a call for each assistant message in an entry's completion.
+func chain(s *calls.Session, entry json.Raw, c calls.Call) error {
 	if c.Tools == nil {
 		c.Gaps |= ttc.NoTools
 	}
+	prompt, completion := session.At(entry, "prompt"), session.At(entry, "completion")
 	var history []calls.Ref
 	for _, list := range []json.Raw{prompt, completion} {
 		ours := len(completion) > 0 && len(list) > 0 && &list[0] == &completion[0]
@@ -92,9 +82,8 @@ func message(raw json.Raw) (chat.Message, error) {
 	if raw.Kind() != json.Object {
 		return chat.Message{}, fmt.Errorf("expected a message object, got %s", raw.Kind())
 	}
-	list := append(append([]byte("["), raw...), ']')
-	if texts, ok := raw.Get("tool_calls"); ok && texts.Kind() == json.Array {
-		inner := []byte{'['}
+	if texts := session.At(raw, "tool_calls"); texts.Kind() == json.Array {
+		var inner compose.List
 		for e := range texts.Elements() {
 			if text, ok := e.Text(); ok {
 				parsed, err := json.Parse([]byte(text), json.Limits{})
@@ -103,18 +92,18 @@ func message(raw json.Raw) (chat.Message, error) {
 				}
 				e = parsed
 			}
-			inner = append(json.AppendComma(inner), e...)
+			inner = inner.Add(e)
 		}
-		list = []byte("[{")
+		var parsed compose.Object
 		for k, v := range raw.Members() {
-			if name, _ := k.Text(); name == "tool_calls" {
-				v = append(inner, ']')
+			if k.Is("tool_calls") {
+				v = inner.End()
 			}
-			list = append(append(append(json.AppendComma(list), k...), ':'), v...)
+			parsed = parsed.Member(k, v)
 		}
-		list = append(list, "}]"...)
+		raw = parsed.End()
 	}
-	ms, err := chat.ParseMessages(json.Raw(list))
+	ms, err := chat.ParseMessages(compose.List(nil).Add(raw).End())
 	if err != nil {
 		return chat.Message{}, err
 	}

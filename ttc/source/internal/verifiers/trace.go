@@ -1,6 +1,7 @@
 package verifiers
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -25,21 +26,16 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 	if v, ok := raw.Get("version"); ok {
 		r.tally.Wrote(source.Version{Program: "verifiers trace", Number: source.IDText(v), Newest: newest})
 	}
-	id, _ := raw.Get("id")
-	s := r.limits.New(source.IDText(id))
-	s.Task = taskOf(raw, episode)
-	s.Reward = rewardOf(raw)
-	list, _ := raw.Get("tools")
+	s := r.limits.New(source.IDText(session.At(raw, "id")))
+	s.Task, s.Reward = taskOf(raw, episode), rewardOf(raw)
+	list, nodes := session.At(raw, "tools"), session.At(raw, "nodes")
 	if list == nil {
-		root, _ := raw.Get("nodes")
-		for node := range root.Elements() {
-			list, _ = node.Get("tools")
+		for root := range nodes.Elements() {
+			list = session.At(root, "tools")
 			break
 		}
 	}
-	t := &tree{s: s, tools: exchange.Tools(list)}
-	nodes, _ := raw.Get("nodes")
-	t.calls = callsOf(raw)
+	t := &tree{s: s, tools: exchange.Tools(list), calls: callsOf(raw)}
 	for node := range nodes.Elements() {
 		if err := t.add(node); err != nil {
 			r.tally.DropSession(source.BadExample, err.Error(), s.ID, part.Path, part.Offset)
@@ -58,8 +54,7 @@ func (r *reader) trace(raw, episode json.Raw, part session.Kept) {
 
 // unusable returns the reason that nothing in a trace can be trained on, or "" if the trace is usable.
 func unusable(raw json.Raw) (ledger.Reason, string) {
-	agent, _ := raw.Get("agent")
-	if trainable, ok := session.Value(agent, "trainable").Bool(); ok && !trainable {
+	if trainable, ok := session.Value(session.At(raw, "agent"), "trainable").Bool(); ok && !trainable {
 		return NotTrainable, ""
 	}
 	if fine, ok := session.Value(raw, "ok").Bool(); ok && !fine {
@@ -74,48 +69,35 @@ func unusable(raw json.Raw) (ledger.Reason, string) {
 // taskOf returns the task that trials of one problem share: its key, its hash, the id of its group, or its index in its
 // environment.
 func taskOf(raw, episode json.Raw) string {
-	task, _ := raw.Get("task")
+	task := session.At(raw, "task")
 	if task == nil {
-		task, _ = episode.Get("task")
+		task = session.At(episode, "task")
 	}
-	for _, key := range []string{"key", "hash"} {
-		if s := session.Text(task, key); s != "" {
-			return s
-		}
+	id := cmp.Or(session.Text(task, "key"), session.Text(task, "hash"), session.Text(episode, "group", "id"))
+	if index := session.At(task, "data", "idx"); id == "" && index != nil {
+		return session.Text(episode, "env", "id") + "/" + session.Text(task, "type") + "/" + source.IDText(index)
 	}
-	group, _ := episode.Get("group")
-	if id := session.Text(group, "id"); id != "" {
-		return id
-	}
-	data, _ := task.Get("data")
-	index, ok := data.Get("idx")
-	if !ok {
-		return ""
-	}
-	env, _ := episode.Get("env")
-	return session.Text(env, "id") + "/" + session.Text(task, "type") + "/" + source.IDText(index)
+	return id
 }
 
 // rewardOf returns the weighted sum of the scores. A null score is missing, not zero.
 func rewardOf(raw json.Raw) *float64 {
-	rewards, _ := raw.Get("rewards")
-	sum, any := 0.0, false
-	for _, r := range rewards.Members() {
-		score, ok := r.Get("score")
-		f, isNumber := score.Float64()
-		if !ok || !isNumber || math.IsNaN(f) || math.IsInf(f, 0) {
+	var sum *float64
+	for _, r := range session.At(raw, "rewards").Members() {
+		score := session.Finite(session.At(r, "score"))
+		if score == nil {
 			continue
 		}
 		weight := 1.0
 		if x, ok := session.Value(r, "weight").Float64(); ok {
 			weight = x
 		}
-		sum, any = sum+f*weight, true
+		if sum == nil {
+			sum = new(float64)
+		}
+		*sum += *score * weight
 	}
-	if !any {
-		return nil
-	}
-	return &sum
+	return sum
 }
 
 // tree holds the nodes of a trace.
@@ -136,8 +118,7 @@ type treeNode struct {
 
 func callsOf(raw json.Raw) map[int]json.Raw {
 	out := map[int]json.Raw{}
-	list, _ := raw.Get("calls")
-	for c := range list.Elements() {
+	for c := range session.At(raw, "calls").Elements() {
 		if n, ok := session.Value(c, "node").Int64(); ok {
 			out[int(n)] = c
 		}
@@ -154,13 +135,12 @@ func (t *tree) add(raw json.Raw) error {
 		}
 		n.parent = int(p)
 	}
-	body, _ := raw.Get("message")
-	m, err := message(body)
+	m, err := message(session.At(raw, "message"))
 	if err != nil {
 		return fmt.Errorf("node %d: %w", len(t.nodes), err)
 	}
 	n.sampled, _ = session.Value(raw, "sampled").Bool()
-	ids, _ := raw.Get("token_ids")
+	ids := session.At(raw, "token_ids")
 	full := exchange.TokenIDs(ids)
 	tokens := uint64(0)
 	if len(full) > 0 && m.Role == "assistant" {
@@ -185,10 +165,9 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 	if len(full) == 0 {
 		return nil
 	}
-	mask, _ := raw.Get("mask")
 	i := 0
 	out := []int32{}
-	for e := range mask.Elements() {
+	for e := range session.At(raw, "mask").Elements() {
 		if wrote, _ := e.Bool(); wrote && i < len(full) {
 			out = append(out, full[i])
 		}
@@ -198,8 +177,7 @@ func (n *treeNode) tokens(raw json.Raw, full []int32) error {
 		return fmt.Errorf("expected a mask for %d ids, got one of length %d", len(full), i)
 	}
 	probs := []float32{}
-	list, _ := raw.Get("logprobs")
-	for e := range list.Elements() {
+	for e := range session.At(raw, "logprobs").Elements() {
 		f, ok := e.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {
 			return fmt.Errorf("invalid log-prob: %s", e)
@@ -235,11 +213,8 @@ func (t *tree) addCalls(part session.Kept) {
 		c.ID = t.s.ID + "/" + strconv.Itoa(i)
 		c.Model = session.Text(meta, "model")
 		c.Time = int64(i) + 1
-		span, _ := meta.Get("time")
-		if f, _ := session.Value(span, "start").Float64(); f > 0 && f < 1e10 {
-			c.Time = int64(f * 1e9)
-		}
-		usage, _ := meta.Get("usage")
+		c.Time = cmp.Or(session.Seconds(session.Value(session.At(meta, "time"), "start")), c.Time)
+		usage := session.At(meta, "usage")
 		c.Usage = calls.Usage{Input: count(usage, "prompt_tokens"), Output: count(usage, "completion_tokens")}
 		c.File, c.Offset = part.Path, part.Offset
 		t.s.Add(c)

@@ -1,0 +1,2 @@
+// Package compose writes JSON objects and lists, member by member.
+package compose
