@@ -222,19 +222,23 @@ func (c *Collator) policyOf(policy, fallback string) string {
 func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
 	all := ""
 	for i := range nodes {
-		if !trained[i] {
-			continue
-		}
-		switch p := c.policyOf(nodes[i].Policy, fallback); {
-		case all == "" || all == p:
-			all = p
-		case all == "other" || p == "other":
-			all = "other"
-		default:
-			all = "unknown"
+		if trained[i] {
+			all = bothPolicies(all, c.policyOf(nodes[i].Policy, fallback))
 		}
 	}
 	return all
+}
+
+// bothPolicies returns "same", "other" or "unknown", depending on whether the model to be trained sampled both of two
+// passages. a may be empty.
+func bothPolicies(a, b string) string {
+	switch {
+	case a == "" || a == b:
+		return b
+	case a == "other" || b == "other":
+		return "other"
+	}
+	return "unknown"
 }
 
 // fidelity returns the fidelity that a source states, lowered if a row doesn't use sampled ids or log-probs.

@@ -70,9 +70,9 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		one, unstable, r := w.trajectory(m, fit)
 		switch {
 		case r == nil && len(unstable) == 0:
-			return []madeSide{*one}, w.lost(m, one), nil
+			return []madeSide{*one}, w.lost(one), nil
 		case r == nil && w.cfg.Rows == Trajectory:
-			refusals := w.lost(m, one)
+			refusals := w.lost(one)
 			for _, i := range unstable {
 				refusals = append(refusals, *one.view.whyUnlike(m, i))
 			}
@@ -121,7 +121,7 @@ func unlikeSampled(message int) *cause {
 }
 
 // lost returns a refusal for each turn that should be in the loss but was cut out or is rendered only in part.
-func (w *worker) lost(m *material, one *madeSide) (out []cause) {
+func (w *worker) lost(one *madeSide) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
 	}
