@@ -65,9 +65,7 @@ func (w *worker) prepare(m *material) *cause {
 				return refuse(ContentNotText, "message %d has a part of type %q", i, p.Type)
 			}
 		}
-		if len(msg.ToolCalls) > 0 {
-			msg.ToolCalls = append([]chat.ToolCall(nil), msg.ToolCalls...)
-		}
+		msg.ToolCalls = slices.Clone(msg.ToolCalls)
 		for k := range msg.ToolCalls {
 			if r := w.arguments(m, &msg.ToolCalls[k], i); r != nil {
 				return r
@@ -114,14 +112,16 @@ func shortID(id string) string {
 
 // shortenIDs shortens the ids in a message, which must own its calls, and reports whether any changed.
 func shortenIDs(m *chat.Message) (mapped bool) {
+	shorten := func(id *string) {
+		long := *id
+		*id = shortID(long)
+		mapped = mapped || *id != long
+	}
 	for k := range m.ToolCalls {
-		c := &m.ToolCalls[k]
-		mapped = mapped || c.ID != shortID(c.ID)
-		c.ID = shortID(c.ID)
+		shorten(&m.ToolCalls[k].ID)
 	}
 	if m.ToolCallID != "" {
-		mapped = mapped || m.ToolCallID != shortID(m.ToolCallID)
-		m.ToolCallID = shortID(m.ToolCallID)
+		shorten(&m.ToolCallID)
 	}
 	return mapped
 }

@@ -137,7 +137,7 @@ func (w *worker) sides(p *promptOf, r *turns.Renderer, sides [2]continuation) (p
 func (w *worker) common(p *promptOf, r *turns.Renderer, pair *madePair) *cause {
 	chosen, rejected, cut := pair.sides[0], pair.sides[1], ""
 	if r.Cuts() {
-		cut = commonStart(chosen.prompt, rejected.prompt)
+		cut = chosen.prompt[:prefix.Text(chosen.prompt, rejected.prompt)]
 	}
 	ids, refusal := w.promptIDs(p, r, cut)
 	if refusal != nil {
@@ -297,7 +297,7 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 	b := &sideBuilder{w: w, m: m, v: &view{r: r, res: res}, own: turns.Template(&res)}
 	end := len(res.Text)
 	if cut != "" {
-		end = len(commonStart(res.Text, cut))
+		end = prefix.Text(res.Text, cut)
 	}
 	if refusal := b.text(0, end, 0); refusal != nil {
 		return nil, refusal

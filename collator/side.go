@@ -59,6 +59,12 @@ func (v *view) standsAsSampled(message int) {
 	v.sampled[message] = true
 }
 
+// stable reports whether a turn of the conversation that the view shows reads as it did when it was sampled.
+func (v *view) stable(c *turns.Conversation, t *turns.Turn) bool {
+	ok, err := v.r.Stable(c, &v.res, t)
+	return ok && err == nil
+}
+
 // without returns the reason why the view has no turn for a message, or nil if it has the turn.
 func (v *view) without(message int) *cause {
 	for _, l := range v.lost {

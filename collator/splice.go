@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
@@ -380,7 +381,7 @@ func (w *worker) renderHinted(given *givenContext, mode, text string) (_ *hinted
 	if !strings.HasSuffix(h.Text, given.add) {
 		h.Text += given.add
 	}
-	h.lo, h.hi = len(given.Text)-commonSuffix(given.Text, h.Text), len(commonStart(given.Text, h.Text))
+	h.lo, h.hi = len(given.Text)-commonSuffix(given.Text, h.Text), prefix.Text(given.Text, h.Text)
 	switch {
 	case len(h.Text) <= len(given.Text) || h.lo > h.hi:
 		return nil, "with the hint, the template also changes other text"
@@ -424,14 +425,6 @@ func withHint(mode, text, hint string) string {
 		return text + "\n" + hint
 	}
 	return text + gap + hint
-}
-
-func commonStart(a, b string) string {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return a[:n]
 }
 
 func commonSuffix(a, b string) (n int) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -163,7 +164,7 @@ func (p prober) generationPrompt() (string, bool) {
 		return "", false
 	}
 	// The end of a conversation (Phi-3's end of text) may appear in place of the generation prompt.
-	n := commonPrefix(closed.Text, open.Text)
+	n := prefix.Text(closed.Text, open.Text)
 	if rest := closed.Text[n:]; rest != "" && !p.marks.in(closed.Text[lineStart(closed.Text, n):]) {
 		return "", false
 	}
@@ -229,7 +230,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 		return
 	}
 	prompt, shown := open.Text[lastOf(&open, 0):], whole.Text[lastOf(&whole, 0):]
-	header := p.marks.whole(prompt[:commonPrefix(prompt, shown)])
+	header := p.marks.whole(prompt[:prefix.Text(prompt, shown)])
 	if len(p.marks.all(header)) < 2 {
 		return
 	}
@@ -246,7 +247,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 // belongs to the prompts, not to the header.
 func (d *dialect) learnHeader(p prober) {
 	for _, prompt := range d.others {
-		d.header = d.header[:commonPrefix(d.header, prompt)]
+		d.header = d.header[:prefix.Text(d.header, prompt)]
 	}
 	if at := openThought().FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
 		d.header = d.header[:at[0]]
@@ -312,7 +313,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	}
 	a, b := tail(&end, 1), tail(&middle, 1)
 	b = b[:strings.Index(b+resultText, resultText)]
-	same := a[:commonPrefix(a, b)]
+	same := a[:prefix.Text(a, b)]
 	both := p.marks.all(same)
 	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // the next turn begins at its header
 		if i := slices.Index(both, d.header[:stop]); i > 0 {
@@ -359,7 +360,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 	if i := strings.Index(b, resultText); i >= 0 {
 		b = b[:i]
 	}
-	same := a[:commonPrefix(a, b)]
+	same := a[:prefix.Text(a, b)]
 	d.addClosing(same)
 	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) &&
 		!slices.Contains(d.terminators, same[start:stop]) {
@@ -481,12 +482,4 @@ func withVar(vars *pyvalue.Dict, name string, on bool) *pyvalue.Dict {
 	}
 	out.SetStr(name, pyvalue.Bool(on))
 	return out
-}
-
-func commonPrefix(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

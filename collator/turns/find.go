@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
@@ -218,13 +219,13 @@ func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) in
 	if err != nil {
 		return len(given)
 	}
-	return commonPrefix(closed.Text, given)
+	return prefix.Text(closed.Text, given)
 }
 
 // shared finds a turn without a header at the position where the generation prompt would start (Apertus omits the
 // header of a turn after a result, although the generation prompt after a result contains the header).
 func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
-	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
+	at := len(r.marks.whole(o.text[:prefix.Text(o.text, given.Text)]))
 	k := o.after(at)
 	if i == 0 || at < from || k == len(o.spans) || o.spans[k].Message != i || c.role(i-1) != "tool" ||
 		at < r.promptAt(d, c, i, given.Text) {

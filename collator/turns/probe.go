@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -226,7 +227,7 @@ func (p *probing) prompt(rep *Report) {
 	}
 	// The end of a conversation may appear in place of the generation prompt (Phi-3).
 	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" {
-		rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
+		rep.GenerationPrompt = open.Text[prefix.Text(closed.Text, open.Text):]
 	}
 	for i, m := range []chat.Message{answer, thinking(answer)} {
 		_, whole, err := p.render(false, ask, m)
@@ -257,7 +258,7 @@ func (p *probing) noThink(open string) *Switch {
 		_, closed, err := off.render(false, ask)
 		_, silent, err2 := off.render(true, ask)
 		if err == nil && err2 == nil && silent.Text != open {
-			return &Switch{name, silent.Text[commonPrefix(closed.Text, silent.Text):]}
+			return &Switch{name, silent.Text[prefix.Text(closed.Text, silent.Text):]}
 		}
 	}
 	return nil
@@ -470,7 +471,7 @@ func (p *probing) compare(base, with []chat.Message, at int) Place {
 		fate = Dropped
 	}
 	// The added piece begins at n at the latest. If it began earlier, a longer suffix would have to match.
-	n := commonPrefix(plain.Text, hinted.Text)
+	n := prefix.Text(plain.Text, hinted.Text)
 	return Place{
 		Fate:   fate,
 		Splice: fate == Kept && len(hinted.Text) > len(plain.Text) && strings.HasSuffix(hinted.Text, plain.Text[n:]),
