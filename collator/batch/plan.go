@@ -108,28 +108,19 @@ func byLength(rows []entry) []entry {
 func cut(rows []entry, budget int, equal bool) [][]entry {
 	var out [][]entry
 	from := 0
-	var width [maxSides]int
+	var width [maxSides]uint32
 	for i := range rows {
-		next := width
-		cost := 0
-		for k, n := range rows[i].Length {
+		length, cost := rows[i].Length, 0
+		for k := range length {
 			if equal {
-				n = slices.Max(rows[i].Length[:])
+				length[k] = slices.Max(rows[i].Length[:])
 			}
-			next[k] = max(next[k], int(n))
-			cost += next[k] * (i - from + 1)
+			width[k] = max(width[k], length[k])
+			cost += int(width[k]) * (i - from + 1)
 		}
 		if i > from && cost > budget {
-			out = append(out, rows[from:i])
-			from = i
-			for k, n := range rows[i].Length {
-				if equal {
-					n = slices.Max(rows[i].Length[:])
-				}
-				next[k] = int(n)
-			}
+			out, from, width = append(out, rows[from:i]), i, length
 		}
-		width = next
 	}
 	return append(out, rows[from:])
 }
