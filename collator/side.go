@@ -223,7 +223,7 @@ func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 					}
 					at, skip = t.Start, 0
 				}
-				for _, r := range turns.Trained([]turns.Turn{u}, nil) {
+				for _, r := range turns.Trained(u) {
 					ranges, owners = append(ranges, r), append(owners, t)
 				}
 			}

@@ -364,7 +364,7 @@ func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 // written returns a turn's text without its filler.
 func (v *view) written(t *turns.Turn) string {
 	var b strings.Builder
-	for _, r := range turns.Trained([]turns.Turn{*t}, nil) {
+	for _, r := range turns.Trained(*t) {
 		b.WriteString(v.res.Text[r.Start:r.End])
 	}
 	return b.String()

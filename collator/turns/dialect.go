@@ -55,21 +55,28 @@ const (
 // switches are the variables by which templates turn thinking off.
 var switches = []string{"enable_thinking", "thinking"}
 
-// emptyThought matches an empty think block, for templates without a switch that reveals it.
-var emptyThought = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
-})
+var (
+	// emptyThought matches an empty think block, for templates without a switch that reveals it.
+	emptyThought = pattern(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
+	// closedThought matches the end of a thought at the start of a turn.
+	closedThought = pattern(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
+	openThought   = pattern(`<(think|thinking|thought|reasoning)>`)
+)
 
-// closedThought matches the end of a thought at the start of a turn.
-var closedThought = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
-})
+// pattern compiles an expression when it is first used.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
-func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
+func say(role, text string) chat.Message {
+	return chat.Message{Role: role, Form: chat.Text, Text: text}
+}
+
+func user(text string) chat.Message { return say("user", text) }
 
 var (
 	ask    = user(askText)
-	answer = chat.Message{Role: "assistant", Form: chat.Text, Text: answerText}
+	answer = say("assistant", answerText)
 	call   = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{
 		ID: "call00001", Type: "function", Name: toolName, Arguments: `{"k":"` + argText + `"}`,
 		Parsed: json.Raw(`{"k":"` + argText + `"}`),
@@ -203,8 +210,7 @@ func (d *dialect) learnPrompts(p prober) {
 		}
 	}
 	d.others = append(d.others, d.prompt)
-	slices.SortFunc(d.others, func(a, b string) int { return len(b) - len(a) })
-	d.others = slices.Compact(d.others)
+	d.others = slices.Compact(longestFirst(d.others))
 	d.learnHeader(p)
 	if d.silent != nil {
 		off, _ := p.with(d.silent).generationPrompt()
@@ -290,18 +296,11 @@ func (d *dialect) learnOpeners(p prober) {
 			d.openers = append(d.openers, s)
 		}
 	}
-	slices.SortFunc(d.openers, func(a, b string) int { return len(b) - len(a) })
+	longestFirst(d.openers)
 }
-
-var openThought = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`<(think|thinking|thought|reasoning)>`)
-})
 
 // learnTerminators compares a turn at the end of a conversation with the same turn in the middle.
-func (d *dialect) learnTerminators(p prober) {
-	written := d.learnFinal(p)
-	d.learnCall(p, written)
-}
+func (d *dialect) learnTerminators(p prober) { d.learnCall(p, d.learnFinal(p)) }
 
 // learnFinal learns the terminators of an answer. It reports whether the template writes a terminator after a
 // conversation's last answer.
@@ -400,9 +399,12 @@ func (d *dialect) learnCall(p prober, written bool) {
 	}
 }
 
-func (d *dialect) addClosing(s string) {
-	d.closings = append(d.closings, s)
-	slices.SortFunc(d.closings, func(a, b string) int { return len(b) - len(a) })
+func (d *dialect) addClosing(s string) { d.closings = longestFirst(append(d.closings, s)) }
+
+// longestFirst sorts texts in place, and returns them.
+func longestFirst(texts []string) []string {
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) })
+	return texts
 }
 
 // learnHalts removes from halts the terminators that occur within a turn with a thought and an answer, or with only a
@@ -435,28 +437,29 @@ func (d *dialect) halt(s string) {
 }
 
 func (d *dialect) add(s string) {
-	if s == "" || slices.Contains(d.terminators, s) {
-		return
+	if s != "" && !slices.Contains(d.terminators, s) {
+		d.terminators = longestFirst(append(d.terminators, s))
 	}
-	d.terminators = append(d.terminators, s)
-	slices.SortFunc(d.terminators, func(a, b string) int { return len(b) - len(a) })
 }
 
 // tail returns the text after the last content or arguments of a message.
 func tail(res *template.Result, message int) string {
-	for i := len(res.Spans) - 1; i >= 0; i-- {
-		s := res.Spans[i]
-		if s.Message == message && s.Field != "role" &&
-			(strings.Contains(s.Field, "arguments") || strings.HasPrefix(s.Field, "content")) {
+	for _, s := range slices.Backward(res.Spans) {
+		if s.Message == message && said(s.Field) {
 			return res.Text[s.End:]
 		}
 	}
 	return ""
 }
 
+// said reports whether a message's field holds its content or the arguments of its calls.
+func said(field string) bool {
+	return strings.HasPrefix(field, "content") || strings.Contains(field, "arguments")
+}
+
 func lastOf(res *template.Result, message int) int {
-	for i := len(res.Spans) - 1; i >= 0; i-- {
-		if s := res.Spans[i]; s.Message == message && s.Field != "role" {
+	for _, s := range slices.Backward(res.Spans) {
+		if s.Message == message && s.Field != "role" {
 			return s.End
 		}
 	}
