@@ -38,24 +38,26 @@ type taskKey struct {
 
 // moments holds the running mean of rewards and the sum of their squared deviations from it (Welford).
 type moments struct {
-	n        int64
-	mean, m2 float64
-	topK     *int // the top_k of the first request for a teacher's log-probs in the task; nil if there is none
+	N        int64
+	Mean, M2 float64
+	TopK     int64 // the top_k of the first request for a teacher's log-probs in the task, or noTopK
 }
 
+const noTopK = math.MinInt64
+
 func (m *moments) add(x float64) {
-	m.n++
-	d := x - m.mean
-	m.mean += d / float64(m.n)
-	m.m2 += d * (x - m.mean)
+	m.N++
+	d := x - m.Mean
+	m.Mean += d / float64(m.N)
+	m.M2 += d * (x - m.Mean)
 }
 
 // deviation returns the standard deviation with ddof 1, or 0 for fewer than two rewards.
 func (m *moments) deviation() float64 {
-	if m.n < 2 {
+	if m.N < 2 {
 		return 0
 	}
-	return math.Sqrt(max(0, m.m2/float64(m.n-1)))
+	return math.Sqrt(max(0, m.M2/float64(m.N-1)))
 }
 
 // usable reports whether a reward is a number that the float32 columns of a batch can hold. Larger ones would be
@@ -72,7 +74,7 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 	if !ok {
 		n = int64(len(t.list))
 		t.by[key] = n
-		t.list = append(t.list, moments{})
+		t.list = append(t.list, moments{TopK: noTopK})
 	}
 	if reward != nil && usable(*reward) {
 		t.list[n].add(*reward)
@@ -84,22 +86,28 @@ func (t *tasks) add(key taskKey, reward *float64) int64 {
 // ask records the top_k that a rollout requests from a teacher. It reports whether the value differs from the first one
 // requested in the task.
 func (t *tasks) ask(task int64, topK *int) (differs bool) {
-	k := &t.list[task]
-	if k.topK == nil {
-		k.topK = topK
+	if topK == nil {
+		return false
 	}
-	return topK != nil && *topK != *k.topK
+	k := &t.list[task]
+	if k.TopK == noTopK {
+		k.TopK = int64(*topK)
+	}
+	return int64(*topK) != k.TopK
 }
 
 // score sets a row's advantage, and the top_k that its task requests from a teacher. s.Group must be set.
 func (t *tasks) score(how Advantages, s *batch.Scored) {
-	s.TeacherTopK = t.list[s.Group].topK
+	k := &t.list[s.Group]
+	if k.TopK != noTopK {
+		n := int(k.TopK)
+		s.TeacherTopK = &n
+	}
 	if s.Null {
 		s.Reward, s.Advantage = 0, 0
 		return
 	}
-	k := &t.list[s.Group]
-	s.Advantage = s.Reward - k.mean
+	s.Advantage = s.Reward - k.Mean
 	switch how {
 	case ByGroup:
 		s.Advantage /= k.deviation() + advantageEps
@@ -108,39 +116,17 @@ func (t *tasks) score(how Advantages, s *batch.Scored) {
 	}
 }
 
-// taskFields is the encoding of a task's moments.
-type taskFields struct {
-	N        int64
-	Mean, M2 float64
-	TopK     int64 // math.MinInt64 if no rollout of the task requests a top_k
-}
-
 // encode encodes the statistics used to score rows; decode reads them back.
 func (t *tasks) encode() []byte {
-	var all []taskFields
-	for _, m := range append([]moments{t.all}, t.list...) {
-		f := taskFields{m.n, m.mean, m.m2, math.MinInt64}
-		if m.topK != nil {
-			f.TopK = int64(*m.topK)
-		}
-		all = append(all, f)
-	}
-	b, _ := binary.Append(nil, binary.LittleEndian, all) // of fixed size
+	b, _ := binary.Append(nil, binary.LittleEndian, append([]moments{t.all}, t.list...)) // of fixed size
 	return b
 }
 
 func (t *tasks) decode(b []byte) error {
-	all := make([]taskFields, len(b)/binary.Size(taskFields{}))
+	all := make([]moments, len(b)/binary.Size(moments{}))
 	if _, err := binary.Decode(b, binary.LittleEndian, all); err != nil || len(all) == 0 || binary.Size(all) != len(b) {
 		return errors.New("the reward statistics of the tasks are damaged")
 	}
-	for _, f := range all {
-		m := moments{n: f.N, mean: f.Mean, m2: f.M2}
-		if k := int(f.TopK); f.TopK != math.MinInt64 {
-			m.topK = &k
-		}
-		t.list = append(t.list, m)
-	}
-	t.all, t.list = t.list[0], t.list[1:]
+	t.all, t.list = all[0], all[1:]
 	return nil
 }

@@ -66,7 +66,7 @@ func BenchmarkAirline(b *testing.B) {
 				tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // empty: every pass is like the first
 				tokens = 0
 				for i := range items {
-					out := c.channels[builders.KindDemonstration].Rows(w, &items[i])
+					out := channelOf(builders.KindDemonstration).rows(w, &items[i])
 					for k := range out.Rows {
 						tokens += len(out.Rows[k].Sides[0].IDs)
 					}
@@ -224,7 +224,7 @@ func BenchmarkWorkers(b *testing.B) {
 		run  func(c *Collator, items []Item) error
 	}{
 		{"rows", func(c *Collator, items []Item) error {
-			cut, err := newCut(ctx, c, one(items), c.worker, nil, b.TempDir(), nil)
+			cut, err := newCut(ctx, c, one(items), startWorker(c, (*worker).prepared), nil, b.TempDir(), nil)
 			if err == nil {
 				cut.Close()
 			}

@@ -2,6 +2,7 @@ package collator
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
@@ -10,12 +11,28 @@ import (
 )
 
 // channel makes rows from one kind of record.
-type channel interface {
-	Kind() builders.Kind
-	Batch() *batch.Channel // the batch channel of its rows
-	// Rows makes a record's rows, and returns the reasons why the record or parts of it yield no rows. It is called
+type channel struct {
+	kind  builders.Kind
+	batch *batch.Channel // the batch channel of its rows
+	// rows makes a record's rows, and returns the reasons why the record or parts of it yield no rows. It is called
 	// concurrently, with a separate worker in each goroutine, and its result depends only on the item's group.
-	Rows(w *worker, it *Item) outcome
+	rows func(w *worker, it *Item) outcome
+}
+
+// channels holds one channel for each kind of record.
+var channels = []channel{
+	{builders.KindDemonstration, batch.SFT, (*worker).demonstration},
+	{builders.KindRollout, batch.RL, (*worker).scored},
+	{builders.KindDistillation, batch.SDPO, (*worker).distillation},
+	{builders.KindPreference, batch.DPO, (*worker).preference},
+}
+
+// channelOf returns the channel for a kind of record, or nil if there is none.
+func channelOf(kind builders.Kind) *channel {
+	if i := slices.IndexFunc(channels, func(c channel) bool { return c.kind == kind }); i >= 0 {
+		return &channels[i]
+	}
+	return nil
 }
 
 // Item is a record to be collated.
@@ -45,8 +62,7 @@ type counts struct {
 	Sites     int         `json:",omitempty"`
 	SiteDrops []cause     `json:",omitempty"`
 	Sizes     []int       `json:",omitempty"` // number of tokens on each row's longest side before cutting
-	Reasoning int         `json:",omitempty"` // see leftOut
-	Calls     int         `json:",omitempty"`
+	LeftOut   LeftOut     `json:",omitzero"`
 	Made      []rowCounts `json:",omitempty"` // rows
 
 	Once forwarded `json:",omitzero"` // forward-pass work for the record's rows, counting each shared token once
@@ -75,9 +91,9 @@ func (o *outcome) count() {
 
 // addOmissions adds a row's omissions. A message's calls are counted once, regardless of how many rows contain the
 // message.
-func (o *outcome) addOmissions(l leftOut) {
-	o.Reasoning += l.reasoning
-	o.Calls = max(o.Calls, l.calls)
+func (o *outcome) addOmissions(l LeftOut) {
+	o.LeftOut.Reasoning += l.Reasoning
+	o.LeftOut.Calls = max(o.LeftOut.Calls, l.Calls)
 }
 
 // cause is the reason why a record, turn or site doesn't yield a row.

@@ -50,7 +50,7 @@ type LeftOut struct {
 func (c *Collator) Collate(
 	ctx context.Context, groups iter.Seq2[[]Item, error], dir, scratch string, dropped func(ledger.Drop),
 ) (*Result, error) {
-	cut, err := newCut(ctx, c, groups, c.worker, nil, scratch, dropped)
+	cut, err := newCut(ctx, c, groups, startWorker(c, (*worker).prepared), nil, scratch, dropped)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 	spec := batch.Spec{
 		Budget: c.cfg.BatchTokens, Layout: c.cfg.Layout, Form: c.cfg.Form, Workers: c.cfg.Workers,
 		ByExample: c.cfg.ByExample,
-		PadID:     c.pad, VocabSize: c.vocab, Terminators: c.ends,
+		PadID:     c.pad, VocabSize: c.vocab, Terminators: c.terminators,
 		Tokenizer: c.cfg.Tokenizer.Fingerprint(), Template: c.render.Fingerprint(),
 		Finish: func(r *batch.Row) error {
 			if r.Meta.RL != nil {
@@ -78,23 +78,30 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 	return spec
 }
 
-// worker returns a worker for the calling goroutine.
-func (c *Collator) worker() fanout.Worker[[]Item, []prepared] {
-	stop := lockThread()
-	w := &worker{Collator: c}
-	return fanout.Worker[[]Item, []prepared]{Work: w.prepared, Stop: stop}
+// startWorker returns a function that starts a worker for the calling goroutine. The worker stays on its thread, because
+// the tokenizer library allocates memory for each thread and couldn't reuse it on another one.
+func startWorker[Made any](c *Collator, work func(*worker, []Item) (Made, error)) func() fanout.Worker[[]Item, Made] {
+	return func() fanout.Worker[[]Item, Made] {
+		runtime.LockOSThread()
+		w := &worker{Collator: c}
+		return fanout.Worker[[]Item, Made]{
+			Work: func(items []Item) (Made, error) { return work(w, items) }, Stop: runtime.UnlockOSThread,
+		}
+	}
 }
 
-// lockThread keeps a worker on its thread, because the tokenizer library allocates memory for each thread and couldn't
-// reuse it on another one.
-func lockThread() (unlock func()) {
-	runtime.LockOSThread()
-	return runtime.UnlockOSThread
+// each calls put with what the workers make of each group, in order.
+func each[Group, Made any](
+	ctx context.Context, c *Collator, groups iter.Seq2[Group, error], start func() fanout.Worker[Group, Made],
+	put func(Group, Made) error,
+) error {
+	workers := max(1, c.cfg.Workers)
+	return fanout.Ordered(ctx, workers, 4*workers, groups, start, put)
 }
 
 func (w *worker) outcomes(items []Item) []outcome {
 	out := make([]outcome, len(items))
-	w.pairs, w.sites = pairCache{}, nil
+	w.lastPrompt, w.sites = nil, nil
 	for i := range items {
 		if d, ok := items[i].Record.Record.(*builders.Distillation); ok {
 			for k := range d.Sites {
@@ -107,13 +114,13 @@ func (w *worker) outcomes(items []Item) []outcome {
 		if it.Dropped {
 			continue
 		}
-		ch := w.channels[it.Record.Record.Kind()]
+		ch := channelOf(it.Record.Record.Kind())
 		if ch == nil {
 			out[i] = refused(refuse(InvariantBroken, "no channel accepts %s records", it.Record.Record.Kind()))
 			continue
 		}
 		w.sizes = w.sizes[:0]
-		out[i] = ch.Rows(w, it)
+		out[i] = ch.rows(w, it)
 		out[i].Sizes = slices.Clone(w.sizes)
 		out[i].count()
 	}
@@ -132,7 +139,7 @@ func (w *worker) prepared(items []Item) ([]prepared, error) {
 			dropped: it.Dropped, split: it.Split,
 		}
 		for k := range outcomes[i].Rows {
-			e, err := batch.Encode(w.channels[p.Kind].Batch(), &outcomes[i].Rows[k])
+			e, err := batch.Encode(channelOf(p.Kind).batch, &outcomes[i].Rows[k])
 			if err != nil {
 				return nil, err
 			}
@@ -215,7 +222,7 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 		if asked := it.TopK; s.tasks.ask(group, asked) {
 			s.keys.In++
 			s.dropped(it.drop(s.keys.Unit, refuse(KeyDiffers, "group_overrides.teacher_top_k is %d; an earlier "+
-				"rollout of the task has %d", *asked, *s.tasks.list[group].topK)))
+				"rollout of the task has %d", *asked, s.tasks.list[group].TopK)))
 		}
 	}
 	s.group = s.stats.Forward.count(o, !dropped && o.Refused == nil, s.group)
@@ -241,8 +248,8 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 		return group, nil
 	}
 	s.records.Out++
-	s.stats.LeftOut.Reasoning += int64(o.Reasoning)
-	s.stats.LeftOut.Calls += int64(o.Calls)
+	s.stats.LeftOut.Reasoning += o.LeftOut.Reasoning
+	s.stats.LeftOut.Calls += o.LeftOut.Calls
 	for i := range o.Made {
 		r := &o.Made[i]
 		s.stats.IDs[r.IDs]++

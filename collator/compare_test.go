@@ -155,7 +155,7 @@ func BenchmarkSites(b *testing.B) {
 		tok.SetCacheBytes(tokenizer.DefaultCacheBytes) // an empty cache: every pass is a first one
 		sites = 0
 		for i := range items {
-			out := c.channels[builders.KindDistillation].Rows(w, &items[i])
+			out := channelOf(builders.KindDistillation).rows(w, &items[i])
 			if len(out.SiteDrops) > 0 {
 				b.Fatal(out.SiteDrops)
 			}

@@ -86,9 +86,7 @@ type Config struct {
 type Collator struct {
 	cfg         Config
 	render      *turns.Renderer
-	channels    map[builders.Kind]channel
-	terminators map[int32]bool
-	ends        []int32 // the ids in terminators, in the order of the template's terminators
+	terminators []int32 // ids that end a turn, in the order of the template's terminators
 	pad         int64
 	vocab       int64
 	restores    bool // the tokenizer restores ASCII text exactly, even when tokens are decoded piece by piece
@@ -150,10 +148,7 @@ func New(cfg Config) (*Collator, error) {
 	if err != nil {
 		return nil, fmt.Errorf("collator: cannot compile the chat template: %w", err)
 	}
-	c := &Collator{cfg: cfg, render: render, channels: map[builders.Kind]channel{}, terminators: map[int32]bool{}}
-	for _, ch := range []channel{demonstrations{}, preferences{}, rollouts{}, distillations{}} {
-		c.channels[ch.Kind()] = ch
-	}
+	c := &Collator{cfg: cfg, render: render}
 	if err := c.learnTokens(); err != nil {
 		return nil, err
 	}
@@ -169,7 +164,7 @@ func specialTexts(t *tokenizer.Tokenizer) (out []string) {
 }
 
 // Collates reports whether there is a channel for a kind of record.
-func (c *Collator) Collates(k builders.Kind) bool { return c.channels[k] != nil }
+func (c *Collator) Collates(k builders.Kind) bool { return channelOf(k) != nil }
 
 // learnTokens determines the tokenizer's properties.
 func (c *Collator) learnTokens() error {
@@ -180,8 +175,7 @@ func (c *Collator) learnTokens() error {
 			return fmt.Errorf("collator: invalid terminator %q of the template: %w", text, err)
 		}
 		if len(enc.IDs) == 1 && tok.IsSpecial(enc.IDs[0]) {
-			c.terminators[enc.IDs[0]] = true
-			c.ends = append(c.ends, enc.IDs[0])
+			c.terminators = append(c.terminators, enc.IDs[0])
 		}
 	}
 	if len(c.render.Terminators()) > 0 && len(c.terminators) == 0 {

@@ -65,9 +65,7 @@ func (w *worker) prepare(m *material) *cause {
 				return refuse(ContentNotText, "message %d has a part of type %q", i, p.Type)
 			}
 		}
-		if len(msg.ToolCalls) > 0 {
-			msg.ToolCalls = append([]chat.ToolCall(nil), msg.ToolCalls...)
-		}
+		msg.ToolCalls = slices.Clone(msg.ToolCalls)
 		for k := range msg.ToolCalls {
 			if r := w.arguments(m, &msg.ToolCalls[k], i); r != nil {
 				return r
@@ -114,14 +112,16 @@ func shortID(id string) string {
 
 // shortenIDs shortens the ids in a message, which must own its calls, and reports whether any changed.
 func shortenIDs(m *chat.Message) (mapped bool) {
+	shorten := func(id *string) {
+		long := *id
+		*id = shortID(long)
+		mapped = mapped || *id != long
+	}
 	for k := range m.ToolCalls {
-		c := &m.ToolCalls[k]
-		mapped = mapped || c.ID != shortID(c.ID)
-		c.ID = shortID(c.ID)
+		shorten(&m.ToolCalls[k].ID)
 	}
 	if m.ToolCallID != "" {
-		mapped = mapped || m.ToolCallID != shortID(m.ToolCallID)
-		m.ToolCallID = shortID(m.ToolCallID)
+		shorten(&m.ToolCallID)
 	}
 	return mapped
 }
@@ -222,19 +222,23 @@ func (c *Collator) policyOf(policy, fallback string) string {
 func (c *Collator) onPolicy(nodes []ttc.Node, trained []bool, fallback string) string {
 	all := ""
 	for i := range nodes {
-		if !trained[i] {
-			continue
-		}
-		switch p := c.policyOf(nodes[i].Policy, fallback); {
-		case all == "" || all == p:
-			all = p
-		case all == "other" || p == "other":
-			all = "other"
-		default:
-			all = "unknown"
+		if trained[i] {
+			all = bothPolicies(all, c.policyOf(nodes[i].Policy, fallback))
 		}
 	}
 	return all
+}
+
+// bothPolicies returns "same", "other" or "unknown", depending on whether the model to be trained sampled both of two
+// passages. a may be empty.
+func bothPolicies(a, b string) string {
+	switch {
+	case a == "" || a == b:
+		return b
+	case a == "other" || b == "other":
+		return "other"
+	}
+	return "unknown"
 }
 
 // fidelity returns the fidelity that a source states, lowered if a row doesn't use sampled ids or log-probs.

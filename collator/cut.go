@@ -19,26 +19,32 @@ type block struct{ from, to int }
 // the first round except its last step, and then the steps in the last round except its last step. A call is thus never
 // separated from its result, and roles alternate as before.
 func blocks(nodes []ttc.Node) (out []block) {
+	all := rounds(nodes)
+	last := len(all) - 1
+	if last < 0 {
+		return nil
+	}
+	if last > 0 {
+		out = append(out, all[1:last]...)
+	}
+	out = append(out, stepsButLast(nodes, all[0])...)
+	if last > 0 {
+		out = append(out, stepsButLast(nodes, all[last])...)
+	}
+	return out
+}
+
+// rounds lists the rounds of a conversation, without the system messages at its start.
+func rounds(nodes []ttc.Node) (out []block) {
 	at := 0
 	for at < len(nodes) && (nodes[at].Message.Role == "system" || nodes[at].Message.Role == "developer") {
 		at++
 	}
-	var rounds []block
 	for i := at; i < len(nodes); i++ {
-		if nodes[i].Message.Role == "user" && (i == at || nodes[i-1].Message.Role != "user") || len(rounds) == 0 {
-			rounds = append(rounds, block{i, i})
+		if nodes[i].Message.Role == "user" && (i == at || nodes[i-1].Message.Role != "user") || len(out) == 0 {
+			out = append(out, block{i, i})
 		}
-		rounds[len(rounds)-1].to = i + 1
-	}
-	if len(rounds) == 0 {
-		return nil
-	}
-	if len(rounds) > 2 {
-		out = append(out, rounds[1:len(rounds)-1]...)
-	}
-	out = append(out, stepsButLast(nodes, rounds[0])...)
-	if len(rounds) > 1 {
-		out = append(out, stepsButLast(nodes, rounds[len(rounds)-1])...)
+		out[len(out)-1].to = i + 1
 	}
 	return out
 }
@@ -82,36 +88,29 @@ func withoutBlocks(m *material, all []block, n int) *material {
 	return out
 }
 
-// cutMiddle is the fitter for demonstrations: it removes whole turns from the middle.
-func cutMiddle(w *worker, m *material, v *view) (*madeSide, *cause) {
-	return w.fitSide(m, v, blocks)
-}
-
-// cutTail is the fitter for rollouts. It cuts off the end, at a position where no call is waiting for its result.
-func cutTail(w *worker, m *material, v *view) (*madeSide, *cause) {
-	return w.fitSide(m, v, tails)
-}
-
-// fitSide makes a row's single side. If it has too many tokens, blocks are cut out.
-func (w *worker) fitSide(m *material, v *view, cut func([]ttc.Node) []block) (*madeSide, *cause) {
-	s, r := w.sideUpTo(m, v, w.cfg.MaxLength)
-	if r != nil {
-		return nil, r
-	}
-	if w.sizes = append(w.sizes, len(s.IDs)); len(s.IDs) <= w.cfg.MaxLength {
-		return &madeSide{side: s}, nil
-	}
-	tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.cfg.MaxLength)
-	return w.cutFewest(m, v, cut(m.nodes), tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
-		s, r := w.sideUpTo(short, next, w.cfg.MaxLength)
+// fitSide returns the fitter for rows with a single side. If it has too many tokens, blocks are cut out.
+func fitSide(cut func([]ttc.Node) []block) fitter {
+	return func(w *worker, m *material, v *view) (*madeSide, *cause) {
+		s, r := w.sideUpTo(m, v, w.cfg.MaxLength)
 		if r != nil {
-			return nil, 0, r
+			return nil, r
 		}
-		return &madeSide{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
-	})
+		if w.sizes = append(w.sizes, len(s.IDs)); len(s.IDs) <= w.cfg.MaxLength {
+			return &madeSide{side: s}, nil
+		}
+		tooLong := refuse(TooLong, "the row has %d tokens; max_length is %d", len(s.IDs), w.cfg.MaxLength)
+		return w.cutFewest(m, v, cut(m.nodes), tooLong, func(short *material, next *view) (*madeSide, int, *cause) {
+			s, r := w.sideUpTo(short, next, w.cfg.MaxLength)
+			if r != nil {
+				return nil, 0, r
+			}
+			return &madeSide{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
+		})
+	}
 }
 
-// tails lists the parts that may be cut off the end of a conversation, starting from the end.
+// tails lists the parts that may be cut off the end of a conversation, starting from the end. No call is then left
+// waiting for its result.
 func tails(nodes []ttc.Node) (out []block) {
 	to := len(nodes)
 	for n := len(nodes) - 1; n > 0; n-- {
@@ -123,35 +122,44 @@ func tails(nodes []ttc.Node) (out []block) {
 	return out
 }
 
-// cutFewest makes a row from a conversation with as few blocks cut out as possible. Cutting more never makes the row
-// longer, so a binary search finds the number of blocks.
+// cutFewest makes a row from a conversation with as few blocks cut out as possible.
 func (w *worker) cutFewest(
 	m *material, v *view, all []block, tooLong *cause, row func(*material, *view) (*madeSide, int, *cause),
 ) (best *madeSide, refusal *cause) {
-	lo, hi := 1, len(all)
-	for lo <= hi {
-		n := (lo + hi) / 2
+	best, r := fewest(len(all), w.cfg.MaxLength, func(n int) (*madeSide, int, *cause) {
 		short := withoutBlocks(m, all, n)
-		var one *madeSide
-		size := 0
 		next, r := w.renderAgain(short, v)
-		if r == nil {
-			one, size, r = row(short, next)
+		if r != nil {
+			return nil, 0, r
 		}
+		return row(short, next)
+	})
+	switch {
+	case r != nil:
+		return nil, refuse(TooLong, "%s, and the conversation cannot be cut: %s", tooLong.Detail, r.Detail)
+	case best == nil:
+		return nil, tooLong
+	}
+	best.short = true
+	return best, nil
+}
+
+// fewest calls row with numbers of blocks to cut out, from 1 to all, and returns the row with the fewest that has at
+// most limit tokens; nil if there is none. Cutting more never makes a row longer, so a binary search finds the number.
+func fewest[Row any](all, limit int, row func(n int) (*Row, int, *cause)) (best *Row, refusal *cause) {
+	for lo, hi := 1, all; lo <= hi; {
+		n := (lo + hi) / 2
+		one, size, r := row(n)
 		switch {
 		case r != nil && r.Reason == ledger.NothingTrained:
 			hi = n - 1
 		case r != nil:
-			return nil, refuse(TooLong, "%s, and the conversation cannot be cut: %s", tooLong.Detail, r.Detail)
-		case size <= w.cfg.MaxLength:
-			one.short = true
+			return nil, r
+		case size <= limit:
 			best, hi = one, n-1
 		default:
 			lo = n + 1
 		}
-	}
-	if best == nil {
-		return nil, tooLong
 	}
 	return best, nil
 }

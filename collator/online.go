@@ -7,7 +7,6 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/internal/fanout"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -21,30 +20,23 @@ func (c *Collator) Online(
 	step := &stepRows{
 		sum: sum, budget: c.cfg.BatchTokens, rows: map[builders.Kind][]rowAtPlace{}, tokens: map[builders.Kind]int{},
 	}
-	worker := func() fanout.Worker[[]Item, []outcome] {
-		stop := lockThread()
-		w := &worker{Collator: c}
-		return fanout.Worker[[]Item, []outcome]{
-			Work: func(items []Item) ([]outcome, error) { return w.outcomes(items), nil }, Stop: stop,
-		}
-	}
-	workers := max(1, c.cfg.Workers)
-	if err := fanout.Ordered(ctx, workers, 4*workers, groups, worker, step.take); err != nil {
+	start := startWorker(c, func(w *worker, items []Item) ([]outcome, error) { return w.outcomes(items), nil })
+	if err := each(ctx, c, groups, start, step.take); err != nil {
 		return nil, nil, err
 	}
 	spec := c.spec(sum)
 	res := sum.result(map[string]batch.Count{})
 	out := &batch.Assembled{}
 	for _, ch := range channels {
-		list := step.ordered(ch.Kind())
+		list := step.ordered(ch.kind)
 		if len(list) == 0 {
 			continue
 		}
-		count, err := out.Add(&spec, ch.Batch(), batch.Train, list)
+		count, err := out.Add(&spec, ch.batch, batch.Train, list)
 		if err != nil {
 			return nil, nil, err
 		}
-		res.Counts[ch.Batch().Name+"/"+batch.Train.String()] = count
+		res.Counts[ch.batch.Name+"/"+batch.Train.String()] = count
 	}
 	return out, res, nil
 }
@@ -84,7 +76,7 @@ func (s *stepRows) take(items []Item, outcomes []outcome) error {
 				s.tokens[kind] += len(side.IDs)
 			}
 			if n := s.tokens[kind]; n > s.budget { // stop early: the batch is already too large
-				return &batch.TooLarge{Channel: channelOf(kind), Tokens: n, Budget: s.budget}
+				return &batch.TooLarge{Channel: channelOf(kind).batch.Name, Tokens: n, Budget: s.budget}
 			}
 		}
 		s.ordinal++
@@ -101,19 +93,6 @@ func (s *stepRows) ordered(kind builders.Kind) []*batch.Row {
 		list[i] = all[i].Row
 	}
 	return list
-}
-
-// channels holds one channel for each kind of record.
-var channels = []channel{demonstrations{}, rollouts{}, distillations{}, preferences{}}
-
-// channelOf returns the name of a kind's channel, or of the kind if it doesn't have a channel.
-func channelOf(kind builders.Kind) string {
-	for _, ch := range channels {
-		if ch.Kind() == kind {
-			return ch.Batch().Name
-		}
-	}
-	return kind.String()
 }
 
 // Model identifies the model that rows are made for. It returns the fingerprint of the model's chat template, the pad

@@ -64,7 +64,7 @@ func TestOwnersOfEachToken(t *testing.T) {
 		for i := range v.turns {
 			if u := v.turns[i]; m.trained[u.Message] {
 				b.without = append(b.without, m.contextOf(&u, &v.res)...)
-				ranges = append(ranges, turns.Trained([]turns.Turn{u}, nil)...)
+				ranges = append(ranges, turns.Trained(u)...)
 			}
 		}
 		if r := b.text(0, len(v.res.Text), 0); r != nil {

@@ -26,21 +26,14 @@ type Prepared struct {
 // rows for the group's records. put is called in group order, from a single goroutine. Records that curation later
 // drops are prepared too.
 func (c *Collator) Prepare(ctx context.Context, groups iter.Seq2[[]Item, error], put func(Prepared) error) error {
-	workers := max(1, c.cfg.Workers)
-	start := func() fanout.Worker[[]Item, Prepared] {
-		w := c.worker()
-		return fanout.Worker[[]Item, Prepared]{
-			Work: func(items []Item) (Prepared, error) {
-				all, err := w.Work(items)
-				if err != nil {
-					return Prepared{}, err
-				}
-				return pack(all)
-			},
-			Stop: w.Stop,
+	start := startWorker(c, func(w *worker, items []Item) (Prepared, error) {
+		all, err := w.prepared(items)
+		if err != nil {
+			return Prepared{}, err
 		}
-	}
-	return fanout.Ordered(ctx, workers, 4*workers, groups, start, func(_ []Item, p Prepared) error { return put(p) })
+		return pack(all)
+	})
+	return each(ctx, c, groups, start, func(_ []Item, p Prepared) error { return put(p) })
 }
 
 // prepared is an item with its outcome's counts, its rows and the decisions about it.
@@ -90,7 +83,7 @@ type KeptGroup struct {
 }
 
 // unpack decodes a group that pack encoded and adds the decisions on the group's items.
-func (c *Collator) unpack(g KeptGroup) ([]prepared, error) {
+func unpack(g KeptGroup) ([]prepared, error) {
 	var items []prepared
 	if err := json.Unmarshal(g.Head, &items); err != nil {
 		return nil, fmt.Errorf("damaged group in preparation: %w", err)
@@ -100,7 +93,7 @@ func (c *Collator) unpack(g KeptGroup) ([]prepared, error) {
 		switch {
 		case len(k.Rows) != len(k.Made) || slices.Contains(k.Rows, nil):
 			return nil, errors.New("damaged group in preparation: rows are missing")
-		case c.channels[k.Kind] == nil:
+		case channelOf(k.Kind) == nil:
 			return nil, errors.New("damaged group in preparation: no channel accepts its records")
 		}
 		k.dropped, k.split = g.Decide(k.Index)
@@ -127,7 +120,7 @@ func (c *Collator) CutKept(
 	dropped func(ledger.Drop),
 ) (*Cut, error) {
 	worker := func() fanout.Worker[KeptGroup, []prepared] {
-		return fanout.Worker[KeptGroup, []prepared]{Work: c.unpack}
+		return fanout.Worker[KeptGroup, []prepared]{Work: unpack}
 	}
 	return newCut(ctx, c, groups, worker, rows, scratch, dropped)
 }
@@ -144,10 +137,8 @@ func newCut[Group any](
 	}
 	spool.KeptBy(rows)
 	cut := &Cut{collator: c, spool: spool, sum: newSummary(dropped)}
-	workers := max(1, c.cfg.Workers)
-	if err := fanout.Ordered(ctx, workers, 4*workers, groups, worker, func(_ Group, items []prepared) error {
-		return cut.take(items)
-	}); err != nil {
+	take := func(_ Group, items []prepared) error { return cut.take(items) }
+	if err := each(ctx, c, groups, worker, take); err != nil {
 		cut.Close()
 		return nil, err
 	}
@@ -166,7 +157,7 @@ func (cut *Cut) take(items []prepared) error {
 			if r.Ordinal, r.Group = cut.ordinal, -1; booked[k].RL {
 				r.Group = task
 			}
-			if err := cut.spool.Add(cut.collator.channels[it.Kind].Batch(), it.split, r); err != nil {
+			if err := cut.spool.Add(channelOf(it.Kind).batch, it.split, r); err != nil {
 				return err
 			}
 		}

@@ -125,12 +125,12 @@ func TestPrepare(t *testing.T) {
 		})
 	}
 	for n := range heads[0] {
-		if _, err := c.unpack(KeptGroup{Head: heads[0][:n]}); err == nil {
+		if _, err := unpack(KeptGroup{Head: heads[0][:n]}); err == nil {
 			t.Fatalf("the first %d of %d bytes were accepted as the whole", n, len(heads[0]))
 		}
 	}
 	for _, head := range []string{`[{"Kind":1,"Made":[{}]}]`, `[{"Kind":1,"Made":[{}],"Rows":[null]}]`, `[{"Kind":99}]`} {
-		if _, err := c.unpack(KeptGroup{Head: []byte(head)}); err == nil {
+		if _, err := unpack(KeptGroup{Head: []byte(head)}); err == nil {
 			t.Errorf("%s was accepted", head)
 		}
 	}

@@ -30,10 +30,8 @@ func (b *sideBuilder) proveTurns() *cause {
 		if !b.m.trained[t.Message] || len(n.TokenIDs) > 0 && n.Sampled != ttc.No {
 			continue
 		}
-		if !b.v.sampled[t.Message] {
-			if ok, err := b.v.r.Stable(b.m.conv, &b.v.res, t); err != nil || !ok {
-				return b.unproven(t, "the turn renders differently when the conversation ends there")
-			}
+		if !b.v.sampled[t.Message] && !b.v.stable(b.m.conv, t) {
+			return b.unproven(t, "the turn renders differently when the conversation ends there")
 		}
 		if why := b.cutOut(t); why != "" {
 			return b.unproven(t, why)

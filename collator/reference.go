@@ -70,11 +70,9 @@ func referenceLine(line []byte) (row [sha256.Size]byte, ref batch.Ref, err error
 	if err = json.Unmarshal(line, &in); err != nil {
 		return row, ref, fmt.Errorf("expected an object with row, chosen and rejected: %w", err)
 	}
-	if len(in.Row) != hex.EncodedLen(len(row)) {
+	sum, err := hex.DecodeString(in.Row)
+	if err != nil || copy(row[:], sum) != len(row) || len(sum) > len(row) {
 		return row, ref, fmt.Errorf("invalid row %.80q: expected a SHA-256 in hex", in.Row)
-	}
-	if _, err = hex.Decode(row[:], []byte(in.Row)); err != nil {
-		return row, ref, fmt.Errorf("invalid row %q: expected a SHA-256 in hex", in.Row)
 	}
 	if in.Chosen == nil || in.Rejected == nil {
 		return row, ref, errors.New("missing log-prob: expected both chosen and rejected")

@@ -6,19 +6,14 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// rollouts is the rl channel: answers sampled by the model to be trained, with its own ids and a reward.
-type rollouts struct{}
-
-func (rollouts) Kind() builders.Kind   { return builders.KindRollout }
-func (rollouts) Batch() *batch.Channel { return batch.RL }
-
-func (rollouts) Rows(w *worker, it *Item) outcome {
+// scored makes the rows of the rl channel: answers sampled by the model to be trained, with its own ids and a reward.
+func (w *worker) scored(it *Item) outcome {
 	nodes := it.Record.Messages.Nodes
 	m := &material{nodes: nodes, trained: builders.TrainAll.Turns(nodes, nil), tools: it.Record.Origin.Tools}
 	if r := w.onlyOwn(it, m); r != nil {
 		return w.outcome(it, m, nil, nil, r, 1)
 	}
-	rows, lost, whole := w.rollout(m, cutTail)
+	rows, lost, whole := w.rollout(m, fitSide(tails))
 	weight := float32(1)
 	if w.cfg.Weight != ByToken { // trainers that reduce per sequence treat each row as a sequence
 		weight = 1 / float32(max(1, len(rows)))

@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -13,14 +14,9 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// distillations is the sdpo channel. A student row is the original rollout; teacher rows are the same tokens with hints
-// spliced in. See splice.go.
-type distillations struct{}
-
-func (distillations) Kind() builders.Kind   { return builders.KindDistillation }
-func (distillations) Batch() *batch.Channel { return batch.SDPO }
-
-func (distillations) Rows(w *worker, it *Item) outcome {
+// distillation makes the rows of the sdpo channel. A student row is the original rollout; teacher rows are the same
+// tokens with hints spliced in. See splice.go.
+func (w *worker) distillation(it *Item) outcome {
 	d := it.Record.Record.(*builders.Distillation)
 	nodes := it.Record.Messages.Nodes
 	sp := &splicer{
@@ -57,10 +53,6 @@ func (distillations) Rows(w *worker, it *Item) outcome {
 		r.Sides = append(r.Sides, s.teachers...)
 		r.Meta.Sites = s.sites
 		r.Meta.Proof = append(r.Meta.Proof, s.proofs...)
-		r.Meta.IDs = "rendered"
-		if rows[i].sampled {
-			r.Meta.IDs = "sampled"
-		}
 	}
 	switch {
 	case w.cfg.Layout != batch.Composer:
@@ -111,6 +103,10 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 	out.Sites = len(sp.sites)
 	in, taught, lost := map[int]bool{}, map[int]bool{}, map[int]bool{}
 	var turns []cause
+	var first *cause
+	if len(out.TurnDrops) > 0 {
+		first = &out.TurnDrops[0]
+	}
 	for i := range rows {
 		for _, s := range sp.made[rows[i].side].sites {
 			in[s.Site], taught[sp.target[s.Site]] = true, true
@@ -120,13 +116,7 @@ func (sp *splicer) account(out outcome, rows []madeSide) outcome {
 		if in[i] {
 			continue
 		}
-		why := sp.refused[i]
-		if why == nil && out.Refused != nil {
-			why = out.Refused
-		}
-		if why == nil && len(out.TurnDrops) > 0 {
-			why = &out.TurnDrops[0]
-		}
+		why := cmp.Or(sp.refused[i], out.Refused, first)
 		if why == nil {
 			why = refuse(TurnNotFound, "no row contains the turn of site %d", i)
 		}
@@ -166,8 +156,7 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 			}
 			student, teacher := r.Meta.Proof[0], r.Meta.Proof[1+s.Teacher]
 			message := ownerOf(student.Owners, last.Start)
-			student.Owners = teacherOwners(batch.Owners{}, student.Owners, []splice{{message: message, at: -1}},
-				last.End)
+			student.Owners = teacherOwners(student.Owners, []splice{{message: message, at: -1}}, last.End)
 			s.Teacher, s.Weight = 0, 0
 			one.Meta.Part, one.Meta.Messages, one.Meta.Sites = len(out.Rows), []int{message}, []batch.RowSite{s}
 			one.TrainSites()
@@ -181,7 +170,7 @@ func (w *worker) apart(out *outcome, sp *splicer, rows []madeSide) *cause {
 					return refuse(NotTokenizable, "%v", err)
 				}
 			}
-			w.prove(&student, &one.Sides[0], text, target)
+			w.prove(&student, &one.Sides[0], text, target, rows[i].sampled)
 			one.Meta.Proof = []batch.Proof{student, teacher}
 			out.Rows = append(out.Rows, one)
 		}
@@ -272,20 +261,9 @@ func (sp *splicer) fit(w *worker, m *material, v *view) (*madeSide, *cause) {
 // blocksBeforeTarget lists the parts that may be cut before the first target, in order: the rounds before the target's,
 // then the steps before the target in its round.
 func blocksBeforeTarget(m *material) (out []block) {
-	first := slices.Index(m.trained, true)
-	at := 0
-	for at < first && (m.nodes[at].Message.Role == "system" || m.nodes[at].Message.Role == "developer") {
-		at++
-	}
-	var rounds []block
-	for i := at; i <= first; i++ {
-		if m.nodes[i].Message.Role == "user" && (i == at || m.nodes[i-1].Message.Role != "user") || len(rounds) == 0 {
-			rounds = append(rounds, block{i, i})
-		}
-		rounds[len(rounds)-1].to = i + 1
-	}
-	own := rounds[len(rounds)-1]
-	return append(rounds[:len(rounds)-1], stepsButLast(m.nodes, own)...)
+	all := rounds(m.nodes[:slices.Index(m.trained, true)+1])
+	own := all[len(all)-1]
+	return append(all[:len(all)-1], stepsButLast(m.nodes, own)...)
 }
 
 // row makes the student and its teachers from a view. size is the token count of the longest of them, with room as in
@@ -298,7 +276,6 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 	if r := w.endAtTarget(student, v); r != nil {
 		return nil, 0, r
 	}
-	out := &spliced{}
 	kept := make([]bool, len(m.trained))
 	var splices []splice
 	for i := range sp.sites {
@@ -329,7 +306,8 @@ func (sp *splicer) row(w *worker, m *material, v *view) (one *madeSide, size int
 		fewer.trained = kept
 		return sp.row(w, &fewer, v)
 	}
-	if r := w.teach(student, splices, sp.sites, out); r != nil {
+	out, r := w.teach(student, splices, sp.sites)
+	if r != nil {
 		return nil, 0, r
 	}
 	size = max(len(student.IDs), out.size)
@@ -360,7 +338,7 @@ func (w *worker) endAtTarget(s *side, v *view) *cause {
 		return nil
 	}
 	s.text = ""
-	text, _, err := decodeSide(w.cfg.Tokenizer, &s.Side)
+	text, err := w.cfg.Tokenizer.Decode(s.IDs, false)
 	switch {
 	case err != nil:
 		return refuse(NotTokenizable, "%v", err)
@@ -373,7 +351,8 @@ func (w *worker) endAtTarget(s *side, v *view) *cause {
 
 // teach makes the teachers: one per site or, with Cumulative, a single one in which each target sees the hints before
 // it.
-func (w *worker) teach(student *side, splices []splice, sites []builders.Site, out *spliced) *cause {
+func (w *worker) teach(student *side, splices []splice, sites []builders.Site) (*spliced, *cause) {
+	out := &spliced{}
 	row := batch.Row{Sides: []batch.Side{student.Side}}
 	slices.SortStableFunc(splices, func(a, b splice) int { return a.at - b.at })
 	groups := [][]splice{splices}
@@ -385,7 +364,6 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site, o
 	}
 	for k, group := range groups {
 		var ids []int32
-		owners := batch.Owners{}
 		from, end, target, room := 0, 0, -1, 0
 		for _, s := range group {
 			room += s.room
@@ -402,14 +380,14 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site, o
 		ids = append(ids, student.IDs[from:end]...)
 		out.size = max(out.size, len(ids)+room)
 		row.Sides = append(row.Sides, batch.Side{IDs: ids})
-		out.proofs = append(out.proofs, batch.Proof{Owners: teacherOwners(owners, student.proof.Owners, group, end)})
+		out.proofs = append(out.proofs, batch.Proof{Owners: teacherOwners(student.proof.Owners, group, end)})
 	}
 	if err := row.Splices(); err != nil {
-		return refuse(InvariantBroken, "%v", err)
+		return nil, refuse(InvariantBroken, "%v", err)
 	}
 	row.TrainSites()
 	if !slices.Equal(row.Sides[0].Trained, student.Trained) {
-		return refuse(InvariantBroken, "the sites' targets differ from the student's trained tokens")
+		return nil, refuse(InvariantBroken, "the sites' targets differ from the student's trained tokens")
 	}
 	out.sites, out.teachers = row.Meta.Sites, row.Sides[1:]
 	out.students = make([]meaning, len(out.sites))
@@ -419,12 +397,12 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site, o
 		}
 	}
 	for k := range out.teachers {
-		out.proofs[k].Lossy, out.proofs[k].IDs = student.proof.Lossy, student.proof.IDs
+		out.proofs[k].Lossy = student.proof.Lossy
 		if r := w.proveTeacher(&out.proofs[k], &out.teachers[k], student, groups[k]); r != nil {
-			return r
+			return nil, r
 		}
 	}
-	return nil
+	return out, nil
 }
 
 func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
@@ -452,30 +430,16 @@ func rowSite(s *builders.Site, sp *splice, teacher int) batch.RowSite {
 	}
 }
 
-// proveTeacher sets the hashes in a teacher's proof and its number of trained runs without a stop token.
 func (w *worker) proveTeacher(p *batch.Proof, s *batch.Side, student *side, group []splice) *cause {
-	if text, target, ok := teacherText(s, student, group); ok {
-		w.prove(p, s, text, target)
-		return nil
-	}
-	text, target, err := decodeSide(w.cfg.Tokenizer, s)
-	if err != nil {
-		return refuse(NotTokenizable, "%v", err)
-	}
-	w.prove(p, s, text, target)
-	return nil
-}
-
-func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string) {
-	p.Text, p.Target, p.Open = hexSum(text), target, 0
-	if p.IDs != "" {
-		p.IDs = hashIDs(s)
-	}
-	for _, run := range s.Trained {
-		if !w.terminators[s.IDs[run.End-1]] {
-			p.Open++
+	text, target, ok := teacherText(s, student, group)
+	if !ok {
+		var err error
+		if text, target, err = decodeSide(w.cfg.Tokenizer, s); err != nil {
+			return refuse(NotTokenizable, "%v", err)
 		}
 	}
+	w.prove(p, s, text, target, student.sampled)
+	return nil
 }
 
 // upTo returns the text of a student's tokens up to the end of a site's target, and the hash of the target's text.
@@ -536,9 +500,8 @@ func teacherText(s *batch.Side, student *side, group []splice) (text, target str
 
 // teacherOwners returns the student's owners with the hints inserted; tokens trained for other sites aren't in this
 // teacher's loss.
-func teacherOwners(out, student batch.Owners, group []splice, end int) batch.Owners {
-	by, next := 0, 0
-	at := 0
+func teacherOwners(student batch.Owners, group []splice, end int) (out batch.Owners) {
+	by, next, at := 0, 0, 0
 	add := func(to, message int, why string) {
 		if k := len(out) - 1; k >= 0 && out[k].Message == message && out[k].Why == why {
 			out[k].End = to

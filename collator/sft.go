@@ -6,13 +6,8 @@ import (
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
-// demonstrations is the sft channel: conversations to be imitated.
-type demonstrations struct{}
-
-func (demonstrations) Kind() builders.Kind   { return builders.KindDemonstration }
-func (demonstrations) Batch() *batch.Channel { return batch.SFT }
-
-func (demonstrations) Rows(w *worker, it *Item) outcome {
+// demonstration makes the rows of the sft channel: conversations to be imitated.
+func (w *worker) demonstration(it *Item) outcome {
 	d := it.Record.Record.(*builders.Demonstration)
 	nodes := it.Record.Messages.Nodes
 	m := &material{
@@ -25,7 +20,7 @@ func (demonstrations) Rows(w *worker, it *Item) outcome {
 	if n == 0 {
 		return refused(refuse(ledger.NothingTrained, "none of %d messages is a sampled assistant message that the loss policy trains", len(nodes)))
 	}
-	rows, lost, whole := w.rollout(m, cutMiddle)
+	rows, lost, whole := w.rollout(m, fitSide(blocks))
 	out := w.outcome(it, m, rows, lost, whole, w.rowWeight(rows, d.Weight))
 	for i := range out.Rows {
 		out.Rows[i].Sides[0].LogProbs = nil // imitation needs no log-probs

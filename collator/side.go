@@ -33,9 +33,10 @@ type worker struct {
 	spans   []chat.Span
 	runs    []chat.Span
 	fields  []template.Span
-	pairs   pairCache
 	sizes   []int            // see counts
 	sites   []*builders.Site // sites of the group's records
+
+	lastPrompt *promptOf // see promptFor
 
 	tools     []chat.Tool // see toolList
 	toolValue pyvalue.Value
@@ -56,6 +57,12 @@ func (v *view) standsAsSampled(message int) {
 		v.sampled = map[int]bool{}
 	}
 	v.sampled[message] = true
+}
+
+// stable reports whether a turn of the conversation that the view shows reads as it did when it was sampled.
+func (v *view) stable(c *turns.Conversation, t *turns.Turn) bool {
+	ok, err := v.r.Stable(c, &v.res, t)
+	return ok && err == nil
 }
 
 // without returns the reason why the view has no turn for a message, or nil if it has the turn.
@@ -119,21 +126,15 @@ type side struct {
 	cutOff   bool  // a trained turn was cut off when it was sampled
 	open     []int // indices in the record of the trained messages whose complete turn is rendered without a stop token
 	short    bool  // call ids were replaced; see shortID
-	left     leftOut
+	left     LeftOut
 	args     string
 
 	text    string      // the tokens' text, if each token's part of it is known; else empty
 	offsets []chat.Span // positions in text; in the worker's memory, which its next side overwrites
 }
 
-// leftOut counts the parts of a row's messages that a template omits.
-type leftOut struct {
-	reasoning int // trained turns without their recorded reasoning
-	calls     int // assistant messages without their calls
-}
-
 // leftOut counts the parts of the messages that the view omits.
-func (v *view) leftOut(m *material) (out leftOut) {
+func (v *view) leftOut(m *material) (out LeftOut) {
 	thinksOrCalls := func(n ttc.Node) bool { return n.Message.Reasoning != "" || len(n.Message.ToolCalls) > 0 }
 	if !slices.ContainsFunc(m.nodes, thinksOrCalls) {
 		return out
@@ -142,10 +143,10 @@ func (v *view) leftOut(m *material) (out leftOut) {
 	for i := range m.nodes {
 		n := &m.nodes[i].Message
 		if m.trained[i] && n.Reasoning != "" && !shown[i].Reasoning {
-			out.reasoning++
+			out.Reasoning++
 		}
 		if len(n.ToolCalls) > 0 && !shown[i].Calls {
-			out.calls++
+			out.Calls++
 		}
 	}
 	return out
@@ -222,7 +223,7 @@ func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 					}
 					at, skip = t.Start, 0
 				}
-				for _, r := range turns.Trained([]turns.Turn{u}, nil) {
+				for _, r := range turns.Trained(u) {
 					ranges, owners = append(ranges, r), append(owners, t)
 				}
 			}
@@ -235,7 +236,7 @@ func (w *worker) sideUpTo(m *material, v *view, limit int) (*side, *cause) {
 			return nil, r
 		}
 		at, skip = t.Body, 0
-		if t.Terminated() && w.terminators[n.TokenIDs[len(n.TokenIDs)-1]] {
+		if t.Terminated() && slices.Contains(w.terminators, n.TokenIDs[len(n.TokenIDs)-1]) {
 			skip = t.End - t.Body
 		}
 	}
@@ -337,7 +338,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 				b.offsets[run.Start].Start, b.offsets[run.End-1].End, ranges[i].Start, ranges[i].End)
 		}
 		t := owners[i]
-		if t.Terminated() && ranges[i].End == t.End && !w.terminators[b.ids[run.End-1]] {
+		if t.Terminated() && ranges[i].End == t.End && !slices.Contains(w.terminators, b.ids[run.End-1]) {
 			return refuse(InvariantBroken, "the turn of message %d ends in %q, which is not a separate token", t.Message, b.v.res.Text[t.Body:t.End])
 		}
 		b.train(run, ranges[i], t.Message)
@@ -462,25 +463,35 @@ func (s *side) prove(b *sideBuilder) *cause {
 		for _, run := range s.Trained {
 			addTarget(target, text[b.offsets[run.Start].Start:b.offsets[run.End-1].End])
 		}
-		s.proof.Text, s.proof.Target = hexSum(text), hex.EncodeToString(target.Sum(nil))
+		w.prove(&s.proof, &s.Side, text, hex.EncodeToString(target.Sum(nil)), s.sampled)
 		s.text, s.offsets = text, b.offsets
-	} else {
-		got, target, err := decodeSide(w.cfg.Tokenizer, &s.Side)
-		if err != nil {
-			return refuse(NotTokenizable, "%v", err)
-		}
-		s.proof.Text, s.proof.Target = hexSum(got), target
-		s.proof.Lossy = len(b.sampled) == 0 && got != text
+		return nil
 	}
-	if s.sampled {
-		s.proof.IDs = hashIDs(&s.Side)
+	got, target, err := decodeSide(w.cfg.Tokenizer, &s.Side)
+	if err != nil {
+		return refuse(NotTokenizable, "%v", err)
 	}
-	for _, run := range s.Trained {
-		if !w.terminators[s.IDs[run.End-1]] {
-			s.proof.Open++
-		}
-	}
+	w.prove(&s.proof, &s.Side, got, target, s.sampled)
+	s.proof.Lossy = len(b.sampled) == 0 && got != text
 	return nil
+}
+
+// prove sets the hashes in a side's proof, and its number of trained runs without a stop token.
+func (w *worker) prove(p *batch.Proof, s *batch.Side, text, target string, sampled bool) {
+	p.Text, p.Target, p.Open = hexSum(text), target, openRuns(s, w.terminators)
+	if sampled {
+		p.IDs = hashIDs(s)
+	}
+}
+
+// openRuns counts a side's trained runs that don't end in a terminator.
+func openRuns(s *batch.Side, terminators []int32) (n int) {
+	for _, run := range s.Trained {
+		if !slices.Contains(terminators, s.IDs[run.End-1]) {
+			n++
+		}
+	}
+	return n
 }
 
 // restored reports whether ids decode to text, given that the tokenizer restores ASCII. If text isn't ASCII, restored

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
@@ -93,18 +94,18 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 		return nil, refuse(InvariantBroken, "no token of message %d is in the loss", s.message)
 	}
 	i := slices.IndexFunc(v.turns, func(t turns.Turn) bool { return t.Message == at })
-	given, r := w.renderGiven(m, v, at, v.turns[i].Start)
+	given, r := w.renderGiven(m, v, student, at, v.turns[i].Start)
 	if r != nil {
 		return nil, r
 	}
 	why := ""
 	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend, modeLead, modeBelow} {
-		detail, r := w.spliceAs(m, v, given, student, at, mode, site, s)
+		detail, r := w.spliceAs(given, mode, site, s)
 		if r != nil {
 			return nil, r
 		}
 		if detail == "" {
-			in := func(hint string) []int32 { return w.replacementTokens(m, v, given, student, at, s, hint) }
+			in := func(hint string) []int32 { return w.replacementTokens(given, s, hint) }
 			s.neutral = in(w.cfg.Neutral)
 			if w.cfg.Contrast {
 				if s.contrast = w.contrast(site, student, s, in); s.contrast == nil {
@@ -130,20 +131,23 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 // givenContext is the model's input before a turn, as it appears in a row.
 type givenContext struct {
 	template.Result
-	m   *material
-	cut string // the end of the generation prompt that the row omits, or ""
-	add string // the header that only the row has, or ""
+	m       *material
+	v       *view
+	student *side
+	turn    int    // the turn's index in m
+	cut     string // the end of the generation prompt that the row omits, or ""
+	add     string // the header that only the row has, or ""
 }
 
 // renderGiven renders the model's input before a turn, with which the row must begin.
-func (w *worker) renderGiven(m *material, v *view, at, start int) (*givenContext, *cause) {
+func (w *worker) renderGiven(m *material, v *view, student *side, at, start int) (*givenContext, *cause) {
 	open := *m.conv.Head(at)
 	open.Open = true
 	res, err := v.r.Render(&open)
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err)
 	}
-	g := &givenContext{Result: res, m: m}
+	g := &givenContext{Result: res, m: m, v: v, student: student, turn: at}
 	if v.r.Cuts() && start < len(res.Text) {
 		g.Text, g.cut = res.Text[:start], res.Text[start:]
 	}
@@ -170,17 +174,18 @@ func (g *givenContext) firstAfter(q, limit int) int {
 // equivalently, at any position up to hi (like an "a" inserted into "ab"). The preferred position is byte at.
 type hinted struct {
 	template.Result
+	given      *givenContext
 	lo, at, hi int
 	text       string // of the hint
 	limit      int    // the text after the hint must belong to this message or a later one
 }
 
 // places iterates over the positions where the piece contains the whole hint, starting at the preferred one.
-func (h *hinted) places(given *givenContext) iter.Seq[int] {
+func (h *hinted) places() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		for _, r := range [][2]int{{h.at, h.hi + 1}, {h.lo, h.at}} {
 			for q := r[0]; q < r[1]; q++ {
-				if strings.Contains(h.piece(given, q), h.text) && !yield(q) {
+				if strings.Contains(h.Text[q:h.end(q)], h.text) && !yield(q) {
 					return
 				}
 			}
@@ -189,25 +194,23 @@ func (h *hinted) places(given *givenContext) iter.Seq[int] {
 }
 
 // end returns the position in h.Text at which the inserted piece ends if it starts at byte q of the given text.
-func (h *hinted) end(given *givenContext, q int) int { return len(h.Text) - (len(given.Text) - q) }
-
-func (h *hinted) piece(given *givenContext, q int) string { return h.Text[q:h.end(given, q)] }
+func (h *hinted) end(q int) int { return len(h.Text) - (len(h.given.Text) - q) }
 
 // spliceAs tries to place the hint in one mode. The detail explains a failure.
 func (w *worker) spliceAs(
-	m *material, v *view, given *givenContext, student *side, at int, mode string, site *builders.Site, s *splice,
+	given *givenContext, mode string, site *builders.Site, s *splice,
 ) (detail string, refusal *cause) {
-	hinted, detail := w.renderHinted(m, v, given, at, mode, site.Hint)
+	hinted, detail := w.renderHinted(given, mode, site.Hint)
 	if detail != "" {
 		return detail, nil
 	}
-	if w.leaksTokens(site.Hint, student, s) {
+	if w.leaksTokens(site.Hint, given.student, s) {
 		return "", refuse(ledger.HintContainsTarget, "the hint contains %d or more consecutive tokens of the turn, or all of them", leakTokens)
 	}
 	// Look for a position at which the hint ends at a token boundary.
 	first := "the template drops or rewrites the hint"
-	for q := range hinted.places(given) {
-		detail, r := w.spliceAt(given, hinted, q, student, s)
+	for q := range hinted.places() {
+		detail, r := w.spliceAt(hinted, q, s)
 		if r != nil || detail == "" {
 			s.mode = mode
 			return "", r
@@ -237,19 +240,17 @@ func (w *worker) contrast(site *builders.Site, student *side, s *splice, in func
 
 // replacementTokens returns the tokens of another hint, placed like the site's own, or nil if that hint can't be placed
 // there.
-func (w *worker) replacementTokens(
-	m *material, v *view, given *givenContext, student *side, at int, s *splice, hint string,
-) []int32 {
+func (w *worker) replacementTokens(given *givenContext, s *splice, hint string) []int32 {
 	if hint == "" {
 		return nil
 	}
-	hinted, detail := w.renderHinted(m, v, given, at, s.mode, hint)
+	hinted, detail := w.renderHinted(given, s.mode, hint)
 	if detail != "" {
 		return nil
 	}
-	for q := range hinted.places(given) {
+	for q := range hinted.places() {
 		try := *s
-		if detail, r := w.spliceAt(given, hinted, q, student, &try); r == nil && detail == "" && try.at == s.at {
+		if detail, r := w.spliceAt(hinted, q, &try); r == nil && detail == "" && try.at == s.at {
 			return try.ids
 		}
 	}
@@ -257,9 +258,8 @@ func (w *worker) replacementTokens(
 }
 
 // spliceAt tries one position. The detail explains a failure.
-func (w *worker) spliceAt(
-	given *givenContext, hinted *hinted, q int, student *side, s *splice,
-) (detail string, refusal *cause) {
+func (w *worker) spliceAt(hinted *hinted, q int, s *splice) (detail string, refusal *cause) {
+	given, student := hinted.given, hinted.given.student
 	if q < len(given.Text) && !utf8.RuneStart(given.Text[q]) {
 		return "the hint's position is inside a character", nil
 	}
@@ -270,7 +270,7 @@ func (w *worker) spliceAt(
 	if r != nil {
 		return "", r
 	}
-	ids, r := w.encodePart(&hinted.Result, q, hinted.end(given, q))
+	ids, r := w.encodePart(&hinted.Result, q, hinted.end(q))
 	if r != nil {
 		return "", r
 	}
@@ -285,7 +285,7 @@ func (w *worker) spliceAt(
 		return "the hint's last token merges with what follows it", nil
 	}
 	s.at, s.ids, s.text = i, ids, ""
-	return "", w.checkTeacher(&hinted.Result, q, hinted.end(given, q), student, s)
+	return "", w.checkTeacher(hinted, q, s)
 }
 
 // noPlace explains why a row lacks a token boundary at the end of before: either a token straddles the position (the
@@ -324,21 +324,20 @@ func (w *worker) place(before string, tail []int32, student *side, target int) i
 		return -1
 	}
 	for i := target - 1; i > 0; i-- {
-		if student.IDs[i] == tail[0] {
-			if text, _, err := decodeSide(w.cfg.Tokenizer, &batch.Side{IDs: student.IDs[:i]}); err == nil &&
-				text == before {
-				return i
-			}
-			return -1
+		if student.IDs[i] != tail[0] {
+			continue
 		}
+		if w.decodesTo(student.IDs[:i], before) {
+			return i
+		}
+		break
 	}
 	return -1
 }
 
 // renderHinted renders the conversation before a turn with the hint in it. If that fails, the detail says why.
-func (w *worker) renderHinted(
-	m *material, v *view, given *givenContext, at int, mode, text string,
-) (_ *hinted, detail string) {
+func (w *worker) renderHinted(given *givenContext, mode, text string) (_ *hinted, detail string) {
+	m, v, at := given.m, given.v, given.turn
 	open := *m.conv.Head(at)
 	open.Open = true
 	before := &m.nodes[max(at-1, 0)].Message
@@ -374,7 +373,7 @@ func (w *worker) renderHinted(
 	if !strings.HasSuffix(res.Text, given.cut) {
 		return nil, "the text doesn't end in the generation prompt"
 	}
-	h := &hinted{Result: res, text: strings.TrimSpace(text), limit: at}
+	h := &hinted{Result: res, given: given, text: strings.TrimSpace(text), limit: at}
 	if within(mode) {
 		h.limit = at - 1
 	}
@@ -382,7 +381,7 @@ func (w *worker) renderHinted(
 	if !strings.HasSuffix(h.Text, given.add) {
 		h.Text += given.add
 	}
-	h.lo, h.hi = len(given.Text)-commonSuffix(given.Text, h.Text), len(commonStart(given.Text, h.Text))
+	h.lo, h.hi = len(given.Text)-commonSuffix(given.Text, h.Text), prefix.Text(given.Text, h.Text)
 	switch {
 	case len(h.Text) <= len(given.Text) || h.lo > h.hi:
 		return nil, "with the hint, the template also changes other text"
@@ -428,14 +427,6 @@ func withHint(mode, text, hint string) string {
 	return text + gap + hint
 }
 
-func commonStart(a, b string) string {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return a[:n]
-}
-
 func commonSuffix(a, b string) (n int) {
 	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
 		n++
@@ -462,28 +453,28 @@ func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause
 }
 
 // checkTeacher checks that the teacher's tokens up to the target match the text rendered with the hint, given that the
-// student's match the text rendered without it. The hint's tokens cover bytes [from, to) of the text.
-func (w *worker) checkTeacher(hinted *template.Result, from, to int, student *side, s *splice) *cause {
+// student's match the text rendered without it. The hint's tokens begin at byte from of the text.
+func (w *worker) checkTeacher(hinted *hinted, from int, s *splice) *cause {
+	to, student := hinted.end(from), hinted.given.student
 	if student.proof.Lossy || student.given { // ids from the source may differ from the text's own
 		return nil
 	}
-	piece := hinted.Text[from:to]
+	piece, matches := hinted.Text[from:to], false
 	at, ok1 := student.cut(s.at)
 	end, ok2 := student.cut(s.target)
 	if ok1 && ok2 && utf8.ValidString(piece) && w.decodesTo(s.ids, piece) {
 		s.text = piece
-		rest := student.text[at:end]
-		if from == at && hinted.Text[:at] == student.text[:at] && strings.HasPrefix(rest, hinted.Text[to:]) {
-			return nil
+		matches = from == at && hinted.Text[:at] == student.text[:at] &&
+			strings.HasPrefix(student.text[at:end], hinted.Text[to:])
+	} else {
+		ids := slices.Concat(student.IDs[:s.at], s.ids, student.IDs[s.at:s.target])
+		text, err := w.cfg.Tokenizer.Decode(ids, false)
+		if err != nil {
+			return refuse(NotTokenizable, "%v", err)
 		}
-		return refuse(InvariantBroken, "the teacher's tokens before message %d do not match the text rendered with the hint", s.message)
+		matches = strings.HasPrefix(text, hinted.Text) // there may be filler between the prompt and the target
 	}
-	ids := slices.Concat(student.IDs[:s.at], s.ids, student.IDs[s.at:s.target])
-	text, _, err := decodeSide(w.cfg.Tokenizer, &batch.Side{IDs: ids})
-	switch {
-	case err != nil:
-		return refuse(NotTokenizable, "%v", err)
-	case !strings.HasPrefix(text, hinted.Text): // there may be filler between the prompt and the target
+	if !matches {
 		return refuse(InvariantBroken, "the teacher's tokens before message %d do not match the text rendered with the hint", s.message)
 	}
 	return nil
@@ -499,7 +490,7 @@ func (w *worker) leaksTokens(hint string, student *side, s *splice) bool {
 	for _, r := range s.runs {
 		target = append(target, student.IDs[r.Start:r.End]...)
 	}
-	if n := len(target); n > 0 && w.terminators[target[n-1]] {
+	if n := len(target); n > 0 && slices.Contains(w.terminators, target[n-1]) {
 		target = target[:n-1]
 	}
 	n := min(leakTokens, len(target))

@@ -1,6 +1,7 @@
 package collator
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -70,9 +71,9 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		one, unstable, r := w.trajectory(m, fit)
 		switch {
 		case r == nil && len(unstable) == 0:
-			return []madeSide{*one}, w.lost(m, one), nil
+			return []madeSide{*one}, w.lost(one), nil
 		case r == nil && w.cfg.Rows == Trajectory:
-			refusals := w.lost(m, one)
+			refusals := w.lost(one)
 			for _, i := range unstable {
 				refusals = append(refusals, *one.view.whyUnlike(m, i))
 			}
@@ -121,7 +122,7 @@ func unlikeSampled(message int) *cause {
 }
 
 // lost returns a refusal for each turn that should be in the loss but was cut out or is rendered only in part.
-func (w *worker) lost(m *material, one *madeSide) (out []cause) {
+func (w *worker) lost(one *madeSide) (out []cause) {
 	for _, i := range one.partly {
 		out = append(out, *partlyRendered(i))
 	}
@@ -135,22 +136,21 @@ func (w *worker) lost(m *material, one *madeSide) (out []cause) {
 // lists the turns that the first renderer doesn't show that way. With Auto no row is then made; otherwise only the
 // other turns are trained on. If there are none, refusal gives the reason.
 func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
-	var views []*view
-	var bad [][]int
+	var shown *view // the first view, or the one that shows all turns as they were sampled
+	var bad []int   // its turns that aren't
 	var first *cause
 	for _, r := range w.renderers() {
 		v, r1 := w.look(r, m.conv)
 		if r1 != nil {
-			if first == nil {
-				first = r1
-			}
-			if len(views) == 0 && !retryable(r1) {
+			if first = cmp.Or(first, r1); shown == nil && !retryable(r1) {
 				break
 			}
 			continue // without thinking the template may refuse a conversation that it accepted before
 		}
 		b := w.unstable(m, v)
-		views, bad = append(views, v), append(bad, b)
+		if shown == nil || len(b) == 0 {
+			shown, bad = v, b
+		}
 		if len(b) == 0 {
 			break
 		}
@@ -159,38 +159,32 @@ func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []
 			break
 		}
 	}
-	if len(views) == 0 {
+	switch {
+	case shown == nil:
 		return nil, nil, first
+	case len(bad) > 0 && w.cfg.Rows == Auto:
+		return nil, bad, nil
 	}
-	k := len(views) - 1
-	if len(bad[k]) > 0 {
-		k = 0
-	}
-	if len(bad[k]) > 0 && w.cfg.Rows == Auto {
-		return nil, bad[k], nil
-	}
-	partly := views[k].partly(m)
+	partly := shown.partly(m)
 	kept := *m
-	if len(bad[k])+len(partly) > 0 {
-		kept.trained = slices.Clone(m.trained)
-		for _, i := range append(slices.Clone(bad[k]), partly...) {
-			kept.trained[i] = false
-		}
+	kept.trained = slices.Clone(m.trained)
+	for _, i := range slices.Concat(bad, partly) {
+		kept.trained[i] = false
 	}
-	if !slices.Contains(kept.trained, true) {
-		if len(bad[k]) > 0 {
-			return nil, nil, views[k].whyUnlike(m, bad[k][0])
-		}
+	switch on := slices.Contains(kept.trained, true); {
+	case !on && len(bad) > 0:
+		return nil, nil, shown.whyUnlike(m, bad[0])
+	case !on:
 		return nil, nil, partlyRendered(m.place(partly[0]))
 	}
-	one, refusal = fit(w, &kept, views[k])
+	one, refusal = fit(w, &kept, shown)
 	if one != nil {
-		one.by, one.view = views[k].r, views[k]
+		one.by, one.view = shown.r, shown
 		for _, i := range partly {
 			one.partly = append(one.partly, m.place(i))
 		}
 	}
-	return one, bad[k], refusal
+	return one, bad, refusal
 }
 
 func partlyRendered(message int) *cause {
@@ -211,21 +205,19 @@ func (v *view) partly(m *material) (out []int) {
 // unstable lists the trained messages that a view does not show as they were sampled. Rows for single turns don't need
 // the complete list, so with Auto the list ends at the first such message.
 func (w *worker) unstable(m *material, v *view) (out []int) {
+	add := func(message int) (enough bool) {
+		out = append(out, message)
+		return w.cfg.Rows == Auto
+	}
 	for _, l := range v.lost {
-		if m.trained[l.Message] {
-			out = append(out, l.Message)
-			if w.cfg.Rows == Auto {
-				return out
-			}
+		if m.trained[l.Message] && add(l.Message) {
+			return out
 		}
 	}
 	for i := range v.turns {
 		t := &v.turns[i]
-		if m.trained[t.Message] && len(m.nodes[t.Message].TokenIDs) == 0 && v.r.Unended(m.conv, t) {
-			out = append(out, t.Message) // the turn gets its stop token in a separate row
-			if w.cfg.Rows == Auto {
-				return out
-			}
+		if m.trained[t.Message] && len(m.nodes[t.Message].TokenIDs) == 0 && v.r.Unended(m.conv, t) && add(t.Message) {
+			return out // the turn gets its stop token in a separate row
 		}
 	}
 	if len(out) == 0 && v.r.Steady(m.conv) {
@@ -233,11 +225,9 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		for last > 0 && !m.trained[v.turns[last].Message] {
 			last--
 		}
-		if last >= 0 {
-			if ok, err := v.r.Stable(m.conv, &v.res, &v.turns[last]); ok && err == nil {
-				v.standsAsSampled(v.turns[last].Message)
-				return nil // other turns are verified before they are trained on
-			}
+		if last >= 0 && v.stable(m.conv, &v.turns[last]) {
+			v.standsAsSampled(v.turns[last].Message)
+			return nil // other turns are verified before they are trained on
 		}
 	}
 	for i := range v.turns {
@@ -245,12 +235,9 @@ func (w *worker) unstable(m *material, v *view) (out []int) {
 		if !m.trained[t.Message] || slices.Contains(out, t.Message) {
 			continue
 		}
-		if ok, err := v.r.Stable(m.conv, &v.res, t); ok && err == nil {
+		if v.stable(m.conv, t) {
 			v.standsAsSampled(t.Message)
-			continue
-		}
-		out = append(out, t.Message)
-		if w.cfg.Rows == Auto {
+		} else if add(t.Message) {
 			return out
 		}
 	}
@@ -352,7 +339,8 @@ func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 			out.turns = append(out.turns, t.Shifted(len(out.res.Text)-at))
 			continue
 		}
-		last, r := w.look(v.r, m.conv.Head(t.Message+1))
+		head := m.conv.Head(t.Message + 1)
+		last, r := w.look(v.r, head)
 		if r == nil {
 			r = last.without(t.Message)
 		}
@@ -360,8 +348,7 @@ func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 			return nil, r
 		}
 		own := last.turns[len(last.turns)-1]
-		asSampled, err := v.r.Stable(m.conv.Head(t.Message+1), &last.res, &own)
-		if err != nil || !asSampled || last.res.Text[:own.Start] != v.res.Text[:t.Start] ||
+		if !last.stable(head, &own) || last.res.Text[:own.Start] != v.res.Text[:t.Start] ||
 			last.written(&own) != v.written(&t) {
 			return nil, unlikeSampled(m.place(t.Message))
 		}
@@ -377,7 +364,7 @@ func (w *worker) asPrompted(m *material, v *view) (*view, *cause) {
 // written returns a turn's text without its filler.
 func (v *view) written(t *turns.Turn) string {
 	var b strings.Builder
-	for _, r := range turns.Trained([]turns.Turn{*t}, nil) {
+	for _, r := range turns.Trained(*t) {
 		b.WriteString(v.res.Text[r.Start:r.End])
 	}
 	return b.String()
@@ -459,27 +446,16 @@ func sampling(s *ttc.Sampling, sampled bool) *batch.Sampling {
 }
 
 func (w *worker) flags(s *madeSide) (out []string) {
-	if s.short {
-		out = append(out, "truncated")
-	}
-	if s.cutOff {
-		out = append(out, "cut_off")
-	}
-	if s.side.short {
-		out = append(out, "call_ids")
-	}
-	if len(s.open) > 0 {
-		out = append(out, "no_stop_token")
-	}
-	if s.kept {
-		out = append(out, keptFiller)
-	}
-	switch {
-	case s.by == nil:
-	case s.by.Cuts():
-		out = append(out, "prompt_cut")
-	case s.by != w.render:
-		out = append(out, "no_think")
+	for _, flag := range []struct {
+		on   bool
+		name string
+	}{
+		{s.short, "truncated"}, {s.cutOff, "cut_off"}, {s.side.short, "call_ids"}, {len(s.open) > 0, "no_stop_token"},
+		{s.kept, keptFiller}, {s.by.Cuts(), "prompt_cut"}, {!s.by.Cuts() && s.by != w.render, "no_think"},
+	} {
+		if flag.on {
+			out = append(out, flag.name)
+		}
 	}
 	return out
 }

@@ -56,7 +56,7 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 		tok:    tok,
 		report: &Report{Turns: map[string]*Turns{}},
 		files:  map[string]bool{},
-		ends:   map[string]*ends{},
+		ends:   map[string]ends{},
 	}
 	if err := batch.EachLine(filepath.Join(v.dir, batch.IndexName), func(l *batch.Line) error {
 		v.batch(l)
@@ -83,14 +83,14 @@ func Verify(dir string, tok *tokenizer.Tokenizer) (*Report, error) {
 }
 
 // ends counts the trained runs of a channel that were not cut off, and how many of them end in a stop token.
-type ends struct{ runs, ended int64 }
+type ends struct{ runs, ended int }
 
 type verifier struct {
 	dir    string
 	tok    *tokenizer.Tokenizer
 	report *Report
 	files  map[string]bool
-	ends   map[string]*ends // by channel
+	ends   map[string]ends // by channel
 }
 
 func (v *verifier) problem(l *batch.Line, row int, format string, a ...any) {
@@ -188,18 +188,11 @@ func (v *verifier) countStops(l *batch.Line, r *batch.Row) {
 		return
 	}
 	e := v.ends[l.Channel]
-	if e == nil {
-		e = &ends{}
-		v.ends[l.Channel] = e
-	}
 	for k := range r.Sides {
-		for _, run := range r.Sides[k].Trained {
-			e.runs++
-			if slices.Contains(l.Proof.Terminators, r.Sides[k].IDs[run.End-1]) {
-				e.ended++
-			}
-		}
+		n := len(r.Sides[k].Trained)
+		e.runs, e.ended = e.runs+n, e.ended+n-openRuns(&r.Sides[k], l.Proof.Terminators)
 	}
+	v.ends[l.Channel] = e
 }
 
 // checkSide checks the tokens of one side.
@@ -219,13 +212,7 @@ func (v *verifier) checkSide(l *batch.Line, row int, s *batch.Side, p *batch.Pro
 	if sampled && p.IDs == "" {
 		v.problem(l, row, "the ids are marked as sampled, but their hash is missing")
 	}
-	open := 0
-	for _, run := range s.Trained {
-		if !slices.Contains(l.Proof.Terminators, s.IDs[run.End-1]) {
-			open++
-		}
-	}
-	if open != p.Open {
+	if open := openRuns(s, l.Proof.Terminators); open != p.Open {
 		v.problem(l, row, "%d trained runs don't end in a terminator; expected %d", open, p.Open)
 	}
 	end := 0

@@ -293,16 +293,13 @@ func (r *Row) active() (n int) {
 	if r.Meta.RL != nil { // a rollout's teacher isn't counted, because its targets are tokens of the rollout
 		return r.Sides[0].Active()
 	}
-	if len(r.Meta.Sites) > 0 {
-		for _, s := range r.Meta.Sites {
-			for _, p := range s.Pairs {
-				n += p.End - p.Start
-			}
-		}
-		return n
+	for i := range r.Meta.Sites {
+		n += r.Meta.Sites[i].Tokens()
 	}
 	for i := range r.Sides {
-		n += r.Sides[i].Active()
+		if len(r.Meta.Sites) == 0 {
+			n += r.Sides[i].Active()
+		}
 	}
 	return n
 }

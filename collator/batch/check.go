@@ -22,14 +22,33 @@ import (
 // are added or changed later, such as a teacher's, are checked separately. dir is the folder of the index. The error
 // describes the first fault.
 func Read(dir string, l *Line) ([]*Row, error) {
+	rows, _, err := read(dir, l)
+	return rows, err
+}
+
+// read is like Read, but returns the file's tensors too.
+func read(dir string, l *Line) ([]*Row, []tensors.Tensor, error) {
 	c := Lookup(l.Channel)
 	if c == nil {
-		return nil, fmt.Errorf("unknown channel %q", l.Channel)
+		return nil, nil, fmt.Errorf("unknown channel %q", l.Channel)
 	}
 	layout, err := layoutOf(c, l)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	all, err := readFile(dir, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows, err := unpack(c, layout, l, all)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rows, all, compare(c, layout, l, rows, all)
+}
+
+// readFile reads the tensors of a batch's file, and checks its hash.
+func readFile(dir string, l *Line) ([]tensors.Tensor, error) {
 	if !filepath.IsLocal(filepath.FromSlash(l.File)) {
 		return nil, fmt.Errorf("cannot read file %q: it is outside the folder", l.File)
 	}
@@ -58,15 +77,7 @@ func Read(dir string, l *Line) ([]*Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := file.ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	rows, err := unpack(c, layout, l, all)
-	if err != nil {
-		return nil, err
-	}
-	return rows, compare(c, layout, l, rows, all)
+	return file.ReadAll()
 }
 
 // compare reassembles the rows and compares the result with the file's tensors.
@@ -87,9 +98,8 @@ func compare(c *Channel, layout Layout, l *Line, rows []*Row, all []tensors.Tens
 			return fmt.Errorf("missing tensor %s", want.Name)
 		}
 		delete(left, want.Name)
-		if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-			return fmt.Errorf("invalid tensor %s: got %s %v, expected %s "+
-				"%v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
+		if err := sameShape(got, want); err != nil {
+			return err
 		}
 		if at := differsAt(got.Data, want.Data); at >= 0 {
 			item := at / want.DType.Size()
@@ -101,6 +111,14 @@ func compare(c *Channel, layout Layout, l *Line, rows []*Row, all []tensors.Tens
 		return err
 	}
 	return checkCounts(l, rows)
+}
+
+// sameShape checks that two tensors have the same type and shape.
+func sameShape(got, want tensors.Tensor) error {
+	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
+		return fmt.Errorf("invalid tensor %s: got %s %v, expected %s %v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
+	}
+	return nil
 }
 
 // layoutOf returns the layout of a batch, whose form must be one that the channel can have in it. assemble can't make
@@ -162,25 +180,20 @@ func checkAdded(c *Channel, l *Line, rows []*Row, added map[string]tensors.Tenso
 
 // checkCounts compares the totals in the batch's line with its rows.
 func checkCounts(l *Line, rows []*Row) error {
-	tokens, active := int64(0), int64(0)
-	for _, r := range rows {
-		for i := range r.Sides {
-			tokens += int64(len(r.Sides[i].IDs))
+	file := &Line{}
+	file.tally(rows)
+	for _, n := range []struct {
+		what       string
+		line, file int64
+	}{
+		{"rows", int64(l.Rows), int64(file.Rows)}, {"tokens", l.Tokens, file.Tokens},
+		{"distinct tokens", l.Distinct, file.Distinct}, {"active tokens", l.NActive, file.NActive},
+	} {
+		if n.line != n.file {
+			return fmt.Errorf("mismatched %s: the line says %d, the file has %d", n.what, n.line, n.file)
 		}
-		active += int64(r.active())
 	}
-	switch {
-	case l.Rows != len(rows):
-		return fmt.Errorf("mismatched rows: the line says %d, the file has %d", l.Rows, len(rows))
-	case l.Tokens != tokens:
-		return fmt.Errorf("mismatched tokens: the line says %d, the file has %d", l.Tokens, tokens)
-	case l.Distinct != distinct(rows):
-		return fmt.Errorf("mismatched distinct tokens: the line says %d, the file has %d", l.Distinct, distinct(rows))
-	case l.NActive != active:
-		return fmt.Errorf("mismatched active tokens: the line says %d, the file has %d", l.NActive, active)
-	}
-	rollouts, examples := lists(rows)
-	if !slices.Equal(rollouts.list, l.Rollouts) || !slices.Equal(examples.list, l.Examples) {
+	if !slices.Equal(file.Rollouts, l.Rollouts) || !slices.Equal(file.Examples, l.Examples) {
 		return fmt.Errorf("invalid lists of rollouts and examples: they don't match row_info")
 	}
 	return nil
@@ -195,9 +208,8 @@ const (
 // checkWeights checks weights that don't follow from the rows. Their number must be right, and they must be finite and
 // not negative.
 func checkWeights(got, made tensors.Tensor) error {
-	if got.DType != made.DType || !slices.Equal(got.Shape, made.Shape) {
-		return fmt.Errorf("invalid tensor pair_weight: got %s %v, expected %s "+
-			"%v", got.DType, got.Shape, made.DType, made.Shape)
+	if err := sameShape(got, made); err != nil {
+		return err
 	}
 	weights, err := tensors.Items[float32](got)
 	if err != nil {
@@ -308,15 +320,19 @@ func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix st
 	}
 	at := 0
 	for i, row := range rows {
-		start, n, err := p.row(i, at, len(rows))
+		start, end, err := p.row(i, at, len(rows))
 		if err != nil {
 			return err
 		}
-		at = start + n
 		s := &row.Sides[side]
-		if s.IDs, err = p.rowIDs(i, start, n, l.VocabSize); err != nil {
+		var mask []int64
+		if p.mask != nil {
+			mask = p.mask[start:end]
+		}
+		if s.IDs, err = l.rowIDs(prefix, i, p.ids[start:end], mask); err != nil {
 			return err
 		}
+		at = start + len(s.IDs)
 		s.Trained = runs(p.labels[start:at], off)
 		if p.logps != nil {
 			s.LogProbs = []float32{}
@@ -370,41 +386,44 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row returns the position at which row i begins in the tensor, and the row's number of tokens. A packed row begins at
-// the position given as after, which is the end of the previous row.
-func (p *plane) row(i, after, rows int) (start, n int, err error) {
-	start = after
-	if p.lengths != nil {
-		if i >= len(p.lengths) {
-			return 0, 0, fmt.Errorf("invalid seq_lengths: got %d items for %d rows", len(p.lengths), rows)
-		}
-		n = int(p.lengths[i])
-	} else {
-		if rows != p.shape[0] {
-			return 0, 0, fmt.Errorf("mismatched rows: %sinput_ids has %d rows, row_weight "+
-				"%d", p.prefix, p.shape[0], rows)
-		}
-		start = i * p.shape[1]
-		for n < p.shape[1] && p.mask[start+n] == 1 {
-			n++
-		}
+// row returns the range of row i's cells in the tensor. A packed row begins at the position given as after, which is the
+// end of the previous row.
+func (p *plane) row(i, after, rows int) (start, end int, err error) {
+	switch {
+	case p.lengths == nil && rows != p.shape[0]:
+		return 0, 0, fmt.Errorf("mismatched rows: %sinput_ids has %d rows, row_weight %d", p.prefix, p.shape[0], rows)
+	case p.lengths == nil:
+		return i * p.shape[1], (i + 1) * p.shape[1], nil
+	case i >= len(p.lengths):
+		return 0, 0, fmt.Errorf("invalid seq_lengths: got %d items for %d rows", len(p.lengths), rows)
 	}
-	if n < 0 || n > len(p.ids)-start { // start+n may overflow
+	n := int(p.lengths[i])
+	if n < 0 || n > len(p.ids)-after { // after+n may overflow
 		return 0, 0, fmt.Errorf("row %d runs beyond the tensor", i)
 	}
-	return start, n, nil
+	return after, after + n, nil
 }
 
-// rowIDs returns a row's ids, each of which must be in the vocabulary.
-func (p *plane) rowIDs(i, start, n int, vocabulary int64) ([]int32, error) {
-	ids := make([]int32, n)
-	for k := range n {
-		id := p.ids[start+k]
-		if id < 0 || id >= vocabulary {
-			return nil, fmt.Errorf("invalid %sinput_ids: row %d has id %d at position %d; the vocabulary has %d",
-				p.prefix, i, id, k, vocabulary)
+// rowIDs returns the ids in a row's cells, each of which must be in the vocabulary, up to the first cell whose mask
+// isn't 1. If sides have equal widths, cells without a token may precede others: gaps where the teacher has a hint.
+func (l *Line) rowIDs(prefix string, row int, cells, mask []int64) ([]int32, error) {
+	end := len(cells)
+	for end > 0 && mask != nil && mask[end-1] != 1 {
+		end--
+	}
+	ids := make([]int32, 0, end)
+	for k, id := range cells[:end] {
+		if mask != nil && mask[k] != 1 {
+			if l.EqualWidth {
+				continue
+			}
+			break
 		}
-		ids[k] = int32(id)
+		if id < 0 || id >= l.VocabSize {
+			return nil, fmt.Errorf("invalid %sinput_ids: row %d has id %d at position %d; the vocabulary has %d",
+				prefix, row, id, k, l.VocabSize)
+		}
+		ids = append(ids, int32(id))
 	}
 	return ids, nil
 }

@@ -61,30 +61,32 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 	}
 	total, done, at := s.bytes, int64(0), -1
 	var out io.WriteCloser
-	closeOut := func() error {
-		if out == nil {
-			return nil
+	closeOut := func() (err error) {
+		if out != nil {
+			err = out.Close()
 		}
-		ended := out
 		out = nil
-		return ended.Close()
-	}
-	next := func() (err error) {
-		if err = closeOut(); err == nil {
-			at++
-			out, err = part(at)
-		}
 		return err
+	}
+	advance := func(to int) error { // opens the parts up to this one; some may be empty
+		for at < to {
+			err := closeOut()
+			if at++; err == nil {
+				out, err = part(at)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	defer func() { err = errors.Join(err, closeOut()) }()
 	for j, err := range s.jobs(&spec) {
 		if err != nil {
 			return err
 		}
-		for at < min(int(int64(n)*done/max(1, total)), n-1) { // a part may be empty
-			if err := next(); err != nil {
-				return err
-			}
+		if err := advance(min(int(int64(n)*done/max(1, total)), n-1)); err != nil {
+			return err
 		}
 		head := jobHead{j.rows[0].Channel, j.split, int64(j.number), uint32(len(j.rows))}
 		b, err := binary.Append(nil, binary.LittleEndian, head)
@@ -105,12 +107,7 @@ func (s *Spool) Divide(spec Spec, n int, part func(i int) (io.WriteCloser, error
 			return err
 		}
 	}
-	for at < n-1 {
-		if err := next(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return advance(n - 1)
 }
 
 // jobHead is the header of a batch in a part. It is followed by the places of the batch's rows.

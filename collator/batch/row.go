@@ -38,8 +38,11 @@ func (s *Side) InLoss(i int) bool {
 }
 
 // Active returns the number of trained tokens.
-func (s *Side) Active() (n int) {
-	for _, r := range s.Trained {
+func (s *Side) Active() int { return tokens(s.Trained) }
+
+// tokens returns the number of tokens in runs.
+func tokens(runs []chat.Span) (n int) {
+	for _, r := range runs {
 		n += r.End - r.Start
 	}
 	return n

@@ -36,12 +36,7 @@ type RowSite struct {
 }
 
 // Tokens returns the number of tokens in Pairs, which is the number of pairs.
-func (s *RowSite) Tokens() (n int) {
-	for _, r := range s.Pairs {
-		n += r.End - r.Start
-	}
-	return n
-}
+func (s *RowSite) Tokens() int { return tokens(s.Pairs) }
 
 // PairWeight returns the weight of each of the site's pairs, in a row with the given weight.
 func (s *RowSite) PairWeight(row float32) float32 {
@@ -336,19 +331,10 @@ func sequences(r *reader, l *Line, prefix string) ([]Side, error) {
 	}
 	out := make([]Side, shape[0])
 	for i := range out {
-		row, on := ids[i*shape[1]:(i+1)*shape[1]], mask[i*shape[1]:(i+1)*shape[1]]
-		for k := 0; k < len(row); k++ {
-			if on[k] != 1 {
-				if l.EqualWidth {
-					continue // a gap in the student, where the teacher has the hint
-				}
-				break
-			}
-			if row[k] < 0 || row[k] >= l.VocabSize {
-				return nil, fmt.Errorf("invalid %sinput_ids: row %d has id %d at position %d; the vocabulary has "+
-					"%d", prefix, i, row[k], k, l.VocabSize)
-			}
-			out[i].IDs = append(out[i].IDs, int32(row[k]))
+		start, end := i*shape[1], (i+1)*shape[1]
+		var err error
+		if out[i].IDs, err = l.rowIDs(prefix, i, ids[start:end], mask[start:end]); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil

@@ -66,25 +66,20 @@ func (s *Spool) BeginGroup() { s.groups++ }
 // Add adds an encoded row. The caller must not use r afterwards. Adding the same rows in the same order produces the
 // same output.
 func (s *Spool) Add(c *Channel, split Split, r *Encoded) error {
-	data := r.data
+	data, err := r.data, error(nil)
 	if data == nil {
-		var err error
-		if data, err = r.appendPlace(nil); err != nil {
-			return err
-		}
+		data, err = r.appendPlace(nil)
 	} else {
 		r.number(data)
+	}
+	if err != nil {
+		return err
 	}
 	at, err := s.file.Append(data)
 	if err != nil {
 		return err
 	}
 	defer r.Free()
-	return s.enter(c, split, r, at)
-}
-
-// enter adds the entry for the next row.
-func (s *Spool) enter(c *Channel, split Split, r *Encoded, at int64) error {
 	e := entry{
 		Channel: uint8(slices.Index(channels, c)), Split: split, Variant: r.Variant,
 		Ordinal: s.rows, Offset: at, Bytes: r.Bytes, Width: r.Width, Sequences: r.Sequences,

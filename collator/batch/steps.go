@@ -81,9 +81,8 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 		return 0, 0, err
 	}
 	var list bytes.Buffer
-	numbers := map[string]int{}
 	for _, parts := range m.plan {
-		s, data, err := m.make(parts, numbers)
+		s, data, err := m.make(parts)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -98,7 +97,7 @@ func WriteSteps(dir string, byExample bool) (steps, apart int, err error) {
 			return 0, 0, err
 		}
 	}
-	for split := range numbers {
+	for split := range m.numbers {
 		if err := durable.SyncDir(filepath.Join(dir, stepsFolder, split)); err != nil {
 			return 0, 0, err
 		}
@@ -122,7 +121,6 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 	}
 	defer f.Close()
 	var m *stepMaker
-	numbers := map[string]int{}
 	for text, err := range lines.ReadWhole(f, maxLineBytes) {
 		if err != nil {
 			return listed, problems, fmt.Errorf("%s: %w", path, err)
@@ -137,22 +135,8 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 				return listed, problems, err
 			}
 		}
-		if len(m.plan) == 0 {
-			problems = append(problems, StepProblem{s.File, "the batches do not produce this step"})
-			continue
-		}
-		want, data, err := m.make(m.plan[0], numbers)
-		m.plan = m.plan[1:]
-		if err != nil {
+		if err := m.check(&s); err != nil {
 			problems = append(problems, StepProblem{s.File, err.Error()})
-			continue
-		}
-		got, err := durable.ReadFile(filepath.Join(dir, filepath.FromSlash(s.File)), MaxFileBytes)
-		switch {
-		case err != nil:
-			problems = append(problems, StepProblem{s.File, err.Error()})
-		case !bytes.Equal(got, data) || s.SHA256 != want.SHA256:
-			problems = append(problems, StepProblem{s.File, "the file differs from the step that its batches produce"})
 		}
 	}
 	if m == nil {
@@ -169,10 +153,11 @@ func CheckSteps(dir string) (listed []string, problems []StepProblem, err error)
 
 // stepMaker makes the steps of a folder's batches.
 type stepMaker struct {
-	dir   string
-	plan  [][]*Line // the batches of each step
-	hints hints     // for steps by example, the sdpo rows that aren't in any step yet; otherwise nil
-	form  Form      // form of the sdpo batches
+	dir     string
+	plan    [][]*Line      // the batches of each step
+	numbers map[string]int // of steps made, by split
+	hints   hints          // for steps by example, the sdpo rows that aren't in any step yet; otherwise nil
+	form    Form           // form of the sdpo batches
 }
 
 func newStepMaker(dir string, byExample bool) (*stepMaker, error) {
@@ -180,7 +165,7 @@ func newStepMaker(dir string, byExample bool) (*stepMaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &stepMaker{dir: dir}
+	m := &stepMaker{dir: dir, numbers: map[string]int{}}
 	if !byExample {
 		m.plan = planSteps(index, stepChannels)
 		return m, nil
@@ -210,7 +195,24 @@ func (m *stepMaker) apart() (n int) {
 	return n
 }
 
-func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, error) {
+// check makes the next step of the plan and compares it with its file.
+func (m *stepMaker) check(s *step) error {
+	if len(m.plan) == 0 {
+		return errors.New("the batches do not produce this step")
+	}
+	want, data, err := m.make(m.plan[0])
+	m.plan = m.plan[1:]
+	if err != nil {
+		return err
+	}
+	got, err := durable.ReadFile(filepath.Join(m.dir, filepath.FromSlash(s.File)), MaxFileBytes)
+	if err == nil && (!bytes.Equal(got, data) || s.SHA256 != want.SHA256) {
+		err = errors.New("the file differs from the step that its batches produce")
+	}
+	return err
+}
+
+func (m *stepMaker) make(parts []*Line) (*step, []byte, error) {
 	dir, j := m.dir, &joint{}
 	s := &step{Split: parts[0].Split, ByExample: m.hints != nil}
 	for _, l := range parts {
@@ -218,7 +220,7 @@ func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, 
 			return nil, nil, fmt.Errorf("invalid %s: it is not in the composer layout, or its sides differ in "+
 				"width", l.File)
 		}
-		rows, err := Read(dir, l) // Read also checks that all shapes are valid
+		rows, all, err := read(dir, l) // read also checks that all shapes are valid
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
 		}
@@ -232,14 +234,10 @@ func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, 
 			j.examples = exampleTensors(m.hints.combine(rows), m.form, l.PadID)
 			continue
 		}
-		all, err := readTensors(dir, l)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", l.File, err)
-		}
-		j.take(l, all)
+		j.take(l, byName(all))
 	}
-	s.File = fmt.Sprintf("%s/%s/%05d.safetensors", stepsFolder, s.Split, numbers[s.Split])
-	numbers[s.Split]++
+	s.File = fmt.Sprintf("%s/%s/%05d.safetensors", stepsFolder, s.Split, m.numbers[s.Split])
+	m.numbers[s.Split]++
 	var data bytes.Buffer
 	if err := tensors.Write(&data, j.tensors(), map[string]string{"layout": "composer_step"}); err != nil {
 		return nil, nil, err
@@ -247,23 +245,6 @@ func (m *stepMaker) make(parts []*Line, numbers map[string]int) (*step, []byte, 
 	sum := sha256.Sum256(data.Bytes())
 	s.SHA256 = hex.EncodeToString(sum[:])
 	return s, data.Bytes(), nil
-}
-
-// readTensors reads the tensors of a batch that has been checked.
-func readTensors(dir string, l *Line) (map[string]tensors.Tensor, error) {
-	data, err := durable.ReadFile(filepath.Join(dir, filepath.FromSlash(l.File)), MaxFileBytes)
-	if err != nil {
-		return nil, err
-	}
-	f, err := tensors.Open(bytes.NewReader(data), int64(len(data)))
-	if err != nil {
-		return nil, err
-	}
-	all, err := f.ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	return byName(all), nil
 }
 
 // joint is a step under construction.

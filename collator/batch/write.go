@@ -272,18 +272,14 @@ func (spec *Spec) finish(p *planned, rows []*Row) error {
 
 // line returns a batch's line, without its file.
 func (spec *Spec) line(p *planned, rows []*Row) *Line {
-	rollouts, examples := lists(rows)
 	l := &Line{
 		Channel:   p.channel.Name,
 		Split:     p.split.String(),
 		Layout:    p.layout.String(),
-		Rows:      len(rows),
 		PadID:     spec.PadID,
 		VocabSize: spec.VocabSize,
 		Tokenizer: spec.Tokenizer,
 		Template:  spec.Template,
-		Rollouts:  rollouts.list,
-		Examples:  examples.list,
 		Sites:     sitesOf(rows),
 		Proof:     BatchProof{Terminators: spec.Terminators},
 	}
@@ -292,14 +288,22 @@ func (spec *Spec) line(p *planned, rows []*Row) *Line {
 		l.Reference = spec.Reference
 	}
 	for _, r := range rows {
+		l.RowInfo = append(l.RowInfo, r.Meta)
+	}
+	l.tally(rows)
+	return l
+}
+
+// tally sets the totals and lists of a line from its rows.
+func (l *Line) tally(rows []*Row) {
+	rollouts, examples := lists(rows)
+	l.Rows, l.Distinct, l.Rollouts, l.Examples = len(rows), distinct(rows), rollouts.list, examples.list
+	for _, r := range rows {
 		for i := range r.Sides {
 			l.Tokens += int64(len(r.Sides[i].IDs))
 		}
 		l.NActive += int64(r.active())
-		l.RowInfo = append(l.RowInfo, r.Meta)
 	}
-	l.Distinct = distinct(rows)
-	return l
 }
 
 // distinct returns the number of tokens in rows of one sequence each, with each shared prefix counted once. For other

@@ -211,19 +211,24 @@ func (c *checker) grid(name string, side *Tokens, trained func(i int) bool, sign
 	if side.R > maxRows {
 		return nil, fmt.Errorf("too many rows: got %d, expected at most %d", side.R, maxRows)
 	}
-	var err error
-	if g.ours, err = c.logProbs(g, -1, 1, sign); err != nil {
+	if err := g.fill(func(from int) ([]float64, error) { return c.logProbs(g, from, 1, sign) }); err != nil {
 		return nil, err
 	}
-	for _, e := range elsewhere {
-		terms, err := c.logProbs(g, e.from, 1, sign)
-		if err != nil {
-			return nil, err
-		}
-		g.at = append(g.at, terms)
-	}
+	var err error
 	g.yours, err = c.tokens(name, side)
 	return g, err
+}
+
+// fill sets our terms, given a function that returns them from logits at an offset.
+func (g *grid) fill(terms func(from int) ([]float64, error)) (err error) {
+	g.ours, err = terms(-1)
+	g.at = make([][]float64, len(elsewhere))
+	for i, e := range elsewhere {
+		if err == nil {
+			g.at[i], err = terms(e.from)
+		}
+	}
+	return err
 }
 
 // logProbs returns sign times the log-probs of trained tokens, from logits at the given offset.
@@ -334,16 +339,17 @@ func (c *checker) explain(g *grid) {
 			return g.ours[i+by]
 		}
 	}
-	switch {
-	case all(next(1)):
-		c.cause("%s: each term is one token too early", g.name)
-		return
-	case all(next(-1)):
-		c.cause("%s: each term is one token too late", g.name)
-		return
-	case all(func(i int) float64 { return -g.ours[i] }):
-		c.cause("%s: the sign is flipped", g.name)
-		return
+	for _, mistake := range []struct {
+		want func(i int) float64
+		what string
+	}{
+		{next(1), "each term is one token too early"}, {next(-1), "each term is one token too late"},
+		{func(i int) float64 { return -g.ours[i] }, "the sign is flipped"},
+	} {
+		if all(mistake.want) {
+			c.cause("%s: %s", g.name, mistake.what)
+			return
+		}
 	}
 	for i, terms := range g.at {
 		if c.fits(g, terms) {

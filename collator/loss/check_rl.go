@@ -11,20 +11,14 @@ func (c *checker) checkRL(g *GRPO) error {
 	if err != nil {
 		return err
 	}
-	policy := func(at int) ([]float64, error) {
-		lp, err := c.logProbs(terms, at, cmp.Or(c.o.RolloutTemperature, 1), 1)
+	if err := terms.fill(func(from int) ([]float64, error) {
+		lp, err := c.logProbs(terms, from, cmp.Or(c.o.RolloutTemperature, 1), 1)
 		if err != nil {
 			return nil, err
 		}
 		return c.policy(g, terms.trained, lp)
-	}
-	if terms.ours, err = policy(-1); err != nil {
+	}); err != nil {
 		return err
-	}
-	for i, e := range elsewhere {
-		if terms.at[i], err = policy(e.from); err != nil {
-			return err
-		}
 	}
 	c.compare(terms)
 	return nil

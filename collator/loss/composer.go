@@ -92,11 +92,11 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 	ids, _ := c.ints("teacher_input_ids", 2)
 	student, own := c.ints("student_attention_mask", 2)
 	teacher, _ := c.ints("teacher_attention_mask", 2)
-	weight := "row_weight"
+	rowWeight := "row_weight"
 	if c.has("sdpo_row_weight") {
-		weight = "sdpo_row_weight"
+		rowWeight = "sdpo_row_weight"
 	}
-	weights := c.floats(weight, 1)
+	weights := c.floats(rowWeight, 1)
 	if c.err != nil || len(ids) != len(mask) || len(teacher) != len(mask) || own[0] != shape[0] ||
 		weights != nil && len(weights) != shape[0] {
 		c.fail("invalid sdpo_loss_mask: expected the teacher's size, and a row for each student and row weight")
@@ -128,11 +128,7 @@ func pairsOf(c *columns) map[string]tensors.Tensor {
 				table[name] = append(table[name], int64(v))
 			}
 			table["target_id"] = append(table["target_id"], ids[at+1])
-			if weights == nil {
-				each = append(each, 1)
-			} else {
-				each = append(each, weights[r])
-			}
+			each = append(each, float32(weight(weights, r)))
 		}
 	}
 	out := map[string]tensors.Tensor{"pair_weight": tensors.Of("pair_weight", each, len(each))}

@@ -274,12 +274,8 @@ func (g *GRPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 	if ps.Active > 0 {
 		m.TokenLogprob = st.Loss / float64(ps.Active)
 	}
-	if grads.GRPO == nil {
-		return nil
-	}
 	batch.Upstream = up
-	_, err = lp.Run(batch, &kernels.LogProbOutput{Grad: grads.GRPO})
-	return err
+	return gradient(lp, batch, grads.GRPO)
 }
 
 // sound checks that the columns are present and consistent.
@@ -314,6 +310,7 @@ func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kerne
 		Mask:      make([]bool, n),
 		Offsets:   g.rows(),
 		Advantage: toFloat64(g.Advantage),
+		Weights:   toFloat64(g.RowWeight),
 	}
 	if o.GRPO.KL > 0 {
 		p.Reference = make([]float64, n)
@@ -330,13 +327,13 @@ func (g *GRPO) policyBatch(o Options, logProbs []float64, targets []int32) kerne
 			p.Reference[i] = float64(g.RefLogprobs[i+1])
 		}
 	}
-	if g.RowWeight != nil {
-		p.Weights = toFloat64(g.RowWeight)
-	}
 	return p
 }
 
 func toFloat64(x []float32) []float64 {
+	if x == nil {
+		return nil
+	}
 	y := make([]float64, len(x))
 	for i, v := range x {
 		y[i] = float64(v)
@@ -368,9 +365,7 @@ func (d *DPO) run(o Options, step Step, grads *Gradients, m *Metrics) error {
 		PolicyRejected:    pr,
 		ReferenceChosen:   toFloat64(d.RefChosen),
 		ReferenceRejected: toFloat64(d.RefRejected),
-	}
-	if d.RowWeight != nil {
-		pairs.Weights = toFloat64(d.RowWeight)
+		Weights:           toFloat64(d.RowWeight),
 	}
 	out := make([]kernels.PairResult, d.Chosen.R)
 	if _, err = kernels.DPO(pairs, o.DPO, out); err != nil {

@@ -299,11 +299,8 @@ func (d *Dump) Tensors(g *Gradients, prefix string) (out []tensors.Tensor) {
 	if d.SDPO != nil && d.places != nil {
 		student = d.spread(g.Student, policy)
 	}
-	switch {
-	case d.shared:
-		add("logits", student)
-	case d.SDPO != nil:
-		add("student_logits", student)
+	if d.SDPO != nil {
+		add(d.studentLogits(), student)
 	}
 	if d.GRPO != nil && !d.shared {
 		add("logits", policy)

@@ -157,10 +157,8 @@ func (q *RowsRequest) weight() float64 {
 		if q.Labels != nil && r < len(q.Labels) && q.Labels[r] == kernels.IgnoreIndex {
 			continue
 		}
-		if q.Weights == nil {
-			sum++
-		} else if r < len(q.Weights) {
-			sum += float64(q.Weights[r])
+		if q.Weights == nil || r < len(q.Weights) {
+			sum += weight(q.Weights, r)
 		}
 	}
 	return sum

@@ -24,7 +24,8 @@ var atropos = Format{
 	Shape:    `{"tokens": [[ids]], "masks": [[id or -100]], "scores": [numbers], "inference_logprobs": [[numbers]]}`,
 	Carries:  []builders.Kind{builders.KindRollout},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode = (*Encoder).atroposRow },
+	holds:    "rollouts",
+	encode:   (*Encoder).atroposRow,
 	parts:    []builders.Kind{builders.KindRollout},
 	read:     (*rowReader).atropos,
 	columns: func(builders.Kind, columns) parquet.Group {
@@ -48,21 +49,17 @@ const (
 	lowestLogProb = -9999 // a lower log-prob is written as this number, because JSON can't express minus infinity
 )
 
-func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
-	logProbs, some := true, false
+func (e *Encoder) atroposRow(dst []byte, _ *builders.Resolved) []byte {
+	rs, logProbs, some := e.records, true, false
 	for i, r := range rs {
-		rollout, ok := r.Record.(*builders.Rollout)
-		if !ok {
-			return dst, e.refuse("the format holds only rollouts")
+		if r.Record.(*builders.Rollout).Reward == nil {
+			e.refuse("rollout %d of the task has no reward", i)
 		}
-		if rollout.Reward == nil {
-			return dst, e.refuse("rollout %d of the task has no reward", i)
-		}
-		complete, err := e.tokens(i, r.Messages.Nodes)
-		if err != nil {
-			return dst, err
-		}
+		complete := e.tokens(i, r.Messages.Nodes)
 		logProbs, some = logProbs && complete, some || complete
+	}
+	if e.err != nil {
+		return dst
 	}
 	if some && !logProbs {
 		e.omitted = append(e.omitted, "log-probs of a task in which some rollout has none")
@@ -77,11 +74,8 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 		return strconv.AppendInt(dst, int64(n.TokenIDs[t]), 10)
 	})
 	dst = append(dst, `, "scores": [`...)
-	for i, r := range rs {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		dst = strconv.AppendFloat(dst, *r.Record.(*builders.Rollout).Reward, 'g', -1, 64)
+	for _, r := range rs {
+		dst = strconv.AppendFloat(item(dst), *r.Record.(*builders.Rollout).Reward, 'g', -1, 64)
 	}
 	dst = append(dst, ']')
 	if logProbs {
@@ -92,18 +86,18 @@ func (e *Encoder) atroposRow(dst []byte, rs []*builders.Resolved) ([]byte, error
 			return strconv.AppendFloat(dst, max(float64(n.LogProbs[t]), lowestLogProb), 'g', -1, 64)
 		})
 	}
-	return append(dst, '}'), nil
+	return append(dst, '}')
 }
 
 // tokens checks that every token of a rollout is known, and reports whether the log-probs of its sampled tokens are
 // known too.
-func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err error) {
+func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool) {
 	logProbs = true
 	sampled := 0
 	for i := range nodes {
 		n := &nodes[i]
 		if n.TokenIDs == nil {
-			return false, e.refuse("message %d of rollout %d has no token ids: use token batches (collator.tokenizer) instead", i, rollout)
+			e.refuse("message %d of rollout %d has no token ids: use token batches (collator.tokenizer) instead", i, rollout)
 		}
 		if sampledNode(n) {
 			sampled += len(n.TokenIDs)
@@ -111,30 +105,22 @@ func (e *Encoder) tokens(rollout int, nodes []ttc.Node) (logProbs bool, err erro
 		}
 	}
 	if sampled == 0 {
-		return false, e.refuse("no token of rollout %d was sampled", rollout)
+		e.refuse("no token of rollout %d was sampled", rollout)
 	}
-	return logProbs, nil
+	return logProbs
 }
 
 func sampledNode(n *ttc.Node) bool { return n.Message.Role == "assistant" && n.Sampled != ttc.No }
 
 // lists appends a list for each rollout. The list has one item per token.
-func lists(dst []byte, rs []*builders.Resolved, item func(dst []byte, n *ttc.Node, t int) []byte) []byte {
+func lists(dst []byte, rs []*builders.Resolved, token func(dst []byte, n *ttc.Node, t int) []byte) []byte {
 	dst = append(dst, '[')
-	for i, r := range rs {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		dst = append(dst, '[')
-		first := true
+	for _, r := range rs {
+		dst = append(item(dst), '[')
 		for k := range r.Messages.Nodes {
 			n := &r.Messages.Nodes[k]
 			for t := range n.TokenIDs {
-				if !first {
-					dst = append(dst, ", "...)
-				}
-				first = false
-				dst = item(dst, n, t)
+				dst = token(item(dst), n, t)
 			}
 		}
 		dst = append(dst, ']')

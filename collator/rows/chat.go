@@ -18,38 +18,32 @@ var chatRows = Format{
 	Shape:    `{"messages": [messages], "tools": [definitions]}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode = each((*Encoder).chatRow) },
-	read: func(r *rowReader) *Row {
-		row := r.conversation(fullMessage)
-		r.tools()
-		return row
-	},
+	holds:    "demonstrations",
+	encode:   (*Encoder).chatRow,
+	read:     (*rowReader).chat,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return c.withTools(parquet.Group{"messages": c.messages()})
 	},
 }
 
-func (e *Encoder) chatRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	nodes, trained, err := e.demonstrated(r)
-	if err != nil {
-		return dst, err
-	}
+func (e *Encoder) chatRow(dst []byte, r *builders.Resolved) []byte {
+	nodes, trained := e.demonstrated(r)
 	if e.opts.LastTurn && e.LastTurnOnly() {
-		return e.eachTurn(dst, nodes, trained, false, func(dst []byte, _, to int) ([]byte, error) {
+		return e.eachTurn(dst, nodes, trained, false, func(dst []byte, _, to int) []byte {
 			return e.conversation(dst, r, nodes[:to])
 		})
 	}
-	if nodes, err = e.everyTurn(nodes, trained); err != nil {
-		return dst, err
-	}
-	return e.conversation(dst, r, nodes)
+	return e.conversation(dst, r, e.everyTurn(nodes, trained))
 }
 
 // conversation appends a row of messages and tools.
-func (e *Encoder) conversation(dst []byte, r *builders.Resolved, nodes []ttc.Node) ([]byte, error) {
-	dst, err := e.fullMessages(append(dst, `{"messages": `...), nodes)
-	if err != nil {
-		return dst, err
-	}
-	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
+func (e *Encoder) conversation(dst []byte, r *builders.Resolved, nodes []ttc.Node) []byte {
+	dst = e.fullMessages(append(dst, `{"messages": `...), nodes)
+	return append(e.appendTools(dst, r.Origin.Tools), '}')
+}
+
+func (r *rowReader) chat() *Row {
+	row := r.conversation(fullMessage)
+	r.tools()
+	return row
 }

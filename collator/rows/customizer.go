@@ -23,17 +23,16 @@ var customizer = Format{
 		}
 		return name
 	},
-	open:  func(e *Encoder) { e.encode = each((*Encoder).customizerRow) },
-	parts: []builders.Kind{builders.KindPreference},
+	holds:  "preferences and demonstrations",
+	encode: (*Encoder).customizerRow,
+	parts:  []builders.Kind{builders.KindPreference},
 	partly: func(o Options, r *builders.Resolved) bool {
 		return r.Record.Kind() == builders.KindPreference &&
 			(len(r.Origin.Tools) > 0 || len(r.Prompt.Nodes) > 1 && !o.FullHistory || has(r, moreThanText))
 	},
 	read: func(r *rowReader) *Row {
 		if r.has("messages") {
-			row := r.conversation(fullMessage)
-			r.tools()
-			return row
+			return r.chat()
 		}
 		return &Row{
 			Kind:     builders.KindPreference,
@@ -55,82 +54,57 @@ var customizer = Format{
 	},
 }
 
-func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	switch r.Record.(type) {
-	case *builders.Preference:
-	case *builders.Demonstration: // the service trains on all assistant turns
+func (e *Encoder) customizerRow(dst []byte, r *builders.Resolved) []byte {
+	if r.Record.Kind() == builders.KindDemonstration { // the service trains on all assistant turns
 		return e.chatRow(dst, r)
-	default:
-		return dst, e.refuse("the format holds only preferences and demonstrations")
 	}
-	chosen, err := e.sideText("chosen", r.Chosen)
-	if err != nil {
-		return dst, err
-	}
-	rejected, err := e.sideText("rejected", r.Rejected)
-	if err != nil {
-		return dst, err
-	}
-	dst = append(dst, `{"prompt": `...)
-	if dst, err = e.customizerPrompt(dst, r.Prompt); err != nil {
-		return dst, err
-	}
-	dst = append(dst, `, "chosen_response": `...)
-	if dst, err = e.text(dst, chosen); err != nil {
-		return dst, err
-	}
-	dst = append(dst, `, "rejected_response": `...)
-	if dst, err = e.text(dst, rejected); err != nil {
-		return dst, err
-	}
-	return append(dst, '}'), nil
+	chosen, rejected := e.sideText("chosen", r.Chosen), e.sideText("rejected", r.Rejected)
+	dst = e.customizerPrompt(append(dst, `{"prompt": `...), r.Prompt)
+	dst = e.member(dst, `, "chosen_response": `, chosen)
+	dst = e.member(dst, `, "rejected_response": `, rejected)
+	return append(dst, '}')
 }
 
 // customizerPrompt follows NAT's _format_prompt: messages if use_full_message_history is set (text becomes one user
 // message), otherwise the text, or the last message's text.
-func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) ([]byte, error) {
-	var err error
+func (e *Encoder) customizerPrompt(dst []byte, p builders.Passage) []byte {
 	switch {
 	case p.IsText() && e.opts.FullHistory:
-		dst = append(dst, `[{"role": "user", "content": `...)
-		dst, err = e.text(dst, p.Text)
-		return append(dst, "}]"...), err
+		return append(e.member(dst, `[{"role": "user", "content": `, p.Text), "}]"...)
 	case p.IsText():
 		return e.text(dst, p.Text)
 	case e.opts.FullHistory:
 		return e.plainMessages(dst, p.Nodes, e.textOnly)
 	case len(p.Nodes) == 0:
-		return append(dst, `""`...), nil
+		return append(dst, `""`...)
 	}
 	last := e.content(&p.Nodes[len(p.Nodes)-1].Message)
-	if err := e.textOnly(last); err != nil {
-		return dst, err
-	}
+	e.textOnly(last)
 	return e.text(dst, last.Text)
 }
 
 // textOnly refuses messages with tool calls or non-text content, unless Options.NAT is set.
-func (e *Encoder) textOnly(m *chat.Message) error {
+func (e *Encoder) textOnly(m *chat.Message) {
 	switch {
 	case e.opts.NAT:
-		return nil
 	case len(m.ToolCalls) > 0:
-		return e.refuse("the %s message has tool calls", m.Role)
+		e.refuse("the %s message has tool calls", m.Role)
 	case m.Form != chat.Text:
-		return e.refuse("the content of the %s message is not text", m.Role)
+		e.refuse("the content of the %s message is not text", m.Role)
 	}
-	return nil
 }
 
 // sideText returns the text of a chosen or rejected side, which must be a string or a single assistant message without
 // tool calls.
-func (e *Encoder) sideText(side string, p builders.Passage) (string, error) {
+func (e *Encoder) sideText(side string, p builders.Passage) string {
 	switch {
 	case p.IsText():
-		return p.Text, nil
+		return p.Text
 	case len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant":
-		return "", e.refuse("the %s side is more than one assistant turn", side)
+		e.refuse("the %s side is more than one assistant turn", side)
+		return ""
 	}
 	m := e.content(&p.Nodes[0].Message)
-	return m.Text, e.textOnly(m)
+	e.textOnly(m)
+	return m.Text
 }

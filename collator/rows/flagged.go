@@ -29,15 +29,16 @@ var axolotl = Format{
 	Shape:    `{"messages": [messages; the assistant's with "train": true or false], "tools"?: JSON text}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open: func(e *Encoder) {
-		e.encode, e.textArguments, e.cannotMask = each((*Encoder).axolotlRow), true, axolotlCannotMask
-	},
-	read: (*rowReader).axolotl,
+	holds:    "demonstrations",
+	encode:   (*Encoder).axolotlRow,
+	read:     (*rowReader).axolotl,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return c.withToolsText(parquet.Group{"messages": parquet.List(c.value())})
 	},
 
-	TakesNull: true, // tokenize_prompt removes nulls
+	TakesNull:     true, // tokenize_prompt removes nulls
+	textArguments: true,
+	cannotMask:    axolotlCannotMask,
 }
 
 // openAISFT is the chat format of OpenAI's supervised fine-tuning, and of Azure's, where an assistant message with
@@ -50,22 +51,20 @@ var openAISFT = Format{
 	Shape:    `{"messages": [messages; the assistant's with "weight": 0 if not trained], "tools"?: [definitions]}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAISFTRow), true },
+	holds:    "demonstrations",
+	encode:   (*Encoder).openAISFTRow,
 	read:     func(r *rowReader) *Row { return r.flagged("weight", openAIMessage, r.tools) },
-	columns:  conversationColumns,
+	columns: func(_ builders.Kind, c columns) parquet.Group {
+		return c.withTools(parquet.Group{"messages": parquet.List(c.value())})
+	},
+
+	textArguments: true,
 }
 
 func splitFiles(_ builders.Kind, s Split) string { return s.String() + ".jsonl" }
 
-func conversationColumns(_ builders.Kind, c columns) parquet.Group {
-	return c.withTools(parquet.Group{"messages": parquet.List(c.value())})
-}
-
-func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	nodes, trained, err := e.demonstrated(r)
-	if err != nil {
-		return dst, err
-	}
+func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) []byte {
+	nodes, trained := e.demonstrated(r)
 	member := func(dst []byte, m *chat.Message, trained bool) []byte {
 		dst = strconv.AppendBool(append(dst, `, "train": `...), trained)
 		if trained && e.masked && m.Thinks() {
@@ -74,8 +73,8 @@ func (e *Encoder) axolotlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 		}
 		return dst
 	}
-	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, member)
-	return append(e.appendToolsText(dst, r.Origin.Tools), '}'), err
+	dst = e.flagged(append(dst, `{"messages": `...), nodes, trained, member)
+	return append(e.appendToolsText(dst, r.Origin.Tools), '}')
 }
 
 func lastRune(m *chat.Message) int64 { return int64(utf8.RuneCountInString(m.Text)) - 1 }
@@ -119,21 +118,16 @@ func (r *rowReader) axolotl() *Row {
 	return row
 }
 
-func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	nodes, trained, err := e.demonstrated(r)
-	if err == nil {
-		err = e.hasRole(nodes, "system", "user", "assistant", "tool")
-	}
-	if err != nil {
-		return dst, err
-	}
-	dst, err = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, _ *chat.Message, trained bool) []byte {
+func (e *Encoder) openAISFTRow(dst []byte, r *builders.Resolved) []byte {
+	nodes, trained := e.demonstrated(r)
+	e.hasRole(nodes, "system", "user", "assistant", "tool")
+	dst = e.flagged(append(dst, `{"messages": `...), nodes, trained, func(dst []byte, _ *chat.Message, trained bool) []byte {
 		if trained {
 			return dst
 		}
 		return append(dst, `, "weight": 0`...)
 	})
-	return append(e.appendTools(dst, r.Origin.Tools), '}'), err
+	return append(e.appendTools(dst, r.Origin.Tools), '}')
 }
 
 // flagged reads a conversation whose assistant messages have a key that says whether they are trained on; assistant

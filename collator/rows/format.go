@@ -62,24 +62,21 @@ const (
 	JSONText                      // values as text that the reader must parse
 )
 
+var jsonColumns = []string{JSONValues: "json", JSONText: "text"}
+
 // MarshalText returns the value used in YAML.
-func (c JSONColumns) MarshalText() ([]byte, error) {
-	if c == JSONText {
-		return []byte("text"), nil
-	}
-	return []byte("json"), nil
-}
+func (c JSONColumns) MarshalText() ([]byte, error) { return []byte(jsonColumns[c]), nil }
 
 // UnmarshalText accepts the values used in YAML.
-func (c *JSONColumns) UnmarshalText(b []byte) error {
-	switch string(b) {
-	case "json":
-		*c = JSONValues
-	case "text":
-		*c = JSONText
-	default:
-		return fmt.Errorf("invalid json_columns %q: expected json or text", b)
+func (c *JSONColumns) UnmarshalText(b []byte) error { return choose(c, "json_columns", b, jsonColumns) }
+
+// choose sets an option to the value with the given name.
+func choose[T ~uint8](option *T, key string, name []byte, names []string) error {
+	i := slices.Index(names, string(name))
+	if i < 0 {
+		return fmt.Errorf("invalid %s %q: expected %s", key, name, strings.Join(names, " or "))
 	}
+	*option = T(i)
 	return nil
 }
 
@@ -92,26 +89,13 @@ const (
 	PlainText                     // the string itself; the trainer applies no chat template to it
 )
 
+var textPrompts = []string{UserMessage: "user_message", PlainText: "text"}
+
 // MarshalText returns the value used in YAML.
-func (t TextPrompt) MarshalText() ([]byte, error) {
-	if t == PlainText {
-		return []byte("text"), nil
-	}
-	return []byte("user_message"), nil
-}
+func (t TextPrompt) MarshalText() ([]byte, error) { return []byte(textPrompts[t]), nil }
 
 // UnmarshalText accepts the values used in YAML.
-func (t *TextPrompt) UnmarshalText(b []byte) error {
-	switch string(b) {
-	case "user_message":
-		*t = UserMessage
-	case "text":
-		*t = PlainText
-	default:
-		return fmt.Errorf("invalid prompt_as %q: expected user_message or text", b)
-	}
-	return nil
-}
+func (t *TextPrompt) UnmarshalText(b []byte) error { return choose(t, "prompt_as", b, textPrompts) }
 
 // Format describes a row format.
 type Format struct {
@@ -125,13 +109,20 @@ type Format struct {
 	Prompts bool // a rollout's row is only its prompt, from which the trainer samples
 	// TakesNull means that the consumer treats a key whose value is null as missing.
 	TakesNull bool
-	open      func(*Encoder)
-	read      func(*rowReader) *Row
-	columns   func(builders.Kind, columns) parquet.Group // of tables
-	together  func(*builders.Resolved) (key string)      // returns Together's key; nil if records never share rows
-	partly    func(Options, *builders.Resolved) bool     // see Partly; nil means false
-	parts     []builders.Kind                            // see Whole
-	lost      ledger.Reason                              // see LostTurns
+	holds     string // the kinds of records in Carries, in words
+	// encode appends the rows for a record, separated by calls to next. If records share rows, it appends those of
+	// Encoder.records, of which r is the first.
+	encode   func(e *Encoder, dst []byte, r *builders.Resolved) []byte
+	read     func(*rowReader) *Row
+	columns  func(builders.Kind, columns) parquet.Group // of tables
+	together func(*builders.Resolved) (key string)      // returns Together's key; nil if records never share rows
+	partly   func(Options, *builders.Resolved) bool     // see Partly; nil means false
+	parts    []builders.Kind                            // see Whole
+	lost     ledger.Reason                              // see LostTurns
+
+	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; nil if it never can
+	several       bool                       // a side of a pair may have several messages
+	textArguments bool                       // write tool call arguments as the sampled string, not as an object
 }
 
 // LastTurnOnly reports whether Options.LastTurn applies to the format.
@@ -229,20 +220,13 @@ func (e *CannotCarry) Error() string {
 	return fmt.Sprintf("cannot represent the record in %s rows: %s", e.Format, e.Why)
 }
 
-// encode appends the rows for the given records, separated by calls to next.
-type encode func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error)
-
-// each turns a function that appends a single record's rows into an encode function.
-func each(f func(e *Encoder, dst []byte, r *builders.Resolved) ([]byte, error)) encode {
-	return func(e *Encoder, dst []byte, rs []*builders.Resolved) ([]byte, error) { return f(e, dst, rs[0]) }
-}
-
 // Encoder writes the rows of one format.
 type Encoder struct {
 	Format
 	opts    Options
-	encode  encode
-	split   Split    // split of the rows being made
+	split   Split // split of the rows being made
+	records []*builders.Resolved
+	err     error    // first reason why the format can't hold the current records
 	rows    int      // number of rows made from the current records
 	trimmed int      // number of messages omitted after the last turn
 	omitted []string // see Omitted
@@ -255,17 +239,11 @@ type Encoder struct {
 	byText  map[*byte]int32 // index of a string in escaped, by the string's memory address
 	arena   []byte
 	back    []byte // scratch space for reading a string back
-
-	cannotMask    func(*chat.Message) string // why a trained turn's reasoning can't be context; "" if it can
-	several       bool                       // a side of a pair may have several messages
-	textArguments bool                       // write tool call arguments as the sampled string, not as an object
 }
 
 // NewEncoder returns an encoder for a format.
 func NewEncoder(f Format, o Options) *Encoder {
-	e := &Encoder{Format: f, opts: o, byText: map[*byte]int32{}, cannotMask: wholeTurns}
-	f.open(e)
-	return e
+	return &Encoder{Format: f, opts: o, byText: map[*byte]int32{}}
 }
 
 // Begin forgets the previous group's strings. Call it before the first row of each group, because strings are
@@ -286,20 +264,23 @@ func (e *Encoder) Append(dst []byte, s Split, r *builders.Resolved) (out []byte,
 
 // AppendTogether is like Append, for records with the same key from Together.
 func (e *Encoder) AppendTogether(dst []byte, s Split, rs []*builders.Resolved) (out []byte, rows int, err error) {
-	n := len(dst)
-	e.split, e.rows, e.lone, e.trimmed = s, 1, false, 0
+	e.split, e.records, e.rows, e.err, e.lone, e.trimmed = s, rs, 1, nil, false, 0
 	e.turns, e.silent, e.omitted = Turns{}, e.silent[:0], e.omitted[:0]
-	out, err = e.encode(e, dst, rs)
-	switch nat, prompt := e.opts.NAT && e.Name == customizer.Name, &rs[0].Prompt; {
-	case err != nil || nat:
-	case !prompt.IsText() && len(prompt.Nodes) == 0:
-		err = e.refuse("the prompt has no messages, and trainers look at its last one")
-	case e.lone:
-		err = e.refuse("a text contains half a surrogate pair, which makes most JSON readers reject the whole file")
+	if !slices.Contains(e.Carries, rs[0].Record.Kind()) {
+		e.refuse("the format holds only %s", e.holds)
+		return dst, 0, e.err
 	}
-	if err != nil {
+	out = e.encode(e, dst, rs[0])
+	switch nat, prompt := e.opts.NAT && e.Name == customizer.Name, &rs[0].Prompt; {
+	case nat:
+	case !prompt.IsText() && len(prompt.Nodes) == 0:
+		e.refuse("the prompt has no messages, and trainers look at its last one")
+	case e.lone:
+		e.refuse("a text contains half a surrogate pair, which makes most JSON readers reject the whole file")
+	}
+	if e.err != nil {
 		e.turns = Turns{Lost: e.turns.Lost + e.turns.Carried}
-		return dst[:n], 0, err
+		return dst, 0, e.err
 	}
 	return out, e.rows, nil
 }
@@ -317,6 +298,16 @@ func (e *Encoder) Omitted() (trimmed int, members []string) { return e.trimmed, 
 // FinalNewline reports whether the last row of a file ends in a newline.
 func (e *Encoder) FinalNewline() bool { return !(e.opts.NAT && e.Name == customizer.Name) }
 
-func (e *Encoder) refuse(format string, a ...any) error {
-	return &CannotCarry{Format: e.Name, Why: fmt.Sprintf(format, a...)}
+// refuse records the reason why the format can't hold the records, unless there is an earlier one. What is appended
+// afterwards isn't used.
+func (e *Encoder) refuse(format string, a ...any) {
+	if e.err == nil {
+		e.err = &CannotCarry{Format: e.Name, Why: fmt.Sprintf(format, a...)}
+	}
+}
+
+// refused calls refuse, and returns dst.
+func (e *Encoder) refused(dst []byte, format string, a ...any) []byte {
+	e.refuse(format, a...)
+	return dst
 }

@@ -21,7 +21,9 @@ var kto = Format{
 	Shape:    `{"prompt": [messages], "completion": [messages], "label": true or false}`,
 	Carries:  []builders.Kind{builders.KindPreference, builders.KindRollout},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode, e.several = each((*Encoder).ktoRows), true },
+	holds:    "preferences and rollouts",
+	encode:   (*Encoder).ktoRows,
+	several:  true,
 	read: func(r *rowReader) *Row {
 		row := &Row{
 			Kind:       builders.KindPreference,
@@ -40,58 +42,34 @@ var kto = Format{
 	},
 }
 
-func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) ([]byte, error) {
-	switch r.Record.Kind() {
-	case builders.KindRollout:
+func (e *Encoder) ktoRows(dst []byte, r *builders.Resolved) []byte {
+	if r.Record.Kind() == builders.KindRollout {
 		return e.ktoRollout(dst, r)
-	case builders.KindPreference:
-	default:
-		return dst, e.refuse("the format holds only preferences and rollouts")
 	}
-	plain, err := e.plainTexts(r)
-	if err != nil {
-		return dst, err
-	}
-	side := func(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
-		if plain {
-			return e.text(dst, p.Text)
-		}
-		return e.trlSide(dst, name, p, role)
-	}
-	dst, err = e.ktoRow(dst, r, side, "chosen", &r.Chosen, "true")
-	if err != nil {
-		return dst, err
-	}
-	return e.ktoRow(e.next(dst), r, side, "rejected", &r.Rejected, "false")
+	e.plainTexts(r)
+	dst = e.ktoRow(dst, r, "chosen", &r.Chosen, "true")
+	return e.ktoRow(e.next(dst), r, "rejected", &r.Rejected, "false")
 }
 
-func (e *Encoder) ktoRow(
-	dst []byte, r *builders.Resolved, side func([]byte, string, *builders.Passage, string) ([]byte, error), name string,
-	answer *builders.Passage, label string,
-) ([]byte, error) {
-	dst, err := side(append(dst, `{"prompt": `...), "prompt", &r.Prompt, "user")
-	if err != nil {
-		return dst, err
-	}
-	if dst, err = side(append(dst, `, "completion": `...), name, answer, "assistant"); err != nil {
-		return dst, err
-	}
-	return append(e.appendTools(append(append(dst, `, "label": `...), label...), r.Origin.Tools), '}'), nil
+func (e *Encoder) ktoRow(dst []byte, r *builders.Resolved, name string, answer *builders.Passage, label string) []byte {
+	dst = e.trlPassage(dst, `{"prompt": `, "prompt", &r.Prompt)
+	dst = e.trlPassage(dst, `, "completion": `, name, answer)
+	return append(e.appendTools(append(append(dst, `, "label": `...), label...), r.Origin.Tools), '}')
 }
 
 // ktoRollout writes a rollout up to its last sampled turn.
-func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
+func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) []byte {
 	nodes := r.Messages.Nodes
 	prompt := beforeSampled(nodes)
 	v, _ := r.Record.Header().Metadata.Get("label")
 	_, labelled := v.Bool()
 	switch {
 	case e.opts.TextPrompt == PlainText:
-		return dst, e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
+		return e.refused(dst, "a file with prompt_as: text holds only plain text, but this record has messages")
 	case len(prompt) == 0:
-		return dst, e.refuse("missing prompt: no message comes before the first sampled turn")
+		return e.refused(dst, "missing prompt: no message comes before the first sampled turn")
 	case !labelled:
-		return dst, e.refuse("cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task " +
+		return e.refused(dst, "cannot label the rollout good or bad: it lacks a reward, or all rollouts of its task "+
 			"have the same reward (the builder's good_from sets which rewards are good)")
 	}
 	answer := nodes[len(prompt):]
@@ -101,16 +79,11 @@ func (e *Encoder) ktoRollout(dst []byte, r *builders.Resolved) ([]byte, error) {
 	}
 	for i := range answer {
 		if answer[i].Message.Role == "assistant" && answer[i].Sampled == ttc.No {
-			return dst, e.refuse("message %d, between sampled turns, was not sampled, but the trainer trains on all of a completion",
+			return e.refused(dst, "message %d, between sampled turns, was not sampled, but the trainer trains on all of a completion",
 				len(prompt)+i)
 		}
 	}
-	dst, err := e.fullMessages(append(dst, `{"prompt": `...), prompt)
-	if err != nil {
-		return dst, err
-	}
-	if dst, err = e.fullMessages(append(dst, `, "completion": `...), answer); err != nil {
-		return dst, err
-	}
-	return append(e.appendTools(append(append(dst, `, "label": `...), v...), r.Origin.Tools), '}'), nil
+	dst = e.fullMessages(append(dst, `{"prompt": `...), prompt)
+	dst = e.fullMessages(append(dst, `, "completion": `...), answer)
+	return append(e.appendTools(append(append(dst, `, "label": `...), v...), r.Origin.Tools), '}')
 }

@@ -10,45 +10,26 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// plainMessages appends messages as [{"role", "content"}, ...]. It fails if ok returns an error for a message.
-func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, ok func(*chat.Message) error) ([]byte, error) {
-	var err error
+// plainMessages appends messages as [{"role", "content"}, ...]. check refuses messages that have more than that.
+func (e *Encoder) plainMessages(dst []byte, nodes []ttc.Node, check func(*chat.Message)) []byte {
 	dst = append(dst, '[')
 	for i := range nodes {
 		m := e.content(&nodes[i].Message)
-		if err := ok(m); err != nil {
-			return dst, err
-		}
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		dst = append(dst, `{"role": `...)
-		if dst, err = e.text(dst, m.Role); err != nil {
-			return dst, err
-		}
-		dst = append(dst, `, "content": `...)
-		if dst, err = e.text(dst, m.Text); err != nil {
-			return dst, err
-		}
-		dst = append(dst, '}')
+		check(m)
+		dst = e.member(item(dst), `{"role": `, m.Role)
+		dst = append(e.member(dst, `, "content": `, m.Text), '}')
 	}
-	return append(dst, ']'), nil
+	return append(dst, ']')
 }
 
 // fullMessages appends messages in the form that Hugging Face chat templates expect. A call's arguments are an object
 // (with textArguments, a string), and a tool result has the id of its call.
-func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) ([]byte, error) {
-	var err error
+func (e *Encoder) fullMessages(dst []byte, nodes []ttc.Node) []byte {
 	dst = append(dst, '[')
 	for i := range nodes {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		if dst, err = e.fullMessage(dst, e.shown(&nodes[i].Message)); err != nil {
-			return dst, err
-		}
+		dst = e.fullMessage(item(dst), e.shown(&nodes[i].Message))
 	}
-	return append(dst, ']'), nil
+	return append(dst, ']')
 }
 
 // content is like shown, but returns the message unchanged if Options.NAT is set.
@@ -129,78 +110,58 @@ func asText(m *chat.Message) *chat.Message {
 	return &flat
 }
 
-func (e *Encoder) fullMessage(dst []byte, m *chat.Message) ([]byte, error) {
-	var err error
-	member := func(key, text string) {
-		if err == nil {
-			dst = append(append(dst, key...), ": "...)
-			dst, err = e.text(dst, text)
-		}
-	}
-	member(`{"role"`, m.Role)
+func (e *Encoder) fullMessage(dst []byte, m *chat.Message) []byte {
+	dst = e.member(dst, `{"role": `, m.Role)
 	switch m.Form {
 	case chat.Text:
-		member(`, "content"`, m.Text)
+		dst = e.member(dst, `, "content": `, m.Text)
 	case chat.Parts:
 		for _, p := range m.Parts {
 			if p.Type != "text" {
-				return dst, e.refuse("a message of role %s has a part of type %q", m.Role, p.Type)
+				e.refuse("a message of role %s has a part of type %q", m.Role, p.Type)
 			}
 		}
 	case chat.Null, chat.Absent:
 		dst = append(dst, `, "content": null`...)
 	}
 	if m.ReasoningKey != "" && e.Service {
-		return dst, e.refuse("the %s message has reasoning, which the format cannot hold", m.Role)
+		e.refuse("the %s message has reasoning, which the format cannot hold", m.Role)
 	}
 	if m.ReasoningKey != "" {
-		member(`, "reasoning_content"`, m.Reasoning)
+		dst = e.member(dst, `, "reasoning_content": `, m.Reasoning)
 	}
-	if len(m.ToolCalls) > 0 && err == nil {
-		dst, err = e.toolCalls(dst, m)
+	if len(m.ToolCalls) > 0 {
+		dst = e.toolCalls(dst, m)
 	}
 	if m.ToolCallID != "" {
-		member(`, "tool_call_id"`, m.ToolCallID)
+		dst = e.member(dst, `, "tool_call_id": `, m.ToolCallID)
 	}
 	if m.Name != "" {
-		member(`, "name"`, m.Name)
+		dst = e.member(dst, `, "name": `, m.Name)
 	}
-	return append(dst, '}'), err
+	return append(dst, '}')
 }
 
-func (e *Encoder) toolCalls(dst []byte, m *chat.Message) ([]byte, error) {
-	var err error
+func (e *Encoder) toolCalls(dst []byte, m *chat.Message) []byte {
 	dst = append(dst, `, "tool_calls": [`...)
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		// Parsed arguments may come from a plugin: nothing guarantees that they are a single JSON value.
 		if !e.Service && (c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed)) {
-			return dst, e.refuse("the arguments of a call to %q are not a JSON object", c.Name)
+			return e.refused(dst, "the arguments of a call to %q are not a JSON object", c.Name)
 		}
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		dst = append(dst, '{')
+		dst = append(item(dst), '{')
 		if c.ID != "" {
-			dst = append(dst, `"id": `...)
-			if dst, err = e.text(dst, c.ID); err != nil {
-				return dst, err
-			}
-			dst = append(dst, ", "...)
+			dst = append(e.member(dst, `"id": `, c.ID), ", "...)
 		}
-		dst = append(dst, `"type": "function", "function": {"name": `...)
-		if dst, err = e.text(dst, c.Name); err != nil {
-			return dst, err
-		}
+		dst = e.member(dst, `"type": "function", "function": {"name": `, c.Name)
 		dst = append(dst, `, "arguments": `...)
 		if e.textArguments {
-			if dst, err = e.text(dst, c.Arguments); err != nil {
-				return dst, err
-			}
+			dst = e.text(dst, c.Arguments)
 		} else {
 			dst = e.compact(dst, c.Parsed)
 		}
 		dst = append(dst, "}}"...)
 	}
-	return append(dst, ']'), nil
+	return append(dst, ']')
 }

@@ -24,14 +24,14 @@ var msSwift = Format{
 	Shape:    `{"messages": [{role, content, "loss"?: true or false}; calls as role tool_call, results as tool_response], "tools"?: JSON text}`,
 	Carries:  []builders.Kind{builders.KindDemonstration},
 	Files:    splitFiles,
-	open: func(e *Encoder) {
-		e.encode, e.cannotMask = each((*Encoder).msSwiftRow), func(*chat.Message) string { return "" }
-	},
-	read:   (*rowReader).msSwift,
-	parts:  []builders.Kind{builders.KindDemonstration},
-	partly: func(_ Options, r *builders.Resolved) bool { return has(r, named) },
+	holds:    "demonstrations",
+	encode:   (*Encoder).msSwiftRow,
+	read:     (*rowReader).msSwift,
+	parts:    []builders.Kind{builders.KindDemonstration},
+	partly:   func(_ Options, r *builders.Resolved) bool { return has(r, named) },
 
-	TakesNull: true, // ms-swift treats a null messages[].loss as missing
+	TakesNull:  true, // ms-swift treats a null messages[].loss as missing
+	cannotMask: func(*chat.Message) string { return "" },
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return c.withToolsText(parquet.Group{"messages": parquet.List(parquet.Group{
 			"role": parquet.String(), "content": parquet.String(),
@@ -52,39 +52,27 @@ const (
 	thinkEnd   = "\n" + chat.ThoughtEnd + "\n\n"
 )
 
-func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	nodes, trained, err := e.demonstrated(r)
-	if err == nil {
-		err = e.hasRole(nodes, "system", "user", "assistant", "tool")
-	}
-	if err == nil {
-		err = e.inOrder(nodes)
-	}
-	if err != nil {
-		return dst, err
-	}
+func (e *Encoder) msSwiftRow(dst []byte, r *builders.Resolved) []byte {
+	nodes, trained := e.demonstrated(r)
+	e.hasRole(nodes, "system", "user", "assistant", "tool")
+	e.inOrder(nodes)
 	start := len(dst)
 	dst = append(dst, `{"messages": [`...)
 	for i := range nodes {
-		if dst, err = e.msSwiftMessage(dst, e.shown(&nodes[i].Message), trained[i]); err != nil {
-			return dst, err
-		}
+		dst = e.msSwiftMessage(dst, e.shown(&nodes[i].Message), trained[i])
 		if trained[i] {
 			e.carry(1)
 		}
 	}
 	dst = e.appendToolsText(append(dst, ']'), r.Origin.Tools)
 	e.lone = loneSurrogate(dst[start:])
-	return append(dst, '}'), nil
+	return append(dst, '}')
 }
 
 // msSwiftMessage appends the message in ms-swift's form, as one message or several.
-func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]byte, error) {
+func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) []byte {
 	message := func(dst []byte, role, content string) []byte {
-		if dst[len(dst)-1] == '}' {
-			dst = append(dst, ", "...)
-		}
-		dst = json.AppendASCII(append(dst, `{"role": `...), role)
+		dst = json.AppendASCII(append(item(dst), `{"role": `...), role)
 		dst = json.AppendASCII(append(dst, `, "content": `...), content)
 		if m.Role == "assistant" {
 			dst = strconv.AppendBool(append(dst, `, "loss": `...), trained)
@@ -92,13 +80,13 @@ func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]b
 		return append(dst, '}')
 	}
 	if m.Form == chat.Parts {
-		return dst, e.refuse("the content of the %s message is not text", m.Role)
+		return e.refused(dst, "the content of the %s message is not text", m.Role)
 	}
 	switch m.Role {
 	case "system", "user":
-		return message(dst, m.Role, m.Text), nil
+		return message(dst, m.Role, m.Text)
 	case "tool":
-		return message(dst, swiftResult, m.Text), nil
+		return message(dst, swiftResult, m.Text)
 	}
 	text, end := m.Text, m.Thought()
 	if m.ReasoningKey != "" {
@@ -117,17 +105,17 @@ func (e *Encoder) msSwiftMessage(dst []byte, m *chat.Message, trained bool) ([]b
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		if c.Parsed.Kind() != json.Object || !json.Valid(c.Parsed) {
-			return dst, e.refuse("the arguments of a call to %q are not a JSON object", c.Name)
+			return e.refused(dst, "the arguments of a call to %q are not a JSON object", c.Name)
 		}
 		call := json.AppendASCII([]byte(`{"name": `), c.Name)
 		call = append(json.AppendCompact(append(call, `, "arguments": `...), c.Parsed), '}')
 		dst = message(dst, swiftCall, string(call))
 	}
-	return dst, nil
+	return dst
 }
 
 // inOrder refuses tool results that aren't in the same order as the preceding calls.
-func (e *Encoder) inOrder(nodes []ttc.Node) error {
+func (e *Encoder) inOrder(nodes []ttc.Node) {
 	var calls []chat.ToolCall
 	for i := range nodes {
 		m := &nodes[i].Message
@@ -135,14 +123,13 @@ func (e *Encoder) inOrder(nodes []ttc.Node) error {
 		case m.Role != "tool":
 			calls = m.ToolCalls
 		case len(calls) == 0:
-			return e.refuse("message %d is a result without a preceding call", i)
+			e.refuse("message %d is a result without a preceding call", i)
 		case m.ToolCallID != "" && calls[0].ID != m.ToolCallID:
-			return e.refuse("message %d is not the result of the next call, and the format cannot hold ids", i)
+			e.refuse("message %d is not the result of the next call, and the format cannot hold ids", i)
 		default:
 			calls = calls[1:]
 		}
 	}
-	return nil
 }
 
 // msSwift reads a conversation back, reattaching calls to the turns that made them.

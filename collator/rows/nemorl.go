@@ -25,7 +25,8 @@ var nemoRL = Format{
 	Shape:    `{"prompt": text or [{role, content}], "chosen": text, "rejected": text}`,
 	Carries:  []builders.Kind{builders.KindPreference},
 	Files:    helixFiles,
-	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRow) },
+	holds:    "preferences",
+	encode:   (*Encoder).nemoRLRow,
 	parts:    []builders.Kind{builders.KindPreference},
 	partly:   func(_ Options, r *builders.Resolved) bool { return len(r.Origin.Tools) > 0 || has(r, moreThanText) },
 	read: func(r *rowReader) *Row {
@@ -37,7 +38,8 @@ var nemoRL = Format{
 		}
 	},
 	columns: func(_ builders.Kind, c columns) parquet.Group {
-		return parquet.Group{"prompt": c.plainPassage(), "chosen": parquet.String(), "rejected": parquet.String()}
+		c.Rich = false // messages are always {role, content}
+		return parquet.Group{"prompt": c.passage(), "chosen": parquet.String(), "rejected": parquet.String()}
 	},
 }
 
@@ -50,7 +52,8 @@ var nemoRLRanked = Format{
 	Shape:    `{"context": [messages], "completions": [{"rank": 0, "completion": [message]}, {"rank": 1, "completion": [message]}]}`,
 	Carries:  []builders.Kind{builders.KindPreference},
 	Files:    helixFiles,
-	open:     func(e *Encoder) { e.encode = each((*Encoder).nemoRLRankedRow) },
+	holds:    "preferences",
+	encode:   (*Encoder).nemoRLRankedRow,
 	read:     (*rowReader).nemoRLRanked,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		ranked := parquet.Group{"rank": parquet.Int(64), "completion": c.messages()}
@@ -60,58 +63,31 @@ var nemoRLRanked = Format{
 
 // nemoRLRow writes both sides as text. The trainer turns each into an assistant message, so a side with tool calls is
 // refused.
-func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("the format holds only preferences")
-	}
+func (e *Encoder) nemoRLRow(dst []byte, r *builders.Resolved) []byte {
 	dst = append(dst, `{"prompt": `...)
-	var err error
 	switch plain := e.opts.TextPrompt == PlainText; { // one shape per file
 	case plain && !r.Prompt.IsText():
-		return dst, e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
+		return e.refused(dst, "a file with prompt_as: text holds only plain text, but this record has messages")
 	case plain:
-		dst, err = e.text(dst, r.Prompt.Text)
+		dst = e.text(dst, r.Prompt.Text)
 	case r.Prompt.IsText():
-		dst, err = e.trlSide(dst, "prompt", &r.Prompt, "user")
+		dst = e.trlSide(dst, "prompt", &r.Prompt)
 	default:
-		dst, err = e.plainMessages(dst, r.Prompt.Nodes, e.textOnly)
+		dst = e.plainMessages(dst, r.Prompt.Nodes, e.textOnly)
 	}
-	for _, side := range []struct {
-		key, name string
-		passage   builders.Passage
-	}{{`, "chosen": `, "chosen", r.Chosen}, {`, "rejected": `, "rejected", r.Rejected}} {
-		if err != nil {
-			return dst, err
-		}
-		var text string
-		if text, err = e.sideText(side.name, side.passage); err == nil {
-			dst, err = e.text(append(dst, side.key...), text)
-		}
-	}
-	return append(dst, '}'), err
+	dst = e.member(dst, `, "chosen": `, e.sideText("chosen", r.Chosen))
+	dst = e.member(dst, `, "rejected": `, e.sideText("rejected", r.Rejected))
+	return append(dst, '}')
 }
 
-func (e *Encoder) nemoRLRankedRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("the format holds only preferences")
-	}
+func (e *Encoder) nemoRLRankedRow(dst []byte, r *builders.Resolved) []byte {
 	if len(r.Origin.Tools) > 0 {
-		return dst, e.refuse("the format cannot hold the tools that the model could call")
+		return e.refused(dst, "the format cannot hold the tools that the model could call")
 	}
-	var err error
-	for _, side := range []struct {
-		key, name, role string
-		passage         *builders.Passage
-	}{
-		{`{"context": `, "prompt", "user", &r.Prompt},
-		{`, "completions": [{"rank": 0, "completion": `, "chosen", "assistant", &r.Chosen},
-		{`}, {"rank": 1, "completion": `, "rejected", "assistant", &r.Rejected},
-	} {
-		if dst, err = e.trlSide(append(dst, side.key...), side.name, side.passage, side.role); err != nil {
-			return dst, err
-		}
-	}
-	return append(dst, "}]}"...), nil
+	dst = e.trlSide(append(dst, `{"context": `...), "prompt", &r.Prompt)
+	dst = e.trlSide(append(dst, `, "completions": [{"rank": 0, "completion": `...), "chosen", &r.Chosen)
+	dst = e.trlSide(append(dst, `}, {"rank": 1, "completion": `...), "rejected", &r.Rejected)
+	return append(dst, "}]}"...)
 }
 
 func (r *rowReader) nemoRLRanked() *Row {
@@ -123,7 +99,7 @@ func (r *rowReader) nemoRLRanked() *Row {
 		if n, ok := side.take("rank", json.Number).Int64(); side.err == nil && (!ok || n != rank) {
 			side.fail("rank", "is not %d", rank)
 		}
-		passage := side.answer("completion")
+		passage := side.answer("completion", fullMessage)
 		switch rank {
 		case 0:
 			row.Chosen = passage

@@ -19,7 +19,8 @@ var openAI = Format{
 	Shape:    `{"input": {"messages": [messages], "tools"?}, "preferred_output": [message], "non_preferred_output": [message]}`,
 	Carries:  []builders.Kind{builders.KindPreference},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).openAIRow), true },
+	holds:    "preferences",
+	encode:   (*Encoder).openAIRow,
 	read:     (*rowReader).openAI,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return parquet.Group{
@@ -27,24 +28,16 @@ var openAI = Format{
 			"preferred_output": c.messages(), "non_preferred_output": c.messages(),
 		}
 	},
+
+	textArguments: true,
 }
 
-func (e *Encoder) openAIRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	if r.Record.Kind() != builders.KindPreference {
-		return dst, e.refuse("the format holds only preferences")
-	}
-	dst, err := e.trlSide(append(dst, `{"input": {"messages": `...), "prompt", &r.Prompt, "user")
-	if err != nil {
-		return dst, err
-	}
+func (e *Encoder) openAIRow(dst []byte, r *builders.Resolved) []byte {
+	dst = e.trlSide(append(dst, `{"input": {"messages": `...), "prompt", &r.Prompt)
 	dst = append(e.appendTools(dst, r.Origin.Tools), '}')
-	if dst, err = e.trlSide(append(dst, `, "preferred_output": `...), "chosen", &r.Chosen, "assistant"); err != nil {
-		return dst, err
-	}
-	if dst, err = e.trlSide(append(dst, `, "non_preferred_output": `...), "rejected", &r.Rejected, "assistant"); err != nil {
-		return dst, err
-	}
-	return append(dst, '}'), nil
+	dst = e.trlSide(append(dst, `, "preferred_output": `...), "chosen", &r.Chosen)
+	dst = e.trlSide(append(dst, `, "non_preferred_output": `...), "rejected", &r.Rejected)
+	return append(dst, '}')
 }
 
 func (r *rowReader) openAI() *Row {
@@ -53,8 +46,8 @@ func (r *rowReader) openAI() *Row {
 	input.tools()
 	r.adopt("input", input)
 	r.listed = input.listed
-	row.Chosen, row.Rejected = r.answerOf("preferred_output", openAIMessage),
-		r.answerOf("non_preferred_output", openAIMessage)
+	row.Chosen = r.answer("preferred_output", openAIMessage)
+	row.Rejected = r.answer("non_preferred_output", openAIMessage)
 	return row
 }
 

@@ -19,7 +19,8 @@ var privileged = Format{
 	Shape:    `{"prompt": [messages], "privileged_context": text}`,
 	Carries:  []builders.Kind{builders.KindDistillation},
 	Files:    splitFiles,
-	open:     func(e *Encoder) { e.encode = each((*Encoder).privilegedRows) },
+	holds:    "hints",
+	encode:   (*Encoder).privilegedRows,
 	parts:    []builders.Kind{builders.KindDistillation},
 	partly:   func(_ Options, r *builders.Resolved) bool { return len(r.Origin.Tools) > 0 },
 	lost:     NotAfterUser,
@@ -37,11 +38,8 @@ var privileged = Format{
 }
 
 // privilegedRows writes a row for each site whose turn follows a user message.
-func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, err error) {
-	d, ok := r.Record.(*builders.Distillation)
-	if !ok {
-		return dst, e.refuse("the format holds only hints")
-	}
+func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) []byte {
+	d := r.Record.(*builders.Distillation)
 	e.turns = Turns{Lost: int64(len(d.Sites))}
 	for i := range d.Sites {
 		prompt := beforeTarget(r.Messages.Nodes, &d.Sites[i])
@@ -51,19 +49,14 @@ func (e *Encoder) privilegedRows(dst []byte, r *builders.Resolved) (_ []byte, er
 		if e.turns.Carried > 0 {
 			dst = e.next(dst)
 		}
-		if dst, err = e.fullMessages(append(dst, `{"prompt": `...), prompt); err != nil {
-			return dst, err
-		}
-		if dst, err = e.text(append(dst, `, "privileged_context": `...), d.Sites[i].Hint); err != nil {
-			return dst, err
-		}
-		dst = append(dst, '}')
+		dst = e.fullMessages(append(dst, `{"prompt": `...), prompt)
+		dst = append(e.member(dst, `, "privileged_context": `, d.Sites[i].Hint), '}')
 		e.carry(1)
 	}
 	if e.turns.Carried == 0 {
-		return dst, e.refuse("no hint is about a turn that answers a user: TRL puts the hint into the user's message")
+		e.refuse("no hint is about a turn that answers a user: TRL puts the hint into the user's message")
 	}
-	return dst, nil
+	return dst
 }
 
 // beforeTarget returns the messages before the turn that a hint is about. It returns nil if a damaged site names

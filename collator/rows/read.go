@@ -144,9 +144,6 @@ func (r *rowReader) text(key string) builders.Passage {
 	return p
 }
 
-// answer reads text or a single assistant message.
-func (r *rowReader) answer(key string) builders.Passage { return r.answerOf(key, fullMessage) }
-
 // turns reads text, or messages that begin and end with an assistant message.
 func (r *rowReader) turns(key string) builders.Passage {
 	p := r.passage(key, fullMessage)
@@ -157,8 +154,8 @@ func (r *rowReader) turns(key string) builders.Passage {
 	return p
 }
 
-// answerOf is like answer, but validates the message with check.
-func (r *rowReader) answerOf(key string, check func(*chat.Message) string) builders.Passage {
+// answer reads text or a single assistant message that passes check.
+func (r *rowReader) answer(key string, check func(*chat.Message) string) builders.Passage {
 	p := r.passage(key, check)
 	if !p.IsText() && (len(p.Nodes) != 1 || p.Nodes[0].Message.Role != "assistant") {
 		r.fail(key, "is not one assistant message")
@@ -251,8 +248,7 @@ func (r *rowReader) toolsText() {
 
 // plainMessage returns "" if a message has only a role and text. Otherwise it describes the fault.
 func plainMessage(m *chat.Message) string {
-	if m.Form != chat.Text || len(m.ToolCalls) > 0 || m.Name != "" || m.ToolCallID != "" || m.ReasoningKey != "" ||
-		len(m.Extra) > 0 {
+	if m.Form != chat.Text || moreThanText(m) || len(m.Extra) > 0 {
 		return "is not {role, content} with text"
 	}
 	return ""

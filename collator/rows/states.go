@@ -26,7 +26,8 @@ var trlPrompts = Format{
 	Carries:  []builders.Kind{builders.KindState},
 	Files:    splitFiles,
 	parts:    []builders.Kind{builders.KindState},
-	open:     func(e *Encoder) { e.encode = each((*Encoder).trlPrompt) },
+	holds:    onlyStates,
+	encode:   (*Encoder).trlPrompt,
 	read: func(r *rowReader) *Row {
 		row := &Row{Kind: builders.KindState, Prompt: r.text("prompt")}
 		r.state()
@@ -51,7 +52,8 @@ var nemoGym = Format{
 	Files:    splitFiles,
 	parts:    []builders.Kind{builders.KindState},
 	partly:   func(_ Options, r *builders.Resolved) bool { return has(r, named) },
-	open:     func(e *Encoder) { e.encode, e.textArguments = each((*Encoder).nemoGymRow), true },
+	holds:    onlyStates,
+	encode:   (*Encoder).nemoGymRow,
 	read:     (*rowReader).nemoGym,
 	columns: func(_ builders.Kind, c columns) parquet.Group {
 		return parquet.Group{
@@ -59,28 +61,29 @@ var nemoGym = Format{
 			"state": parquet.String(), "ground_truth": parquet.Optional(parquet.String()),
 		}
 	},
+
+	textArguments: true,
 }
 
-// prompted returns a record's state. It refuses records of other kinds, and plain-text prompts.
-func (e *Encoder) prompted(r *builders.Resolved) (*builders.State, error) {
-	s, ok := r.Record.(*builders.State)
-	if !ok || r.Messages.IsText() {
-		return nil, e.refuse("the format holds only states: prompts made of messages, without an answer")
+const onlyStates = "states: prompts made of messages, without an answer"
+
+// prompted returns a record's state. It refuses plain-text prompts.
+func (e *Encoder) prompted(r *builders.Resolved) *builders.State {
+	if r.Messages.IsText() {
+		e.refuse("the format holds only %s", onlyStates)
 	}
-	return s, nil
+	return r.Record.(*builders.State)
 }
 
 // endState appends a state's task and metadata, and the value that its checker compares answers with. The metadata is a
 // string, because its shape differs between rows.
-func (e *Encoder) endState(dst []byte, r *builders.Resolved, s *builders.State) ([]byte, error) {
-	dst, err := e.text(append(dst, `, "task": `...), s.Task)
-	if err == nil {
-		dst, err = e.text(append(dst, `, "state": `...), cmp.Or(string(e.compact(nil, s.Metadata)), "{}"))
+func (e *Encoder) endState(dst []byte, r *builders.Resolved, s *builders.State) []byte {
+	dst = e.member(dst, `, "task": `, s.Task)
+	dst = e.member(dst, `, "state": `, cmp.Or(string(e.compact(nil, s.Metadata)), "{}"))
+	if truth, ok := truthOf(r); ok {
+		dst = e.member(dst, `, "ground_truth": `, truth)
 	}
-	if truth, ok := truthOf(r); ok && err == nil {
-		dst, err = e.text(append(dst, `, "ground_truth": `...), truth)
-	}
-	return append(dst, '}'), err
+	return append(dst, '}')
 }
 
 func (r *rowReader) state() {
@@ -91,22 +94,16 @@ func (r *rowReader) state() {
 	r.take("state", json.String)
 }
 
-func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) ([]byte, error) {
-	s, err := e.prompted(r)
-	if err != nil {
-		return dst, err
-	}
+func (e *Encoder) trlPrompt(dst []byte, r *builders.Resolved) []byte {
+	s := e.prompted(r)
 	if e.opts.Render == nil {
-		return dst, e.refuse("the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)")
+		return e.refused(dst, "the format's prompts are rendered with the model's template: specify the model's folder (collator.tokenizer)")
 	}
 	text, err := rendered(e.opts.Render, r)
 	if err != nil {
-		return dst, e.refuse("the model's template refuses the prompt: %v", err)
+		return e.refused(dst, "the model's template refuses the prompt: %v", err)
 	}
-	if dst, err = e.text(append(dst, `{"prompt": `...), text); err != nil {
-		return dst, err
-	}
-	return e.endState(dst, r, s)
+	return e.endState(e.member(dst, `{"prompt": `, text), r, s)
 }
 
 // rendered renders a prompt with the model's template.
@@ -124,32 +121,23 @@ func rendered(t *turns.Renderer, r *builders.Resolved) (string, error) {
 	return res.Text, err
 }
 
-func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	s, err := e.prompted(r)
-	if err != nil {
-		return dst, err
-	}
-	if err = e.hasRole(r.Messages.Nodes, "system", "developer", "user", "assistant", "tool"); err != nil {
-		return dst, err
-	}
+func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) []byte {
+	s := e.prompted(r)
+	e.hasRole(r.Messages.Nodes, "system", "developer", "user", "assistant", "tool")
 	dst = append(dst, `{"responses_create_params": {"input": [`...)
 	for i := range r.Messages.Nodes {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		if dst, err = e.items(dst, i, e.shown(&r.Messages.Nodes[i].Message)); err != nil {
-			return dst, err
-		}
+		dst = e.items(dst, i, e.shown(&r.Messages.Nodes[i].Message))
 	}
 	dst = append(dst, ']')
-	for i, t := range r.Origin.Tools {
-		definition := t.Raw
-		f, ok := definition.Get("function")
+	if len(r.Origin.Tools) > 0 {
+		dst = append(dst, `, "tools": [`...)
+	}
+	for _, t := range r.Origin.Tools {
+		f, ok := t.Raw.Get("function")
 		if !ok || f.Kind() != json.Object {
-			return dst, e.refuse("the tool %q is not defined as a function", t.Name)
+			return e.refused(dst, "the tool %q is not defined as a function", t.Name)
 		}
-		dst = append(dst, [...]string{`, "tools": [`, `, `}[min(i, 1)]...)
-		dst = append(dst, `{"type": "function"`...)
+		dst = append(item(dst), `{"type": "function"`...)
 		for key, value := range f.Members() {
 			dst = append(append(append(append(dst, ", "...), key...), ": "...), e.compact(nil, value)...)
 		}
@@ -171,49 +159,32 @@ func (e *Encoder) nemoGymRow(dst []byte, r *builders.Resolved) ([]byte, error) {
 }
 
 // items appends a message as Responses API items. n numbers its reasoning item, which needs an id.
-func (e *Encoder) items(dst []byte, n int, m *chat.Message) ([]byte, error) {
+func (e *Encoder) items(dst []byte, n int, m *chat.Message) []byte {
 	if m.Form == chat.Parts {
-		return dst, e.refuse("the content of the %s message is not text", m.Role)
-	}
-	var err error
-	member := func(key, text string) {
-		if err == nil {
-			dst, err = e.text(append(dst, key...), text)
-		}
+		return e.refused(dst, "the content of the %s message is not text", m.Role)
 	}
 	if unnamed := func(c chat.ToolCall) bool { return c.ID == "" }; m.Role == "tool" && m.ToolCallID == "" ||
 		slices.ContainsFunc(m.ToolCalls, unnamed) {
-		return dst, e.refuse("the %s message lacks its call's id", m.Role)
+		return e.refused(dst, "the %s message lacks its call's id", m.Role)
 	}
 	if m.Role == "tool" {
-		member(`{"type": "function_call_output", "call_id": `, m.ToolCallID)
-		member(`, "output": `, m.Text)
-		return append(dst, '}'), err
-	}
-	between := func() {
-		if dst[len(dst)-1] == '}' {
-			dst = append(dst, ", "...)
-		}
+		dst = e.member(item(dst), `{"type": "function_call_output", "call_id": `, m.ToolCallID)
+		return append(e.member(dst, `, "output": `, m.Text), '}')
 	}
 	if m.ReasoningKey != "" {
-		dst = strconv.AppendInt(append(dst, `{"type": "reasoning", "id": "rs_`...), int64(n), 10)
-		member(`", "summary": [{"type": "summary_text", "text": `, m.Reasoning)
-		dst = append(dst, "}]}"...)
+		dst = strconv.AppendInt(append(item(dst), `{"type": "reasoning", "id": "rs_`...), int64(n), 10)
+		dst = append(e.member(dst, `", "summary": [{"type": "summary_text", "text": `, m.Reasoning), "}]}"...)
 	}
 	if m.Text != "" || len(m.ToolCalls) == 0 {
-		between()
-		member(`{"role": `, m.Role)
-		member(`, "content": `, m.Text)
-		dst = append(dst, '}')
+		dst = e.member(item(dst), `{"role": `, m.Role)
+		dst = append(e.member(dst, `, "content": `, m.Text), '}')
 	}
-	for i := range m.ToolCalls {
-		between()
-		member(`{"type": "function_call", "call_id": `, m.ToolCalls[i].ID)
-		member(`, "name": `, m.ToolCalls[i].Name)
-		member(`, "arguments": `, m.ToolCalls[i].Arguments)
-		dst = append(dst, '}')
+	for _, c := range m.ToolCalls {
+		dst = e.member(item(dst), `{"type": "function_call", "call_id": `, c.ID)
+		dst = e.member(dst, `, "name": `, c.Name)
+		dst = append(e.member(dst, `, "arguments": `, c.Arguments), '}')
 	}
-	return dst, err
+	return dst
 }
 
 func (r *rowReader) nemoGym() *Row {

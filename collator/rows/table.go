@@ -33,16 +33,7 @@ type Contents struct {
 // Note adds a record's contents.
 func (c *Contents) Note(r *builders.Resolved) {
 	c.Tools = c.Tools || len(r.Origin.Tools) > 0
-	for _, p := range []builders.Passage{r.Prompt, r.Chosen, r.Rejected, r.Messages} {
-		for i := range p.Nodes {
-			if c.Rich {
-				return
-			}
-			m := asText(&p.Nodes[i].Message)
-			c.Rich = m.Form != chat.Text || len(m.ToolCalls) > 0 || m.ToolCallID != "" || m.Name != "" ||
-				m.ReasoningKey != ""
-		}
-	}
+	c.Rich = c.Rich || has(r, func(m *chat.Message) bool { return moreThanText(m) || asText(m).Form != chat.Text })
 }
 
 // columns builds the schema nodes for a table's columns.
@@ -77,14 +68,6 @@ func (c columns) passage() parquet.Node {
 		return parquet.String()
 	}
 	return c.messages()
-}
-
-// plainPassage is like passage, for a format whose messages are always {role, content}.
-func (c columns) plainPassage() parquet.Node {
-	if c.TextPrompt == PlainText {
-		return parquet.String()
-	}
-	return plainMessages
 }
 
 // withTools adds the column of tools to g if any record has tools.

@@ -9,15 +9,18 @@ import (
 
 // text appends a JSON string. Strings are escaped as ASCII, as Python's json.dumps does by default, so a lone surrogate
 // in the source, which UTF-8 can't express, survives.
-func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
-	if s == "" {
-		return append(dst, `""`...), nil
+func (e *Encoder) text(dst []byte, s string) []byte {
+	switch {
+	case e.err != nil:
+		return dst
+	case s == "":
+		return append(dst, `""`...)
 	}
 	at := unsafe.StringData(s)
 	if i, ok := e.byText[at]; ok {
 		if t := &e.escaped[i]; t.of == len(s) {
 			e.lone = e.lone || t.lone
-			return append(dst, t.json...), nil
+			return append(dst, t.json...)
 		}
 	}
 	start := len(e.arena)
@@ -27,14 +30,27 @@ func (e *Encoder) text(dst []byte, s string) ([]byte, error) {
 	lone := false
 	if !isUTF8 {
 		if e.back = json.Raw(b).AppendText(e.back[:0]); string(e.back) != s {
-			return dst, e.refuse("the text %.40q is not UTF-8", s)
+			return e.refused(dst, "the text %.40q is not UTF-8", s)
 		}
 		lone = loneSurrogate(b)
 	}
 	e.lone = e.lone || lone
 	e.byText[at] = int32(len(e.escaped))
 	e.escaped = append(e.escaped, escaped{b, len(s), lone})
-	return append(dst, b...), nil
+	return append(dst, b...)
+}
+
+// member appends a member of an object. key includes the punctuation around it.
+func (e *Encoder) member(dst []byte, key, text string) []byte {
+	return e.text(append(dst, key...), text)
+}
+
+// item separates the next item of a list from the one before it, if there is one.
+func item(dst []byte) []byte {
+	if dst[len(dst)-1] == '[' {
+		return dst
+	}
+	return append(dst, ", "...)
 }
 
 // escaped is a JSON-encoded string. The same string occurs in many rows, so each string is examined only once instead

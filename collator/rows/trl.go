@@ -30,8 +30,10 @@ var trl = Format{
 		}
 		return "train.jsonl"
 	},
-	open: func(e *Encoder) { e.encode, e.several = each((*Encoder).trlRow), true },
-	read: (*rowReader).trl,
+	holds:   "preferences and demonstrations",
+	encode:  (*Encoder).trlRow,
+	several: true,
+	read:    (*rowReader).trl,
 	columns: func(k builders.Kind, c columns) parquet.Group {
 		if k == builders.KindDemonstration {
 			return c.withTools(parquet.Group{"prompt": c.messages(), "completion": c.messages()})
@@ -54,71 +56,53 @@ func (r *rowReader) trl() *Row {
 	return row
 }
 
-func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) ([]byte, error) {
-	switch r.Record.(type) {
-	case *builders.Preference:
-		return e.trlPreference(dst, r)
-	case *builders.Demonstration:
+func (e *Encoder) trlRow(dst []byte, r *builders.Resolved) []byte {
+	if r.Record.Kind() == builders.KindDemonstration {
 		return e.trlDemonstration(dst, r)
 	}
-	return dst, e.refuse("the format holds only preferences and demonstrations")
+	e.plainTexts(r)
+	dst = e.trlPassage(dst, `{"prompt": `, "prompt", &r.Prompt)
+	dst = e.trlPassage(dst, `, "chosen": `, "chosen", &r.Chosen)
+	dst = e.trlPassage(dst, `, "rejected": `, "rejected", &r.Rejected)
+	return append(e.appendTools(dst, r.Origin.Tools), '}')
 }
 
-func (e *Encoder) trlPreference(dst []byte, r *builders.Resolved) ([]byte, error) {
-	plain, err := e.plainTexts(r)
-	if err != nil {
-		return dst, err
-	}
-	side := func(dst []byte, key, name string, p *builders.Passage, role string) ([]byte, error) {
-		dst = append(dst, key...)
-		if plain {
-			return e.text(dst, p.Text)
-		}
-		return e.trlSide(dst, name, p, role)
-	}
-	dst, err = side(dst, `{"prompt": `, "prompt", &r.Prompt, "user")
-	if err == nil {
-		dst, err = side(dst, `, "chosen": `, "chosen", &r.Chosen, "assistant")
-	}
-	if err == nil {
-		dst, err = side(dst, `, "rejected": `, "rejected", &r.Rejected, "assistant")
-	}
-	if err != nil {
-		return dst, err
-	}
-	return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
-}
-
-// plainTexts reports whether a file holds only plain strings. If it does, pairs with anything else are refused: the
-// trainer applies no chat template to such rows, so tools would be lost.
-func (e *Encoder) plainTexts(r *builders.Resolved) (bool, error) {
+// plainTexts refuses a pair with anything but plain strings if the file holds only those: the trainer applies no chat
+// template to such rows, so tools would be lost.
+func (e *Encoder) plainTexts(r *builders.Resolved) {
 	switch {
 	case e.opts.TextPrompt != PlainText:
-		return false, nil
 	case !r.Prompt.IsText() || !r.Chosen.IsText() || !r.Rejected.IsText():
-		return false, e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
+		e.refuse("a file with prompt_as: text holds only plain text, but this record has messages")
 	case len(r.Origin.Tools) > 0:
-		return false, e.refuse("a file with prompt_as: text holds only plain text, but this record has tools")
+		e.refuse("a file with prompt_as: text holds only plain text, but this record has tools")
 	}
-	return true, nil
 }
 
-// trlSide appends a prompt or a continuation as messages. Text becomes one message with the given role. A continuation
-// begins and ends with an assistant turn. Passages are passed by pointer here and in curation, because a copy would be
-// read right after it is written, with loads wider than the stores, which stalls the processor.
-func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role string) ([]byte, error) {
-	if p.IsText() {
-		dst = append(append(append(dst, `[{"role": "`...), role...), `", "content": `...)
-		dst, err := e.text(dst, p.Text)
-		return append(dst, "}]"...), err
+// trlPassage appends a key and a prompt or a continuation, as text if the file holds only plain strings.
+func (e *Encoder) trlPassage(dst []byte, key, name string, p *builders.Passage) []byte {
+	dst = append(dst, key...)
+	if e.opts.TextPrompt == PlainText {
+		return e.text(dst, p.Text)
 	}
+	return e.trlSide(dst, name, p)
+}
+
+// trlSide appends a prompt or a continuation as messages. Text becomes one message. A continuation begins and ends with
+// an assistant turn. Passages are passed by pointer here and in curation, because a copy would be read right after it
+// is written, with loads wider than the stores, which stalls the processor.
+func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage) []byte {
 	n := len(p.Nodes)
 	switch {
+	case p.IsText() && name == "prompt":
+		return append(e.member(dst, `[{"role": "user", "content": `, p.Text), "}]"...)
+	case p.IsText():
+		return append(e.member(dst, `[{"role": "assistant", "content": `, p.Text), "}]"...)
 	case name == "prompt":
 	case n == 0 || p.Nodes[0].Message.Role != "assistant" || p.Nodes[n-1].Message.Role != "assistant":
-		return dst, e.refuse("the %s side doesn't begin and end with an assistant turn", name)
+		e.refuse("the %s side doesn't begin and end with an assistant turn", name)
 	case n > 1 && !e.several:
-		return dst, e.refuse("the %s side is more than one assistant turn", name)
+		e.refuse("the %s side is more than one assistant turn", name)
 	}
 	return e.fullMessages(dst, p.Nodes)
 }
@@ -126,20 +110,12 @@ func (e *Encoder) trlSide(dst []byte, name string, p *builders.Passage, role str
 // trlDemonstration writes a row for each trained turn. The prompt is everything before the turn, because TRL trains on
 // the whole completion. With Options.Stretch the completion extends to the last turn before a context-only one, and the
 // trainer has to mask all messages in it except the assistant's.
-func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) ([]byte, error) {
-	nodes, trained, err := e.demonstrated(r)
-	if err != nil {
-		return dst, err
-	}
-	return e.eachTurn(dst, nodes, trained, e.opts.Stretch, func(dst []byte, from, to int) ([]byte, error) {
-		dst, err := e.fullMessages(append(dst, `{"prompt": `...), nodes[:from])
-		if err != nil {
-			return dst, err
-		}
-		if dst, err = e.fullMessages(append(dst, `, "completion": `...), nodes[from:to]); err != nil {
-			return dst, err
-		}
-		return append(e.appendTools(dst, r.Origin.Tools), '}'), nil
+func (e *Encoder) trlDemonstration(dst []byte, r *builders.Resolved) []byte {
+	nodes, trained := e.demonstrated(r)
+	return e.eachTurn(dst, nodes, trained, e.opts.Stretch, func(dst []byte, from, to int) []byte {
+		dst = e.fullMessages(append(dst, `{"prompt": `...), nodes[:from])
+		dst = e.fullMessages(append(dst, `, "completion": `...), nodes[from:to])
+		return append(e.appendTools(dst, r.Origin.Tools), '}')
 	})
 }
 
@@ -150,11 +126,8 @@ func (e *Encoder) appendTools(dst []byte, tools []chat.Tool) []byte {
 		return dst
 	}
 	dst = append(dst, `, "tools": [`...)
-	for i, t := range tools {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
-		dst = e.compact(dst, t.Raw)
+	for _, t := range tools {
+		dst = e.compact(item(dst), t.Raw)
 	}
 	return append(dst, ']')
 }

@@ -29,11 +29,8 @@ func (e *Encoder) Turns() Turns { return e.turns }
 func (e *Encoder) Silent() []int { return e.silent }
 
 // demonstrated returns a demonstration's messages up to its last trained turn, and whether each is trained on.
-func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool, err error) {
-	d, ok := r.Record.(*builders.Demonstration)
-	if !ok {
-		return nil, nil, e.refuse("the format holds only demonstrations")
-	}
+func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained []bool) {
+	d := r.Record.(*builders.Demonstration)
 	nodes = r.Messages.Nodes
 	trained = d.Train.Turns(nodes, d.Trained)
 	last, n := -1, int64(0)
@@ -49,25 +46,26 @@ func (e *Encoder) demonstrated(r *builders.Resolved) (nodes []ttc.Node, trained 
 				continue
 			}
 			e.masked = true
-			if why := e.cannotMask(asText(&nodes[i].Message)); why != "" && err == nil {
-				err = e.refuse("cannot mask only the reasoning of message %d (train_reasoning: false): %s", i, why)
+			why := "the trainer can only train on whole turns"
+			if e.cannotMask != nil {
+				why = e.cannotMask(asText(&nodes[i].Message))
+			}
+			if why != "" {
+				e.refuse("cannot mask only the reasoning of message %d (train_reasoning: false): %s", i, why)
 			}
 		}
 		last = i
 	}
 	e.turns = Turns{Lost: n}
-	if err != nil {
-		return nil, nil, err
-	}
 	if last < 0 {
-		return nil, nil, e.refuse("no turn of the record is trained on")
+		e.refuse("no turn of the record is trained on")
+	}
+	if e.err != nil {
+		return nil, nil
 	}
 	e.trimmed = len(nodes) - last - 1
-	return nodes[:last+1], trained[:last+1], nil
+	return nodes[:last+1], trained[:last+1]
 }
-
-// wholeTurns is the cannotMask function of trainers that train on all of a turn or on none of it.
-func wholeTurns(*chat.Message) string { return "the trainer can only train on whole turns" }
 
 // carry moves n of the record's turns from lost to carried.
 func (e *Encoder) carry(n int) {
@@ -82,12 +80,12 @@ func masked(nodes []ttc.Node, trained []bool, i int) bool {
 
 // everyTurn returns the beginning of a demonstration, for a trainer that trains on all assistant turns. It ends with
 // the last trained turn before the first context-only one, if any. Later turns are lost.
-func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error) {
+func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) []ttc.Node {
 	end, n := 0, 0
 	for i := range nodes {
 		if masked(nodes, trained, i) {
 			if n == 0 {
-				return nil, e.refuse("the trainer trains on every assistant turn, but the first one, message %d, is context only", i)
+				e.refuse("the trainer trains on every assistant turn, but the first one, message %d, is context only", i)
 			}
 			break
 		}
@@ -96,14 +94,14 @@ func (e *Encoder) everyTurn(nodes []ttc.Node, trained []bool) ([]ttc.Node, error
 		}
 	}
 	e.carry(n)
-	return nodes[:end], nil
+	return nodes[:end]
 }
 
 // eachTurn calls row for each trained turn of a demonstration or, if stretch is set, for each series of trained turns
 // with no masked turn between them. row gets messages [from, to). Each row is put on its own line.
 func (e *Encoder) eachTurn(
-	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) ([]byte, error),
-) ([]byte, error) {
+	dst []byte, nodes []ttc.Node, trained []bool, stretch bool, row func(dst []byte, from, to int) []byte,
+) []byte {
 	start, longest := len(dst), 0
 	for from := 0; from < len(nodes); {
 		if !trained[from] {
@@ -120,32 +118,23 @@ func (e *Encoder) eachTurn(
 			dst = e.next(dst)
 		}
 		began := len(dst)
-		var err error
-		if dst, err = row(dst, from, to); err != nil {
-			return dst, err
-		}
+		dst = row(dst, from, to)
 		longest = max(longest, len(dst)-began)
 		e.carry(n)
 		from = to
 	}
 	e.turns.Repeated = int64(len(dst) - start - longest)
-	return dst, nil
+	return dst
 }
 
 // flagged appends messages; each assistant message has a member that says whether it is trained on.
 func (e *Encoder) flagged(
 	dst []byte, nodes []ttc.Node, trained []bool, member func(dst []byte, m *chat.Message, trained bool) []byte,
-) ([]byte, error) {
-	var err error
+) []byte {
 	dst = append(dst, '[')
 	for i := range nodes {
-		if i > 0 {
-			dst = append(dst, ", "...)
-		}
 		m := e.shown(&nodes[i].Message)
-		if dst, err = e.fullMessage(dst, m); err != nil {
-			return dst, err
-		}
+		dst = e.fullMessage(item(dst), m)
 		if m.Role == "assistant" {
 			dst = append(member(dst[:len(dst)-1], m, trained[i]), '}')
 		}
@@ -153,15 +142,14 @@ func (e *Encoder) flagged(
 			e.carry(1)
 		}
 	}
-	return append(dst, ']'), nil
+	return append(dst, ']')
 }
 
 // hasRole refuses messages whose role isn't in roles.
-func (e *Encoder) hasRole(nodes []ttc.Node, roles ...string) error {
+func (e *Encoder) hasRole(nodes []ttc.Node, roles ...string) {
 	for i := range nodes {
 		if role := nodes[i].Message.Role; !slices.Contains(roles, role) {
-			return e.refuse("message %d has the role %q, which the consumer does not support", i, role)
+			e.refuse("message %d has the role %q, which the consumer does not support", i, role)
 		}
 	}
-	return nil
 }

@@ -46,7 +46,8 @@ var verl = Format{
 		}
 		return s.String() + ".parquet"
 	},
-	open:     func(e *Encoder) { e.encode = (*Encoder).verlRow },
+	holds:    "demonstrations, and the prompts of rollouts and states",
+	encode:   (*Encoder).verlRow,
 	read:     (*rowReader).verl,
 	columns:  verlColumns,
 	together: verlPrompt,
@@ -98,44 +99,31 @@ func beforeSampled(nodes []ttc.Node) []ttc.Node {
 	return nil
 }
 
-func (e *Encoder) verlRow(dst []byte, rs []*builders.Resolved) ([]byte, error) {
-	switch rs[0].Record.(type) {
+func (e *Encoder) verlRow(dst []byte, r *builders.Resolved) []byte {
+	switch record := r.Record.(type) {
 	case *builders.Rollout:
-		prompt := beforeSampled(rs[0].Messages.Nodes)
+		prompt := beforeSampled(r.Messages.Nodes)
 		if len(prompt) == 0 {
-			return dst, e.refuse("missing prompt: no message comes before the first sampled turn")
+			return e.refused(dst, "missing prompt: no message comes before the first sampled turn")
 		}
-		return e.verlTask(dst, rs, prompt, rs[0].Record.(*builders.Rollout).Task)
+		return e.verlTask(dst, r, prompt, record.Task)
 	case *builders.State:
-		s, err := e.prompted(rs[0])
-		if err != nil {
-			return dst, err
-		}
-		return e.verlTask(dst, rs, rs[0].Messages.Nodes, s.Task)
-	case *builders.Demonstration:
-		return e.chatRow(dst, rs[0])
+		return e.verlTask(dst, r, r.Messages.Nodes, e.prompted(r).Task)
 	}
-	return dst, e.refuse("the format holds only demonstrations, and the prompts of rollouts and states")
+	return e.chatRow(dst, r)
 }
 
 // verlTask writes the prompt shared by the rollouts of one task, or a state. Only a state may contain calls.
-func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Node, task string) ([]byte, error) {
-	start, r := len(dst), rs[0]
-	state := r.Record.Kind() == builders.KindState
-	dst, err := e.text(append(dst, `{"data_source": `...), r.Origin.Builder)
-	if err != nil {
-		return dst, err
-	}
+func (e *Encoder) verlTask(dst []byte, r *builders.Resolved, prompt []ttc.Node, task string) []byte {
+	start, state := len(dst), r.Record.Kind() == builders.KindState
+	dst = e.member(dst, `{"data_source": `, r.Origin.Builder)
 	if dst = append(dst, `, "prompt": `...); state {
-		dst, err = e.fullMessages(dst, prompt)
+		dst = e.fullMessages(dst, prompt)
 	} else {
-		dst, err = e.plainMessages(dst, prompt, e.bare)
-	}
-	if err != nil {
-		return dst, err
+		dst = e.plainMessages(dst, prompt, e.bare)
 	}
 	style, truth := "model", ""
-	for _, x := range rs {
+	for _, x := range e.records {
 		if text, ok := truthOf(x); ok {
 			style, truth = "rule", text
 			break
@@ -155,7 +143,7 @@ func (e *Encoder) verlTask(dst []byte, rs []*builders.Resolved, prompt []ttc.Nod
 		dst = json.AppendASCII(append(dst, `, "state": `...), cmp.Or(string(r.Record.Header().Metadata), "{}"))
 	}
 	e.lone = loneSurrogate(dst[start:]) // sees escapes in names, but not in tools, where they are escaped again
-	return append(dst, "}}"...), nil
+	return append(dst, "}}"...)
 }
 
 // truthOf returns the value against which a checker compares answers to a record's prompt. The record's metadata or
@@ -172,22 +160,19 @@ func truthOf(r *builders.Resolved) (string, bool) {
 }
 
 // bare refuses messages that have more than role and content.
-func (e *Encoder) bare(m *chat.Message) error {
+func (e *Encoder) bare(m *chat.Message) {
 	switch {
 	case len(m.ToolCalls) > 0 || m.ToolCallID != "":
-		return e.refuse("the %s message is part of a tool call, whose shape Parquet would change", m.Role)
+		e.refuse("the %s message is part of a tool call, whose shape Parquet would change", m.Role)
 	case plainMessage(m) != "":
-		return e.refuse("the %s message %s", m.Role, plainMessage(m))
+		e.refuse("the %s message %s", m.Role, plainMessage(m))
 	}
-	return nil
 }
 
 func (r *rowReader) verl() *Row {
 	r.parsed = true
 	if r.has("messages") {
-		row := r.conversation(fullMessage)
-		r.tools()
-		return row
+		return r.chat()
 	}
 	kind, check := builders.KindRollout, plainMessage
 	if info := r.fields["extra_info"]; info.Kind() == json.Object {

@@ -53,7 +53,6 @@ var ErrNoRow = errors.New("no such row")
 // ReadRow reads a row in a run folder. ref is "sft/train/00000.safetensors:3", or just a number, which counts all rows
 // in index order. Rows are counted from 1.
 func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
-	file, row := "", 0
 	name, number, ok := strings.Cut(ref, ":")
 	if !ok {
 		name, number = "", ref
@@ -62,34 +61,20 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	if row--; err != nil || row < 0 {
 		return nil, fmt.Errorf("invalid row %q: expected sft/train/00000.safetensors:3 or a number, counted from 1", ref)
 	}
-	file = strings.TrimPrefix(filepath.ToSlash(name), "batches/")
-	var found *batch.Line
-	errFound := errors.New("found")
-	err = batch.EachLine(filepath.Join(dir, "batches", batch.IndexName), func(l *batch.Line) error {
+	file := strings.TrimPrefix(filepath.ToSlash(name), "batches/")
+	found, rows, err := open(dir, tok, func(l *batch.Line) bool {
 		if file == "" && row >= l.Rows {
 			row -= l.Rows
-			return nil
+			return false
 		}
-		if file == "" || file == l.File {
-			found = l
-			return errFound
-		}
-		return nil
+		return file == "" || file == l.File
 	})
-	if found == nil {
-		if err == nil {
-			err = fmt.Errorf("%w: %s", ErrNoRow, ref)
-		}
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if err := madeWith(found, tok); err != nil {
-		return nil, err
-	}
-	rows, err := batch.Read(filepath.Join(dir, "batches"), found)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", found.File, err)
-	}
-	if row >= len(rows) {
+	case found == nil:
+		return nil, fmt.Errorf("%w: %s", ErrNoRow, ref)
+	case row >= len(rows):
 		return nil, fmt.Errorf("%w: %s has %d rows", ErrNoRow, found.File, len(rows))
 	}
 	v, err := viewOf(found, row, rows[row], tok)
@@ -103,12 +88,30 @@ func ReadRow(dir, ref string, tok *tokenizer.Tokenizer) (*Row, error) {
 	return v, v.measured(filepath.Join(dir, "batches"), found, first)
 }
 
-// madeWith returns an error if a batch was made with a different tokenizer, whose ids would mean different tokens.
-func madeWith(l *batch.Line, tok *tokenizer.Tokenizer) error {
-	if l.Tokenizer != tok.Fingerprint() {
-		return fmt.Errorf("%s was made with tokenizer %s, not with %s", l.File, l.Tokenizer, tok.Fingerprint())
+// open reads the first batch in a run folder's index for which wanted returns true. The line is nil if there is none.
+func open(dir string, tok *tokenizer.Tokenizer, wanted func(*batch.Line) bool) (*batch.Line, []*batch.Row, error) {
+	dir = filepath.Join(dir, "batches")
+	var found *batch.Line
+	errFound := errors.New("found")
+	err := batch.EachLine(filepath.Join(dir, batch.IndexName), func(l *batch.Line) error {
+		if !wanted(l) {
+			return nil
+		}
+		found = l
+		return errFound
+	})
+	switch {
+	case found == nil:
+		return nil, nil, err
+	case found.Tokenizer != tok.Fingerprint(): // its ids would mean different tokens
+		return nil, nil, fmt.Errorf("%s was made with tokenizer %s, not with %s", found.File, found.Tokenizer,
+			tok.Fingerprint())
 	}
-	return nil
+	rows, err := batch.Read(dir, found)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", found.File, err)
+	}
+	return found, rows, nil
 }
 
 func viewOf(l *batch.Line, row int, r *batch.Row, tok *tokenizer.Tokenizer) (*Row, error) {

@@ -1,6 +1,7 @@
 package tokenview
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -51,32 +52,22 @@ const siteContext = 40
 
 // ReadSite reads the nth site in a run folder's sdpo batches, in index order, counted from 1.
 func ReadSite(dir string, n int, tok *tokenizer.Tokenizer) (*Site, error) {
-	batches := filepath.Join(dir, "batches")
-	var found *batch.Line
 	seen, left := 0, n-1
-	if err := batch.EachLine(filepath.Join(batches, batch.IndexName), func(l *batch.Line) error {
-		if found == nil && left < len(l.Sites) {
-			found = l
-		} else if found == nil {
-			left -= len(l.Sites)
+	found, rows, err := open(dir, tok, func(l *batch.Line) bool {
+		if left >= 0 && left < len(l.Sites) {
+			return true
 		}
-		seen += len(l.Sites)
-		return nil
-	}); err != nil {
+		left, seen = left-len(l.Sites), seen+len(l.Sites)
+		return false
+	})
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if found == nil || n < 1 {
+	case found == nil:
 		return nil, fmt.Errorf("unknown site %d: the run has %d, numbered from 1", n, seen)
 	}
-	if err := madeWith(found, tok); err != nil {
-		return nil, err
-	}
-	rows, err := batch.Read(batches, found)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", found.File, err)
-	}
 	effect := found.Sites[left].Effect
-	jsd, err := divergences(batches, found, left)
+	jsd, err := divergences(filepath.Join(dir, "batches"), found, left)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", found.File, err)
 	}
@@ -141,54 +132,42 @@ func (v *Site) fill(r *batch.Row, tok *tokenizer.Tokenizer, jsd []float32) error
 			by += int(o.Hint)
 		}
 	}
-	add := func(what string, from, to int) error {
+	var err error
+	add := func(what string, from, to int) {
 		if from == to {
-			return nil
+			return
 		}
 		p := Part{What: what, Student: [2]int{from - by, to - by}, Teacher: [2]int{from, to}}
 		if what == Hint {
 			p.Student = [2]int{-1, -1}
 		}
 		for _, id := range ids[from:to] {
-			text, err := tok.Decode([]int32{id}, false)
-			if err != nil {
-				return err
-			}
+			text, failed := tok.Decode([]int32{id}, false)
+			err = cmp.Or(err, failed)
 			p.Tokens = append(p.Tokens, text)
 		}
 		if n := min(len(p.Tokens), len(jsd)); what == Target {
 			p.JSD, jsd = jsd[:n:n], jsd[n:]
 		}
 		v.Parts = append(v.Parts, p)
-		return nil
 	}
 	at := int(s.At) + by
-	if err := add(Context, max(0, at-siteContext), at); err != nil {
-		return err
-	}
-	if err := add(Hint, at, at+int(s.Hint)); err != nil {
-		return err
-	}
+	add(Context, max(0, at-siteContext), at)
+	add(Hint, at, at+int(s.Hint))
 	at += int(s.Hint)
 	for _, o := range r.Meta.Sites { // other hints at the same position
 		if o.Teacher == s.Teacher && o.At == s.At && o.Site > s.Site {
-			if err := add(Hint, at, at+int(o.Hint)); err != nil {
-				return err
-			}
+			add(Hint, at, at+int(o.Hint))
 			at += int(o.Hint)
 		}
 	}
 	by = at - int(s.At)
 	for _, run := range s.Pairs {
-		if err := add(Context, at, run.Start+by); err != nil {
-			return err
-		}
-		if err := add(Target, run.Start+by, run.End+by); err != nil {
-			return err
-		}
+		add(Context, at, run.Start+by)
+		add(Target, run.Start+by, run.End+by)
 		at = run.End + by
 	}
-	return nil
+	return err
 }
 
 // Print writes a site as text: student and teacher aligned, the hint marked with + (yellow), the target with > (green).

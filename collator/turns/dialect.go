@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -54,21 +55,28 @@ const (
 // switches are the variables by which templates turn thinking off.
 var switches = []string{"enable_thinking", "thinking"}
 
-// emptyThought matches an empty think block, for templates without a switch that reveals it.
-var emptyThought = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
-})
+var (
+	// emptyThought matches an empty think block, for templates without a switch that reveals it.
+	emptyThought = pattern(`<(think|thinking|thought|reasoning)>\s*</(?:think|thinking|thought|reasoning)>\s*`)
+	// closedThought matches the end of a thought at the start of a turn.
+	closedThought = pattern(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
+	openThought   = pattern(`<(think|thinking|thought|reasoning)>`)
+)
 
-// closedThought matches the end of a thought at the start of a turn.
-var closedThought = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^\s*</(?:[a-z]+:)?(?:think|thinking|thought|reasoning)>`)
-})
+// pattern compiles an expression when it is first used.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
 
-func user(s string) chat.Message { return chat.Message{Role: "user", Form: chat.Text, Text: s} }
+func say(role, text string) chat.Message {
+	return chat.Message{Role: role, Form: chat.Text, Text: text}
+}
+
+func user(text string) chat.Message { return say("user", text) }
 
 var (
 	ask    = user(askText)
-	answer = chat.Message{Role: "assistant", Form: chat.Text, Text: answerText}
+	answer = say("assistant", answerText)
 	call   = chat.Message{Role: "assistant", Form: chat.Null, ToolCalls: []chat.ToolCall{{
 		ID: "call00001", Type: "function", Name: toolName, Arguments: `{"k":"` + argText + `"}`,
 		Parsed: json.Raw(`{"k":"` + argText + `"}`),
@@ -163,7 +171,7 @@ func (p prober) generationPrompt() (string, bool) {
 		return "", false
 	}
 	// The end of a conversation (Phi-3's end of text) may appear in place of the generation prompt.
-	n := commonPrefix(closed.Text, open.Text)
+	n := prefix.Text(closed.Text, open.Text)
 	if rest := closed.Text[n:]; rest != "" && !p.marks.in(closed.Text[lineStart(closed.Text, n):]) {
 		return "", false
 	}
@@ -202,8 +210,7 @@ func (d *dialect) learnPrompts(p prober) {
 		}
 	}
 	d.others = append(d.others, d.prompt)
-	slices.SortFunc(d.others, func(a, b string) int { return len(b) - len(a) })
-	d.others = slices.Compact(d.others)
+	d.others = slices.Compact(longestFirst(d.others))
 	d.learnHeader(p)
 	if d.silent != nil {
 		off, _ := p.with(d.silent).generationPrompt()
@@ -229,7 +236,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 		return
 	}
 	prompt, shown := open.Text[lastOf(&open, 0):], whole.Text[lastOf(&whole, 0):]
-	header := p.marks.whole(prompt[:commonPrefix(prompt, shown)])
+	header := p.marks.whole(prompt[:prefix.Text(prompt, shown)])
 	if len(p.marks.all(header)) < 2 {
 		return
 	}
@@ -246,7 +253,7 @@ func (d *dialect) learnFixedPrompt(p prober) {
 // belongs to the prompts, not to the header.
 func (d *dialect) learnHeader(p prober) {
 	for _, prompt := range d.others {
-		d.header = d.header[:commonPrefix(d.header, prompt)]
+		d.header = d.header[:prefix.Text(d.header, prompt)]
 	}
 	if at := openThought().FindStringIndex(d.prompt); at != nil && at[0] < len(d.header) {
 		d.header = d.header[:at[0]]
@@ -289,18 +296,11 @@ func (d *dialect) learnOpeners(p prober) {
 			d.openers = append(d.openers, s)
 		}
 	}
-	slices.SortFunc(d.openers, func(a, b string) int { return len(b) - len(a) })
+	longestFirst(d.openers)
 }
-
-var openThought = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`<(think|thinking|thought|reasoning)>`)
-})
 
 // learnTerminators compares a turn at the end of a conversation with the same turn in the middle.
-func (d *dialect) learnTerminators(p prober) {
-	written := d.learnFinal(p)
-	d.learnCall(p, written)
-}
+func (d *dialect) learnTerminators(p prober) { d.learnCall(p, d.learnFinal(p)) }
 
 // learnFinal learns the terminators of an answer. It reports whether the template writes a terminator after a
 // conversation's last answer.
@@ -312,7 +312,7 @@ func (d *dialect) learnFinal(p prober) (written bool) {
 	}
 	a, b := tail(&end, 1), tail(&middle, 1)
 	b = b[:strings.Index(b+resultText, resultText)]
-	same := a[:commonPrefix(a, b)]
+	same := a[:prefix.Text(a, b)]
 	both := p.marks.all(same)
 	if start, stop, ok := p.marks.next(d.header); ok && start == 0 { // the next turn begins at its header
 		if i := slices.Index(both, d.header[:stop]); i > 0 {
@@ -359,7 +359,7 @@ func (d *dialect) learnCall(p prober, written bool) {
 	if i := strings.Index(b, resultText); i >= 0 {
 		b = b[:i]
 	}
-	same := a[:commonPrefix(a, b)]
+	same := a[:prefix.Text(a, b)]
 	d.addClosing(same)
 	if start, stop, ok := p.marks.next(same); ok && strings.HasPrefix(d.header, same[start:stop]) &&
 		!slices.Contains(d.terminators, same[start:stop]) {
@@ -399,9 +399,12 @@ func (d *dialect) learnCall(p prober, written bool) {
 	}
 }
 
-func (d *dialect) addClosing(s string) {
-	d.closings = append(d.closings, s)
-	slices.SortFunc(d.closings, func(a, b string) int { return len(b) - len(a) })
+func (d *dialect) addClosing(s string) { d.closings = longestFirst(append(d.closings, s)) }
+
+// longestFirst sorts texts in place, and returns them.
+func longestFirst(texts []string) []string {
+	slices.SortFunc(texts, func(a, b string) int { return len(b) - len(a) })
+	return texts
 }
 
 // learnHalts removes from halts the terminators that occur within a turn with a thought and an answer, or with only a
@@ -434,28 +437,29 @@ func (d *dialect) halt(s string) {
 }
 
 func (d *dialect) add(s string) {
-	if s == "" || slices.Contains(d.terminators, s) {
-		return
+	if s != "" && !slices.Contains(d.terminators, s) {
+		d.terminators = longestFirst(append(d.terminators, s))
 	}
-	d.terminators = append(d.terminators, s)
-	slices.SortFunc(d.terminators, func(a, b string) int { return len(b) - len(a) })
 }
 
 // tail returns the text after the last content or arguments of a message.
 func tail(res *template.Result, message int) string {
-	for i := len(res.Spans) - 1; i >= 0; i-- {
-		s := res.Spans[i]
-		if s.Message == message && s.Field != "role" &&
-			(strings.Contains(s.Field, "arguments") || strings.HasPrefix(s.Field, "content")) {
+	for _, s := range slices.Backward(res.Spans) {
+		if s.Message == message && said(s.Field) {
 			return res.Text[s.End:]
 		}
 	}
 	return ""
 }
 
+// said reports whether a message's field holds its content or the arguments of its calls.
+func said(field string) bool {
+	return strings.HasPrefix(field, "content") || strings.Contains(field, "arguments")
+}
+
 func lastOf(res *template.Result, message int) int {
-	for i := len(res.Spans) - 1; i >= 0; i-- {
-		if s := res.Spans[i]; s.Message == message && s.Field != "role" {
+	for _, s := range slices.Backward(res.Spans) {
+		if s.Message == message && s.Field != "role" {
 			return s.End
 		}
 	}
@@ -481,12 +485,4 @@ func withVar(vars *pyvalue.Dict, name string, on bool) *pyvalue.Dict {
 	}
 	out.SetStr(name, pyvalue.Bool(on))
 	return out
-}
-
-func commonPrefix(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
 }

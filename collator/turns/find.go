@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 )
@@ -218,21 +219,19 @@ func (r *Renderer) promptAt(d *dialect, c *Conversation, n int, given string) in
 	if err != nil {
 		return len(given)
 	}
-	return commonPrefix(closed.Text, given)
+	return prefix.Text(closed.Text, given)
 }
 
 // shared finds a turn without a header at the position where the generation prompt would start (Apertus omits the
 // header of a turn after a result, although the generation prompt after a result contains the header).
 func (r *Renderer) shared(d *dialect, c *Conversation, o *origins, t *Turn, i, from int, given *template.Result) bool {
-	at := len(r.marks.whole(o.text[:commonPrefix(o.text, given.Text)]))
+	at := len(r.marks.whole(o.text[:prefix.Text(o.text, given.Text)]))
 	k := o.after(at)
 	if i == 0 || at < from || k == len(o.spans) || o.spans[k].Message != i || c.role(i-1) != "tool" ||
 		at < r.promptAt(d, c, i, given.Text) {
 		return false
 	}
-	*t = Turn{Message: i, Start: at}
-	d.end(o, t)
-	t.Filler = d.fillerOf(o, at, t)
+	*t = d.turn(o, Turn{Message: i, Start: at}, at)
 	return true
 }
 
@@ -254,10 +253,7 @@ func (o *origins) whole(turns []Turn, lost []*NotFound) ([]Turn, []*NotFound) {
 		t := &turns[i]
 		out := false
 		for k := o.after(t.End); k < len(o.spans) && (i+1 == len(turns) || o.spans[k].Start < turns[i+1].Start); k++ {
-			if s := &o.spans[k]; s.Message == t.Message &&
-				(strings.HasPrefix(s.Field, "content") || strings.Contains(s.Field, "arguments")) {
-				out = true
-			}
+			out = out || o.spans[k].Message == t.Message && said(o.spans[k].Field)
 		}
 		if out {
 			lost = append(lost, &NotFound{t.Message, "a part of the message is outside its turn", true})
@@ -283,9 +279,14 @@ func (d *dialect) find(o *origins, i, from int) (Turn, *NotFound) {
 	}
 	t := Turn{Message: i}
 	t.Start, t.Thinking = d.start(o, header)
+	return d.turn(o, t, header+len(d.header)), nil
+}
+
+// turn completes a turn whose start is known. after is the end of its header.
+func (d *dialect) turn(o *origins, t Turn, after int) Turn {
 	d.end(o, &t)
-	t.Filler = d.fillerOf(o, header+len(d.header), &t)
-	return t, nil
+	t.Filler = d.fillerOf(o, after, &t)
+	return t
 }
 
 // opened finds the turn of message i if the template lacks a generation prompt.
@@ -305,9 +306,7 @@ func (d *dialect) opened(o *origins, i, from int) (Turn, *NotFound) {
 	if t.Start < 0 {
 		return t, &NotFound{Message: i, Why: "the template lacks a generation prompt, and nothing marks the end of the text before the message"}
 	}
-	d.end(o, &t)
-	t.Filler = d.fillerOf(o, t.Start, &t)
-	return t, nil
+	return d.turn(o, t, t.Start), nil
 }
 
 // bare finds the turn that follows given, the model's input, without a header in between.
@@ -317,9 +316,7 @@ func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 	if at < from || !strings.HasPrefix(o.text, given) || k == len(o.spans) || o.spans[k].Message != i {
 		return false
 	}
-	*t = Turn{Message: i, Start: at, Thinking: true}
-	d.end(o, t)
-	t.Filler = d.fillerOf(o, at, t)
+	*t = d.turn(o, Turn{Message: i, Start: at, Thinking: true}, at)
 	return true
 }
 
@@ -328,22 +325,16 @@ func (d *dialect) bare(o *origins, t *Turn, i, from int, given string) bool {
 func (d *dialect) headerOf(o *origins, i, from int) (int, *NotFound) {
 	limit, mine := o.first(i, from)
 	at := o.find(d.header, from, limit)
-	if at < 0 {
-		if mine {
-			return 0, &NotFound{Message: i, Why: "no assistant header precedes the message's text"}
-		}
+	switch {
+	case at < 0 && mine:
+		return 0, &NotFound{Message: i, Why: "no assistant header precedes the message's text"}
+	case at < 0:
 		return 0, &NotFound{Message: i, Why: "the template omits the message"}
 	}
-	if !mine {
-		return at, nil
-	}
-	for {
-		next := o.find(d.header, at+1, limit)
-		if next < 0 {
-			return at, nil
-		}
+	for next := at; mine && next >= 0; next = o.find(d.header, at+1, limit) {
 		at = next
 	}
+	return at, nil
 }
 
 // first returns where the text of message i starts after from or, for a message without text, where the next message's

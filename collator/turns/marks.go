@@ -1,10 +1,9 @@
 package turns
 
 import (
-	"regexp"
+	"iter"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // marks finds special tokens in text: the tokenizer's or, without a tokenizer, any text that looks like one.
@@ -15,9 +14,7 @@ type marks struct {
 }
 
 // looks matches text that looks like a special token.
-var looks = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
-})
+var looks = pattern(`<[^\s<>]{1,64}>|\[/?[A-Z_]{2,32}\]|\[\|[^\s\[\]|]{1,64}\|\]|\[e~\[|\]~b\]`)
 
 func newMarks(tokens []string) *marks {
 	m := &marks{tokens: map[string]bool{}}
@@ -33,27 +30,29 @@ func newMarks(tokens []string) *marks {
 	return m
 }
 
-// each calls f with the range of every special token in s, until f returns false.
-func (m *marks) each(s string, f func(start, end int) bool) {
-	if len(m.tokens) == 0 {
-		for _, at := range looks().FindAllStringIndex(s, -1) {
-			if !f(at[0], at[1]) {
-				return
-			}
-		}
-		return
-	}
-	for i := 0; i < len(s); i++ {
-		if !m.first[s[i]] {
-			continue
-		}
-		for _, n := range m.lengths {
-			if i+n <= len(s) && m.tokens[s[i:i+n]] {
-				if !f(i, i+n) {
+// each iterates over the ranges of the special tokens in s.
+func (m *marks) each(s string) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		if len(m.tokens) == 0 {
+			for _, at := range looks().FindAllStringIndex(s, -1) {
+				if !yield(at[0], at[1]) {
 					return
 				}
-				i += n - 1
-				break
+			}
+			return
+		}
+		for i := 0; i < len(s); i++ {
+			if !m.first[s[i]] {
+				continue
+			}
+			for _, n := range m.lengths {
+				if i+n <= len(s) && m.tokens[s[i:i+n]] {
+					if !yield(i, i+n) {
+						return
+					}
+					i += n - 1
+					break
+				}
 			}
 		}
 	}
@@ -61,20 +60,18 @@ func (m *marks) each(s string, f func(start, end int) bool) {
 
 // all returns the special tokens in s, in order.
 func (m *marks) all(s string) (out []string) {
-	m.each(s, func(start, end int) bool {
+	for start, end := range m.each(s) {
 		out = append(out, s[start:end])
-		return true
-	})
+	}
 	return out
 }
 
 // next returns the range of the first special token in s, or false if s doesn't contain one.
 func (m *marks) next(s string) (start, end int, ok bool) {
-	m.each(s, func(a, b int) bool {
-		start, end, ok = a, b, true
-		return false
-	})
-	return start, end, ok
+	for start, end := range m.each(s) {
+		return start, end, true
+	}
+	return 0, 0, false
 }
 
 // in reports whether s contains a special token.

@@ -2,14 +2,10 @@ package turns
 
 import "github.com/nat-go/nat-go/ttc/chat"
 
-// Trained lists the trained byte ranges of the turns: their spans without filler. Turns for which keep is false are
-// omitted; a nil keep keeps all.
-func Trained(turns []Turn, keep func(*Turn) bool) (out []chat.Span) {
+// Trained lists the trained byte ranges of the turns: their spans without filler.
+func Trained(turns ...Turn) (out []chat.Span) {
 	for i := range turns {
 		t := &turns[i]
-		if keep != nil && !keep(t) {
-			continue
-		}
 		at := t.Start
 		for _, f := range t.Filler {
 			if f.Start > at {

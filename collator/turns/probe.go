@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/collator/internal/prefix"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -82,10 +83,6 @@ type Place struct {
 // These strings, too, don't occur in any template.
 const systemText, thoughtText, hintText, nextText = "qzvSys", "qzvThk", "qzvHnt", "qzvNxt"
 
-func say(role, text string) chat.Message {
-	return chat.Message{Role: role, Form: chat.Text, Text: text}
-}
-
 func calls(arguments string, n int) chat.Message {
 	m := chat.Message{Role: "assistant", Form: chat.Null}
 	for i := range n {
@@ -159,11 +156,7 @@ func (p *probing) render(open bool, ms ...chat.Message) (*Conversation, *templat
 	if time.Now().After(p.until) {
 		return nil, nil, errSlow
 	}
-	make := template.Conversation
-	if p.raw {
-		make = template.RawConversation
-	}
-	values, err := make(ms)
+	values, err := values(ms, p.raw)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -226,38 +219,26 @@ func (p *probing) prompt(rep *Report) {
 	}
 	// The end of a conversation may appear in place of the generation prompt (Phi-3).
 	if rep.GenerationPrompt = p.r.Prompt(false); rep.GenerationPrompt == "" {
-		rep.GenerationPrompt = open.Text[commonPrefix(closed.Text, open.Text):]
+		rep.GenerationPrompt = open.Text[prefix.Text(closed.Text, open.Text):]
 	}
-	for i, m := range []chat.Message{answer, thinking(answer)} {
+	begins := func(m chat.Message) bool {
 		_, whole, err := p.render(false, ask, m)
-		is := err == nil && strings.HasPrefix(whole.Text, open.Text)
-		if i == 0 {
-			rep.PromptIsPrefix = is
-		} else {
-			rep.PromptIsPrefixThinking = is
-		}
+		return err == nil && strings.HasPrefix(whole.Text, open.Text)
 	}
+	rep.PromptIsPrefix, rep.PromptIsPrefixThinking = begins(answer), begins(thinking(answer))
 	rep.NoThink = p.noThink(open.Text)
 }
 
 // noThink finds the variable that turns thinking off, by its effect on an open conversation.
 func (p *probing) noThink(open string) *Switch {
 	for _, name := range switches {
-		vars := &pyvalue.Dict{}
-		if p.set.Vars != nil {
-			for i := range p.set.Vars.Len() {
-				k, v := p.set.Vars.At(i)
-				vars.SetStr(k.Text(), v)
-			}
-		}
-		vars.SetStr(name, pyvalue.False)
 		set := p.set
-		set.Vars = vars
+		set.Vars = withVar(set.Vars, name, false)
 		off := &probing{r: p.r.With(set), set: set, tools: p.tools, raw: p.raw, until: p.until}
 		_, closed, err := off.render(false, ask)
 		_, silent, err2 := off.render(true, ask)
 		if err == nil && err2 == nil && silent.Text != open {
-			return &Switch{name, silent.Text[commonPrefix(closed.Text, silent.Text):]}
+			return &Switch{name, silent.Text[prefix.Text(closed.Text, silent.Text):]}
 		}
 	}
 	return nil
@@ -331,10 +312,9 @@ func (p *probing) callFate(n int, ms ...chat.Message) Fate {
 	}
 	shown := map[string]bool{}
 	for _, s := range res.Spans {
-		if s.Message == 1 && strings.HasPrefix(s.Field, "tool_calls[") && res.Text[s.Start:s.End] == toolName {
-			shown[s.Field] = true
-		}
-		if s.Message == 1 && s.Mode == template.Quoted && strings.Contains(res.Text[s.Start:s.End], toolName) {
+		text := res.Text[s.Start:s.End]
+		if s.Message == 1 && (strings.HasPrefix(s.Field, "tool_calls[") && text == toolName ||
+			s.Mode == template.Quoted && strings.Contains(text, toolName)) {
 			shown[s.Field] = true
 		}
 	}
@@ -372,11 +352,7 @@ func (p *probing) history(rep *Report) {
 		"reasoning":       {ask, thinking(answer), next, thinking(last)},
 		"reasoning_tools": {ask, thinking(call), result, thinking(answer)},
 	} {
-		c, res, err := p.render(false, ms...)
-		if err != nil {
-			continue
-		}
-		found, err := p.r.Find(c, res)
+		c, res, found, err := p.find(ms)
 		if err != nil {
 			continue
 		}
@@ -392,36 +368,28 @@ func (p *probing) history(rep *Report) {
 	rep.Reasoning.History = p.shows(1, ask, thinking(answer), next, last)
 }
 
+// find renders messages and finds their turns.
+func (p *probing) find(ms []chat.Message) (*Conversation, *template.Result, []Turn, error) {
+	c, res, err := p.render(false, ms...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	found, err := p.r.Find(c, res)
+	return c, res, found, err
+}
+
 // shows reports whether the reasoning of message i appears in the text.
 func (p *probing) shows(i int, ms ...chat.Message) bool {
 	_, res, err := p.render(false, ms...)
-	if err != nil {
-		return false
-	}
-	for _, s := range res.Spans {
-		switch s.Field {
-		case "reasoning_content", "thinking", "reasoning":
-			if s.Message == i {
-				return true
-			}
-		}
-	}
-	return false
+	return err == nil && ShownOf(res, len(ms))[i].Reasoning
 }
 
 func (p *probing) turnEnds(rep *Report) {
 	for kind, ms := range map[string][]chat.Message{
-		"final": {ask, answer}, "call": {ask, call}, "final_in_history": {ask, answer, next}, "call_in_history": {
-			ask,
-			call,
-			result,
-		},
+		"final": {ask, answer}, "call": {ask, call}, "final_in_history": {ask, answer, next},
+		"call_in_history": {ask, call, result},
 	} {
-		c, res, err := p.render(false, ms...)
-		if err != nil {
-			continue
-		}
-		found, err := p.r.Find(c, res)
+		_, res, found, err := p.find(ms)
 		if err != nil || len(found) == 0 {
 			continue
 		}
@@ -446,14 +414,13 @@ func (p *probing) hints(rep *Report) {
 		rep.Hints[role+"_before_call"] = p.place(base, before, say(role, hintText))
 		rep.Hints[role+"_after_result"] = p.place(base, after, say(role, hintText))
 	}
-	longer := append([]chat.Message(nil), base...)
+	longer := slices.Clone(base)
 	longer[after-1].Text += "\n" + hintText
 	rep.Hints["appended_to_result"] = p.compare(base, longer, after-1)
 }
 
 func (p *probing) place(base []chat.Message, at int, m chat.Message) Place {
-	with := append(append(append([]chat.Message(nil), base[:at]...), m), base[at:]...)
-	return p.compare(base, with, at)
+	return p.compare(base, slices.Insert(slices.Clone(base), at, m), at)
 }
 
 func (p *probing) compare(base, with []chat.Message, at int) Place {
@@ -470,7 +437,7 @@ func (p *probing) compare(base, with []chat.Message, at int) Place {
 		fate = Dropped
 	}
 	// The added piece begins at n at the latest. If it began earlier, a longer suffix would have to match.
-	n := commonPrefix(plain.Text, hinted.Text)
+	n := prefix.Text(plain.Text, hinted.Text)
 	return Place{
 		Fate:   fate,
 		Splice: fate == Kept && len(hinted.Text) > len(plain.Text) && strings.HasSuffix(hinted.Text, plain.Text[n:]),

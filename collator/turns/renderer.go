@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -56,10 +57,7 @@ func newRenderer(t *template.Template, fingerprint string, m *marks, s Settings)
 	r.plain, r.tooled = learn(r, false), learn(r, true)
 	r.shortIDs = r.learnShortIDs()
 	r.steady = r.learnSteadiness()
-	if v := r.tooled.silent; v != nil || r.plain.silent != nil {
-		if v == nil {
-			v = r.plain.silent
-		}
+	if v := cmp.Or(r.tooled.silent, r.plain.silent); v != nil {
 		off := *r
 		off.vars, off.plain, off.tooled = v, r.plain.switched(), r.tooled.switched()
 		off.steady = off.learnSteadiness()
@@ -72,8 +70,10 @@ func newRenderer(t *template.Template, fingerprint string, m *marks, s Settings)
 }
 
 // dialectFor returns the dialect for a conversation.
-func (r *Renderer) dialectFor(c *Conversation) *dialect {
-	if len(c.Tools.Items()) > 0 {
+func (r *Renderer) dialectFor(c *Conversation) *dialect { return r.dialect(len(c.Tools.Items()) > 0) }
+
+func (r *Renderer) dialect(tools bool) *dialect {
+	if tools {
 		return r.tooled
 	}
 	return r.plain
@@ -104,20 +104,10 @@ func (r *Renderer) Cuts() bool { return r.cuts }
 func (r *Renderer) Fingerprint() string { return r.fingerprint }
 
 // Prompt returns the generation prompt of conversations with or without tools.
-func (r *Renderer) Prompt(tools bool) string {
-	if tools {
-		return r.tooled.prompt
-	}
-	return r.plain.prompt
-}
+func (r *Renderer) Prompt(tools bool) string { return r.dialect(tools).prompt }
 
 // Header returns the text that begins every turn, in conversations with or without tools.
-func (r *Renderer) Header(tools bool) string {
-	if tools {
-		return r.tooled.header
-	}
-	return r.plain.header
-}
+func (r *Renderer) Header(tools bool) string { return r.dialect(tools).header }
 
 // Terminators returns the strings that end a turn.
 func (r *Renderer) Terminators() []string {

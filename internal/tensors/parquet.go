@@ -48,9 +48,9 @@ func NewParquetWriter(w io.Writer, columns ...Column) (*ParquetWriter, error) {
 		if c.Name == "" || group[c.Name] != nil {
 			return nil, fmt.Errorf("parquet column %q: empty or duplicate name", c.Name)
 		}
-		node, err := node(c.Kind)
-		if err != nil {
-			return nil, fmt.Errorf("parquet column %q: %w", c.Name, err)
+		node, ok := nodes[c.Kind]
+		if !ok {
+			return nil, fmt.Errorf("parquet column %q: unknown kind %d", c.Name, c.Kind)
 		}
 		group[c.Name] = node
 	}
@@ -64,22 +64,14 @@ func NewParquetWriter(w io.Writer, columns ...Column) (*ParquetWriter, error) {
 	return p, nil
 }
 
-func node(kind Kind) (parquet.Node, error) {
-	switch kind {
-	case Int64List:
-		return parquet.List(parquet.Int(64)), nil
-	case Uint8List:
-		return parquet.List(parquet.Uint(8)), nil
-	case Float32List:
-		return parquet.List(parquet.Leaf(parquet.FloatType)), nil
-	case Int64Cell:
-		return parquet.Int(64), nil
-	case Float32Cell:
-		return parquet.Leaf(parquet.FloatType), nil
-	case TextCell:
-		return parquet.String(), nil
-	}
-	return nil, fmt.Errorf("unknown kind %d", kind)
+// nodes holds the schema node of each kind of column.
+var nodes = map[Kind]parquet.Node{
+	Int64List:   parquet.List(parquet.Int(64)),
+	Uint8List:   parquet.List(parquet.Uint(8)),
+	Float32List: parquet.List(parquet.Leaf(parquet.FloatType)),
+	Int64Cell:   parquet.Int(64),
+	Float32Cell: parquet.Leaf(parquet.FloatType),
+	TextCell:    parquet.String(),
 }
 
 // Append writes one row: a cell for each column, in order.

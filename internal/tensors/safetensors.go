@@ -48,26 +48,16 @@ type number interface {
 // bug in the caller, not bad data.
 func Of[T number](name string, items []T, shape ...int) Tensor {
 	var zero T
-	var dtype DType
-	switch any(zero).(type) {
-	case int64:
-		dtype = Int64
-	case float64:
-		dtype = Float64
-	case int32:
-		dtype = Int32
-	case float32:
-		dtype = Float32
-	case uint8:
-		dtype = Uint8
-	}
 	n, ok := volume(shape)
 	if !ok || n != len(items) {
 		panic(fmt.Sprintf("tensor %q: shape %v for %d items", name, shape, len(items)))
 	}
 	data := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(items))), len(items)*int(unsafe.Sizeof(zero)))
-	return Tensor{Name: name, DType: dtype, Shape: shape, Data: data}
+	return Tensor{Name: name, DType: dtypes[any(zero)], Shape: shape, Data: data}
 }
+
+// dtypes maps the zero values of Go types to the types of tensors.
+var dtypes = map[any]DType{int64(0): Int64, float64(0): Float64, int32(0): Int32, float32(0): Float32, uint8(0): Uint8}
 
 // volume returns the number of elements in a shape, or false if a dimension is negative or the number overflows.
 func volume(shape []int) (int, bool) {
@@ -100,10 +90,7 @@ type Info struct {
 func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	ordered := slices.Clone(tensors)
 	slices.SortFunc(ordered, func(a, b Tensor) int { // wide elements come first, which keeps all of them aligned
-		if d := b.DType.Size() - a.DType.Size(); d != 0 {
-			return d
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(b.DType.Size()-a.DType.Size(), strings.Compare(a.Name, b.Name))
 	})
 	header, err := layout(ordered, metadata)
 	if err != nil {
@@ -299,10 +286,7 @@ func parseInfo(dec *json.Decoder, name string) (Info, error) {
 // checkCover checks that the tensors fill the data exactly, in some order.
 func (h *Header) checkCover(data int64) error {
 	slices.SortFunc(h.Tensors, func(a, b Info) int {
-		if a.Start != b.Start {
-			return int(min(1, max(-1, a.Start-b.Start)))
-		}
-		return int(min(1, max(-1, a.End-b.End)))
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
 	})
 	var at int64
 	for _, t := range h.Tensors {
@@ -382,14 +366,13 @@ func alignedBytes(n int) []byte {
 
 // Items returns a tensor's elements. The tensor's type must match T: I64 for int64 and so on.
 func Items[T number](t Tensor) ([]T, error) {
-	want := Of[T]("", nil, 0).DType
-	if t.DType != want {
+	var zero T
+	if want := dtypes[any(zero)]; t.DType != want {
 		return nil, fmt.Errorf("tensor %q: expected %[3]s, got %[2]s", t.Name, t.DType, want)
 	}
 	if len(t.Data) == 0 {
 		return nil, nil
 	}
-	var zero T
 	if uintptr(unsafe.Pointer(unsafe.SliceData(t.Data)))%unsafe.Alignof(zero) != 0 {
 		aligned := alignedBytes(len(t.Data))
 		copy(aligned, t.Data)

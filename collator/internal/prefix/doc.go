@@ -1,2 +1,2 @@
-// Package prefix finds the common prefixes of token sequences.
+// Package prefix finds the common prefixes of token sequences and texts.
 package prefix

@@ -30,6 +30,14 @@ func Places(ids [][]int32) []Place {
 	return places
 }
 
+// Text returns the number of leading bytes that two texts share.
+func Text(a, b string) (n int) {
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
 // Common returns the number of leading ids that two sequences share.
 func Common(a, b []int32) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {

@@ -94,7 +94,7 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 	}
 	ranges := spans
 	if m.Rows {
-		ranges = turns.Trained(k.turns, nil)
+		ranges = turns.Trained(k.turns...)
 	}
 	runs, straddle := turns.Tokens(nil, k.enc.Offsets, ranges)
 	k.straddle, k.mask = straddle, make([]bool, len(k.enc.IDs))
