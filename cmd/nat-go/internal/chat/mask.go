@@ -39,7 +39,7 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst = appendList(dst, "ids", k.enc.IDs, appendID)
+	dst = appendList(dst, "ids", k.enc.IDs, appendInt)
 	dst = appendList(dst, "mask", k.mask, func(dst []byte, on bool) []byte {
 		if on {
 			return append(dst, '1')
@@ -47,9 +47,7 @@ func (m *Mask) answer(dst, line []byte) ([]byte, error) {
 		return append(dst, '0')
 	})
 	dst = strconv.AppendBool(append(dst, `,"straddle":`...), k.straddle >= 0)
-	dst = appendList(dst, "unstable", k.unstable, func(dst []byte, m int) []byte {
-		return strconv.AppendInt(dst, int64(m), 10)
-	})
+	dst = appendList(dst, "unstable", k.unstable, appendInt)
 	return appendList(dst, "filler", k.filler, func(dst []byte, f chat.Span) []byte {
 		return appendRange(dst, f.Start, f.End)
 	}), nil

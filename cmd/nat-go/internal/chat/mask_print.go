@@ -55,21 +55,14 @@ func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))
 	}
-	if len(k.unstable) > 0 {
-		notes = append(notes, fmt.Sprintf("not rendered as sampled: %s", messages(k.unstable)))
+	var unstable []string
+	for _, m := range k.unstable {
+		unstable = append(unstable, fmt.Sprintf("message %d", m))
+	}
+	if unstable != nil {
+		notes = append(notes, "not rendered as sampled: "+strings.Join(unstable, ", "))
 	}
 	return notes
-}
-
-func messages(indices []int) string {
-	var b strings.Builder
-	for i, m := range indices {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "message %d", m)
-	}
-	return b.String()
 }
 
 // side returns the conversation token by token.
@@ -92,7 +85,7 @@ func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 		t := tokenview.Token{Position: i, ID: id, Text: text, Message: -1, Trained: k.mask[i], Why: batch.Markup}
 		switch {
 		case turn < len(k.turns) && k.turns[turn].Start <= at:
-			t.Message, t.Why = k.turns[turn].Message, whyInTurn(&k.turns[turn], at, t.Trained)
+			t.Message, t.Why = k.turns[turn].Message, whyUntrained(&k.turns[turn], at)
 		case sp < len(spans) && spans[sp].Start <= at && spans[sp].Message >= 0:
 			t.Message, t.Why = spans[sp].Message, batch.Context
 		case sp < len(spans) && spans[sp].Start <= at:
@@ -106,17 +99,10 @@ func (m *Mask) side(k *masked) (*tokenview.Side, error) {
 	return s, nil
 }
 
-// whyInTurn explains whether a token in a turn is trained on and, if not, why: the template inserted it, or it spans
-// the turn's edge.
-func whyInTurn(t *turns.Turn, at int, trained bool) string {
-	switch {
-	case trained:
-		return batch.InLoss
-	case slices.ContainsFunc(t.Filler, func(f chat.Span) bool { return at >= f.Start && at < f.End }):
+// whyUntrained explains why a token in a turn is not trained on: the template inserted it, or it spans the turn's edge.
+func whyUntrained(t *turns.Turn, at int) string {
+	if slices.ContainsFunc(t.Filler, func(f chat.Span) bool { return at >= f.Start && at < f.End }) {
 		return batch.Filler
 	}
-	return straddles
+	return "across edge"
 }
-
-// straddles explains why a token that is only partly the model's is not trained on.
-const straddles = "across edge"

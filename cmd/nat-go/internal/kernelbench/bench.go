@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -203,8 +202,7 @@ func (t *task) median() float64 {
 	if len(t.ns) == 0 {
 		return math.NaN()
 	}
-	s := slices.Sorted(slices.Values(t.ns))
-	return s[len(s)/2]
+	return middle(t.ns)
 }
 
 func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
@@ -272,7 +270,8 @@ func (m *measurement) plan(at place) error {
 			return err
 		}
 		l := line{k: k, place: at}
-		l.memory = m.add(d.rows*v, d.run(j, k, d.rows))
+		b, out := d.batch(k)
+		l.memory = m.add(d.rows*v, func() error { _, err := j.Run(b, out); return err })
 		one, err := kernels.NewJSD(kernels.Options{Beta: k.beta, Temperature: 1, Path: at.path})
 		if err != nil {
 			return err
@@ -349,8 +348,8 @@ func (m *measurement) addLine(l line) {
 	m.rep.Results = append(m.rep.Results, x)
 }
 
-func (d *data) batch(k kernel, rows int) (*kernels.Batch, *kernels.Output) {
-	n := rows * d.v
+func (d *data) batch(k kernel) (*kernels.Batch, *kernels.Output) {
+	rows, n := d.rows, d.rows*d.v
 	b := &kernels.Batch{Student: kernels.F32Matrix(d.s[:n], rows, d.v), Teacher: kernels.F32Matrix(d.t[:n], rows, d.v)}
 	if k.bf16 {
 		b.Student, b.Teacher = kernels.BF16Matrix(d.bs[:n], rows, d.v), kernels.BF16Matrix(d.bt[:n], rows, d.v)
@@ -362,24 +361,12 @@ func (d *data) batch(k kernel, rows int) (*kernels.Batch, *kernels.Output) {
 	return b, out
 }
 
-func (d *data) run(j *kernels.JSD, k kernel, rows int) func() error {
-	b, out := d.batch(k, rows)
-	return func() error { _, err := j.Run(b, out); return err }
-}
-
 // repeat returns a function that runs kernel k on row r n times, so that the row stays in the caches.
 func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 	return func(r int) {
-		one := &data{
-			rows: 1,
-			v:    d.v,
-			s:    d.s[r*d.v:],
-			t:    d.t[r*d.v:],
-			bs:   d.bs[r*d.v:],
-			bt:   d.bt[r*d.v:],
-			grad: d.grad[r*d.v:],
-		}
-		b, out := one.batch(k, 1)
+		at := r * d.v
+		one := &data{1, d.v, d.s[at:], d.t[at:], d.bs[at:], d.bt[at:], d.grad[at:]}
+		b, out := one.batch(k)
 		for range n {
 			if _, err := j.Run(b, out); err != nil {
 				panic(err) // cannot fail, because the arrays' shapes are valid

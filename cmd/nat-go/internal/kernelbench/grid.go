@@ -71,23 +71,22 @@ func unrelated(sd float64) func(r *rand.Rand, s, t []float32) {
 
 // moved fills in a student, and a teacher whose logits differ from the student's by noise with standard deviation sd.
 func moved(sd float64) func(r *rand.Rand, s, t []float32) {
-	return func(r *rand.Rand, s, t []float32) {
-		normal(r, s, 3)
-		normal(r, t, sd)
-		for i, x := range s {
-			t[i] += x
-		}
+	return func(r *rand.Rand, s, t []float32) { near(r, s, t, 3, sd) }
+}
+
+// near fills in normally distributed logits of a student, and the same with noise for a teacher.
+func near(r *rand.Rand, s, t []float32, sd, noise float64) {
+	normal(r, s, sd)
+	normal(r, t, noise)
+	for i, x := range s {
+		t[i] += x
 	}
 }
 
 // peak fills in a student and a teacher with similar logits. A random token gets the given logits instead.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
-		normal(r, s, 1)
-		normal(r, t, 0.5)
-		for i, x := range s {
-			t[i] += x
-		}
+		near(r, s, t, 1, 0.5)
 		at := r.IntN(len(s))
 		s[at], t[at] = student, teacher
 	}

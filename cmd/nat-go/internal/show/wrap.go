@@ -70,8 +70,7 @@ func placeWord(lines []line, word string, differs bool, width int) []line {
 		return lines
 	}
 	for g := uniseg.NewGraphemes(word); g.Next(); {
-		last := &lines[len(lines)-1]
-		if w := g.Width(); last.width+w > width {
+		if lines[len(lines)-1].width+g.Width() > width {
 			lines = append(lines, line{})
 		}
 		lines[len(lines)-1].add(g.Str(), differs, g.Width())
