@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -46,13 +46,12 @@ func (c *Converted) None() error {
 	if c.Rows() > 0 {
 		return nil
 	}
-	why := errNothing.Error()
-	for _, w := range c.Formats {
-		if f, _ := Lookup(w.Format); f.FromBatches() && len(c.Formats) == 1 {
-			why = f.tokens.none
+	if len(c.Formats) == 1 {
+		if f, _ := Lookup(c.Formats[0].Format); f.FromBatches() {
+			return errors.New("the run has no sft batches")
 		}
 	}
-	return errors.New(why)
+	return errNothing
 }
 
 // Convert writes a run's data set in other formats, from its record log, decisions and token batches. If dir is empty,
@@ -65,7 +64,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 		names = append(names, f.Name)
 	}
 	c := &Converted{}
-	defer c.tidy(dir)()
+	defer tidy(dir)()
 	err := c.into(p, names, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) error {
 		return c.write(ctx, p, formats, o, dir, ready)
 	})
@@ -79,7 +78,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 var errNothing = errors.New("no records fit")
 
 // tidy returns a function that removes dir if nothing was written to it and it did not exist before.
-func (c *Converted) tidy(dir string) func() {
+func tidy(dir string) func() {
 	if _, err := os.Stat(dir); dir == "" || err == nil {
 		return func() {}
 	}
@@ -140,9 +139,8 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 		r.Count = n
 		c.Refused = append(c.Refused, r)
 	}
-	sort.Slice(c.Refused, func(i, j int) bool {
-		a, b := c.Refused[i], c.Refused[j]
-		return a.Format < b.Format || a.Format == b.Format && (a.Count > b.Count || a.Count == b.Count && a.Why < b.Why)
+	slices.SortFunc(c.Refused, func(a, b Refused) int {
+		return cmp.Or(cmp.Compare(a.Format, b.Format), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Why, b.Why))
 	})
 	return err
 }

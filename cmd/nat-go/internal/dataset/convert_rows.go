@@ -18,8 +18,8 @@ import (
 // ConvertRows writes rows in other formats, without the run that they come from. Each row becomes a record again, on
 // the same side of the split, with an example named FORMAT/FILE:ROW. It returns an error for a row that can't be read
 // or turned into a record.
-func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o rows.Options,
-	dir string,
+func ConvertRows(
+	ctx context.Context, from FormatFolder, formats []Format, o rows.Options, dir string,
 ) (*Converted, error) {
 	tmp, err := os.MkdirTemp("", "nat-go-convert-")
 	if err != nil {
@@ -31,7 +31,7 @@ func ConvertRows(ctx context.Context, from FormatFolder, formats []Format, o row
 		return nil, err
 	}
 	c := &Converted{Dir: dir}
-	defer c.tidy(dir)()
+	defer tidy(dir)()
 	return c, c.texts(ctx, Spec{
 		Dir: dir, Log: tmp, Decisions: curate.Decided(sides), Formats: formats, Options: o, NoEmpty: true,
 	})

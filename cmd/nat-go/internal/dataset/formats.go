@@ -20,7 +20,6 @@ type Format struct {
 type tokenRows struct {
 	write func(w io.Writer, batches string, s batch.Split) (rows int64, err error)
 	wrong func(row []byte) string // returns why a row is invalid, or "" if it is valid
-	none  string                  // why a run may have no rows in this format
 }
 
 // FromBatches reports whether the format is built from a run's token batches, and so needs a tokenizer.
@@ -54,22 +53,21 @@ func Names() string {
 }
 
 // sftParquet is the format for the rows of sft batches, which TRL's SFTTrainer trains on unchanged.
-var sftParquet = Format{
-	Format: rows.Format{
-		Name: "sft_parquet", Consumer: "TRL SFTTrainer", Shape: "input_ids, labels, row_weight, example",
-		Carries: []builders.Kind{builders.KindDemonstration},
-		Files:   func(_ builders.Kind, s rows.Split) string { return s.String() + ".parquet" },
-	},
-	tokens: &tokenRows{write: batch.WriteParquet, wrong: wrongTokens, none: "the run has no sft batches"},
-}
+var sftParquet = ofBatches("sft_parquet", "TRL SFTTrainer", "input_ids, labels, row_weight, example",
+	&tokenRows{write: batch.WriteParquet, wrong: wrongTokens})
 
 // skyRL is the format for the rows of sft batches with a loss mask instead of labels. SkyRL's SFT trainer trains on
 // their ids unchanged.
-var skyRL = Format{
-	Format: rows.Format{
-		Name: "skyrl_pretokenized", Consumer: "SkyRL (SFT, pre-tokenised)", Shape: "input_ids, loss_mask",
-		Carries: []builders.Kind{builders.KindDemonstration},
-		Files:   func(_ builders.Kind, s rows.Split) string { return s.String() + ".parquet" },
-	},
-	tokens: &tokenRows{write: batch.WriteLossMasks, wrong: wrongMask, none: "the run has no sft batches"},
+var skyRL = ofBatches("skyrl_pretokenized", "SkyRL (SFT, pre-tokenised)", "input_ids, loss_mask",
+	&tokenRows{write: batch.WriteLossMasks, wrong: wrongMask})
+
+// ofBatches returns a format of Parquet files with the rows of sft batches.
+func ofBatches(name, consumer, shape string, tokens *tokenRows) Format {
+	return Format{
+		Format: rows.Format{
+			Name: name, Consumer: consumer, Shape: shape, Carries: []builders.Kind{builders.KindDemonstration},
+			Files: func(_ builders.Kind, s rows.Split) string { return s.String() + ".parquet" },
+		},
+		tokens: tokens,
+	}
 }

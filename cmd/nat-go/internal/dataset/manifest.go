@@ -111,7 +111,7 @@ func (p *Place) PickRows(
 	}
 	for _, folder := range texts {
 		for _, file := range folder.Files {
-			full := filepath.Base(folder.Dir) + "/" + file.Name
+			full := folder.name(file.Name)
 			if name != full && name != file.Name {
 				continue
 			}

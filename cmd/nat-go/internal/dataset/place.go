@@ -60,6 +60,9 @@ type FormatFolder struct {
 	Origins string // path of rows.jsonl; empty if there is none, as in a folder written by NAT
 }
 
+// name returns the name of one of the folder's files in reports: <format>/<file>.
+func (f FormatFolder) name(file string) string { return filepath.Base(f.Dir) + "/" + file }
+
 // RowFile is a file of rows.
 type RowFile struct {
 	Name   string
@@ -102,9 +105,7 @@ func Find(path string, limits Limits) (*Place, error) {
 	}
 	for _, dir := range dirs {
 		if filepath.Base(dir) == Trajectories {
-			if p.Trajectories, err = filepath.Glob(filepath.Join(glob(dir), "*.json")); err != nil {
-				return nil, err
-			}
+			p.Trajectories = filesIn(dir, "*.json")
 		}
 		f, err := findFormat(dir, limits)
 		if err != nil {
@@ -128,23 +129,14 @@ func isDir(path string) bool {
 // findFormat looks for files of rows directly in dir.
 func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	f := FormatFolder{Dir: dir}
-	var paths []string
-	for _, ending := range []string{"*.jsonl", "*.parquet"} {
-		found, err := filepath.Glob(filepath.Join(glob(dir), ending))
-		if err != nil {
-			return f, err
-		}
-		paths = append(paths, found...)
-	}
-	for _, p := range paths {
-		if isDir(p) { // the folder for a format such as trl.parquet
-			continue
-		}
-		if filepath.Base(p) == originsName {
+	for _, p := range append(filesIn(dir, "*.jsonl"), filesIn(dir, "*.parquet")...) {
+		switch {
+		case isDir(p): // the folder for a format such as trl.parquet
+		case filepath.Base(p) == originsName:
 			f.Origins = p
-			continue
+		default:
+			f.Files = append(f.Files, rowFileAt(p, limits))
 		}
-		f.Files = append(f.Files, rowFileAt(p, limits))
 	}
 	if len(f.Files) == 0 {
 		return f, nil
@@ -153,14 +145,20 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	slices.SortStableFunc(f.Files, func(a, b RowFile) int { return int(a.Split) - int(b.Split) })
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
-	if err != nil && len(f.Files) > 0 && f.Origins == "" {
+	if err != nil && f.Origins == "" {
 		f.Files, err = nil, nil // other files of JSON lines, such as a run's dropped.jsonl
 	}
 	return f, err
 }
 
-// glob escapes the characters that filepath.Glob would treat as a pattern.
-func glob(path string) string {
+// filesIn lists the files in a folder whose names match a pattern.
+func filesIn(dir, pattern string) []string {
+	found, _ := filepath.Glob(filepath.Join(Literal(dir), pattern)) // fails only if the pattern is malformed
+	return found
+}
+
+// Literal returns a pattern for filepath.Glob that matches only the given path.
+func Literal(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
@@ -195,18 +193,15 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 		if f.FromBatches() || rows.IsTable(files[0].Name) != f.Declared() {
 			continue
 		}
-		if first == nil &&
-			slices.ContainsFunc(f.Carries, func(k builders.Kind) bool {
-				return f.Files(k, files[0].Split) == files[0].Name
-			}) {
+		named := func(k builders.Kind) bool { return f.Files(k, files[0].Split) == files[0].Name }
+		if first == nil && slices.ContainsFunc(f.Carries, named) {
 			return f, nil
 		}
 		if _, err := f.Read(first); err == nil {
 			return f, nil
 		}
 	}
-	return Format{},
-		fmt.Errorf("%s: %w (%s)", files[0].Path, ErrNoFormat, rows.Names())
+	return Format{}, fmt.Errorf("%s: %w (%s)", files[0].Path, ErrNoFormat, rows.Names())
 }
 
 // ErrNoFormat is wrapped by the error for rows that aren't in a known format.

@@ -1,11 +1,11 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -144,21 +144,15 @@ func (m *meter) effects(index string) error {
 			if e == nil {
 				continue
 			}
-			values := map[string]float64{
-				"effect on the predictions (JSD)": e.Lower,
-				"effect on the target's log-prob": e.Target,
+			const jsd = "effect on the predictions (JSD)"
+			var err error
+			if e.Upper == e.Lower {
+				err = m.sample(jsd, e.Lower)
+			} else {
+				err = cmp.Or(m.sample(jsd+", lower bound", e.Lower), m.sample(jsd+", upper bound", e.Upper))
 			}
-			if e.Upper != e.Lower {
-				values = map[string]float64{
-					"effect on the predictions (JSD), lower bound": e.Lower,
-					"effect on the predictions (JSD), upper bound": e.Upper,
-					"effect on the target's log-prob":              e.Target,
-				}
-			}
-			for _, name := range slices.Sorted(maps.Keys(values)) {
-				if err := m.sample(name, values[name]); err != nil {
-					return err
-				}
+			if err := cmp.Or(err, m.sample("effect on the target's log-prob", e.Target)); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -179,7 +173,9 @@ type turnKey struct {
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
+	splits := map[string]rows.Split{}
 	for _, file := range f.Files {
+		splits[file.Name] = file.Split
 		err := file.each(func(_ int64, line []byte) error {
 			row, err := f.Format.Read(line)
 			if err != nil {
@@ -190,10 +186,6 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 		if err != nil {
 			return nil, err
 		}
-	}
-	splits := map[string]rows.Split{}
-	for _, file := range f.Files {
-		splits[file.Name] = file.Split
 	}
 	if f.Origins != "" {
 		err := ReadOrigins(f.Origins, func(o Origin) error {
@@ -271,12 +263,8 @@ func (m *meter) close() {
 // record processes a kept record from the log.
 func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 	row := &rows.Row{
-		Kind:       r.Record.Kind(),
-		Prompt:     r.Prompt,
-		Chosen:     r.Chosen,
-		Rejected:   r.Rejected,
-		Completion: r.Messages,
-		Tools:      r.Origin.Tools,
+		Kind: r.Record.Kind(), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected, Completion: r.Messages,
+		Tools: r.Origin.Tools,
 	}
 	for _, s := range []rows.Split{rows.Train, rows.Validation} {
 		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
@@ -329,15 +317,8 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 	case chosen == rejected:
 		m.same++
 	}
-	for _, x := range []struct {
-		name string
-		n    int64
-	}{{"length prompt", length(row.Prompt)}, {"length chosen", chosen}, {"length rejected", rejected}} {
-		if err := m.sample(x.name, float64(x.n)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(m.sample("length prompt", float64(length(row.Prompt))), m.sample("length chosen", float64(chosen)),
+		m.sample("length rejected", float64(rejected)))
 }
 
 func (m *meter) conversation(row *rows.Row, at occurrence) error {

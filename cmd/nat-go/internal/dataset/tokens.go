@@ -77,10 +77,7 @@ func (w *tokenWriter) format(f Format) error {
 			continue
 		}
 		w.files, written.Records = append(w.files, file), written.Records+n
-		written.Files = append(written.Files, runfolder.RowFile{
-			Path: name, Kind: f.Carries[0].String(), Split: split.rows.String(), Rows: n,
-			Bytes: file.Bytes, XXH3: file.XXH3,
-		})
+		written.Files = append(written.Files, rowFileOf(name, f.Carries[0], split.rows, n, file))
 	}
 	w.all = append(w.all, written)
 	return nil

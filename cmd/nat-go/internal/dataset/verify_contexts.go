@@ -40,16 +40,6 @@ type rowContexts struct {
 	whole bool          // whether the rows contain complete contexts
 }
 
-func newRowContexts(tmp string) (*rowContexts, error) {
-	f, err := spool.Unnamed(tmp)
-	if err != nil {
-		return nil, err
-	}
-	return &rowContexts{file: f, out: bufio.NewWriter(f)}, nil
-}
-
-func (r *rowContexts) close() { r.file.Close() }
-
 // add appends the hashes of the next row.
 func (r *rowContexts) add(of []ttc.History) error {
 	b := binary.AppendUvarint(r.out.AvailableBuffer(), uint64(len(of)))
@@ -104,15 +94,15 @@ type contextCheck struct {
 
 func (c *contextCheck) close() {
 	for _, f := range c.files {
-		f.close()
+		f.file.Close()
 	}
 }
 
 // begin starts a file of rows.
 func (c *contextCheck) begin(tmp string) error {
-	r, err := newRowContexts(tmp)
+	f, err := spool.Unnamed(tmp)
 	if err == nil {
-		c.files = append(c.files, r)
+		c.files = append(c.files, &rowContexts{file: f, out: bufio.NewWriter(f)})
 	}
 	return err
 }
@@ -182,7 +172,7 @@ func (c *formatCheck) countContexts(origins string) {
 		c.find(Finding{Code: originsDiffer, File: origins}, "file lacks the contexts of %s",
 			ledger.Quantity(x.without, "row"))
 	case x.without > 0:
-		c.find(Finding{Code: notTraced, Warning: true, File: origins},
+		c.warn(Finding{Code: notTraced, File: origins},
 			"file doesn't list the contexts in which turns are trained, because an older nat-go wrote it")
 	default:
 		c.report.Contexts = append(c.report.Contexts, formatContexts{

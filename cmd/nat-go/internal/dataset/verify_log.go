@@ -161,8 +161,7 @@ func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
 		return nil, err
 	}
 	o := &originsRead{
-		name: filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), originsName)), splits: map[string]rows.Split{},
-		file: in, due: map[string]dueRecord{},
+		name: f.name(originsName), splits: map[string]rows.Split{}, file: in, due: map[string]dueRecord{},
 	}
 	for _, x := range f.Files {
 		o.splits[x.Name] = x.Split

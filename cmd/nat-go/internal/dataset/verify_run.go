@@ -57,8 +57,7 @@ func (v *verifier) checkLock(run runfolder.Folder) error {
 	}
 	n, err := run.Temporaries()
 	if n > 0 {
-		at.Warning = true
-		v.find(at, "an interrupted command left %s; the next command that writes here will remove them",
+		v.warn(at, "an interrupted command left %s; the next command that writes here will remove them",
 			ledger.Quantity(int64(n), "temporary file"))
 	}
 	return err

@@ -373,7 +373,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	w.refused.add(w.enc.Format, w.spec.Options, ms, cannot.Why)
 	for _, m := range ms {
 		w.Dropped++
-		w.spec.Dropped(w.drop(m.record, cannot))
+		w.spec.Dropped(w.drop(m.record, cannot.Why))
 	}
 	return nil
 }
@@ -385,27 +385,17 @@ func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
 	if turns.Lost == 0 {
 		return
 	}
-	d := w.drop(r, &rows.CannotCarry{Format: w.enc.Name})
+	d := w.drop(r, fmt.Sprintf("%s of %d", ledger.Quantity(turns.Lost, "turn"), turns.Carried+turns.Lost))
 	d.Reason, d.Unit, d.Count = w.enc.LostTurns(), TurnUnit(w.enc.Name), turns.Lost
-	d.Detail = fmt.Sprintf("%s of %d", ledger.Quantity(turns.Lost, "turn"), turns.Carried+turns.Lost)
 	w.spec.Dropped(d)
 }
 
-func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.Drop {
+func (w *formatWriter) drop(r *builders.Resolved, why string) ledger.Drop {
 	o := r.Origin
 	return ledger.Drop{
-		Stage:   ledger.Write,
-		Reason:  rows.FormatCannotCarry,
-		Unit:    Unit(why.Format),
-		Run:     o.Run,
-		Example: o.Example,
-		Turn:    r.Record.Header().Turn,
-		Index:   -1,
-		Builder: o.Builder,
-		Format:  why.Format,
-		File:    o.File,
-		Offset:  o.Offset,
-		Detail:  why.Why,
+		Stage: ledger.Write, Reason: rows.FormatCannotCarry, Unit: Unit(w.enc.Name), Index: -1, Format: w.enc.Name,
+		Run: o.Run, Example: o.Example, Turn: r.Record.Header().Turn, Builder: o.Builder, File: o.File, Offset: o.Offset,
+		Detail: why,
 	}
 }
 
@@ -503,11 +493,11 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
 		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed, Omitted: w.Omitted,
+		Refused: w.refused.byFrequency(), Instead: w.refused.bestAlternative(),
 	}
 	if w.Of.Turns > 0 {
 		out.Contexts = &w.Of
 	}
-	out.Refused, out.Instead = w.refused.byFrequency(), w.refused.bestAlternative()
 	var files []runfolder.File
 	for _, f := range w.files {
 		switch {
@@ -520,20 +510,21 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		}
 		file := f.out.finishFile(w.enc.Name + "/" + f.name)
 		files = append(files, file)
-		out.Files = append(out.Files, runfolder.RowFile{
-			Path:          w.enc.Name + "/" + f.name,
-			Kind:          f.of.String(),
-			Split:         f.side.String(),
-			Rows:          f.rows,
-			Bytes:         file.Bytes,
-			XXH3:          file.XXH3,
-			ReadOtherwise: f.readerChanges(),
-		})
+		row := rowFileOf(w.enc.Name+"/"+f.name, f.of, f.side, f.rows, file)
+		row.ReadOtherwise = f.readerChanges()
+		out.Files = append(out.Files, row)
 	}
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
 	return out, append(files, w.origins.finishFile(w.enc.Name+"/"+originsName)), nil
+}
+
+// rowFileOf returns the manifest's description of a file of rows.
+func rowFileOf(path string, of builders.Kind, s rows.Split, n int64, file runfolder.File) runfolder.RowFile {
+	return runfolder.RowFile{
+		Path: path, Kind: of.String(), Split: s.String(), Rows: n, Bytes: file.Bytes, XXH3: file.XXH3,
+	}
 }
 
 func (w *formatWriter) abort() {

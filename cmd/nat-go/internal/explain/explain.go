@@ -11,7 +11,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -26,7 +25,7 @@ var codes = sync.OnceValue(func() []ledger.Code {
 	if err := yaml.Unmarshal(written, &pages); err != nil {
 		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
-	all := slices.Concat(rows.Codes(), dataset.Codes())
+	all := rows.Codes()
 	for area, codes := range pages {
 		for code, p := range codes {
 			all = append(all, ledger.Code{Code: code, Area: area, Text: p.Text, Help: p.Help})

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 )
 
 // file is the name of the file that marks a tokenizer's folder.
@@ -13,7 +15,7 @@ const file = "tokenizer.json"
 // cachedTokenizer returns the folder of a model's tokenizer in Hugging Face's cache, or "" if it isn't there. model is
 // "owner/name".
 func cachedTokenizer(model string) string {
-	return lastFolder(filepath.Join(cache(), escape(folder(model)), "snapshots", "*", file))
+	return lastFolder(filepath.Join(cache(), dataset.Literal(folder(model)), "snapshots", "*", file))
 }
 
 // maxNear is the maximum number of tokenizers that near lists.
@@ -29,7 +31,7 @@ func near(folders, names []string) (found []string) {
 	}
 	for _, dir := range folders {
 		for _, pattern := range []string{file, filepath.Join("*", file)} {
-			for _, path := range matches(filepath.Join(escape(dir), pattern)) {
+			for _, path := range matches(filepath.Join(dataset.Literal(dir), pattern)) {
 				add(filepath.Dir(path))
 			}
 		}
@@ -39,7 +41,7 @@ func near(folders, names []string) (found []string) {
 			add(cachedTokenizer(name))
 			continue
 		}
-		add(lastFolder(filepath.Join(cache(), "models--*--"+escape(name), "snapshots", "*", file)))
+		add(lastFolder(filepath.Join(cache(), "models--*--"+dataset.Literal(name), "snapshots", "*", file)))
 	}
 	return found
 }
@@ -56,7 +58,7 @@ func cache() string {
 		}
 		home = filepath.Join(user, ".cache", "huggingface")
 	}
-	return filepath.Join(escape(home), "hub")
+	return filepath.Join(dataset.Literal(home), "hub")
 }
 
 // lastFolder returns the folder of the match that sorts last, or "" if nothing matches.
@@ -71,9 +73,4 @@ func lastFolder(pattern string) string {
 func matches(pattern string) []string {
 	found, _ := filepath.Glob(pattern) // the only possible error, a malformed pattern, counts as no match
 	return found
-}
-
-// escape quotes a name so that patterns match it literally.
-func escape(name string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
