@@ -38,25 +38,20 @@ var idle = []string{
 // Decides reports whether a value at a path affects the bytes of the data set. It returns false for idle values, for
 // builders, trainers and plugins that finetuning doesn't select, and for everything in eval except general.
 func (c *Config) Decides(path []string) bool {
+	used := true
 	if len(path) > 1 {
 		switch path[0] {
 		case "trajectory_builders":
-			return find(c.Selected(), path[1]) != nil
+			used = find(c.Selected(), path[1]) != nil
 		case "trainers":
-			if path[1] != c.Finetuning.Trainer {
-				return false
-			}
+			used = path[1] == c.Finetuning.Trainer
 		case "plugins":
-			if !c.usesPlugin(path[1]) {
-				return false
-			}
+			used = c.usesPlugin(path[1])
 		case "eval":
-			if path[1] != "general" {
-				return false
-			}
+			used = path[1] == "general"
 		}
 	}
-	return !slices.ContainsFunc(idle, func(pattern string) bool {
+	return used && !slices.ContainsFunc(idle, func(pattern string) bool {
 		return under(strings.Split(pattern, "."), path)
 	})
 }

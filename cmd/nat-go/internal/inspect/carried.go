@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -56,18 +57,15 @@ func (y *Yield) try(g *ttc.Group, rec builders.Record, opt rows.Options) error {
 		}
 		c.Tried++
 		c.enc.Begin()
-		var refused *rows.CannotCarry
 		c.buf, _, err = c.enc.Append(c.buf[:0], rows.Train, r)
 		c.Turns.Add(c.enc.Turns())
 		c.Bytes += int64(len(c.buf))
-		switch {
-		case err == nil:
+		if err == nil {
 			c.Records++
-		case c.Why != "":
-		case errors.As(err, &refused):
-			c.Why = refused.Why
-		default:
-			c.Why = err.Error()
+		} else if refused, ok := errors.AsType[*rows.CannotCarry](err); ok {
+			c.Why = cmp.Or(c.Why, refused.Why)
+		} else {
+			c.Why = cmp.Or(c.Why, err.Error())
 		}
 	}
 	return nil
@@ -80,27 +78,20 @@ const maxTextRatio = 3
 // best returns preferred, or another one of preferredFormats that represents more turns or pairs and doesn't exceed
 // maxTextRatio. If preferred can't represent anything, best accepts any format, regardless of the ratio.
 func (r *Report) best(builder, preferred string) string {
-	var chosen *Carried
-	for _, c := range r.carried(builder) {
-		if c.Format == preferred {
-			chosen = c
-		}
-	}
-	if chosen == nil {
+	y := r.yield(builder)
+	i := slices.IndexFunc(y.Formats, func(c *Carried) bool { return c.Format == preferred })
+	if i < 0 {
 		return preferred
 	}
-	for _, c := range r.carried(builder) {
+	chosen := y.Formats[i]
+	for _, c := range y.Formats {
 		affordable := c.times() <= maxTextRatio || chosen.carries() == 0
 		if c.carries() > chosen.carries() && affordable && slices.Contains(preferredFormats, c.Format) {
 			chosen = c
 		}
 	}
-	if chosen.carries() == 0 {
-		for _, y := range r.Builders {
-			if other := y.Instead(chosen); y.Builder == builder && other != nil {
-				return other.Format
-			}
-		}
+	if other := y.Instead(chosen); chosen.carries() == 0 && other != nil {
+		return other.Format
 	}
 	return chosen.Format
 }
@@ -126,15 +117,6 @@ func (c *Carried) times() float64 {
 
 // preferredFormats lists formats that many trainers can read. best and Instead prefer them to others.
 var preferredFormats = []string{"trl", "messages"}
-
-func (r *Report) carried(builder string) []*Carried {
-	for _, y := range r.Builders {
-		if y.Builder == builder {
-			return y.Formats
-		}
-	}
-	return nil
-}
 
 // Losses describes, for each chosen builder, the chosen formats that can't represent some of its records or turns,
 // along with a format that represents more, if there is one. It skips builders for which a chosen format loses nothing.

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/collator/rows"
@@ -35,12 +34,11 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	files := sampledFiles(f, f.Paths(b.Config))
-	s := &Sample{yields: newYields()} // records are tried with the configured options of the row formats
-	s.yields.options, s.Whole = k.options(), true
-	s.initMaps()
+	s := &sample{whole: true, yields: newYields()}
+	s.yields.options = k.options() // records are tried with the configured options of the row formats
 	usable := false
 	for _, file := range files {
-		r, err := s.Read(ctx, f, b.Config, file)
+		r, err := s.read(ctx, f, b.Config, file)
 		if ctx.Err() != nil {
 			return
 		}
@@ -109,8 +107,7 @@ func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file stri
 		fix = "specify another file, or recreate this one"
 	}
 	k.report(config.CodeContent, fmt.Sprintf("the input %q can't be read as %s: %s", file, b.Type, secret.Shape(what)),
-		fix,
-		b.Section, b.Name, "path")
+		fix, b.Section, b.Name, "path")
 }
 
 // clause lower-cases the first letter of a sentence, so that the sentence can be used as a fix.
@@ -202,7 +199,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 		if f, ok := builtin.Source(b.Type); ok && f.Same[setting] != "" {
 			setting = f.Same[setting]
 		}
-		if slices.ContainsFunc(b.Spec.Fields, func(f schema.Field) bool { return f.Name == setting }) {
+		if slices.Contains(b.Spec.Names(), setting) {
 			parts = append(parts, setting+": "+l[1])
 		}
 	}
@@ -213,7 +210,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 }
 
 // yield reports builders that make no records from the sample, and formats that can't represent the builders' records.
-func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
+func (k *check) yield(ctx context.Context, b *config.Block, s *sample) {
 	d := &k.config.Dataset
 	if d.Scores != nil || len(d.ScoreRules) > 0 { // the run adds scores that this sample lacks
 		return
@@ -227,7 +224,7 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 		if finding.Failed(fs) {
 			continue
 		}
-		y, err := s.Build(ctx, f, settings)
+		y, err := s.yields.with(ctx, f, settings)
 		switch {
 		case err != nil || y == nil || ctx.Err() != nil:
 		case y.Records == 0:
@@ -240,11 +237,11 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 
 // reportNoYield reports a builder that makes no records from the sample. The finding is an error if the sample is the
 // whole input, and a warning otherwise.
-func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
+func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block, s *sample, y *Yield) {
 	parts := counts(y.Dropped, slices.Sorted(maps.Keys(y.Dropped)))
-	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning
-	if s.Whole {
-		read, severity = ledger.Quantity(int64(s.Examples), "example"), finding.Error
+	read, severity := quantity(s.examples, "example"), finding.Error
+	if !s.whole {
+		read, severity = "beginning, "+read, finding.Warning
 	}
 	message := fmt.Sprintf("%s makes no record from sources.%s (%s)", builder.Type, input.Name, read)
 	if parts != nil {
@@ -252,7 +249,7 @@ func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block,
 	}
 	fix := "`nat-go explain REASON` explains how to deal with a reason; `nat-go inspect` shows which records each builder makes from a file"
 	for _, f := range builtin.Builders() {
-		if other, err := s.Build(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
+		if other, err := s.yields.with(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
 			fix = fmt.Sprintf("write _type: %s, which makes %s from the same examples", other.Builder,
 				ledger.Quantity(other.Records, "record"))
 		}

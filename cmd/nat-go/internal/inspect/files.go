@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,27 +98,25 @@ func newChooser(opt Options) (*chooser, error) {
 
 // choose decides which files to read, and how. A run reads all files in the same way, so the examined files must agree.
 // Files in a folder that aren't data are skipped.
-func choose(
-	ctx context.Context, files []string, opt Options,
-) (found *readers.Found, read []string, passed []PassedOver, err error) {
+func choose(ctx context.Context, files []string, opt Options) (*kind, []PassedOver, error) {
 	c, err := newChooser(opt)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	files = c.skipIrregular(files)
 	for _, file := range files[:min(maxHeads, len(files))] {
 		if err := c.examine(ctx, file); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 		if k := c.kinds; len(k) == 1 && k[0].found.Source.OpenAll != nil { // the source reads folders itself
-			return k[0].found, files, c.passed, nil
+			return &kind{k[0].found, files}, c.passed, nil
 		}
 	}
 	k, err := c.kind()
-	if err != nil {
-		return nil, nil, nil, err
+	if err == nil {
+		k.files = append(k.files, files[min(maxHeads, len(files)):]...)
 	}
-	return k.found, append(k.files, files[min(maxHeads, len(files)):]...), c.passed, nil
+	return k, c.passed, err
 }
 
 // examine adds the file to the files that are read in the same way, or passes it over.
@@ -151,10 +150,7 @@ func (c *chooser) skipIrregular(files []string) (out []string) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
 			why := "it is " + kindOf(info.Mode()) + " in a folder"
-			c.passed = append(c.passed, PassedOver{file, why})
-			if c.first == nil {
-				c.first = exit.Usagef("%s: %s: name the file explicitly to read it", file, why)
-			}
+			c.pass(file, why, exit.Usagef("%s: %s: name the file explicitly to read it", file, why))
 			continue
 		}
 		out = append(out, file)
@@ -194,11 +190,14 @@ func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	if ctx.Err() != nil || !c.opt.Inspect && (c.named[file] || !isNothing) {
 		return err
 	}
-	if c.first == nil {
-		c.first = err
-	}
-	c.passed = append(c.passed, PassedOver{file, why})
+	c.pass(file, why, err)
 	return nil
+}
+
+// pass passes over a file for a reason. err is the error that reading it would cause.
+func (c *chooser) pass(file, why string, err error) {
+	c.first = cmp.Or(c.first, err)
+	c.passed = append(c.passed, PassedOver{file, why})
 }
 
 // kind returns the way in which the files are read.

@@ -112,8 +112,6 @@ func (k *check) formats() {
 	k.turns(names)
 }
 
-const everyTurn = "trainers of %s rows train on every assistant turn, but %s trains only on the last"
-
 // turns warns about formats whose trainers train on different turns than an sft builder's settings specify.
 func (k *check) turns(names []string) {
 	for _, b := range k.config.Selected() {
@@ -126,14 +124,14 @@ func (k *check) turns(names []string) {
 			if !ok || f.FromBatches() || !slices.Contains(f.Carries, builders.KindDemonstration) {
 				continue
 			}
-			switch lines := f.Lines(); {
+			switch lines, fix := f.Lines(), "write trl"; {
 			case s.Train == "last" && (lines == "trl" || lines == "messages" && k.config.Dataset.Turns == "last"):
-			case s.Train == "last" && lines == "messages":
-				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
-					"write trl, or set dataset.turns: last if the trainer trains only on the last turn")
 			case s.Train == "last":
-				k.warn(i, fmt.Sprintf(everyTurn, name, b.Name),
-					"write trl")
+				if lines == "messages" {
+					fix += ", or set dataset.turns: last if the trainer trains only on the last turn"
+				}
+				k.warn(i, fmt.Sprintf("trainers of %s rows train on every assistant turn, but %s trains only on the last",
+					name, b.Name), fix)
 			default:
 				k.warn(i, fmt.Sprintf("trainers of %s rows can't train only on calls, as %s requires", name, b.Name),
 					"set collator.tokenizer: token batches mark the calls, and the format sft_parquet has them for TRL")

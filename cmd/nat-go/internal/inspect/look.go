@@ -129,13 +129,13 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	found, files, passed, err := choose(ctx, files, opt)
+	k, passed, err := choose(ctx, files, opt)
 	if err != nil {
 		return nil, err
 	}
-	r, err := readFormat(ctx, found, files, opt)
+	r, err := readFormat(ctx, k.found, k.files, opt)
 	if err == nil && len(passed) > 0 {
-		r.Passed, r.read = passed, files
+		r.Passed, r.read = passed, k.files
 	}
 	return r, err
 }
@@ -200,7 +200,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 
 // folders returns the folders that contain the inputs, followed by the working directory.
 func folders(paths []string) (all []string) {
-	for _, p := range paths {
+	for _, p := range append(slices.Clone(paths), ".") {
 		dir := p
 		if info, err := os.Stat(p); err != nil || !info.IsDir() {
 			dir = filepath.Dir(p)
@@ -208,9 +208,6 @@ func folders(paths []string) (all []string) {
 		if p != "-" && !slices.Contains(all, dir) {
 			all = append(all, dir)
 		}
-	}
-	if !slices.Contains(all, ".") {
-		all = append(all, ".")
 	}
 	return all
 }
@@ -239,17 +236,14 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	switch {
 	case err == nil:
 		return found, nil
-	case errors.As(err, &unknown) && only != "" && len(given) == 0: // the user named the source
-		f, _ := builtin.Source(only)
-		return &readers.Found{Source: f}, nil
-	case errors.As(err, &unknown), errors.As(err, &ambiguous):
-		return nil, exit.With(exit.Usage, err)
-	case errors.Is(err, readers.ErrEmpty) && only == "":
-		return nil, exit.With(exit.Failed, err)
-	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports the error
+	case only != "" && (errors.As(err, &unknown) && len(given) == 0 || errors.Is(err, readers.ErrEmpty) ||
+		errors.As(err, &syntax)): // the user named the source, which reports any error
 		f, _ := builtin.Source(only)
 		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
-	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):
+	case errors.As(err, &unknown), errors.As(err, &ambiguous):
+		return nil, exit.With(exit.Usage, err)
+	case errors.Is(err, readers.ErrEmpty), errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large),
+		errors.As(err, &asks):
 		return nil, exit.With(exit.Failed, err)
 	}
 	return nil, exit.With(exit.Environment, err)
@@ -276,15 +270,15 @@ type Detected struct {
 
 // Detect decides how to read files.
 func Detect(ctx context.Context, files []string, opt Options) (*Detected, error) {
-	found, files, passed, err := choose(ctx, files, opt)
+	k, passed, err := choose(ctx, files, opt)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := configWith(found, nil)
+	cfg, err := configWith(k.found, nil)
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	return &Detected{found.Source, cfg, found.Guessed, files, passed}, nil
+	return &Detected{k.found.Source, cfg, k.found.Guessed, k.files, passed}, nil
 }
 
 // configWith returns the source's configuration with the detected settings and additional ones, which take precedence.

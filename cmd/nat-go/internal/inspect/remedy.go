@@ -3,9 +3,7 @@ package inspect
 import (
 	"context"
 	_ "embed"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // remedy is a change that would make a builder produce records from the input. It is an entry in remedies.yaml, where a
@@ -68,17 +67,8 @@ func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) 
 		return -1, nil
 	}
 	f, _ := builtin.Builder(m.Builder)
-	all := settings(f, r)
-	maps.Copy(all, m.Settings)
-	text, err := json.Marshal(all)
-	if err != nil {
-		return 0, err
-	}
-	out, err := y.with(ctx, f, text)
-	if out == nil || err != nil {
-		return 0, err
-	}
-	return out.Records, nil
+	out, err := y.by(ctx, f, r, m.Settings)
+	return out.Records, err
 }
 
 // command returns one line with the nat-go command that applies a remedy, and the reason for the remedy.
@@ -112,32 +102,30 @@ func (r *Report) Also() (out []string) {
 		if slices.Contains(r.Choice.Builders, y.Builder) || y.Records == 0 {
 			continue
 		}
+		n, unit, with, more := y.Records, "preference pair", "", ""
 		switch y.Builder {
 		case sdpoBuilder:
-			out = append(out, fmt.Sprintf("%s%s with hints: add --builder sdpo and -o collator.tokenizer=FOLDER", some,
-				quantity(int(y.sites()), "site")))
+			n, unit, with, more = y.counted("sites/"), "site", " with hints", " and -o collator.tokenizer=FOLDER"
 		case grpoBuilder:
-			if r.Scored > 0 {
-				out = append(out, fmt.Sprintf("%s%s with rewards: add --builder grpo, and --format kto to label them good or bad", some,
-					quantity(int(y.Records), "rollout")))
+			if r.Scored == 0 {
+				continue
 			}
+			unit, with, more = "rollout", " with rewards", ", and --format kto to label them good or bad"
 		case sftBuilder:
-			out = append(out, fmt.Sprintf("%s%s: add --builder sft", some, quantity(int(y.Records), "demonstration")))
+			unit = "demonstration"
 		case statesBuilder:
-			out = append(out, fmt.Sprintf("%s%s to sample from: add --builder states", some,
-				quantity(int(y.Records), "state")))
-		default:
-			out = append(out, fmt.Sprintf("%s%s: add --builder %s", some, quantity(int(y.Records), "preference pair"),
-				y.Name()))
+			unit, with = "state", " to sample from"
 		}
+		out = append(out, fmt.Sprintf("%s%s%s: add --builder %s%s", some, ledger.Quantity(n, unit), with, y.Name(), more))
 	}
 	return out
 }
 
-// sites returns the number of error sites that got a hint.
-func (y *Yield) sites() (n int64) {
+// counted returns the sum of the counters whose names begin with a prefix: sites/ counts the error sites that got a
+// hint, found/ all of them.
+func (y *Yield) counted(prefix string) (n int64) {
 	for name, of := range y.Counters {
-		if strings.HasPrefix(name, "sites/") {
+		if strings.HasPrefix(name, prefix) {
 			n += of
 		}
 	}

@@ -67,7 +67,7 @@ func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 		if slices.Contains(r.Choice.Builders, f.Info().Name) {
 			continue
 		}
-		one, err := y.by(ctx, f, r)
+		one, err := y.by(ctx, f, r, y.overrides[blockName(f.Info().Name)])
 		if err != nil {
 			return nil, err
 		}
@@ -76,17 +76,17 @@ func (y *yields) make(ctx context.Context, r *Report) (out []Yield, err error) {
 	return out, nil
 }
 
-func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report) (Yield, error) {
-	info := f.Info()
+// by runs a builder with the report's settings and further ones.
+func (y *yields) by(ctx context.Context, f sdk.Factory, r *Report, further map[string]any) (Yield, error) {
 	given := settings(f, r)
-	maps.Copy(given, y.overrides[blockName(info.Name)])
+	maps.Copy(given, further)
 	text, err := json.Marshal(given)
 	if err != nil {
 		return Yield{}, err
 	}
 	out, err := y.with(ctx, f, text)
 	if out == nil { // the builder requires settings that were not given
-		out = newYield(info)
+		out = newYield(f.Info())
 	}
 	return *out, err
 }
@@ -132,14 +132,9 @@ func settings(f sdk.Factory, r *Report) map[string]any {
 	if r.selects() {
 		all["select"] = "best"
 	}
-	spec := schema.MustOf(f.Info().Config)
-	out := map[string]any{}
-	for _, field := range spec.Fields {
-		if v, ok := all[field.Name]; ok {
-			out[field.Name] = v
-		}
-	}
-	return out
+	known := schema.MustOf(f.Info().Config).Names()
+	maps.DeleteFunc(all, func(key string, _ any) bool { return !slices.Contains(known, key) })
+	return all
 }
 
 // counter counts the builder's output for a group.
