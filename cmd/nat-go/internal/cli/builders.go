@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
@@ -32,11 +32,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 
 // load reads the catalog of the selected plugins and prints any problems with the configuration.
 func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
-	opt, err := loadOptions("", nil)
-	if err != nil {
-		return nil, err
-	}
-	c, found, err := inspect.Open(f.config, opt)
+	c, found, err := inspect.Open(f.config, config.Options{Types: builtin.Types()})
 	if len(found) > 0 {
 		findingsPrinter(cmd)(found)
 	}
@@ -127,25 +123,21 @@ func newBuildersNewCmd() *cobra.Command {
 				return exit.Usagef("--lang %s: use one of %s", lang, strings.Join(plugins.Langs, ", "))
 			}
 			if replace != "" {
-				abs, err := filepath.Abs(replace)
-				if err != nil {
+				var err error
+				if replace, err = filepath.Abs(replace); err != nil {
 					return exit.With(exit.Usage, err)
 				}
-				replace = abs
 			}
 			out, err := plugins.New(dir, args[0], lang, replace, v)
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			if asJSON(cmd) {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"dir": out})
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; %s describes how to build, check and use it\n", out,
-				filepath.Join(out, "README.md"))
+			text := fmt.Sprintf("wrote %s; %s describes how to build, check and use it\n", out, filepath.Join(out, "README.md"))
 			if lang == "go" && replace == "" && v == "v0.0.0" {
-				fmt.Fprintln(cmd.OutOrStdout(), "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or pass --replace CHECKOUT")
+				text += "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or pass " +
+					"--replace CHECKOUT\n"
 			}
-			return nil
+			return printText(cmd, map[string]string{"dir": out}, func(int) string { return text })
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(plugins.Langs, ", "))

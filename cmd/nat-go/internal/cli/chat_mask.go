@@ -82,9 +82,9 @@ func newMask(tok *tokenizer.Tokenizer, source, now string) (*chat.Mask, error) {
 	}
 	m := &chat.Mask{Tokenizer: tok, Vars: collator.TemplateVars(tok.Config, nil), Now: at}
 	if m.Template, err = turns.New(text, turns.Settings{Vars: m.Vars, Now: at}); err != nil {
-		return nil, exit.With(exit.Usage, fmt.Errorf("template %s: %w", templateName(source), err))
+		err = exit.Usagef("template %s: %w", templateName(source), err)
 	}
-	return m, nil
+	return m, err
 }
 
 func templateName(source string) string {
@@ -94,5 +94,5 @@ func templateName(source string) string {
 	if _, err := os.Stat(source); err == nil {
 		return source
 	}
-	return "\"" + source + "\""
+	return `"` + source + `"`
 }

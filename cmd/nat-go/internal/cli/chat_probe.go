@@ -35,7 +35,7 @@ what it adds that no model wrote, and where a hint can be inserted without chang
 			}
 			rep, err := turns.Probe(text, set)
 			if err != nil {
-				return exit.With(exit.Usage, fmt.Errorf("%s: %w", source, err))
+				return exit.Usagef("%s: %w", source, err)
 			}
 			return printResult(cmd, rep, rep.WriteText)
 		},
@@ -53,13 +53,8 @@ what it adds that no model wrote, and where a hint can be inserted without chang
 // which override them.
 func probeVars(kwargs string) (*pyvalue.Dict, error) {
 	vars := &pyvalue.Dict{}
-	for _, v := range [][2]string{
-		{"bos_token", "<s>"},
-		{"eos_token", "</s>"},
-		{"unk_token", "<unk>"},
-		{"pad_token", "<pad>"},
-	} {
-		vars.SetStr(v[0], pyvalue.Str(v[1]))
+	for _, v := range [][2]string{{"bos", "<s>"}, {"eos", "</s>"}, {"unk", "<unk>"}, {"pad", "<pad>"}} {
+		vars.SetStr(v[0]+"_token", pyvalue.Str(v[1]))
 	}
 	if kwargs == "" {
 		return vars, nil

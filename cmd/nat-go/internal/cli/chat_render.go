@@ -62,13 +62,10 @@ func readTemplate(path string) (string, error) {
 		}
 		text, err := collator.TemplateText(c, "")
 		if err != nil {
-			return "", exit.Usagef("%s: %w", path, err)
+			err = exit.Usagef("%s: %w", path, err)
 		}
-		return text, nil
+		return text, err
 	}
 	b, err := durable.ReadInput(path, tokenizer.MaxTemplateBytes)
-	if err != nil {
-		return "", exit.With(exit.Usage, err)
-	}
-	return string(b), nil
+	return string(b), exit.Default(exit.Usage, err)
 }

@@ -42,13 +42,10 @@ Reads JSON lines {"text", "add_special_tokens"} (true if absent) and writes one 
 // the tokenizer library.
 func loadTokenizer(path string) (*tokenizer.Tokenizer, error) {
 	t, err := tokenizer.Load(path)
-	switch {
-	case errors.Is(err, tokenizer.ErrUnavailable):
+	if errors.Is(err, tokenizer.ErrUnavailable) {
 		return nil, exit.With(exit.Environment, err)
-	case err != nil:
-		return nil, exit.With(exit.Usage, err)
 	}
-	return t, nil
+	return t, exit.Default(exit.Usage, err)
 }
 
 // answerFile calls answer with the request file at path, or standard input, and with standard output.

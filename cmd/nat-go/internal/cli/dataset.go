@@ -32,13 +32,10 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 		return nil, exit.Usagef("this command cannot read from object storage: copy %s to a local disk", path)
 	}
 	p, err := dataset.Find(path, limits)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("cannot find %s", path)
-	case err != nil:
-		return nil, exit.With(exit.Failed, err)
 	}
-	return p, nil
+	return p, exit.Default(exit.Failed, err)
 }
 
 // noTexts returns the error for a data set without text rows, for commands that need them.

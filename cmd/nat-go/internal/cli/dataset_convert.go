@@ -140,16 +140,10 @@ func convert(
 ) (*dataset.Converted, error) {
 	if from.Run != "" {
 		c, err := dataset.Convert(ctx, from, to, o, output)
-		if err != nil {
-			return nil, exit.Default(exit.Environment, err)
-		}
-		return c, nil
+		return c, exit.Default(exit.Environment, err)
 	}
 	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
-	if err != nil { // most likely because a row can't be read
-		return nil, exit.Default(exit.Failed, err)
-	}
-	return c, nil
+	return c, exit.Default(exit.Failed, err) // most likely because a row can't be read
 }
 
 // convertible returns the run at path, or the rows there. Rows must be in a single format, and need an output folder.

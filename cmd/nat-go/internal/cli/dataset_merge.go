@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
@@ -51,9 +49,7 @@ the validation set are never trained on later.`,
 				if last := len(m.Join) - 1; keep != "" {
 					m.Join, m.KeepSplit = m.Join[:last], m.Join[last]
 				}
-				return withRun(cmd, 0, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					return finetune.Run(ctx, m, env)
-				})
+				return runRequest(cmd, 0, &m)
 			})
 		},
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"os"
 
@@ -73,19 +72,16 @@ func renderer(path string) (*turns.Renderer, error) {
 	}
 	r, err := turns.New(text, s)
 	if err != nil {
-		return nil, exit.With(exit.Usage, fmt.Errorf("template %s: %w", path, err))
+		err = exit.Usagef("template %s: %w", path, err)
 	}
-	return r, nil
+	return r, err
 }
 
 // measure returns the statistics of the records in the run at path, or of the rows there, for each format.
 func measure(path string, render *turns.Renderer, limits dataset.Limits) ([]*dataset.Stats, error) {
 	if p, err := findRun(path); err == nil {
 		s, err := p.Measure(render, os.TempDir())
-		if err != nil {
-			return nil, exit.With(exit.Failed, err)
-		}
-		return []*dataset.Stats{s}, nil
+		return []*dataset.Stats{s}, exit.Default(exit.Failed, err)
 	}
 	p, err := findDataset(path, limits)
 	if err != nil {

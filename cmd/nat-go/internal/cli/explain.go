@@ -2,12 +2,12 @@ package cli
 
 import (
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
-	"github.com/nat-go/nat-go/internal/terminal"
 )
 
 func newExplainCmd() *cobra.Command {
@@ -19,11 +19,7 @@ func newExplainCmd() *cobra.Command {
 list all codes; with the name of an area (source, build, gate, curate, write, config, dataset, ...), list that area's codes.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			what := ""
-			if len(args) > 0 {
-				what = args[0]
-			}
-			pages, err := explain.Find(what)
+			pages, err := explain.Find(strings.Join(args, "")) // at most one
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
@@ -31,10 +27,7 @@ list all codes; with the name of an area (source, build, gate, curate, write, co
 				_, err := io.WriteString(cmd.OutOrStdout(), explain.Page(pages))
 				return err
 			}
-			return printResult(cmd, map[string]any{"codes": pages}, func(w io.Writer) error {
-				_, err := io.WriteString(w, explain.Text(pages, terminal.Width(w)))
-				return err
-			})
+			return printText(cmd, map[string]any{"codes": pages}, func(width int) string { return explain.Text(pages, width) })
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "print the codes in full, as one Markdown page: ttc/ledger/README.md")

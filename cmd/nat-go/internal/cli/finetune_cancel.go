@@ -7,13 +7,13 @@ import (
 )
 
 func newFinetuneCancelCmd() *cobra.Command {
-	var f jobFlags
+	var dirs []string
 	cmd := &cobra.Command{
 		Use:   "cancel RUN",
 		Short: "Cancel a run's job",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.withJob(cmd, args[0], func(c *jobs.Client, j *jobs.Job) error {
+			return withJob(cmd, args[0], dirs, func(c *jobs.Client, j *jobs.Job) error {
 				if err := c.Cancel(cmd.Context(), j); err != nil {
 					return err
 				}
@@ -21,6 +21,6 @@ func newFinetuneCancelCmd() *cobra.Command {
 			})
 		},
 	}
-	addOutputDirs(cmd, &f.outputDirs)
+	addOutputDirs(cmd, &dirs)
 	return cmd
 }

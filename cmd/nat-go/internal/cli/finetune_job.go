@@ -1,12 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"syscall"
 	"time"
 
@@ -20,11 +21,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 )
 
-// jobFlags are the flags for commands that deal with a run's job.
-type jobFlags struct {
-	outputDirs []string
-}
-
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
 
 // addOutputDirs adds the flag for the folders that contain runs. The defaults are out, where runs without a
@@ -34,9 +30,9 @@ func addOutputDirs(cmd *cobra.Command, dirs *[]string) {
 		"folder in which run ids are looked up (repeatable)")
 }
 
-// load finds the run and reads its job.
-func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
-	dir, err := runfolder.Find(run, f.outputDirs...)
+// loadJob finds a run, which may be an id in one of the folders, and reads its job.
+func loadJob(run string, outputDirs []string) (runfolder.Folder, *jobs.Job, error) {
+	dir, err := runfolder.Find(run, outputDirs...)
 	if err != nil {
 		return "", nil, err
 	}
@@ -50,16 +46,15 @@ func (f *jobFlags) load(run string) (runfolder.Folder, *jobs.Job, error) {
 
 // openJob returns the client for a run's job.
 func openJob(dir runfolder.Folder, j *jobs.Job, cmd *cobra.Command) (*jobs.Client, error) {
-	secrets, stderr := hide(cmd), cmd.ErrOrStderr()
 	return finetune.OpenJob(dir, j, finetune.Env{
-		Secrets: secrets, Log: zerolog.New(console(stderr)).With().Timestamp().Logger(),
+		Secrets: hide(cmd), Log: zerolog.New(console(cmd.ErrOrStderr())).With().Timestamp().Logger(),
 		Findings: findingsPrinter(cmd),
 	})
 }
 
 // withJob opens a run's job, calls do with it, and reports the job together with do's error.
-func (f *jobFlags) withJob(cmd *cobra.Command, run string, do func(*jobs.Client, *jobs.Job) error) error {
-	dir, j, err := f.load(run)
+func withJob(cmd *cobra.Command, run string, outputDirs []string, do func(*jobs.Client, *jobs.Job) error) error {
+	dir, j, err := loadJob(run, outputDirs)
 	if err != nil {
 		return err
 	}
@@ -83,16 +78,11 @@ type jobReport struct {
 // report prints the state of a job. With --json, it includes failure if that isn't nil. It returns failure, joined with
 // any printing error.
 func report(cmd *cobra.Command, dir runfolder.Folder, j *jobs.Job, failure error) error {
-	w := cmd.OutOrStdout()
-	if asJSON(cmd) {
-		r := jobReport{RunID: j.RunID, Status: j.State(), RunDir: string(dir), Job: j}
-		if failure != nil {
-			r.Error = failure.Error()
-		}
-		return errors.Join(failure, json.NewEncoder(w).Encode(r))
+	r := jobReport{RunID: j.RunID, Status: j.State(), RunDir: string(dir), Job: j}
+	if failure != nil {
+		r.Error = failure.Error()
 	}
-	_, err := io.WriteString(w, describeJob(dir, j))
-	return errors.Join(failure, err)
+	return errors.Join(failure, printText(cmd, r, func(int) string { return describeJob(dir, j) }))
 }
 
 func describeJob(dir runfolder.Folder, j *jobs.Job) string {
@@ -138,6 +128,16 @@ func printUpdates(w io.Writer) func(jobs.Update) {
 
 // leaveSignals are the signals that end a command early.
 var leaveSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+// leaveOnSignals interprets these signals as requests to leave a job, until stop is called.
+func leaveOnSignals(cmd *cobra.Command) (leave *jobs.Leave, stop func()) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, leaveSignals...)
+	ctx, cancel := context.WithCancel(cmd.Context())
+	leave = jobs.NewLeave(ctx, signals)
+	leave.Forced = func() { force(cmd.ErrOrStderr(), leave) }
+	return leave, func() { signal.Stop(signals); cancel() }
+}
 
 // force ends the program as a kill would: the system releases its resources, and a run in progress can be resumed. It
 // waits at most a second for its message to be written, because the terminal itself may be hanging.

@@ -11,14 +11,14 @@ import (
 )
 
 func newFinetuneListCmd() *cobra.Command {
-	var f jobFlags
+	var dirs []string
 	cmd := &cobra.Command{
 		Use:   "list [FOLDER...]",
 		Short: "List runs with the last known state of their jobs",
 		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, folders []string) error {
 			if len(folders) == 0 {
-				folders = f.outputDirs
+				folders = dirs
 			}
 			list, err := jobs.List(folders...)
 			if err != nil {
@@ -29,10 +29,10 @@ func newFinetuneListCmd() *cobra.Command {
 			for _, e := range list {
 				t.Add(listLine(e)...)
 			}
-			return printResult(cmd, map[string]any{"runs": list}, tableText(t))
+			return printText(cmd, map[string]any{"runs": list}, t.Text)
 		},
 	}
-	addOutputDirs(cmd, &f.outputDirs)
+	addOutputDirs(cmd, &dirs)
 	return cmd
 }
 

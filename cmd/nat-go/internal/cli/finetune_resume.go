@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
@@ -26,10 +24,7 @@ anyway and keeps existing output unchanged; the manifest records that.`,
 			if how.Resume, err = runNamed(args[0], outputDirs); err != nil {
 				return err
 			}
-			return withRun(cmd, commitBytes,
-				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					return finetune.Run(ctx, how, env)
-				})
+			return runRequest(cmd, commitBytes, &how)
 		},
 	}
 	addOutputDirs(cmd, &outputDirs)

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +15,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
@@ -111,6 +108,13 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 	return finetune.Run(ctx, r.Request, env)
 }
 
+// runRequest runs a request, and prints the summary.
+func runRequest(cmd *cobra.Command, commitBytes int64, r *finetune.Request) error {
+	return withRun(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+		return finetune.Run(ctx, *r, env)
+	})
+}
+
 // withRun calls run through withEnv and prints the summary that run returns.
 func withRun(
 	cmd *cobra.Command, commitBytes int64,
@@ -149,17 +153,12 @@ func withRun(
 // the exit code for that signal.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
 	setHeapGrowth(68, runFloor)
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	leave := jobs.NewLeave(ctx, signals)
+	leave, stop := leaveOnSignals(cmd)
+	defer stop()
 	stderr := cmd.ErrOrStderr()
 	leave.Told = func() { fmt.Fprintln(stderr, "leaving the job running; interrupt again to cancel it") }
-	leave.Forced = func() { force(stderr, leave) }
-	ctx, stop := leave.Context(ctx)
-	defer stop()
+	ctx, end := leave.Context(cmd.Context())
+	defer end()
 
 	self, err := os.Executable()
 	if err != nil {
@@ -170,15 +169,11 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 		progress.end()
 		_, _ = io.WriteString(stderr, secret.Shape(terminal.Output(b)))
 	}
-	secrets := hide(cmd)
-	env := finetune.Env{
-		Secrets: secrets,
-		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
-		Leave: leave, Progress: progress.show,
-		Collating: whileCollating, CommitBytes: commitBytes,
+	err = run(ctx, finetune.Env{
+		Secrets: hide(cmd), Output: printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
+		Leave: leave, Progress: progress.show, Collating: whileCollating, CommitBytes: commitBytes,
 		Findings: findingsPrinter(cmd),
-	}
-	err = run(ctx, env)
+	})
 	progress.end()
 	if code := leave.Code(); code != 0 && err != nil {
 		err = exit.With(code, err)

@@ -5,7 +5,7 @@ import (
 )
 
 func newFinetuneStatusCmd() *cobra.Command {
-	var f jobFlags
+	var dirs []string
 	var offline bool
 	cmd := &cobra.Command{
 		Use:   "status RUN",
@@ -17,7 +17,7 @@ The trainer is queried once; secrets are read from the environment, as for the r
 last known state is shown and the exit code is 3.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir, j, err := f.load(args[0])
+			dir, j, err := loadJob(args[0], dirs)
 			if err != nil || offline {
 				if j != nil {
 					return report(cmd, dir, j, err)
@@ -32,7 +32,7 @@ last known state is shown and the exit code is 3.`,
 			return report(cmd, dir, j, err)
 		},
 	}
-	addOutputDirs(cmd, &f.outputDirs)
+	addOutputDirs(cmd, &dirs)
 	cmd.Flags().BoolVar(&offline, "offline", false, "show the last known state without asking the trainer")
 	return cmd
 }

@@ -3,8 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +12,7 @@ import (
 )
 
 func newFinetuneWaitCmd() *cobra.Command {
-	var f jobFlags
+	var dirs []string
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
 		Short: "Wait for a run's job to end, including deployment",
@@ -25,22 +23,19 @@ An interrupt leaves the job running; a second one within three seconds cancels i
 completed, 1 if it failed or was cancelled, 3 if it could not be followed to its end.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.withJob(cmd, args[0], func(c *jobs.Client, j *jobs.Job) error {
+			return withJob(cmd, args[0], dirs, func(c *jobs.Client, j *jobs.Job) error {
 				c.Watch = printUpdates(cmd.ErrOrStderr())
 				c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), secret.Shape(terminal.Output(b))) }
-				signals := make(chan os.Signal, 2)
-				signal.Notify(signals, leaveSignals...)
-				defer signal.Stop(signals)
-				leave := jobs.NewLeave(cmd.Context(), signals)
+				leave, stop := leaveOnSignals(cmd)
+				defer stop()
 				leave.Told = func() { // a second interrupt cancels the job
 					fmt.Fprintf(cmd.ErrOrStderr(), "\nleaving job %s running; interrupt again within %s to cancel it\n",
 						j.Ref.ID, jobs.Grace)
 				}
-				leave.Forced = func() { force(cmd.ErrOrStderr(), leave) }
 				return c.Wait(cmd.Context(), j, leave)
 			})
 		},
 	}
-	addOutputDirs(cmd, &f.outputDirs)
+	addOutputDirs(cmd, &dirs)
 	return cmd
 }

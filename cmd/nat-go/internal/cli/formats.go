@@ -1,16 +1,13 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
@@ -69,19 +66,15 @@ Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdp
 				}
 				all = append(all, x)
 			}
-			out := cmd.OutOrStdout()
-			if asJSON(cmd) {
-				return json.NewEncoder(out).Encode(map[string]any{
-					"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs(),
-				})
-			}
-			s := formatsScreen{width: terminal.Width(out)}
-			s.formats(all)
-			s.inputs()
-			s.feeds()
-			s.recipes()
-			_, err := io.WriteString(out, s.text.String())
-			return err
+			v := map[string]any{"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs()}
+			return printText(cmd, v, func(width int) string {
+				s := formatsScreen{width: width}
+				s.formats(all)
+				s.inputs()
+				s.feeds()
+				s.recipes()
+				return s.text.String()
+			})
 		},
 	}
 }

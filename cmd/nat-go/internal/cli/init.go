@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -87,9 +88,7 @@ func writeNew(path string, text []byte) error {
 	}
 	if err == nil {
 		_, err = f.Write(text)
-		if cerr := f.Close(); err == nil {
-			err = cerr
-		}
+		err = cmp.Or(err, f.Close())
 	}
 	if err != nil {
 		return exit.Environmentf("cannot write the configuration: %w", err)

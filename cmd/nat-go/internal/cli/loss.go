@@ -11,10 +11,7 @@ import (
 // openTensors opens a safetensors file named by the user.
 func openTensors(path string) (*tensors.File, error) {
 	f, err := tensors.OpenFile(path)
-	if err != nil {
-		return nil, exit.With(exit.Usage, err)
-	}
-	return f, nil
+	return f, exit.Default(exit.Usage, err)
 }
 
 // refuseOverwrite returns an error if output is one of the inputs, because writing it would destroy the dump.

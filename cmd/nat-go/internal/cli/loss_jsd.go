@@ -76,13 +76,13 @@ func rowsLoss(input string, q loss.RowsRequest) (*loss.RowsResult, error) {
 	}
 	defer f.Close()
 	read, err := loss.ReadRows(f)
-	if err != nil {
-		return nil, exit.Usagef("%s: %w", input, err)
+	var res *loss.RowsResult
+	if err == nil {
+		q.Student, q.Teacher, q.Weights, q.Labels = read.Student, read.Teacher, read.Weights, read.Labels
+		res, err = loss.Rows(q)
 	}
-	q.Student, q.Teacher, q.Weights, q.Labels = read.Student, read.Teacher, read.Weights, read.Labels
-	res, err := loss.Rows(q)
 	if err != nil {
-		return nil, exit.Usagef("%s: %w", input, err)
+		err = exit.Usagef("%s: %w", input, err)
 	}
-	return res, nil
+	return res, err
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
-	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // printResult prints a command's result as text or, with --json, as one JSON object.
@@ -34,12 +33,12 @@ func printLine(cmd *cobra.Command, v any, line string, args ...any) error {
 	})
 }
 
-// tableText returns a function that prints a table fitted to the terminal's width.
-func tableText(t *columns.Table) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := io.WriteString(w, t.Text(terminal.Width(w)))
+// printText is like printResult, for text that is fitted to the terminal's width.
+func printText(cmd *cobra.Command, v any, text func(width int) string) error {
+	return printResult(cmd, v, func(w io.Writer) error {
+		_, err := io.WriteString(w, text(terminal.Width(w)))
 		return err
-	}
+	})
 }
 
 // newLogger returns a logger that writes text to a terminal, and JSON to anything else.

@@ -35,7 +35,7 @@ func newPluginsListCmd() *cobra.Command {
 			if len(views) == 0 {
 				t.Add("no plugins: none are configured, and no nat-go-builder-NAME is on PATH")
 			}
-			return printResult(cmd, map[string]any{"plugins": views}, tableText(t))
+			return printText(cmd, map[string]any{"plugins": views}, t.Text)
 		},
 	}
 	flags.add(cmd)

@@ -50,6 +50,20 @@ func copyPlan(ctx context.Context, dir shards.Folder, work string) (c *localPlan
 	return c, err
 }
 
+// withPlan calls do with a plan, or with a copy of it for this call alone, below the folder for copies.
+func withPlan(ctx context.Context, dir shards.Folder, work string, do func(*localPlan) error) error {
+	if dir.Remote() == nil {
+		return do(&localPlan{dir: dir})
+	}
+	return inWorkDir(work, func(own string) error {
+		c, err := copyPlan(ctx, dir, own)
+		if err != nil {
+			return err
+		}
+		return c.withOriginalPath(do(c))
+	})
+}
+
 // runsOf returns the Env.Runs folder for a plan on a disk. It is inside the plan's folder, which the processes of all
 // shards can use.
 func runsOf(dir shards.Folder) string { return filepath.Join(string(dir), "run") }

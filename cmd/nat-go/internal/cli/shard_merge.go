@@ -24,15 +24,11 @@ With --leave-writing, it decides, assigns rows to token batches, and divides the
 set is the same, byte for byte.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return withRun(
-				cmd,
-				commitBytes,
-				func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
-					setHeapGrowth(shardPercent, shardFloor)
-					how.Merge = planArg(args)
-					return mergeShards(ctx, work, how, env)
-				},
-			)
+			return withRun(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+				setHeapGrowth(shardPercent, shardFloor)
+				how.Merge = planArg(args)
+				return mergeShards(ctx, work, how, env)
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -48,17 +44,14 @@ set is the same, byte for byte.`,
 func mergeShards(
 	ctx context.Context, work string, how finetune.Request, env finetune.Env,
 ) (sum *finetune.Summary, err error) {
-	if how.Merge.Remote() == nil {
-		env.Runs = runsOf(how.Merge)
-		return finetune.Run(ctx, how, env)
-	}
-	err = inWorkDir(work, func(own string) error {
-		c, err := copyPlan(ctx, how.Merge, own)
-		if err != nil {
+	err = withPlan(ctx, how.Merge, work, func(c *localPlan) (err error) {
+		if c.remote == nil {
+			env.Runs = runsOf(c.dir)
+			sum, err = finetune.Run(ctx, how, env)
 			return err
 		}
 		if err := c.remote.FetchBuilt(ctx, c.dir, c.plan); err != nil {
-			return c.withOriginalPath(err)
+			return err
 		}
 		divided := c.dir.HasCut()
 		how.Merge = c.dir
@@ -66,7 +59,7 @@ func mergeShards(
 			err = c.remote.SendCut(ctx, c.dir, c.plan, runfolder.Folder(sum.RunDir))
 		}
 		c.restoreSummary(sum)
-		return c.withOriginalPath(err)
+		return err
 	})
 	if sum == nil && err != nil {
 		return finetune.Failed(how, err)

@@ -56,15 +56,8 @@ func tasksOf(missing []int, perTask int) []int {
 // shardStates examines a plan's shards: in one stage or, if stage is empty, in all stages up to the first that isn't
 // done. For a plan in object storage, it downloads the shards' manifests.
 func shardStates(ctx context.Context, dir shards.Folder, stage string) (p *shards.Plan, s []*shards.State, err error) {
-	if dir.Remote() == nil {
-		return lookAt(ctx, &localPlan{dir: dir}, stage)
-	}
-	err = inWorkDir("", func(own string) error {
-		c, err := copyPlan(ctx, dir, own)
-		if err == nil {
-			p, s, err = lookAt(ctx, c, stage)
-			err = c.withOriginalPath(err)
-		}
+	err = withPlan(ctx, dir, "", func(c *localPlan) (err error) {
+		p, s, err = lookAt(ctx, c, stage)
 		return err
 	})
 	return p, s, err

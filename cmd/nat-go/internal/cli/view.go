@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +75,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
 		return exit.Usagef("--where and --limit need --export FILE, whose content they select")
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(cmd.Context(), leaveSignals...)
 	defer stop()
 	cache, err := os.UserCacheDir()
 	if err == nil {
@@ -189,10 +188,7 @@ func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, er
 		}
 		run, err = view.OpenRows(path, p)
 	}
-	if err != nil {
-		return nil, exit.With(exit.Failed, err)
-	}
-	return run, nil
+	return run, exit.Default(exit.Failed, err)
 }
 
 // openBrowser opens a link in the user's browser, if it can, and returns a function that cleans up. The link contains a
