@@ -274,3 +274,6 @@ func messageText(m *chat.Message) string {
 	}
 	return strings.Join(parts, "\n")
 }
+
+// clean makes a string safe to print. It also replaces tabs with spaces, so that the string's width is known.
+func clean(s string) string { return strings.ReplaceAll(terminal.Text(s), "\t", "    ") }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -19,6 +20,9 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
+	"github.com/nat-go/nat-go/internal/secret"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 var defaultOutputDirs = []string{"out", ".tmp/nat/finetuning"}
@@ -152,4 +156,130 @@ func force(stderr io.Writer, leave *jobs.Leave) {
 	case <-time.After(time.Second):
 	}
 	os.Exit(leave.Code())
+}
+
+func newFinetuneListCmd() *cobra.Command {
+	var dirs []string
+	cmd := &cobra.Command{
+		Use:   "list [FOLDER...]",
+		Short: "List runs with the last known state of their jobs",
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, folders []string) error {
+			if len(folders) == 0 {
+				folders = dirs
+			}
+			list, err := jobs.List(folders...)
+			if err != nil {
+				return err
+			}
+			t := &columns.Table{}
+			t.Add("RUN", "STATUS", "ADAPTER", "PHASE", "LAST HEARD", "JOB")
+			for _, e := range list {
+				t.Add(listLine(e)...)
+			}
+			return printText(cmd, map[string]any{"runs": list}, t.Text)
+		},
+	}
+	addOutputDirs(cmd, &dirs)
+	return cmd
+}
+
+func listLine(e jobs.Entry) []string {
+	run := terminal.Line(e.RunID)
+	switch {
+	case e.Error != "":
+		return []string{run, "unreadable", "-", "-", "-", terminal.Line(e.Error)}
+	case e.Job == nil:
+		return []string{run, e.Status, "-", "-", "-", "-"}
+	}
+	id := "-"
+	if e.Job.Ref != nil {
+		id = e.Job.Ref.ID
+	}
+	at := e.Job.UpdatedAt.UTC().Format("2006-01-02 15:04Z")
+	return []string{
+		run, string(e.Job.State()), terminal.Line(strings.TrimSuffix(e.Job.Adapter, "_trainer_adapter")),
+		string(e.Job.Phase), at, terminal.Line(id),
+	}
+}
+
+func newFinetuneStatusCmd() *cobra.Command {
+	var dirs []string
+	var offline bool
+	cmd := &cobra.Command{
+		Use:   "status RUN",
+		Short: "Show the state of a run's job",
+		Long: `Show the state of a run's job. Only the run folder is needed, so this also works on another machine. RUN is a run
+folder or a run id.
+
+The trainer is queried once; secrets are read from the environment, as for the run. If the trainer can't be reached, the
+last known state is shown and the exit code is 3.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, j, err := loadJob(args[0], dirs)
+			if err != nil || offline {
+				if j != nil {
+					return report(cmd, dir, j, err)
+				}
+				return err
+			}
+			c, err := openJob(dir, j, cmd)
+			if err == nil {
+				defer closeAdapter(c.Adapter)
+				err = c.Refresh(cmd.Context(), j)
+			}
+			return report(cmd, dir, j, err)
+		},
+	}
+	addOutputDirs(cmd, &dirs)
+	cmd.Flags().BoolVar(&offline, "offline", false, "show the last known state without asking the trainer")
+	return cmd
+}
+
+func newFinetuneWaitCmd() *cobra.Command {
+	var dirs []string
+	cmd := &cobra.Command{
+		Use:   "wait RUN",
+		Short: "Wait for a run's job to end, including deployment",
+		Long: `Wait for a run's job to end. Only the run folder is needed, so this also works on another machine. RUN is a run
+folder or a run id.
+
+An interrupt leaves the job running; a second one within three seconds cancels it. The exit code is 0 if the job was
+completed, 1 if it failed or was cancelled, 3 if it could not be followed to its end.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withJob(cmd, args[0], dirs, func(c *jobs.Client, j *jobs.Job) error {
+				c.Watch = printUpdates(cmd.ErrOrStderr())
+				c.Output = func(b []byte) { _, _ = io.WriteString(cmd.ErrOrStderr(), secret.Shape(terminal.Output(b))) }
+				leave, stop := leaveOnSignals(cmd)
+				defer stop()
+				leave.Told = func() { // a second interrupt cancels the job
+					fmt.Fprintf(cmd.ErrOrStderr(), "\nleaving job %s running; interrupt again within %s to cancel it\n",
+						j.Ref.ID, jobs.Grace)
+				}
+				return c.Wait(cmd.Context(), j, leave)
+			})
+		},
+	}
+	addOutputDirs(cmd, &dirs)
+	return cmd
+}
+
+func newFinetuneCancelCmd() *cobra.Command {
+	var dirs []string
+	cmd := &cobra.Command{
+		Use:   "cancel RUN",
+		Short: "Cancel a run's job",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return withJob(cmd, args[0], dirs, func(c *jobs.Client, j *jobs.Job) error {
+				if err := c.Cancel(cmd.Context(), j); err != nil {
+					return err
+				}
+				return c.Refresh(cmd.Context(), j)
+			})
+		},
+	}
+	addOutputDirs(cmd, &dirs)
+	return cmd
 }
