@@ -44,12 +44,16 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 	return p, exit.Default(exit.Failed, err)
 }
 
-// noTexts returns the error for a data set without text rows, for commands that need them.
-func noTexts(p *dataset.Place, path string) error {
-	if len(p.Tokens()) > 0 {
-		return exit.Failedf("%s holds only token rows, which contain no text: specify the run's folder, whose records contain it", path)
+// findTexts is like findDataset, for commands that need text rows.
+func findTexts(path string, limits dataset.Limits) (*dataset.Place, error) {
+	p, err := findDataset(path, limits)
+	switch {
+	case err != nil || len(p.Texts()) > 0:
+		return p, err
+	case len(p.Tokens()) > 0:
+		return nil, exit.Failedf("%s holds only token rows, which contain no text: specify the run's folder, whose records contain it", path)
 	}
-	return exit.Failedf("no rows in %s", path)
+	return nil, exit.Failedf("no rows in %s", path)
 }
 
 // findRun returns the run in a folder, which must have a record log. If a command was killed while putting files in
@@ -134,12 +138,9 @@ func measure(path string, render *turns.Renderer, limits dataset.Limits) ([]*dat
 		s, err := p.Measure(render, os.TempDir())
 		return []*dataset.Stats{s}, exit.Default(exit.Failed, err)
 	}
-	p, err := findDataset(path, limits)
+	p, err := findTexts(path, limits)
 	if err != nil {
 		return nil, err
-	}
-	if len(p.Texts()) == 0 {
-		return nil, noTexts(p, path)
 	}
 	var all []*dataset.Stats
 	for _, f := range p.Texts() {

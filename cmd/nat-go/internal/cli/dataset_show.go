@@ -74,8 +74,7 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	f.StringVar(&s.tokens, "tokens", "",
 		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
 	f.IntVar(&s.site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
-	f.StringVar(&s.folder, "tokenizer", "",
-		"tokenizer of the token batches; default: the one in the run's config.yml")
+	f.StringVar(&s.folder, "tokenizer", "", "tokenizer of the token batches; default: the one in the run's config.yml")
 	f.StringVar(&s.query.Example, "example", "", "records from this example")
 	f.StringVar(&s.query.Turn, "turn", "", "records from this turn")
 	f.StringVar(&s.query.Builder, "builder", "", "records from this builder")
@@ -174,16 +173,12 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	if err == nil && row == "" {
 		return exit.Default(exit.Failed, run.Pick(q, func(r dataset.Picked) error { return print(show.Record(r)) }))
 	}
-	p, err := findDataset(path, limits)
+	p, err := findTexts(path, limits)
 	if err != nil {
 		return err
 	}
-	texts := p.Texts()
-	if len(texts) == 0 {
-		return noTexts(p, path)
-	}
 	if row == "" {
-		row = texts[0].Files[0].Name + ":1"
+		row = p.Texts()[0].Files[0].Name + ":1"
 	} else {
 		q.Skip, q.Limit = 0, 1
 	}
@@ -273,8 +268,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 			return len(missing) == 0
 		})
 		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(),
-				"nat-go: cannot reread the dropped inputs: %v\n", err)
+			fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: cannot reread the dropped inputs: %v\n", err)
 		}
 	}
 	for _, v := range views {

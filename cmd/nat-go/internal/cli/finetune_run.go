@@ -19,11 +19,16 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
+// requestFlags are the flags that run and shard plan share.
+type requestFlags struct {
+	finetune.Request
+	mode string
+	seed int64
+}
+
 // runFlags are the flags of run.
 type runFlags struct {
-	finetune.Request
-	mode    string
-	seed    int64
+	requestFlags
 	timeout int
 }
 
@@ -44,12 +49,9 @@ A file is JSON lines, JSON, Parquet or CSV, optionally compressed with gzip or z
   nat-go run candidates.jsonl --builder dpo --format trl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			flags.From = append(flags.From, files...)
+			flags.complete(cmd, files)
 			if len(flags.From) == 0 && flags.ConfigFile == "" && flags.Endpoint == "" {
 				return exit.Usagef("%s", whatToRun)
-			}
-			if cmd.Flags().Changed("seed") {
-				flags.Seed = &flags.seed
 			}
 			return withRun(cmd, commitBytes, flags.run)
 		},
@@ -67,7 +69,7 @@ nat-go inspect FILE describes the content of a file; nat-go run --help lists the
 
 func (r *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	requestFlags(f, &r.Request, &r.seed)
+	r.add(f)
 	f.StringVar(&r.Endpoint, "endpoint", "", "collect answers from the nat serve at this address instead of reading inputs")
 	f.IntVar(&r.timeout, "endpoint-timeout", 300, "time limit for the endpoint per question, in seconds")
 	f.StringVar(&r.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: the ones in eval.general.dataset")
@@ -82,8 +84,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
 }
 
-// requestFlags adds the flags that run and shard plan share.
-func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
+func (r *requestFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or a nat-go file with base: nat.yml")
 	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&r.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
@@ -91,8 +92,16 @@ func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringArrayVar(&r.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&r.RunID, "run-id", "", "name of the run and its folder; default: the time and a random part")
-	f.Int64Var(seed, "seed", 0, "seed for sampling and splitting; overrides dataset.split.seed")
+	f.Int64Var(&r.seed, "seed", 0, "seed for sampling and splitting; overrides dataset.split.seed")
 	f.StringVar(&r.Now, "now", "", "time that strftime_now returns in chat templates; the clock is never read")
+}
+
+// complete adds the files that a command names and the flags that have no value of their own in a request.
+func (r *requestFlags) complete(cmd *cobra.Command, files []string) {
+	r.From = append(r.From, files...)
+	if cmd.Flags().Changed("seed") {
+		r.Seed = &r.seed
+	}
 }
 
 // run starts the run that the flags describe.

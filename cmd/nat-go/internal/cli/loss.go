@@ -256,10 +256,7 @@ func (o *compositeFlags) parse(cmd *cobra.Command) (loss.Options, error) {
 	if o.GRPO.Reduction, err = kernels.ParsePolicyReduction(o.reduction); err != nil {
 		return o.Options, err
 	}
-	switch o.normalize {
-	case "none", "beta":
-		o.JSD.Normalize = o.normalize == "beta"
-	default:
+	if o.JSD.Normalize = o.normalize == "beta"; !o.JSD.Normalize && o.normalize != "none" {
 		return o.Options, fmt.Errorf("--normalize: expected none or beta, got %q", o.normalize)
 	}
 	o.GRPO.ClipLow = o.clipEpsilon

@@ -259,8 +259,7 @@ man finds the pages if the folder is named man1 and is in a folder on man's sear
 			if err != nil {
 				return err
 			}
-			return printLine(cmd, map[string]any{"pages": pages}, "wrote %d manual pages to %s",
-				len(pages), args[0])
+			return printLine(cmd, map[string]any{"pages": pages}, "wrote %d manual pages to %s", len(pages), args[0])
 		},
 	}
 }

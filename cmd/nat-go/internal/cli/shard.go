@@ -152,10 +152,8 @@ func withFinalCode(err error) error {
 
 // planFlags are the flags of shard plan.
 type planFlags struct {
-	finetune.Request
-	how  finetune.Division
-	mode string
-	seed int64
+	requestFlags
+	how finetune.Division
 }
 
 func newShardPlanCmd(commitBytes int64) *cobra.Command {
@@ -171,10 +169,7 @@ be built from anything else is refused.`,
   nat-go shard plan --config-file finetune.yml --shard-bytes 4000000000 --plan-dir /shared/run7`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			flags.From = append(flags.From, files...)
-			if cmd.Flags().Changed("seed") {
-				flags.Seed = &flags.seed
-			}
+			flags.complete(cmd, files)
 			var err error
 			if flags.Compat, err = compat.Parse(flags.mode); err != nil {
 				return exit.With(exit.Usage, err)
@@ -201,7 +196,7 @@ func (p *planFlags) register(cmd *cobra.Command) {
 	f.IntVar(&p.how.Number, "shards", 0, "number of shards")
 	f.Int64Var(&p.how.Bytes, "shard-bytes", 0, "approximate number of input bytes per shard, instead of --shards")
 	f.StringVar(&p.how.Dir, "plan-dir", "", "folder or s3://BUCKET/PREFIX for the plan and its shards' output; default: the run folder's, with .shards appended")
-	requestFlags(f, &p.Request, &p.seed)
+	p.add(f)
 	f.StringArrayVar(&p.Builders, "builder", nil,
 		"without a configuration: dpo, sft, or a builder's type (repeatable); default: the one that suits the input")
 	f.StringVar(&p.OutputDir, "output-dir", "", "where the merge creates the run folder; default: finetuning.output_dir")
@@ -211,9 +206,7 @@ func (p *planFlags) register(cmd *cobra.Command) {
 
 // planShards creates a plan. If the plan's folder is in object storage, it creates the plan on this machine and uploads
 // it.
-func planShards(
-	ctx context.Context, req finetune.Request, env finetune.Env,
-) (made *finetune.Planned, err error) {
+func planShards(ctx context.Context, req finetune.Request, env finetune.Env) (made *finetune.Planned, err error) {
 	dir := shards.Find(req.Divide.Dir)
 	remote := dir.Remote()
 	if remote == nil {

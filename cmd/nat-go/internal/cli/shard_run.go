@@ -76,9 +76,7 @@ kept; the exit code is then 143.`,
 
 // runShard builds a shard. If the plan is in object storage, it uploads the result, or does nothing if the shard is
 // already there.
-func (c *localPlan) runShard(
-	ctx context.Context, of finetune.Shard, env finetune.Env,
-) (*finetune.Summary, error) {
+func (c *localPlan) runShard(ctx context.Context, of finetune.Shard, env finetune.Env) (*finetune.Summary, error) {
 	req := finetune.Request{Shard: &of}
 	if c.remote == nil {
 		env.Runs = runsOf(c.dir)

@@ -132,8 +132,7 @@ func (s *script) command(cmd *cobra.Command, program *string, of scripts) *cobra
 	}
 	s.flags(cmd.Flags())
 	if program != nil {
-		cmd.Flags().StringVar(program, "program", "",
-			"path of nat-go on the nodes; default: this program's own file")
+		cmd.Flags().StringVar(program, "program", "", "path of nat-go on the nodes; default: this program's own file")
 	}
 	return cmd
 }

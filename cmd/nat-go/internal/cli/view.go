@@ -65,8 +65,7 @@ the run it contains.`,
 	f.StringVar(&v.export.Where, "where", "",
 		"with --export: records that match this `EXPRESSION`, in the syntax of dataset.where and the page's filter box")
 	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: maximum number of records; 0: all")
-	f.StringVar(&v.folder, "tokenizer", "",
-		"tokenizer of the token batches; default: the one in the run's config.yml")
+	f.StringVar(&v.folder, "tokenizer", "", "tokenizer of the token batches; default: the one in the run's config.yml")
 	return cmd
 }
 
@@ -162,32 +161,27 @@ func exportView(
 
 // openView opens the record log of the run at path, or else the rows at path.
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
-	var run *view.Run
 	p, err := findRun(path)
 	if begun := runfolder.Folder(path); err != nil && begun.IsRun() && !runfolder.Has(begun.Dataset()) {
 		p, err = &dataset.Place{Run: begun}, nil // still running, or interrupted: show its content so far
 	}
-	if err == nil {
-		var size int64
-		if info, err := os.Stat(filepath.Join(p.Log(), recordlog.LogName)); err == nil {
-			size = info.Size()
+	if err != nil {
+		if p, err = findTexts(path, dataset.DefaultLimits); err != nil {
+			return nil, err
 		}
-		read := func(bytes int64) {
-			shown.show(finetune.Progress{
-				Step: "scan the records", Done: bytes, Total: size, Unit: finetune.UnitByte,
-			})
-		}
-		run, err = view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {
-			return runTokenizer(p.Run, tokenizerPath)
-		})
-	} else if p, err = findDataset(path, dataset.DefaultLimits); err != nil {
-		return nil, err
-	} else {
-		if len(p.Texts()) == 0 {
-			return nil, noTexts(p, path)
-		}
-		run, err = view.OpenRows(path, p)
+		run, err := view.OpenRows(path, p)
+		return run, exit.Default(exit.Failed, err)
 	}
+	var size int64
+	if info, err := os.Stat(filepath.Join(p.Log(), recordlog.LogName)); err == nil {
+		size = info.Size()
+	}
+	read := func(bytes int64) {
+		shown.show(finetune.Progress{Step: "scan the records", Done: bytes, Total: size, Unit: finetune.UnitByte})
+	}
+	run, err := view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {
+		return runTokenizer(p.Run, tokenizerPath)
+	})
 	return run, exit.Default(exit.Failed, err)
 }
 

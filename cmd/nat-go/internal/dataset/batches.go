@@ -114,9 +114,7 @@ var splits = []struct {
 
 // WriteTokens writes the formats that are built from a run's token batches, each to its own folder in a data set. A
 // split without rows doesn't get a file. ready is like Spec.Ready.
-func WriteTokens(
-	run runfolder.Folder, dataSet string, formats []Format, ready func([]runfolder.Written, []runfolder.File) error,
-) ([]runfolder.Written, error) {
+func WriteTokens(run runfolder.Folder, dataSet string, formats []Format, ready Ready) ([]runfolder.Written, error) {
 	w := tokenWriter{run: run, dataSet: dataSet}
 	defer func() {
 		for _, o := range w.outs {

@@ -148,12 +148,12 @@ func ContextsInWords(c *runfolder.Contexts) string {
 		changed = append(changed, text)
 	}
 	n = min(n, c.Turns) // a turn may be both truncated and hinted
+	text := ledger.Quantity(c.Turns, "trained turn")
 	switch {
 	case n == 0:
-		return ledger.Quantity(c.Turns, "trained turn") + ", each in the context that was recorded"
+		return text + ", each in the context that was recorded"
 	case n == c.Turns && len(changed) == 1:
-		return fmt.Sprintf("%s, all in a changed context: %s", ledger.Quantity(c.Turns, "trained turn"), changed[0])
+		return text + ", all in a changed context: " + changed[0]
 	}
-	return fmt.Sprintf("%s, %d of them in a changed context: %s", ledger.Quantity(c.Turns, "trained turn"), n,
-		strings.Join(changed, ", "))
+	return fmt.Sprintf("%s, %d of them in a changed context: %s", text, n, strings.Join(changed, ", "))
 }

@@ -71,7 +71,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 	}
 	c := &Converted{}
 	defer tidy(dir)()
-	err := c.into(p, names, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) error {
+	err := c.into(p, names, dir, func(dir string, ready Ready) error {
 		return c.write(ctx, p, formats, o, dir, ready)
 	})
 	if errors.Is(err, errNothing) {
@@ -94,8 +94,7 @@ func tidy(dir string) func() {
 // write writes all text rows and token rows before any file gets its final name, so that a failure to write one format
 // leaves no files behind.
 func (c *Converted) write(
-	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string,
-	ready func([]runfolder.Written, []runfolder.File) error,
+	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string, ready Ready,
 ) error {
 	d, err := p.Decisions()
 	if err != nil {
@@ -108,22 +107,21 @@ func (c *Converted) write(
 	return c.texts(ctx, Spec{
 		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, NoEmpty: true,
 		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
-			_, err := WriteTokens(p.Run, dir, formats,
-				func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
-					for i := range texts {
-						if o != usual {
-							texts[i].Rows = &o
-						}
-					}
-					c.Formats = slices.Concat(texts, tokens)
-					if c.Rows() == 0 {
-						return errNothing
-					}
-					if ready == nil {
-						return nil
-					}
-					return ready(c.Formats, slices.Concat(textFiles, tokenFiles))
-				})
+			for i := range texts {
+				if o != usual {
+					texts[i].Rows = &o
+				}
+			}
+			_, err := WriteTokens(p.Run, dir, formats, func(tokens []runfolder.Written, files []runfolder.File) error {
+				c.Formats = slices.Concat(texts, tokens)
+				switch {
+				case c.Rows() == 0:
+					return errNothing
+				case ready == nil:
+					return nil
+				}
+				return ready(c.Formats, slices.Concat(textFiles, files))
+			})
 			return err
 		},
 	})
@@ -153,9 +151,7 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 
 // into calls the function write with dir or, if dir is empty, with the run's dataset folder. For the dataset folder, it
 // locks the run and records the files in the run's manifest.
-func (c *Converted) into(
-	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
-) error {
+func (c *Converted) into(p *Place, formats []string, dir string, write func(string, Ready) error) error {
 	if dir != "" {
 		c.Dir = dir
 		return write(dir, nil)

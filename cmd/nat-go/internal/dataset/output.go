@@ -125,10 +125,7 @@ func awaitSync(files []*output) error {
 
 // placeFiles waits until finished files are durable, calls ready, which may be nil, and gives the files their final
 // names.
-func placeFiles(
-	outs []*output, ready func([]runfolder.Written, []runfolder.File) error, written []runfolder.Written,
-	files []runfolder.File,
-) error {
+func placeFiles(outs []*output, ready Ready, written []runfolder.Written, files []runfolder.File) error {
 	if err := awaitSync(outs); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -250,23 +251,18 @@ func (s *summer) Write(b []byte) (int, error) {
 }
 
 func (c *formatCheck) index(row *rows.Row, at occurrence) error {
-	if err := c.prompts.add(c.hash.passage(row.Prompt), at); err != nil {
-		return err
-	}
-	if err := c.rows.add(c.hash.row(row), at); err != nil {
+	if err := cmp.Or(c.prompts.add(c.hash.passage(row.Prompt), at), c.rows.add(c.hash.row(row), at)); err != nil {
 		return err
 	}
 	var key [16]byte
-	var direction byte
 	switch {
 	case row.Label != nil:
-		key, direction = c.hash.judged(row)
+		key, at.side = c.hash.judged(row)
 	case row.Kind == builders.KindPreference:
-		key, direction = c.hash.pair(row)
+		key, at.side = c.hash.pair(row)
 	default:
 		return nil
 	}
-	at.side = direction
 	return c.pairs.add(key, at)
 }
 

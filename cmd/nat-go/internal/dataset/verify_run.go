@@ -291,9 +291,7 @@ func (v *verifier) readOrigins(f FormatFolder) (*originsRead, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &originsRead{
-		name: f.name(originsName), splits: map[string]rows.Split{}, file: in, due: map[string]dueRecord{},
-	}
+	o := &originsRead{name: f.name(originsName), splits: map[string]rows.Split{}, file: in, due: map[string]dueRecord{}}
 	for _, x := range f.Files {
 		o.splits[x.Name] = x.Split
 	}

@@ -40,7 +40,7 @@ type Spec struct {
 	Progress  func(first, end uint64) // called before each group in the log with its range of records; may be nil
 	// Ready is called with the formats and their files once all files are durable but before the first file gets its
 	// final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
-	Ready func([]runfolder.Written, []runfolder.File) error
+	Ready Ready
 
 	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
 	NoEmpty bool
@@ -50,6 +50,9 @@ type Spec struct {
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
 }
+
+// Ready is a function to be called with the written formats and their files.
+type Ready func([]runfolder.Written, []runfolder.File) error
 
 // Unit returns the unit in which a format's records are counted.
 func Unit(format string) string { return format + " record" }
@@ -61,28 +64,29 @@ func TurnUnit(format string) string { return format + " turn" }
 // turn gets a row.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Contexts
-	f, _ := rows.Lookup(w.Format)
-	switch {
-	case t == nil || t.Lost == 0:
+	if t == nil || t.Lost == 0 {
 		return ""
-	case f.LostTurns() == rows.NotAfterUser:
-		return fmt.Sprintf("%s has rows for %s, but not for %d that don't answer a user, because TRL puts the hint in the "+
-			"last message; natgo.trl's HintTrainer accepts such turns",
-			w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	}
-	return fmt.Sprintf("%s has rows for %s, but not for %d after a context-only turn, because its trainers train on "+
-		"every turn; formats trl, axolotl, ms_swift and openai_sft carry such turns, and so do token batches", w.Format,
-		ledger.Quantity(t.Turns, "turn"), t.Lost)
+	text := fmt.Sprintf("%s has rows for %s, but not for %d ", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
+	if f, _ := rows.Lookup(w.Format); f.LostTurns() == rows.NotAfterUser {
+		return text + "that don't answer a user, because TRL puts the hint in the last message; natgo.trl's HintTrainer " +
+			"accepts such turns"
+	}
+	return text + "after a context-only turn, because its trainers train on every turn; formats trl, axolotl, ms_swift " +
+		"and openai_sft carry such turns, and so do token batches"
 }
 
 // Write writes the kept records in each text row format of s, in log order. Each file appears complete or not at all.
 // If ctx is cancelled while rows are being written, Write leaves no new files.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
+		if len(all) == 0 && s.NotKept == nil {
+			return nil // nothing needs the groups
+		}
 		if err := s.survey(ctx, all); err != nil {
 			return err
 		}
-		return s.writeGroups(ctx, all, s.groups(all))
+		return s.writeGroups(ctx, all, recordlog.GroupsAhead(s.Log))
 	})
 }
 
@@ -112,9 +116,7 @@ func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written,
 }
 
 // writeGroups writes the rows for groups.
-func (s *Spec) writeGroups(
-	ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error],
-) error {
+func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error]) error {
 	for g, err := range groups {
 		if err == nil {
 			err = ctx.Err()
@@ -157,6 +159,7 @@ func (s *Spec) members(g *recordlog.Group) {
 func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
+	var outs []*output
 	if s.NoEmpty {
 		all = slices.DeleteFunc(slices.Clone(all), func(w *formatWriter) bool { return len(w.files) == 0 })
 	}
@@ -166,19 +169,12 @@ func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 			return nil, err
 		}
 		out, files = append(out, written), append(files, its...)
-	}
-	return out, placeFiles(outputs(all), s.Ready, out, files)
-}
-
-// outputs returns the formats' files.
-func outputs(all []*formatWriter) (files []*output) {
-	for _, w := range all {
 		for _, f := range w.files {
-			files = append(files, f.out)
+			outs = append(outs, f.out)
 		}
-		files = append(files, w.origins)
+		outs = append(outs, w.origins)
 	}
-	return files
+	return out, placeFiles(outs, s.Ready, out, files)
 }
 
 // survey determines the content of the kept records if any format uses tables, whose columns depend on that content.
@@ -209,14 +205,6 @@ func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 			found[g.Records[i].Record.Kind()].Note(&g.Records[i])
 		}
 	}
-}
-
-// groups yields the groups in the log, or nothing if they aren't needed.
-func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
-	if len(all) == 0 && s.NotKept == nil {
-		return func(func(*recordlog.Group, error) bool) {}
-	}
-	return recordlog.GroupsAhead(s.Log)
 }
 
 // formatWriter writes the files of one format.

@@ -345,9 +345,7 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 }
 
 // readFrom reads examples from a source, and closes the source. It returns the offset of the last example.
-func (r *Report) readFrom(
-	ctx context.Context, src source.Source, left extent, y *yields,
-) (bytes int64, err error) {
+func (r *Report) readFrom(ctx context.Context, src source.Source, left extent, y *yields) (bytes int64, err error) {
 	defer src.Close()
 	var subject where.Subject
 	for r.Examples < left.examples && bytes < left.bytes {

@@ -157,9 +157,7 @@ func (rep *Report) measureGrid(ctx context.Context, o *Options, v int) error {
 	return nil
 }
 
-func (g *gridPoint) measure(
-	ctx context.Context, rep *Report, o *Options, p *point, v, rows int, peer *torch,
-) error {
+func (g *gridPoint) measure(ctx context.Context, rep *Report, o *Options, p *point, v, rows int, peer *torch) error {
 	s, t := make([]float32, rows*v), make([]float32, rows*v)
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range rows {
