@@ -29,7 +29,7 @@ func (l *loader) relate(c *Config) {
 	l.formats(c)
 	f := &c.Finetuning
 	if !f.Enabled {
-		l.notEnabled(c)
+		l.notEnabled()
 		return
 	}
 	if f.TrainerAdapter == filesAdapter && find(c.Adapters, f.TrainerAdapter) == nil {
@@ -56,7 +56,7 @@ func (l *loader) relate(c *Config) {
 	l.idleTeacher(c)
 }
 
-func (l *loader) notEnabled(c *Config) {
+func (l *loader) notEnabled() {
 	severity := finding.Note
 	if l.opt.Run {
 		severity = finding.Error
