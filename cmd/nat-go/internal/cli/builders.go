@@ -229,9 +229,8 @@ func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.O
 	if err != nil {
 		return conformance.Options{}, err
 	}
-	spec := named.Spec
-	spec.Instances = 1
-	opt := conformance.Options{Spec: spec, Only: f.only, Configs: map[string][]byte{}}
+	opt := conformance.Options{Spec: named.Spec, Only: f.only, Configs: map[string][]byte{}}
+	opt.Spec.Instances = 1
 	for _, o := range f.only {
 		if !slices.Contains(conformance.Names(), o) {
 			return opt, exit.Usagef("--only: unknown check %s", o)

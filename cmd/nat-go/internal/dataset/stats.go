@@ -270,10 +270,7 @@ func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
 			continue
 		}
-		if err := m.row(row, s); err != nil {
-			return err
-		}
-		if err := m.example(r.Origin.Run, r.Origin.Example, s); err != nil {
+		if err := cmp.Or(m.row(row, s), m.example(r.Origin.Run, r.Origin.Example, s)); err != nil {
 			return err
 		}
 	}
@@ -294,20 +291,13 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 		m.against.row(row)
 	}
 	at := occurrence{split: s}
-	if err := m.rows.add(m.hash.row(row), at); err != nil {
-		return err
-	}
+	err := m.rows.add(m.hash.row(row), at)
 	if row.Kind != builders.KindPreference || row.Label != nil {
-		return m.conversation(row, at)
+		return cmp.Or(err, m.conversation(row, at))
 	}
-	if err := m.prompts.add(m.hash.passage(row.Prompt), at); err != nil {
-		return err
-	}
+	err = cmp.Or(err, m.prompts.add(m.hash.passage(row.Prompt), at))
 	key, direction := m.hash.pair(row)
 	at.side = direction
-	if err := m.swaps.add(key, at); err != nil {
-		return err
-	}
 	chosen, rejected := length(row.Chosen), length(row.Rejected)
 	m.pairs++
 	m.gap += chosen - rejected
@@ -317,8 +307,8 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 	case chosen == rejected:
 		m.same++
 	}
-	return cmp.Or(m.sample("length prompt", float64(length(row.Prompt))), m.sample("length chosen", float64(chosen)),
-		m.sample("length rejected", float64(rejected)))
+	return cmp.Or(err, m.swaps.add(key, at), m.sample("length prompt", float64(length(row.Prompt))),
+		m.sample("length chosen", float64(chosen)), m.sample("length rejected", float64(rejected)))
 }
 
 func (m *meter) conversation(row *rows.Row, at occurrence) error {
@@ -327,10 +317,8 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 		prompt = opening(row.Completion)
 	}
 	at.side = 1 // not the prompt of a pair
-	if err := m.prompts.add(m.hash.passage(prompt), at); err != nil {
-		return err
-	}
-	return m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion)))
+	return cmp.Or(m.prompts.add(m.hash.passage(prompt), at),
+		m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion))))
 }
 
 // opening returns the messages before the first assistant message.

@@ -2,16 +2,15 @@ package kernelbench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"text/tabwriter"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -93,12 +92,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(rep)
-	}
-	return rep.print(w)
+	return bench.Print(w, o.JSON, rep, rep.print)
 }
 
 func (rep *Report) print(w io.Writer) error {
@@ -117,9 +111,9 @@ func (rep *Report) print(w io.Writer) error {
 		"instr/16\tof FMA\tof DRAM\tof both\tspeedup\t")
 	for _, x := range rep.Results {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t\n", x.Kernel, x.Path,
-			x.Vocab, x.Threads, x.MicrosPerRow, optional("%.3f", x.CachedNs), x.MemoryNs,
-			optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA), optional("%.0f %%", 100*x.OfDRAM),
-			100*x.OfMemory, optional("%.2f", x.Speedup))
+			x.Vocab, x.Threads, x.MicrosPerRow, bench.Optional("%.3f", x.CachedNs), x.MemoryNs,
+			bench.Optional("%.1f", x.Instructions), bench.Optional("%.0f %%", 100*x.OfFMA),
+			bench.Optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, bench.Optional("%.2f", x.Speedup))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -131,24 +125,14 @@ func (rep *Report) print(w io.Writer) error {
 	return err
 }
 
-func optional(format string, v float64) string {
-	if v == 0 {
-		return "-"
-	}
-	return fmt.Sprintf(format, v)
-}
-
 // measure fills a Report.
 func measure(ctx context.Context, o Options) (*Report, error) {
-	rep := &Report{
-		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
-	}
+	rep := &Report{Machine: bench.Machine(), left: o.Budget}
 	for _, p := range kernels.Paths() {
 		if p != "purego" || len(kernels.Paths()) == 1 {
 			rep.Paths = append(rep.Paths, p)
 		}
 	}
-	rep.left = o.Budget
 	for _, v := range o.Vocab {
 		if err := rep.vocabulary(ctx, o, v); err != nil {
 			return nil, err

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -300,7 +301,7 @@ func (rep *Report) printGrid(w io.Writer) error {
 	var forward, gradient []float64
 	for _, p := range rep.Grid {
 		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.0f %%\t%s\t%s\t\n", p.Name, p.Vocab, p.Forward, p.Gradient, 100*p.Slow,
-			optional("%.1fx", p.OfForward), optional("%.1fx", p.OfGradient))
+			bench.Optional("%.1fx", p.OfForward), bench.Optional("%.1fx", p.OfGradient))
 		if p.OfForward > 0 {
 			forward, gradient = append(forward, p.OfForward), append(gradient, p.OfGradient)
 		}
