@@ -24,7 +24,6 @@ type Bed struct {
 	Dir     string
 	Input   string
 	Bytes   int64 // of the input
-	runs    int
 }
 
 // newBed creates a folder below dir and generates an input in it. If dir is empty, it uses an in-memory file system
@@ -66,8 +65,7 @@ func (b *Bed) Run(ctx context.Context, formats ...string) (Usage, int64, error) 
 }
 
 func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, error) {
-	b.runs++
-	out := filepath.Join(b.Dir, fmt.Sprintf("out%d", b.runs))
+	out := filepath.Join(b.Dir, "out")
 	defer os.RemoveAll(out)
 	args := append([]string{
 		"finetune", "run", "--builder", "dpo", "--output-dir", out, "--run-id", "bench", "--dry-run",

@@ -287,7 +287,11 @@ func newPluginsListCmd() *cobra.Command {
 			views := c.Plugins(cmd.Context())
 			t := &columns.Table{}
 			for _, v := range views {
-				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(programOf(v)))
+				program := v.Path
+				if v.Python != "" {
+					program += " " + strings.Join(host.ModuleArgs(v.Python), " ")
+				}
+				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(program))
 			}
 			if len(views) == 0 {
 				t.Add("no plugins: none are configured, and no nat-go-builder-NAME is on PATH")
@@ -297,14 +301,6 @@ func newPluginsListCmd() *cobra.Command {
 	}
 	flags.add(cmd)
 	return cmd
-}
-
-// programOf returns the program that serves a plugin's builders, including the arguments needed to run a Python module.
-func programOf(v inspect.Plugin) string {
-	if v.Python != "" {
-		return v.Path + " " + strings.Join(host.ModuleArgs(v.Python), " ")
-	}
-	return v.Path
 }
 
 func newPluginsLockCmd() *cobra.Command {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,11 +45,16 @@ func printText(cmd *cobra.Command, v any, text func(width int) string) error {
 
 // newLogger returns a logger that writes text to a terminal, and JSON to anything else.
 func newLogger(cmd *cobra.Command) zerolog.Logger {
-	w := cmd.ErrOrStderr()
+	w, level := cmd.ErrOrStderr(), zerolog.WarnLevel
 	if terminal.Is(w) {
 		w = console(w)
 	}
-	return zerolog.New(w).Level(logLevel(cmd)).With().Timestamp().Logger()
+	if verbose, _ := cmd.Flags().GetBool("verbose"); verbose {
+		level = zerolog.DebugLevel
+	} else if isQuiet(cmd) {
+		level = zerolog.ErrorLevel
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
 
 // hide masks the environment's credentials for object storage in everything that the command prints from then on. It
@@ -105,29 +111,13 @@ func isQuiet(cmd *cobra.Command) bool {
 	return quiet
 }
 
-// logLevel returns the level of a command's log.
-func logLevel(cmd *cobra.Command) zerolog.Level {
-	if verbose, _ := cmd.Flags().GetBool("verbose"); verbose {
-		return zerolog.DebugLevel
-	}
-	if isQuiet(cmd) {
-		return zerolog.ErrorLevel
-	}
-	return zerolog.WarnLevel
-}
-
 // findingsPrinter returns a function that prints findings to standard error. With --quiet, it prints only errors.
 func findingsPrinter(cmd *cobra.Command) func([]finding.Finding) {
 	stderr, quiet := cmd.ErrOrStderr(), isQuiet(cmd)
 	return func(fs []finding.Finding) {
 		if quiet {
-			var errors []finding.Finding
-			for _, f := range fs {
-				if f.Severity == finding.Error {
-					errors = append(errors, f)
-				}
-			}
-			fs = errors
+			isMinor := func(f finding.Finding) bool { return f.Severity != finding.Error }
+			fs = slices.DeleteFunc(slices.Clone(fs), isMinor)
 		}
 		_ = finding.Text(stderr, fs, colored(stderr))
 	}

@@ -172,7 +172,11 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 				return err
 			}
 			if perTask > 1 {
-				fmt.Fprintln(cmd.OutOrStdout(), shards.Array(tasksOf(states[len(states)-1].Missing, perTask)))
+				missing := states[len(states)-1].Missing
+				for i := range missing { // the array task that builds the shard
+					missing[i] /= perTask
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), shards.Array(missing))
 				return nil
 			}
 			return printShards(cmd, dir, plan, states)
@@ -183,15 +187,6 @@ nothing else is printed, as in sbatch --array=$(nat-go shard status -q PLAN).`,
 	cmd.Flags().IntVar(&perTask, "per-task", 1,
 		"print the missing array tasks instead of shards, for tasks that build this many shards each; tasks are numbered from 0")
 	return cmd
-}
-
-// tasksOf returns, for each missing shard, the array task that builds it.
-func tasksOf(missing []int, perTask int) []int {
-	tasks := make([]int, len(missing))
-	for i, shard := range missing {
-		tasks[i] = shard / perTask
-	}
-	return tasks
 }
 
 // shardStates examines a plan's shards: in one stage or, if stage is empty, in all stages up to the first that isn't

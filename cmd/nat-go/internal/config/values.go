@@ -49,20 +49,13 @@ func (c *Config) Decides(path []string) bool {
 		case "trainers":
 			used = path[1] == c.Finetuning.Trainer
 		case "plugins":
-			used = c.usesPlugin(path[1])
+			used = slices.ContainsFunc(c.Selected(), func(b Block) bool { return strings.HasPrefix(b.Type, path[1]+"/") })
 		case "eval":
 			used = path[1] == "general"
 		}
 	}
 	return used && !slices.ContainsFunc(idle, func(pattern string) bool {
 		return under(strings.Split(pattern, "."), path)
-	})
-}
-
-func (c *Config) usesPlugin(name string) bool {
-	return slices.ContainsFunc(c.Selected(), func(b Block) bool {
-		plugin, _, ok := strings.Cut(b.Type, "/")
-		return ok && plugin == name
 	})
 }
 

@@ -499,7 +499,11 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		file := f.out.finishFile(w.enc.Name + "/" + f.name)
 		files = append(files, file)
 		row := rowFileOf(w.enc.Name+"/"+f.name, f.of, f.side, f.rows, file)
-		row.ReadOtherwise = f.readerChanges()
+		if f.reading != nil {
+			for _, c := range f.reading.changes() {
+				row.ReadOtherwise = append(row.ReadOtherwise, c.String())
+			}
+		}
 		out.Files = append(out.Files, row)
 	}
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
@@ -534,16 +538,6 @@ type rowFile struct {
 	out     *output
 	table   *rows.Table // nil for a JSON lines file
 	reading *reading    // how Hugging Face datasets reads the JSON lines; nil if not checked
-}
-
-// readerChanges returns the changes that Hugging Face datasets would make to the rows.
-func (f *rowFile) readerChanges() (all []string) {
-	if f.reading != nil {
-		for _, c := range f.reading.changes() {
-			all = append(all, c.String())
-		}
-	}
-	return all
 }
 
 // originPrefix caches the part of an origin line that is the same for all records with the same builders.Origin.

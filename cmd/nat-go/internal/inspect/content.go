@@ -76,7 +76,8 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	}
 	step := (len(all) + maxSampled - 1) / maxSampled
 	for i := 0; i < len(all); i += step {
-		if isRegular(all[i]) {
+		// a pipe, standard input or an object can't be read twice
+		if info, err := os.Stat(all[i]); err == nil && info.Mode().IsRegular() {
 			files = append(files, all[i])
 		}
 	}
@@ -305,9 +306,3 @@ func (s *sample) read(ctx context.Context, f source.Factory, config any, file st
 
 // Usable reports whether any messages, candidates or steps were read.
 func (r *Report) Usable() bool { return r.Messages+r.Candidates+r.steps > 0 }
-
-// isRegular reports whether a path names a file that can be read twice, unlike a pipe, standard input or an object.
-func isRegular(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular()
-}
