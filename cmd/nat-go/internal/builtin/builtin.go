@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -118,9 +119,7 @@ func Types() config.Types {
 	for _, f := range adapters() {
 		t.Adapters[f.Type] = config.Component{Doc: f.Doc, Config: f.New()}
 	}
-	for _, f := range dataset.Formats() {
-		t.Formats = append(t.Formats, f.Name)
-	}
-	t.Formats = append(t.Formats, dataset.Trajectories)
+	names := lists.Map(dataset.Formats(), func(f dataset.Format) string { return f.Name })
+	t.Formats = append(names, dataset.Trajectories)
 	return t
 }

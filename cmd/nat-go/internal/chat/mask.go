@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/chat/template"
@@ -203,10 +204,7 @@ func (k *masked) notes() (notes []string) {
 	if k.straddle >= 0 {
 		notes = append(notes, fmt.Sprintf("token %d crosses the edge of a turn", k.straddle))
 	}
-	var unstable []string
-	for _, m := range k.unstable {
-		unstable = append(unstable, fmt.Sprintf("message %d", m))
-	}
+	unstable := lists.Map(k.unstable, func(m int) string { return fmt.Sprintf("message %d", m) })
 	if unstable != nil {
 		notes = append(notes, "not rendered as sampled: "+strings.Join(unstable, ", "))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/plugins/conformance"
@@ -320,9 +321,7 @@ files in its package. The lock file is next to the configuration; put it under v
 			}
 			names := args
 			if len(names) == 0 {
-				for _, p := range c.Configured {
-					names = append(names, p.Name)
-				}
+				names = lists.Map(c.Configured, func(p config.Plugin) string { return p.Name })
 			}
 			if len(names) == 0 {
 				return exit.Usagef("nothing to lock: pass --config-file or plugin names")

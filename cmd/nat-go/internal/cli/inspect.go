@@ -22,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
@@ -260,11 +261,10 @@ func loadOptions(compat string, overrides []string) (config.Options, error) {
 	if compat != "" && compat != "nat" {
 		return config.Options{}, exit.Usagef("--compat %s: nat is the only supported value", compat)
 	}
-	opt := config.Options{Types: builtin.Types(), Compat: compat == "nat"}
-	for _, o := range overrides {
-		opt.Overrides = append(opt.Overrides, config.Override(o))
-	}
-	return opt, nil
+	return config.Options{
+		Types: builtin.Types(), Compat: compat == "nat",
+		Overrides: lists.Map(overrides, func(o string) config.Override { return config.Override(o) }),
+	}, nil
 }
 
 func printFindings(w io.Writer, format string, fs []finding.Finding, color bool) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra/doc"
 	"gopkg.in/yaml.v3"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
@@ -23,6 +24,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
@@ -99,11 +101,7 @@ Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdp
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []rowFormat
 			for _, f := range rows.Formats() {
-				x := rowFormat{Name: f.Name, Consumer: f.Consumer, Shape: f.Shape}
-				for _, k := range f.Carries {
-					x.Carries = append(x.Carries, k.String())
-				}
-				all = append(all, x)
+				all = append(all, rowFormat{f.Name, f.Consumer, lists.Map(f.Carries, builders.Kind.String), f.Shape})
 			}
 			v := map[string]any{"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs()}
 			return printText(cmd, v, func(width int) string {

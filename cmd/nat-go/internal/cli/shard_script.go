@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/engines"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // newShardScriptCmd returns the group of commands that write scripts for execution engines.
@@ -74,10 +75,7 @@ func (s *script) write(cmd *cobra.Command, args []string, of scripts) error {
 	if err := engines.Write(out, made); err != nil {
 		return err
 	}
-	var paths []string
-	for _, f := range made {
-		paths = append(paths, filepath.Join(out, f.Name))
-	}
+	paths := lists.Map(made, func(f engines.File) string { return filepath.Join(out, f.Name) })
 	next := s.interpreter + " " + paths[0]
 	switch {
 	case asJSON(cmd):

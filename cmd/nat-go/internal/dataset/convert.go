@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -65,10 +66,7 @@ func (c *Converted) None() error {
 // durable leaves the run unchanged. If no record fits the formats, Convert writes nothing and returns no error; see
 // None.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
-	var names []string
-	for _, f := range formats {
-		names = append(names, f.Name)
-	}
+	names := lists.Map(formats, func(f Format) string { return f.Name })
 	c := &Converted{}
 	defer tidy(dir)()
 	err := c.into(p, names, dir, func(dir string, ready Ready) error {

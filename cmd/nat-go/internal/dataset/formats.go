@@ -7,6 +7,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // Format is a format in which a data set can be written: text rows, built from records, or token rows, built from token
@@ -26,11 +27,9 @@ type tokenRows struct {
 func (f Format) FromBatches() bool { return f.tokens != nil }
 
 // Formats lists the formats: the text formats of package rows, then token rows.
-func Formats() (all []Format) {
-	for _, f := range rows.Formats() {
-		all = append(all, Format{Format: f})
-	}
-	return append(all, sftParquet, skyRL)
+func Formats() []Format {
+	texts := lists.Map(rows.Formats(), func(f rows.Format) Format { return Format{Format: f} })
+	return append(texts, sftParquet, skyRL)
 }
 
 // Lookup finds a format by name.
@@ -45,11 +44,7 @@ func Lookup(name string) (Format, bool) {
 
 // Names lists the names of all formats, for display.
 func Names() string {
-	var names []string
-	for _, f := range Formats() {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(lists.Map(Formats(), func(f Format) string { return f.Name }), ", ")
 }
 
 // sftParquet is the format for the rows of sft batches, which TRL's SFTTrainer trains on unchanged.

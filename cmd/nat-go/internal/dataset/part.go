@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
@@ -66,11 +67,8 @@ func WritePart(ctx context.Context, s Spec, groups iter.Seq2[*recordlog.Group, e
 			return err
 		}
 		for _, w := range all {
-			f := partFormat{Name: w.enc.Name, tally: w.tally, Refused: w.refused.part()}
-			for _, x := range w.files {
-				f.Files = append(f.Files, partFile{x.name, x.of, x.side, x.rows})
-			}
-			p.Formats = append(p.Formats, f)
+			files := lists.Map(w.files, func(x *rowFile) partFile { return partFile{x.name, x.of, x.side, x.rows} })
+			p.Formats = append(p.Formats, partFormat{w.enc.Name, files, w.tally, w.refused.part()})
 		}
 		return nil
 	})

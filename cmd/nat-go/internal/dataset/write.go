@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -500,9 +501,7 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		files = append(files, file)
 		row := rowFileOf(w.enc.Name+"/"+f.name, f.of, f.side, f.rows, file)
 		if f.reading != nil {
-			for _, c := range f.reading.changes() {
-				row.ReadOtherwise = append(row.ReadOtherwise, c.String())
-			}
+			row.ReadOtherwise = lists.Map(f.reading.changes(), change.String)
 		}
 		out.Files = append(out.Files, row)
 	}

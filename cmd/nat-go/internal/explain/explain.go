@@ -12,6 +12,7 @@ import (
 
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -80,10 +81,7 @@ func Find(what string) ([]ledger.Code, error) {
 
 // nearest returns the end of an error message that suggests the most similar code, or "" if none is similar.
 func nearest(what string) string {
-	var all []string
-	for _, c := range codes() {
-		all = append(all, c.Code)
-	}
+	all := lists.Map(codes(), func(c ledger.Code) string { return c.Code })
 	if near := finding.Nearest(what, all); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}

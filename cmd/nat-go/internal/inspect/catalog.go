@@ -15,6 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
@@ -22,6 +23,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/plugins/conformance"
@@ -55,10 +57,8 @@ func Open(configFile string, o config.Options) (*Catalog, []finding.Finding, err
 }
 
 // Names lists the configuration's plugins, followed by the installed ones.
-func (c *Catalog) Names() (names []string) {
-	for _, p := range c.Configured {
-		names = append(names, p.Name)
-	}
+func (c *Catalog) Names() []string {
+	names := lists.Map(c.Configured, func(p config.Plugin) string { return p.Name })
 	for _, p := range plugins.Installed() {
 		if !slices.Contains(names, p.Name) {
 			names = append(names, p.Name)
@@ -202,11 +202,8 @@ type Plugin struct {
 }
 
 // Plugins lists the plugins and whether they match the lock. It doesn't start any of them.
-func (c *Catalog) Plugins(ctx context.Context) (all []Plugin) {
-	for _, name := range c.Names() {
-		all = append(all, c.plugin(ctx, name))
-	}
-	return all
+func (c *Catalog) Plugins(ctx context.Context) []Plugin {
+	return lists.Map(c.Names(), func(name string) Plugin { return c.plugin(ctx, name) })
 }
 
 func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
@@ -335,13 +332,10 @@ type Builder struct {
 func viewOf(plugin string, b host.BuilderInfo) Builder {
 	v := Builder{
 		Type: plugin + "/" + b.Name, Plugin: plugin, Version: b.Version,
-		Stability: b.Stability, Unit: b.Unit.String(), Doc: b.Doc,
+		Stability: b.Stability, Unit: b.Unit.String(), Kinds: lists.Map(b.Kinds, builders.Kind.String), Doc: b.Doc,
 	}
 	if plugin == builtin.PluginName {
 		v.Type = b.Name
-	}
-	for _, k := range b.Kinds {
-		v.Kinds = append(v.Kinds, k.String())
 	}
 	if json.Valid(b.ConfigSchema) {
 		v.Schema = b.ConfigSchema
@@ -439,11 +433,8 @@ func (n *Named) Describe(p *host.Plugin) (*Description, error) {
 	if p.Name() == builtin.PluginName || strings.ContainsRune(n.name, filepath.Separator) && n.Builder == "" {
 		plugin = p.Name()
 	}
-	d := &Description{Plugin: p.Name(), Version: p.Version()}
-	for _, b := range infos {
-		d.Builders = append(d.Builders, viewOf(plugin, b))
-	}
-	return d, nil
+	views := lists.Map(infos, func(b host.BuilderInfo) Builder { return viewOf(plugin, b) })
+	return &Description{Builders: views, Plugin: p.Name(), Version: p.Version()}, nil
 }
 
 // Text prints the description as text.

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -97,10 +98,7 @@ func (r *Report) choose() Choice {
 
 // take selects the builders named by the user, for example with --builder.
 func (r *Report) take(names []string) {
-	r.Choice.Builders, r.Choice.Why = nil, asked
-	for _, name := range names {
-		r.Choice.Builders = append(r.Choice.Builders, TypeOf(name))
-	}
+	r.Choice.Builders, r.Choice.Why = lists.Map(names, TypeOf), asked
 	r.Choice.Formats = r.formats(r.Choice.Builders)
 }
 
@@ -168,13 +166,10 @@ func (r *Report) Line() string {
 	if len(how) > 0 {
 		fmt.Fprintf(&b, " (%s)", strings.Join(how, "; "))
 	}
-	var names []string
-	for _, t := range r.Choice.Builders {
-		names = append(names, shortName(t))
-	}
-	if names == nil {
+	if len(r.Choice.Builders) == 0 {
 		return b.String()
 	}
+	names := lists.Map(r.Choice.Builders, shortName)
 	fmt.Fprintf(&b, "; builder %s, format %s: %s",
 		strings.Join(names, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
 	for _, loss := range r.Losses() {

@@ -17,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -146,11 +147,8 @@ func (k *check) warnLosses(b *config.Block, file string, r *Report) {
 }
 
 // counts returns each name, preceded by its count.
-func counts(of map[string]int64, names []string) (parts []string) {
-	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%d %s", of[name], name))
-	}
-	return parts
+func counts(of map[string]int64, names []string) []string {
+	return lists.Map(names, func(name string) string { return fmt.Sprintf("%d %s", of[name], name) })
 }
 
 // dropped lists the reasons why parts of a file were omitted, with their counts, and details for the first part.

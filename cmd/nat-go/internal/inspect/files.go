@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
@@ -28,10 +29,9 @@ type PassedOver struct {
 // SayPassedOver describes in one line how many files are passed over, with the reasons for the first few.
 func SayPassedOver(passed []PassedOver, read int) string {
 	const named = 3
-	var parts []string
-	for _, p := range passed[:min(named, len(passed))] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", p.Path, p.Why))
-	}
+	parts := lists.Map(passed[:min(named, len(passed))], func(p PassedOver) string {
+		return fmt.Sprintf("%s (%s)", p.Path, p.Why)
+	})
 	if more := len(passed) - named; more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))
 	}
@@ -208,10 +208,9 @@ func (c *chooser) kind() (*kind, error) {
 	case 1:
 		return c.kinds[0], nil
 	}
-	var parts []string
-	for _, k := range c.kinds {
-		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
-	}
+	parts := lists.Map(c.kinds, func(k *kind) string {
+		return fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe())
+	})
 	return nil, exit.Usagef("files are read in different ways: %s. Use one run for each", strings.Join(parts, ", "))
 }
 
@@ -225,13 +224,11 @@ func (c *chooser) none() error {
 }
 
 func (k *kind) describe() string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(k.found.Settings)) {
-		parts = append(parts, key+": "+k.found.Settings[key])
-	}
-	if parts == nil {
+	if len(k.found.Settings) == 0 {
 		return k.found.Source.Type
 	}
+	keys := slices.Sorted(maps.Keys(k.found.Settings))
+	parts := lists.Map(keys, func(key string) string { return key + ": " + k.found.Settings[key] })
 	return k.found.Source.Type + " with " + strings.Join(parts, ", ")
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -153,9 +154,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	}
 	var later where.Filter[*where.Subject]
 	r.filter, later = all.Split(where.ExampleFields)
-	for _, c := range later.Clauses {
-		r.Later = append(r.Later, c.Text)
-	}
+	r.Later = lists.Map(later.Clauses, func(c where.Clause[*where.Subject]) string { return c.Text })
 	if opt.Quick {
 		r.Sample = bytesPerFile(len(files))
 	}
@@ -251,10 +250,7 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 
 // SourceNames lists the types of source, for display.
 func SourceNames() string {
-	var names []string
-	for _, f := range builtin.Sources() {
-		names = append(names, f.Type)
-	}
+	names := lists.Map(builtin.Sources(), func(f source.Factory) string { return f.Type })
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }

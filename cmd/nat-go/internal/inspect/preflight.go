@@ -22,6 +22,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
@@ -252,10 +253,7 @@ var emitted = map[string]builders.Kind{
 // plugin's builder, because the kinds aren't known until the plugin starts.
 func kindsOf(b *config.Block) (kinds []builders.Kind) {
 	if c, ok := b.Config.(*sdpo.Config); ok {
-		for _, what := range c.Emit {
-			kinds = append(kinds, emitted[what])
-		}
-		return kinds
+		return lists.Map(c.Emit, func(what string) builders.Kind { return emitted[what] })
 	}
 	if f, ok := builtin.Builder(b.Type); ok {
 		kinds = f.Info().Kinds

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc"
@@ -131,10 +132,9 @@ func (r *Report) leftovers(line printer) {
 			line("unread", "%s, %s", name, quantity(int(s.Unread[name]), "time"))
 		}
 		if len(s.Redacted) > 0 {
-			var classes []string
-			for _, class := range sorted(s.Redacted) {
-				classes = append(classes, fmt.Sprintf("%s %d", class, s.Redacted[class]))
-			}
+			classes := lists.Map(sorted(s.Redacted), func(class string) string {
+				return fmt.Sprintf("%s %d", class, s.Redacted[class])
+			})
 			line("redacted", "%s", strings.Join(classes, ", "))
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/builders/yamldoc"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -111,10 +112,9 @@ func (y *yields) with(ctx context.Context, f sdk.Factory, settings []byte) (*Yie
 	for _, g := range y.order {
 		groups := []*ttc.Group{g}
 		if info.Unit == builders.UnitExample {
-			groups = groups[:0]
-			for _, ex := range g.Examples {
-				groups = append(groups, &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}})
-			}
+			groups = lists.Map(g.Examples, func(ex *ttc.Example) *ttc.Group {
+				return &ttc.Group{Key: ex.ID, Examples: []*ttc.Example{ex}}
+			})
 		}
 		for _, g := range groups {
 			if err := b.Build(ctx, g, &counter{out, g, y.options}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -221,10 +222,7 @@ func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 		answer := ttc.Node{Message: chat.Message{Form: chat.Text, Text: c.Output}}
 		nodes := []ttc.Node{{Message: chat.Message{Role: "prompt", Form: chat.Text, Text: c.Prompt.Text}}}
 		if c.Prompt.Form == ttc.MessagesPrompt {
-			nodes = nil
-			for _, m := range c.Prompt.Messages {
-				nodes = append(nodes, ttc.Node{Message: m})
-			}
+			nodes = lists.Map(c.Prompt.Messages, func(m chat.Message) ttc.Node { return ttc.Node{Message: m} })
 		}
 		answer.Message.Role = fmt.Sprintf("answer, score %v", c.Score)
 		return builders.Passage{Nodes: append(nodes, answer)}
