@@ -8,3 +8,13 @@ func Map[T, U any](list []T, f func(T) U) (out []U) {
 	}
 	return out
 }
+
+// Find returns the first item for which is returns true.
+func Find[T any](list []T, is func(T) bool) (x T, ok bool) {
+	for _, x := range list {
+		if is(x) {
+			return x, true
+		}
+	}
+	return x, false
+}

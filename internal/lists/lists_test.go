@@ -14,3 +14,13 @@ func TestMap(t *testing.T) {
 		t.Errorf("%#v", got)
 	}
 }
+
+func TestFind(t *testing.T) {
+	isEven := func(n int) bool { return n%2 == 0 }
+	if got, ok := Find([]int{1, 2, 4}, isEven); !ok || got != 2 {
+		t.Error(got, ok)
+	}
+	if got, ok := Find([]int{1}, isEven); ok || got != 0 {
+		t.Error(got, ok)
+	}
+}

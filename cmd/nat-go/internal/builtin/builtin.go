@@ -40,7 +40,7 @@ func Sources() []source.Factory { return readers.Factories() }
 
 // Source returns the source with the given `_type`.
 func Source(typ string) (source.Factory, bool) {
-	return find(Sources(), func(f source.Factory) bool { return f.Type == typ })
+	return lists.Find(Sources(), func(f source.Factory) bool { return f.Type == typ })
 }
 
 // adapters returns the trainer adapter types.
@@ -50,19 +50,12 @@ func adapters() []trainers.Factory {
 
 // Adapter returns the trainer adapter with the given `_type`.
 func Adapter(typ string) (trainers.Factory, bool) {
-	return find(adapters(), func(f trainers.Factory) bool { return f.Type == typ })
-}
-
-func find[F any](all []F, is func(F) bool) (f F, ok bool) {
-	if i := slices.IndexFunc(all, is); i >= 0 {
-		return all[i], true
-	}
-	return f, false
+	return lists.Find(adapters(), func(f trainers.Factory) bool { return f.Type == typ })
 }
 
 // Builder returns the built-in builder with the given name.
 func Builder(name string) (sdk.Factory, bool) {
-	return find(allBuilders(), func(f sdk.Factory) bool { return f.Info().Name == name })
+	return lists.Find(allBuilders(), func(f sdk.Factory) bool { return f.Info().Name == name })
 }
 
 // Builders returns the built-in builders that a configuration can name.

@@ -34,12 +34,7 @@ func Formats() []Format {
 
 // Lookup finds a format by name.
 func Lookup(name string) (Format, bool) {
-	for _, f := range Formats() {
-		if f.Name == name {
-			return f, true
-		}
-	}
-	return Format{}, false
+	return lists.Find(Formats(), func(f Format) bool { return f.Name == name })
 }
 
 // Names lists the names of all formats, for display.

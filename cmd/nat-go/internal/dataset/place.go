@@ -49,13 +49,9 @@ func (p *Place) Texts() []FormatFolder { return p.made(false) }
 // Tokens returns the token row formats that were found.
 func (p *Place) Tokens() []FormatFolder { return p.made(true) }
 
-func (p *Place) made(fromBatches bool) (folders []FormatFolder) {
-	for _, f := range p.Formats {
-		if f.Format.FromBatches() == fromBatches {
-			folders = append(folders, f)
-		}
-	}
-	return folders
+func (p *Place) made(fromBatches bool) []FormatFolder {
+	isOther := func(f FormatFolder) bool { return f.Format.FromBatches() != fromBatches }
+	return slices.DeleteFunc(slices.Clone(p.Formats), isOther)
 }
 
 // FormatFolder holds the rows in one format.

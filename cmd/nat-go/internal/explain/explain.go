@@ -44,11 +44,7 @@ var areas = []string{"source", "build", "gate", "curate", "write", "collate", "t
 
 // Code returns the page for a code.
 func Code(code string) (ledger.Code, bool) {
-	i := slices.IndexFunc(codes(), func(c ledger.Code) bool { return c.Code == code })
-	if i < 0 {
-		return ledger.Code{}, false
-	}
-	return codes()[i], true
+	return lists.Find(codes(), func(c ledger.Code) bool { return c.Code == code })
 }
 
 // Known reports whether a drop reason has a page.

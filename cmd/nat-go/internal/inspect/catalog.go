@@ -208,11 +208,9 @@ func (c *Catalog) Plugins(ctx context.Context) []Plugin {
 
 func (c *Catalog) plugin(ctx context.Context, name string) Plugin {
 	v := Plugin{Found: plugins.Found{Name: name}, Locked: c.Lock.Plugins[name], State: "not locked"}
-	configured := config.Plugin{Name: name}
-	for _, p := range c.Configured {
-		if p.Name == name {
-			configured = p
-		}
+	configured, ok := lists.Find(c.Configured, func(p config.Plugin) bool { return p.Name == name })
+	if !ok {
+		configured.Name = name
 	}
 	found, err := plugins.Locate(configured)
 	if err != nil {

@@ -51,10 +51,8 @@ type Choice struct {
 // Records returns how many records a builder makes from the examined part of the input.
 func (r *Report) Records(typ string) int64 { return r.yield(typ).Records }
 
-func (r *Report) yield(typ string) (y Yield) {
-	if i := slices.IndexFunc(r.Builders, func(y Yield) bool { return y.Builder == typ }); i >= 0 {
-		y = r.Builders[i]
-	}
+func (r *Report) yield(typ string) Yield {
+	y, _ := lists.Find(r.Builders, func(y Yield) bool { return y.Builder == typ })
 	return y
 }
 
@@ -254,11 +252,10 @@ const maxTextRatio = 3
 // maxTextRatio. If preferred can't represent anything, best accepts any format, regardless of the ratio.
 func (r *Report) best(builder, preferred string) string {
 	y := r.yield(builder)
-	i := slices.IndexFunc(y.Formats, func(c *Carried) bool { return c.Format == preferred })
-	if i < 0 {
+	chosen, ok := lists.Find(y.Formats, func(c *Carried) bool { return c.Format == preferred })
+	if !ok {
 		return preferred
 	}
-	chosen := y.Formats[i]
 	for _, c := range y.Formats {
 		affordable := c.times() <= maxTextRatio || chosen.carries() == 0
 		if c.carries() > chosen.carries() && affordable && slices.Contains(preferredFormats, c.Format) {
