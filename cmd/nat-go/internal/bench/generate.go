@@ -2,7 +2,6 @@ package bench
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -10,10 +9,9 @@ import (
 )
 
 // Shape is the size of a generated workflow_output.json: every example has Turns turns, each with Candidates candidates
-// for a prompt of PromptBytes, with outputs of OutputBytes.
+// for a prompt.
 type Shape struct {
 	Examples, Turns, Candidates int
-	PromptBytes, OutputBytes    int // 0 means 600 and 300
 	Seed                        uint64
 }
 
@@ -36,8 +34,6 @@ var words = []string{
 // Generate writes a file of the given shape as NAT would: indented by two spaces, with non-ASCII text unescaped. The
 // same shape yields the same bytes. Only one example is in memory at a time, so the file may be larger than memory.
 func Generate(w io.Writer, s Shape) error {
-	s.PromptBytes = cmp.Or(s.PromptBytes, 600)
-	s.OutputBytes = cmp.Or(s.OutputBytes, 300)
 	g := &generator{shape: s, r: rand.New(rand.NewPCG(s.Seed, 1)), at: 1767225600}
 	out := bufio.NewWriterSize(w, 1<<20)
 	for e := range s.Examples {
@@ -79,7 +75,7 @@ func (g *generator) example(e int) {
 	for t := range g.shape.Turns {
 		turn := fmt.Sprintf("turn_%d_%08x", t, g.r.Uint32())
 		start := len(g.buf)
-		g.text(g.shape.PromptBytes)
+		g.text(600)
 		prompt = append(prompt[:0], g.buf[start:]...)
 		g.buf = g.buf[:start]
 		for c := range g.shape.Candidates {
@@ -117,7 +113,7 @@ func (g *generator) step(workflow, turn string, prompt []byte, t, c int) {
           "data": {
             "input": "%s",
             "output": "`, workflow, workflow, g.at, turn, c, c == 0, prompt)
-	g.text(g.shape.OutputBytes)
+	g.text(300)
 	score := strconv.FormatFloat(float64(g.r.IntN(10000))/10000, 'g', -1, 64)
 	g.buf = fmt.Appendf(g.buf, `",
             "chunk": null,

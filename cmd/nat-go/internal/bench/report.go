@@ -53,12 +53,22 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	if o.JSON {
+	return Print(w, o.JSON, r, r.print)
+}
+
+// Print prints a report as one JSON object, or with the function print.
+func Print(w io.Writer, asJSON bool, report any, print func(io.Writer) error) error {
+	if asJSON {
 		e := json.NewEncoder(w)
 		e.SetIndent("", "  ")
-		return e.Encode(r)
+		return e.Encode(report)
 	}
-	return r.print(w)
+	return print(w)
+}
+
+// Machine describes this machine and the Go version.
+func Machine() string {
+	return fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())
 }
 
 // measureAll measures nat-go, plain writing and NAT, in this order, in every round, and then a stream if requested.
@@ -68,10 +78,7 @@ func measureAll(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer b.Close()
-	r := &Report{
-		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
-		Input:   b.Bytes, Records: o.Shape.Records(), Dir: b.Dir,
-	}
+	r := &Report{Machine: Machine(), Input: b.Bytes, Records: o.Shape.Records(), Dir: b.Dir}
 	var python string
 	python, r.NoNAT = findPython(ctx)
 	var ours, nats []Usage
@@ -157,8 +164,8 @@ func (r *Report) print(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tseconds\tCPU s\tMB/s\trecords/s\tpeak MiB\t")
 	for _, l := range r.Results {
-		fmt.Fprintf(t, "%s\t%.3f\t%s\t%.0f\t%.0f\t%s\t\n", l.What, l.Seconds, optional("%.2f", l.CPUSeconds),
-			l.MBPerSecond, l.RecordsPerSecond, optional("%.0f", l.PeakMiB))
+		fmt.Fprintf(t, "%s\t%.3f\t%s\t%.0f\t%.0f\t%s\t\n", l.What, l.Seconds, Optional("%.2f", l.CPUSeconds),
+			l.MBPerSecond, l.RecordsPerSecond, Optional("%.0f", l.PeakMiB))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -173,7 +180,8 @@ func (r *Report) print(w io.Writer) error {
 	return err
 }
 
-func optional(format string, v float64) string {
+// Optional formats a number, or returns a dash if it wasn't measured.
+func Optional(format string, v float64) string {
 	if v == 0 {
 		return "-"
 	}

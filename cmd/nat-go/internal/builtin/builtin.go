@@ -12,11 +12,15 @@ import (
 	"github.com/nat-go/nat-go/builders/sdpo"
 	"github.com/nat-go/nat-go/builders/sft"
 	"github.com/nat-go/nat-go/builders/states"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/atropos"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/customizer"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/exec"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/files"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/plugins/sdk"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
@@ -36,7 +40,7 @@ func Sources() []source.Factory { return readers.Factories() }
 
 // Source returns the source with the given `_type`.
 func Source(typ string) (source.Factory, bool) {
-	return find(Sources(), func(f source.Factory) bool { return f.Type == typ })
+	return lists.Find(Sources(), func(f source.Factory) bool { return f.Type == typ })
 }
 
 // adapters returns the trainer adapter types.
@@ -46,19 +50,12 @@ func adapters() []trainers.Factory {
 
 // Adapter returns the trainer adapter with the given `_type`.
 func Adapter(typ string) (trainers.Factory, bool) {
-	return find(adapters(), func(f trainers.Factory) bool { return f.Type == typ })
-}
-
-func find[F any](all []F, is func(F) bool) (f F, ok bool) {
-	if i := slices.IndexFunc(all, is); i >= 0 {
-		return all[i], true
-	}
-	return f, false
+	return lists.Find(adapters(), func(f trainers.Factory) bool { return f.Type == typ })
 }
 
 // Builder returns the built-in builder with the given name.
 func Builder(name string) (sdk.Factory, bool) {
-	return find(allBuilders(), func(f sdk.Factory) bool { return f.Info().Name == name })
+	return lists.Find(allBuilders(), func(f sdk.Factory) bool { return f.Info().Name == name })
 }
 
 // Builders returns the built-in builders that a configuration can name.
@@ -82,4 +79,40 @@ func Plugin(version string) sdk.Plugin {
 	nat.Name = NATPairs
 	return sdk.Plugin{Name: PluginName, Version: version, Builders: append(Builders(),
 		sdk.New(nat, builtin.NewNATCompat))}
+}
+
+// stepsNeeded lists the event types in NAT's output that builders work on, by builder. A configuration that filters
+// them out gets a warning.
+var stepsNeeded = map[string][]string{"dpo_traj_builder": {"TTC_END"}}
+
+// Types returns the component types that a configuration may name.
+func Types() config.Types {
+	t := config.Types{
+		Sources:  map[string]config.Component{},
+		Builders: map[string]config.Component{},
+		HasPlugin: func(name string) bool {
+			_, err := plugins.Find(name, "")
+			return err == nil
+		},
+		Trainers: map[string]config.Component{
+			trainers.TrainerType: {
+				Doc:    "collect, then hand over to a trainer adapter",
+				Config: &trainers.NemoCustomizerTrainer{},
+			},
+		},
+		Adapters: map[string]config.Component{},
+	}
+	for _, f := range Sources() {
+		t.Sources[f.Type] = config.Component{Doc: f.Doc, Config: f.New()}
+	}
+	for _, f := range Builders() {
+		info := f.Info()
+		t.Builders[info.Name] = config.Component{Doc: info.Doc, Config: info.Config, Steps: stepsNeeded[info.Name]}
+	}
+	for _, f := range adapters() {
+		t.Adapters[f.Type] = config.Component{Doc: f.Doc, Config: f.New()}
+	}
+	names := lists.Map(dataset.Formats(), func(f dataset.Format) string { return f.Name })
+	t.Formats = append(names, dataset.Trajectories)
+	return t
 }

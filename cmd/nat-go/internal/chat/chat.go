@@ -140,7 +140,7 @@ func appendList[T any](dst []byte, key string, list []T, item func(dst []byte, x
 	return append(dst, ']')
 }
 
-func appendID(dst []byte, id int32) []byte { return strconv.AppendInt(dst, int64(id), 10) }
+func appendInt[T int | int32](dst []byte, x T) []byte { return strconv.AppendInt(dst, int64(x), 10) }
 
 func appendRange(dst []byte, start, end int) []byte {
 	dst = strconv.AppendInt(append(dst, '['), int64(start), 10)

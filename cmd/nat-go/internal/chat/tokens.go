@@ -40,7 +40,7 @@ func (t *Tokens) answer(dst, line []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	dst = appendList(dst, "ids", enc.IDs, appendID)
+	dst = appendList(dst, "ids", enc.IDs, appendInt)
 	return appendList(dst, "offsets", enc.Offsets, func(dst []byte, o chat.Span) []byte {
 		return appendRange(dst, o.Start, o.End)
 	}), nil

@@ -10,12 +10,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/inspect"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/plugins"
+	"github.com/nat-go/nat-go/internal/lists"
+	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
+	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc"
 )
 
 // pluginFlags are the flags that select plugins: by a configuration, or by a program's path.
@@ -32,11 +40,7 @@ func (f *pluginFlags) add(cmd *cobra.Command) {
 
 // load reads the catalog of the selected plugins and prints any problems with the configuration.
 func (f *pluginFlags) load(cmd *cobra.Command) (*inspect.Catalog, error) {
-	opt, err := loadOptions("", nil)
-	if err != nil {
-		return nil, err
-	}
-	c, found, err := inspect.Open(f.config, opt)
+	c, found, err := inspect.Open(f.config, config.Options{Types: builtin.Types()})
 	if len(found) > 0 {
 		findingsPrinter(cmd)(found)
 	}
@@ -127,25 +131,21 @@ func newBuildersNewCmd() *cobra.Command {
 				return exit.Usagef("--lang %s: use one of %s", lang, strings.Join(plugins.Langs, ", "))
 			}
 			if replace != "" {
-				abs, err := filepath.Abs(replace)
-				if err != nil {
+				var err error
+				if replace, err = filepath.Abs(replace); err != nil {
 					return exit.With(exit.Usage, err)
 				}
-				replace = abs
 			}
 			out, err := plugins.New(dir, args[0], lang, replace, v)
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			if asJSON(cmd) {
-				return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]string{"dir": out})
-			}
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s; %s describes how to build, check and use it\n", out,
-				filepath.Join(out, "README.md"))
+			text := fmt.Sprintf("wrote %s; %s describes how to build, check and use it\n", out, filepath.Join(out, "README.md"))
 			if lang == "go" && replace == "" && v == "v0.0.0" {
-				fmt.Fprintln(cmd.OutOrStdout(), "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or pass --replace CHECKOUT")
+				text += "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or pass " +
+					"--replace CHECKOUT\n"
 			}
-			return nil
+			return printText(cmd, map[string]string{"dir": out}, func(int) string { return text })
 		},
 	}
 	cmd.Flags().StringVar(&lang, "lang", "go", "language: "+strings.Join(plugins.Langs, ", "))
@@ -184,4 +184,178 @@ task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, 
 	cmd.Flags().IntVar(&try.Most, "limit", 10, "maximum number of examples to use; 0: all")
 	_ = cmd.MarkFlagRequired("from")
 	return cmd
+}
+
+// verifyFlags are the flags of builders verify.
+type verifyFlags struct {
+	plugin        pluginFlags
+	only, configs []string
+	from          string
+}
+
+func newBuildersVerifyCmd() *cobra.Command {
+	var flags verifyFlags
+	cmd := &cobra.Command{
+		Use:   "verify PROGRAM|PLUGIN",
+		Short: "Check that a program is a valid builder plugin",
+		Long: "Check that a program is a valid builder plugin. The checks:\n\n  " + strings.Join(conformance.Names(), ", ") +
+			"\n\nExit code 0 if all pass, 1 if one fails.",
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			opt, err := flags.options(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			report, err := verifyPlugin(cmd, opt)
+			if err != nil {
+				return err
+			}
+			err = printResult(cmd, report, report.Text)
+			if err == nil && report.Failed > 0 {
+				err = exit.With(exit.Failed, nil)
+			}
+			return err
+		},
+	}
+	flags.plugin.add(cmd)
+	cmd.Flags().StringArrayVar(&flags.only, "only", nil, "run only this check (repeatable)")
+	cmd.Flags().StringArrayVar(&flags.configs, "settings", nil, "BUILDER=JSON: settings to check a builder with (repeatable)")
+	cmd.Flags().StringVar(&flags.from, "from", "", "file with examples to build from, as for builders try")
+	return cmd
+}
+
+// options returns the plugin, the checks and their inputs.
+func (f *verifyFlags) options(cmd *cobra.Command, program string) (conformance.Options, error) {
+	named, err := f.plugin.find(cmd, program)
+	if err != nil {
+		return conformance.Options{}, err
+	}
+	opt := conformance.Options{Spec: named.Spec, Only: f.only, Configs: map[string][]byte{}}
+	opt.Spec.Instances = 1
+	for _, o := range f.only {
+		if !slices.Contains(conformance.Names(), o) {
+			return opt, exit.Usagef("--only: unknown check %s", o)
+		}
+	}
+	for _, c := range f.configs {
+		name, config, ok := strings.Cut(c, "=")
+		if !ok {
+			return opt, exit.Usagef("--settings %s: write BUILDER=JSON", c)
+		}
+		opt.Configs[name] = []byte(config)
+	}
+	if f.from != "" {
+		groups, _, err := plugins.Groups(cmd.Context(), builtin.Sources(), f.from,
+			host.BuilderInfo{Unit: builders.UnitExample}, 50)
+		if err != nil {
+			return opt, exit.With(exit.Usage, err)
+		}
+		opt.Groups = func(builders.Unit) []*ttc.Group { return groups }
+	}
+	return opt, nil
+}
+
+// verifyPlugin runs the checks. On a terminal it shows the name of the last one completed.
+func verifyPlugin(cmd *cobra.Command, opt conformance.Options) (*conformance.Report, error) {
+	var done func(conformance.Result)
+	if !asJSON(cmd) && terminal.Is(cmd.ErrOrStderr()) {
+		done = func(r conformance.Result) {
+			fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine()+terminal.Line(r.Name))
+		}
+	}
+	opt.Refused = plugins.Refused
+	report, err := conformance.Run(cmd.Context(), opt, done)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	if done != nil {
+		fmt.Fprint(cmd.ErrOrStderr(), terminal.ClearLine())
+	}
+	return report, nil
+}
+
+func newPluginsListCmd() *cobra.Command {
+	var flags pluginFlags
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the configured and installed plugins, and show which are locked, without starting any",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := flags.load(cmd)
+			if err != nil {
+				return err
+			}
+			views := c.Plugins(cmd.Context())
+			t := &columns.Table{}
+			for _, v := range views {
+				program := v.Path
+				if v.Python != "" {
+					program += " " + strings.Join(host.ModuleArgs(v.Python), " ")
+				}
+				t.Add(terminal.Line(v.Name), v.Via, terminal.Line(v.State), terminal.Line(program))
+			}
+			if len(views) == 0 {
+				t.Add("no plugins: none are configured, and no nat-go-builder-NAME is on PATH")
+			}
+			return printText(cmd, map[string]any{"plugins": views}, t.Text)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func newPluginsLockCmd() *cobra.Command {
+	var flags pluginFlags
+	cmd := &cobra.Command{
+		Use:   "lock [PLUGIN...]",
+		Short: "Write the version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
+		Long: `Write the version, checksum, protocol and settings of plugins to nat-go.lock. Later runs refuse any others.
+
+Without names, all plugins in the configuration are locked. Each is started once to query it. For a script,
+the files next to it with the same extension are locked too, such as the *.py files next to a main.py; for a Python module, all
+files in its package. The lock file is next to the configuration; put it under version control.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := flags.load(cmd)
+			if err != nil {
+				return err
+			}
+			names := args
+			if len(names) == 0 {
+				names = lists.Map(c.Configured, func(p config.Plugin) string { return p.Name })
+			}
+			if len(names) == 0 {
+				return exit.Usagef("nothing to lock: pass --config-file or plugin names")
+			}
+			for _, name := range names {
+				if err := c.LockPlugin(cmd.Context(), name); err != nil {
+					return err
+				}
+			}
+			if err := c.Lock.Write(); err != nil {
+				return exit.With(exit.Environment, err)
+			}
+			if asJSON(cmd) {
+				return json.NewEncoder(cmd.OutOrStdout()).
+					Encode(map[string]any{"file": c.Lock.Path(), "plugins": c.Lock.Plugins})
+			}
+			for _, name := range names {
+				fmt.Fprintf(cmd.OutOrStdout(), "locked %s %s\n", name, c.Lock.Plugins[name].Version)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is written\n", c.Lock.Path())
+			return nil
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+// checkPluginBlocks checks the blocks that configure plugins' builders against the builders' schemas. A schema comes
+// from the lock, or from the plugin, which is started to get it.
+func checkPluginBlocks(cmd *cobra.Command, file string, c *config.Config) []finding.Finding {
+	flags := pluginFlags{config: file}
+	plugins, err := flags.load(cmd)
+	if err != nil {
+		return []finding.Finding{{Severity: finding.Error, Code: config.CodePlugin, Message: err.Error()}}
+	}
+	return plugins.CheckBlocks(cmd.Context(), c)
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/lists"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // values returns the values of a flag or an argument, with any description after a tab.
@@ -62,11 +64,8 @@ func formatValues(*cobra.Command) (out []string) {
 	return strings.Split(dataset.Names(), ", ")
 }
 
-func sourceValues(*cobra.Command) (out []string) {
-	for _, f := range builtin.Sources() {
-		out = append(out, f.Type)
-	}
-	return out
+func sourceValues(*cobra.Command) []string {
+	return lists.Map(builtin.Sources(), func(f source.Factory) string { return f.Type })
 }
 
 func builderValues(*cobra.Command) (out []string) {
@@ -98,10 +97,7 @@ func runValues(cmd *cobra.Command) []string {
 		roots = defaultOutputDirs
 	}
 	folders, _ := runfolder.List(roots...)
-	var out []string
-	for _, f := range folders {
-		out = append(out, filepath.Clean(string(f)))
-	}
+	out := lists.Map(folders, func(f runfolder.Folder) string { return filepath.Clean(string(f)) })
 	slices.Reverse(out)
 	return out
 }

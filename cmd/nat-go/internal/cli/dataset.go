@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -10,7 +11,12 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/collator/tokenizer"
+	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
@@ -32,21 +38,22 @@ func findDataset(path string, limits dataset.Limits) (*dataset.Place, error) {
 		return nil, exit.Usagef("this command cannot read from object storage: copy %s to a local disk", path)
 	}
 	p, err := dataset.Find(path, limits)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, exit.Usagef("cannot find %s", path)
-	case err != nil:
-		return nil, exit.With(exit.Failed, err)
 	}
-	return p, nil
+	return p, exit.Default(exit.Failed, err)
 }
 
-// noTexts returns the error for a data set without text rows, for commands that need them.
-func noTexts(p *dataset.Place, path string) error {
-	if len(p.Tokens()) > 0 {
-		return exit.Failedf("%s holds only token rows, which contain no text: specify the run's folder, whose records contain it", path)
+// findTexts is like findDataset, for commands that need text rows.
+func findTexts(path string, limits dataset.Limits) (*dataset.Place, error) {
+	p, err := findDataset(path, limits)
+	switch {
+	case err != nil || len(p.Texts()) > 0:
+		return p, err
+	case len(p.Tokens()) > 0:
+		return nil, exit.Failedf("%s holds only token rows, which contain no text: specify the run's folder, whose records contain it", path)
 	}
-	return exit.Failedf("no rows in %s", path)
+	return nil, exit.Failedf("no rows in %s", path)
 }
 
 // findRun returns the run in a folder, which must have a record log. If a command was killed while putting files in
@@ -60,4 +67,236 @@ func findRun(path string) (*dataset.Place, error) {
 	}
 	p.Run.Recover()
 	return p, nil
+}
+
+func newDatasetStatsCmd() *cobra.Command {
+	var source string
+	var limits *dataset.Limits
+	cmd := &cobra.Command{
+		Use:   "stats PATH",
+		Short: "Describe a data set: margins, lengths, pairs per turn, repeats, leakage, drops",
+		Long: `Describe a data set: margins by score, lengths, how often the chosen answer is the longer one, pairs per turn, repeated and
+contradictory records, overlap between the sides of the split, and what was dropped and why.
+
+PATH is a run's folder, or rows as for dataset verify. Rows have no scores, so margins need a run's folder.
+
+Trainers of text rows render them with the model's chat template. With --template, this counts what that template would
+omit: reasoning, tool calls, and conversations that it refuses.`,
+		Example: `  nat-go dataset stats RUN --template MODEL`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			render, err := renderer(source)
+			if err != nil {
+				return err
+			}
+			all, err := measure(args[0], render, *limits)
+			if err != nil {
+				return err
+			}
+			return printResult(cmd, map[string]any{"stats": all}, func(w io.Writer) error {
+				for _, s := range all {
+					if err := s.Text(w, explain.Code); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&source, "template", "", "chat template file or model folder; count what the template omits")
+	limits = rowLimits(cmd)
+	return cmd
+}
+
+// renderer compiles the template in a file or in a model's folder. It returns nil if path is empty.
+func renderer(path string) (*turns.Renderer, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := readTemplate(path)
+	if err != nil {
+		return nil, err
+	}
+	at, err := collator.ParseTemplateTime(collator.DefaultTemplateTime)
+	if err != nil {
+		return nil, err
+	}
+	s := turns.Settings{Now: at}
+	if c, err := tokenizer.ReadConfig(path); err == nil { // only a model's folder specifies special tokens
+		s.Vars = collator.TemplateVars(c, nil)
+	}
+	r, err := turns.New(text, s)
+	if err != nil {
+		err = exit.Usagef("template %s: %w", path, err)
+	}
+	return r, err
+}
+
+// measure returns the statistics of the records in the run at path, or of the rows there, for each format.
+func measure(path string, render *turns.Renderer, limits dataset.Limits) ([]*dataset.Stats, error) {
+	if p, err := findRun(path); err == nil {
+		s, err := p.Measure(render, os.TempDir())
+		return []*dataset.Stats{s}, exit.Default(exit.Failed, err)
+	}
+	p, err := findTexts(path, limits)
+	if err != nil {
+		return nil, err
+	}
+	var all []*dataset.Stats
+	for _, f := range p.Texts() {
+		s, err := dataset.MeasureRows(f, render, os.TempDir())
+		if err != nil {
+			return nil, exit.With(exit.Failed, err)
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+func newDatasetVerifyCmd() *cobra.Command {
+	var tokens string
+	var limits *dataset.Limits
+	cmd := &cobra.Command{
+		Use:   "verify PATH",
+		Short: "Reread a data set from its files alone and report any problems",
+		Long: `Reread a data set from its files alone and report any problems: rows that violate their format, files of
+mixed shapes, rows or prompts on both sides of the split, repeated and contradictory rows, and rows that differ from
+rows.jsonl. In a run's folder every file is compared with the manifest, and the token batches are checked against their
+proofs and the tokenizer; a run without a manifest is not verifiable.
+
+PATH is a run's folder, its dataset folder, the folder of a format, or one .jsonl file (even one written by another program),
+or - for rows from standard input.
+The exit code is 1 if there is an error.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := findDataset(args[0], *limits)
+			// A run may have token batches but no text rows.
+			if run := runfolder.Folder(args[0]); err != nil && run.IsRun() {
+				p, err = &dataset.Place{Run: run}, nil
+			}
+			if err != nil {
+				return err
+			}
+			r, err := verify(p)
+			if err != nil {
+				return exit.With(exit.Failed, err)
+			}
+			if err := verifyBatches(r, p.Run, tokens); err != nil {
+				return err
+			}
+			err = printResult(cmd, r, r.Text)
+			if err == nil && r.Errors > 0 {
+				return exit.With(exit.Failed, nil)
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; default: the one in the run's config.yml")
+	limits = rowLimits(cmd)
+	return cmd
+}
+
+// verify checks the rows of a data set and, in a run's folder, the other files and the record log.
+func verify(p *dataset.Place) (*dataset.Report, error) {
+	if p.Run == "" {
+		return dataset.Verify(p, nil, os.TempDir())
+	}
+	manifest, why := p.Run.ReadManifest()
+	var written []runfolder.Written
+	if why == nil {
+		written = append([]runfolder.Written{}, manifest.Dataset...) // not nil even if the run wrote no rows
+	}
+	r, err := dataset.Verify(p, written, os.TempDir())
+	if err != nil {
+		return nil, err
+	}
+	err = r.VerifyRun(p.Run, manifest, why)
+	if err == nil && why == nil && manifest.Status == runfolder.Completed {
+		err = r.VerifyLog(p, manifest)
+	}
+	return r, err
+}
+
+// verifyBatches checks a run's token batches, if it has any.
+func verifyBatches(r *dataset.Report, run runfolder.Folder, tokens string) error {
+	if run == "" || !dataset.HasBatches(run) {
+		return nil
+	}
+	tok, err := runTokenizer(run, tokens)
+	if err != nil {
+		return err
+	}
+	defer tok.Close()
+	return exit.Default(exit.Failed, r.VerifyBatches(run, tok))
+}
+
+// runTokenizer loads the tokenizer at path or, if path is empty, the one that the run's configuration names.
+func runTokenizer(run runfolder.Folder, path string) (*tokenizer.Tokenizer, error) {
+	if path == "" {
+		var err error
+		if path, err = dataset.TokenizerOf(run); err != nil {
+			return nil, exit.With(exit.Usage, err)
+		}
+	}
+	return loadTokenizer(path)
+}
+
+func newDatasetMergeCmd() *cobra.Command {
+	var m finetune.Request
+	var keep string
+	var outputDirs []string
+	cmd := &cobra.Command{
+		Use:   "merge RUN...",
+		Short: "Join finished runs into one, without repeats, contradictions or leaks across the split",
+		Long: `Join finished runs, named by their folders or ids, into one run. Their records are curated together,
+which also finds copies and contradictions between runs, and split once, so that no example, task or prompt in one run's
+training set is in another's validation set. Dropped records are counted and listed with the reason, as in any run.
+
+The first of several copies is kept, in the order in which the runs are named. That order doesn't affect which contents
+are kept, but it does affect the order of the rows, and the side of the split for an example with copies. An input that
+several runs read is counted once. Runs made with different settings, formats or versions of nat-go are refused, and the
+error names the differences. A run whose files were changed is refused, too.
+
+With --keep-split, the validation side of a run is kept: only its records are used for validation, and other records
+that share an example, a task or a prompt with one of them are dropped (shares_validation). So records that were once in
+the validation set are never trained on later.`,
+		Example: `  nat-go dataset merge out/monday out/tuesday --run-id week
+  nat-go dataset merge out/week out/wednesday --keep-split out/week`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if m.OutputDir == "" && objects.Is(args[0]) {
+				return exit.Usagef("%s is in object storage: specify the merged run's folder with --to", args[0])
+			}
+			if keep != "" {
+				args = append(args, keep)
+			}
+			return withCopies(cmd, args, func(args []string) error {
+				for _, arg := range args {
+					f, err := runNamed(arg, outputDirs)
+					if err != nil {
+						return err
+					}
+					m.Join = append(m.Join, f)
+				}
+				if last := len(m.Join) - 1; keep != "" {
+					m.Join, m.KeepSplit = m.Join[:last], m.Join[last]
+				}
+				return runRequest(cmd, 0, &m)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept unchanged")
+	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; default: based on the time")
+	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; default: next to the first run")
+	addOutputDirs(cmd, &outputDirs)
+	return cmd
+}
+
+// runNamed returns the folder of the run that an argument names, either by path or by the id of a run in outputDirs.
+func runNamed(arg string, outputDirs []string) (runfolder.Folder, error) {
+	if runfolder.Has(arg) {
+		return runfolder.Folder(arg), nil
+	}
+	return runfolder.Find(arg, outputDirs...)
 }

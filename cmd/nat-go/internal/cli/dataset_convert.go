@@ -102,12 +102,10 @@ func (f *convertFlags) rowOptions(cmd *cobra.Command, from *dataset.Place) (rows
 			return opts, exit.Usagef("--prompt-as: %w", err)
 		}
 	}
-	switch flags := cmd.Flags(); {
-	case !flags.Changed("completion"):
-	case f.completion != "turn" && f.completion != "stretch":
-		return opts, exit.Usagef("--completion: expected turn or stretch, got %q", f.completion)
-	default:
-		opts.Stretch = f.completion == "stretch"
+	if cmd.Flags().Changed("completion") {
+		if opts.Stretch = f.completion == "stretch"; !opts.Stretch && f.completion != "turn" {
+			return opts, exit.Usagef("--completion: expected turn or stretch, got %q", f.completion)
+		}
 	}
 	if cmd.Flags().Changed("json-columns") {
 		if err := opts.JSONColumns.UnmarshalText([]byte(f.jsonColumns)); err != nil {
@@ -140,16 +138,10 @@ func convert(
 ) (*dataset.Converted, error) {
 	if from.Run != "" {
 		c, err := dataset.Convert(ctx, from, to, o, output)
-		if err != nil {
-			return nil, exit.Default(exit.Environment, err)
-		}
-		return c, nil
+		return c, exit.Default(exit.Environment, err)
 	}
 	c, err := dataset.ConvertRows(ctx, from.Texts()[0], to, o, output)
-	if err != nil { // most likely because a row can't be read
-		return nil, exit.Default(exit.Failed, err)
-	}
-	return c, nil
+	return c, exit.Default(exit.Failed, err) // most likely because a row can't be read
 }
 
 // convertible returns the run at path, or the rows there. Rows must be in a single format, and need an output folder.
@@ -157,14 +149,12 @@ func convertible(path, output string, limits dataset.Limits) (*dataset.Place, er
 	if run, err := findRun(path); err == nil {
 		return run, nil
 	}
-	p, err := findDataset(path, limits)
+	p, err := findTexts(path, limits)
 	if err != nil {
 		return nil, err
 	}
 	p.Run = "" // a run without its record log is converted as plain rows
 	switch texts := p.Texts(); {
-	case len(texts) == 0:
-		return nil, noTexts(p, path)
 	case len(texts) > 1:
 		return nil, exit.Usagef("%s holds rows in several formats: specify the folder of one, such as %s", path, texts[0].Dir)
 	case output == "":

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/rows"
-	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/tokenview"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
@@ -56,8 +56,8 @@ built from the first examples. The flags select the records; --row names a row a
   nat-go dataset show out/run1 --tokens dpo/train/00000.safetensors:1`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if tokens, err := flags.showTokens(cmd, args[0]); tokens {
-				return err
+			if flags.tokens != "" || cmd.Flags().Changed("site") {
+				return flags.showTokens(cmd, args[0])
 			}
 			return flags.showRecords(cmd, args[0])
 		},
@@ -74,8 +74,7 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	f.StringVar(&s.tokens, "tokens", "",
 		"a `ROW` of the token batches, token by token: sft/train/00000.safetensors:3, or a number; from 1")
 	f.IntVar(&s.site, "site", 0, "the error site with this number in the run, from 1: student and teacher aligned")
-	f.StringVar(&s.folder, "tokenizer", "",
-		"tokenizer of the token batches; default: the one in the run's config.yml")
+	f.StringVar(&s.folder, "tokenizer", "", "tokenizer of the token batches; default: the one in the run's config.yml")
 	f.StringVar(&s.query.Example, "example", "", "records from this example")
 	f.StringVar(&s.query.Turn, "turn", "", "records from this turn")
 	f.StringVar(&s.query.Builder, "builder", "", "records from this builder")
@@ -89,27 +88,35 @@ func (s *showFlags) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("tokens", "site", "row", "record")
 }
 
-// showTokens prints the site or row requested by --site or --tokens. It reports whether one of the flags was given.
-func (s *showFlags) showTokens(cmd *cobra.Command, path string) (given bool, err error) {
-	out := cmd.OutOrStdout()
-	columns := s.width
-	if columns == 0 {
-		columns = terminal.Width(out)
+// showTokens prints the site or row of a run's token batches that --site or --tokens names.
+func (s *showFlags) showTokens(cmd *cobra.Command, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return exit.Usagef("cannot find %s", path)
 	}
-	look := tokenview.Look{Colour: colored(out), Width: columns, Full: s.full || columns == 0}
-	switch {
-	case cmd.Flags().Changed("site"):
-		return true,
-			showTokens(cmd, path, s.folder, look, func(t *tokenizer.Tokenizer) (*tokenview.Site, error) {
-				return tokenview.ReadSite(path, s.site, t)
-			})
-	case s.tokens != "":
-		return true,
-			showTokens(cmd, path, s.folder, look, func(t *tokenizer.Tokenizer) (*tokenview.Row, error) {
-				return tokenview.ReadRow(path, s.tokens, t)
-			})
+	run := runfolder.Folder(path)
+	if !dataset.HasBatches(run) {
+		return exit.Failedf("no token batches in %s: a run writes them if collator.tokenizer names a tokenizer", run)
 	}
-	return false, nil
+	tok, err := runTokenizer(run, s.folder)
+	if err != nil {
+		return err
+	}
+	defer tok.Close()
+	var v interface {
+		Print(w io.Writer, look tokenview.Look) error
+	}
+	if cmd.Flags().Changed("site") {
+		v, err = tokenview.ReadSite(path, s.site, tok)
+	} else {
+		v, err = tokenview.ReadRow(path, s.tokens, tok)
+	}
+	if err != nil {
+		return exit.With(exit.Failed, err)
+	}
+	return printResult(cmd, v, func(w io.Writer) error {
+		columns := cmp.Or(s.width, terminal.Width(w))
+		return v.Print(w, tokenview.Look{Colour: colored(w), Width: columns, Full: s.full || columns == 0})
+	})
 }
 
 // showRecords prints the requested records. With --dropped, it falls back to the drops in dropped.jsonl if no dropped
@@ -132,7 +139,11 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	if q.Split != "" && q.Split != rows.Train.String() && q.Split != rows.Validation.String() {
 		return exit.Usagef("--split: expected train or validation, got %s", q.Split)
 	}
-	p := newViewPrinter(cmd.OutOrStdout(), s.width, s.full, asJSON(cmd))
+	w := cmd.OutOrStdout()
+	p := &viewPrinter{
+		w: w, opts: show.Options{Width: cmp.Or(s.width, terminal.Width(w)), Color: colored(w), Full: s.full},
+		asJSON: asJSON(cmd), buf: []byte(`{"records":[`),
+	}
 	err := showRecords(path, *s.limits, s.row, q, p.print)
 	if errors.Is(err, dataset.ErrNoFormat) && s.row == "" && !q.Dropped {
 		err = s.showInput(cmd, path, q, p.print, err)
@@ -162,16 +173,12 @@ func showRecords(path string, limits dataset.Limits, row string, q dataset.Query
 	if err == nil && row == "" {
 		return exit.Default(exit.Failed, run.Pick(q, func(r dataset.Picked) error { return print(show.Record(r)) }))
 	}
-	p, err := findDataset(path, limits)
+	p, err := findTexts(path, limits)
 	if err != nil {
 		return err
 	}
-	texts := p.Texts()
-	if len(texts) == 0 {
-		return noTexts(p, path)
-	}
 	if row == "" {
-		row = texts[0].Files[0].Name + ":1"
+		row = p.Texts()[0].Files[0].Name + ":1"
 	} else {
 		q.Skip, q.Limit = 0, 1
 	}
@@ -220,18 +227,6 @@ type viewPrinter struct {
 	count  int
 }
 
-func newViewPrinter(w io.Writer, width int, full, asJSON bool) *viewPrinter {
-	if width == 0 {
-		width = terminal.Width(w)
-	}
-	return &viewPrinter{
-		w:      w,
-		opts:   show.Options{Width: width, Color: colored(w), Full: full},
-		asJSON: asJSON,
-		buf:    []byte(`{"records":[`),
-	}
-}
-
 func (p *viewPrinter) print(v show.View) error {
 	p.count++
 	if !p.asJSON {
@@ -259,8 +254,8 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 	missing := map[dropped][]int{} // indices of the views without messages, by example
 	for i, d := range drops {
 		views[i] = show.Drop(d)
-		if d.Example != "" {
-			missing[dropped{d.Run, d.Example}] = append(missing[dropped{d.Run, d.Example}], i)
+		if of := (dropped{d.Run, d.Example}); d.Example != "" {
+			missing[of] = append(missing[of], i)
 		}
 	}
 	if len(missing) > 0 {
@@ -273,8 +268,7 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 			return len(missing) == 0
 		})
 		if err != nil {
-			fmt.Fprintf(cmd.ErrOrStderr(),
-				"nat-go: cannot reread the dropped inputs: %v\n", err)
+			fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: cannot reread the dropped inputs: %v\n", err)
 		}
 	}
 	for _, v := range views {
@@ -297,30 +291,4 @@ func (p *viewPrinter) end() error {
 		return err
 	}
 	return nil
-}
-
-// showTokens prints the row or error site that view reads from a run's token batches.
-func showTokens[V interface {
-	Print(w io.Writer, look tokenview.Look) error
-}](
-	cmd *cobra.Command, path, folder string, look tokenview.Look, view func(*tokenizer.Tokenizer) (V, error),
-) error {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return exit.Usagef("cannot find %s", path)
-	}
-	run := runfolder.Folder(path)
-	if !dataset.HasBatches(run) {
-		return exit.Failedf("no token batches in %s: a run writes them if collator.tokenizer names a "+
-			"tokenizer", run)
-	}
-	tok, err := runTokenizer(run, folder)
-	if err != nil {
-		return err
-	}
-	defer tok.Close()
-	v, err := view(tok)
-	if err != nil {
-		return exit.With(exit.Failed, err)
-	}
-	return printResult(cmd, v, func(w io.Writer) error { return v.Print(w, look) })
 }

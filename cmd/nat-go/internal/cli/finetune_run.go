@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,16 +15,20 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers/jobs"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
 )
 
+// requestFlags are the flags that run and shard plan share.
+type requestFlags struct {
+	finetune.Request
+	mode string
+	seed int64
+}
+
 // runFlags are the flags of run.
 type runFlags struct {
-	finetune.Request
-	mode    string
-	seed    int64
+	requestFlags
 	timeout int
 }
 
@@ -47,12 +49,9 @@ A file is JSON lines, JSON, Parquet or CSV, optionally compressed with gzip or z
   nat-go run candidates.jsonl --builder dpo --format trl`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
-			flags.From = append(flags.From, files...)
+			flags.complete(cmd, files)
 			if len(flags.From) == 0 && flags.ConfigFile == "" && flags.Endpoint == "" {
 				return exit.Usagef("%s", whatToRun)
-			}
-			if cmd.Flags().Changed("seed") {
-				flags.Seed = &flags.seed
 			}
 			return withRun(cmd, commitBytes, flags.run)
 		},
@@ -70,7 +69,7 @@ nat-go inspect FILE describes the content of a file; nat-go run --help lists the
 
 func (r *runFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	requestFlags(f, &r.Request, &r.seed)
+	r.add(f)
 	f.StringVar(&r.Endpoint, "endpoint", "", "collect answers from the nat serve at this address instead of reading inputs")
 	f.IntVar(&r.timeout, "endpoint-timeout", 300, "time limit for the endpoint per question, in seconds")
 	f.StringVar(&r.Dataset, "dataset", "", "questions for --endpoint: .json, .jsonl or .csv; default: the ones in eval.general.dataset")
@@ -85,8 +84,7 @@ func (r *runFlags) register(cmd *cobra.Command) {
 	f.StringVar(&r.Metrics, "metrics", "", "write the run's counters to this file as Prometheus text")
 }
 
-// requestFlags adds the flags that run and shard plan share.
-func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
+func (r *requestFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&r.ConfigFile, "config-file", "", "configuration: a NAT file, or a nat-go file with base: nat.yml")
 	f.StringArrayVarP(&r.Overrides, "override", "o", nil, "override a setting: PATH=VALUE or PATH VALUE (repeatable)")
 	f.StringArrayVar(&r.From, "from", nil, "input file, folder, pattern or object (s3://...) (repeatable); each file is a collection run")
@@ -94,8 +92,16 @@ func requestFlags(f *pflag.FlagSet, r *finetune.Request, seed *int64) {
 	f.StringArrayVar(&r.Formats, "format", nil, "row format to write (repeatable); see nat-go formats")
 	f.StringVar(&r.Adapter, "trainer-adapter", "", "entry of trainer_adapters to use; files: only write the data set")
 	f.StringVar(&r.RunID, "run-id", "", "name of the run and its folder; default: the time and a random part")
-	f.Int64Var(seed, "seed", 0, "seed for sampling and splitting; overrides dataset.split.seed")
+	f.Int64Var(&r.seed, "seed", 0, "seed for sampling and splitting; overrides dataset.split.seed")
 	f.StringVar(&r.Now, "now", "", "time that strftime_now returns in chat templates; the clock is never read")
+}
+
+// complete adds the files that a command names and the flags that have no value of their own in a request.
+func (r *requestFlags) complete(cmd *cobra.Command, files []string) {
+	r.From = append(r.From, files...)
+	if cmd.Flags().Changed("seed") {
+		r.Seed = &r.seed
+	}
 }
 
 // run starts the run that the flags describe.
@@ -109,6 +115,13 @@ func (r *runFlags) run(ctx context.Context, env finetune.Env) (*finetune.Summary
 		return finetune.Failed(r.Request, exit.Usagef("--endpoint-timeout %d: must be at least one second", r.timeout))
 	}
 	return finetune.Run(ctx, r.Request, env)
+}
+
+// runRequest runs a request, and prints the summary.
+func runRequest(cmd *cobra.Command, commitBytes int64, r *finetune.Request) error {
+	return withRun(cmd, commitBytes, func(ctx context.Context, env finetune.Env) (*finetune.Summary, error) {
+		return finetune.Run(ctx, *r, env)
+	})
 }
 
 // withRun calls run through withEnv and prints the summary that run returns.
@@ -149,17 +162,12 @@ func withRun(
 // the exit code for that signal.
 func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, finetune.Env) error) error {
 	setHeapGrowth(68, runFloor)
-	ctx, cancel := context.WithCancel(cmd.Context())
-	defer cancel()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	leave := jobs.NewLeave(ctx, signals)
+	leave, stop := leaveOnSignals(cmd)
+	defer stop()
 	stderr := cmd.ErrOrStderr()
 	leave.Told = func() { fmt.Fprintln(stderr, "leaving the job running; interrupt again to cancel it") }
-	leave.Forced = func() { force(stderr, leave) }
-	ctx, stop := leave.Context(ctx)
-	defer stop()
+	ctx, end := leave.Context(cmd.Context())
+	defer end()
 
 	self, err := os.Executable()
 	if err != nil {
@@ -170,18 +178,42 @@ func withEnv(cmd *cobra.Command, commitBytes int64, run func(context.Context, fi
 		progress.end()
 		_, _ = io.WriteString(stderr, secret.Shape(terminal.Output(b)))
 	}
-	secrets := hide(cmd)
-	env := finetune.Env{
-		Secrets: secrets,
-		Output:  printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
-		Leave: leave, Progress: progress.show,
-		Collating: whileCollating, CommitBytes: commitBytes,
+	err = run(ctx, finetune.Env{
+		Secrets: hide(cmd), Output: printed, Log: newLogger(cmd), Self: self, Now: time.Now, Getenv: os.LookupEnv,
+		Leave: leave, Progress: progress.show, Collating: whileCollating, CommitBytes: commitBytes,
 		Findings: findingsPrinter(cmd),
-	}
-	err = run(ctx, env)
+	})
 	progress.end()
 	if code := leave.Code(); code != 0 && err != nil {
 		err = exit.With(code, err)
 	}
 	return err
+}
+
+func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
+	var outputDirs []string
+	var how finetune.Request
+	cmd := &cobra.Command{
+		Use:   "resume RUN",
+		Short: "Continue an interrupted run, or submit a data set that was not accepted",
+		Long: `Continue a run, given its folder or id. Work already done is kept: the record log is continued after its last commit, a
+complete data set is submitted, a running job is waited for.
+
+It is an error if anything that determines the data set has changed since the run began: an input, a setting, a variable
+that a setting refers to, a plugin's program, the tokenizer, the template, or nat-go itself. --accept-changed continues
+anyway and keeps existing output unchanged; the manifest records that.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var err error
+			if how.Resume, err = runNamed(args[0], outputDirs); err != nil {
+				return err
+			}
+			return runRequest(cmd, commitBytes, &how)
+		},
+	}
+	addOutputDirs(cmd, &outputDirs)
+	cmd.Flags().BoolVar(&how.Detach, "detach", false, "submit the job and don't wait for it")
+	cmd.Flags().StringArrayVarP(&how.Overrides, "override", "o", nil, "override a setting of the run: PATH=VALUE or PATH VALUE (repeatable)")
+	cmd.Flags().StringArrayVar(&how.Accept, "accept-changed", nil, "continue although this, named as in the error, has changed (repeatable)")
+	return cmd
 }

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
-	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
 // printResult prints a command's result as text or, with --json, as one JSON object.
@@ -34,21 +35,26 @@ func printLine(cmd *cobra.Command, v any, line string, args ...any) error {
 	})
 }
 
-// tableText returns a function that prints a table fitted to the terminal's width.
-func tableText(t *columns.Table) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := io.WriteString(w, t.Text(terminal.Width(w)))
+// printText is like printResult, for text that is fitted to the terminal's width.
+func printText(cmd *cobra.Command, v any, text func(width int) string) error {
+	return printResult(cmd, v, func(w io.Writer) error {
+		_, err := io.WriteString(w, text(terminal.Width(w)))
 		return err
-	}
+	})
 }
 
 // newLogger returns a logger that writes text to a terminal, and JSON to anything else.
 func newLogger(cmd *cobra.Command) zerolog.Logger {
-	w := cmd.ErrOrStderr()
+	w, level := cmd.ErrOrStderr(), zerolog.WarnLevel
 	if terminal.Is(w) {
 		w = console(w)
 	}
-	return zerolog.New(w).Level(logLevel(cmd)).With().Timestamp().Logger()
+	if verbose, _ := cmd.Flags().GetBool("verbose"); verbose {
+		level = zerolog.DebugLevel
+	} else if isQuiet(cmd) {
+		level = zerolog.ErrorLevel
+	}
+	return zerolog.New(w).Level(level).With().Timestamp().Logger()
 }
 
 // hide masks the environment's credentials for object storage in everything that the command prints from then on. It
@@ -93,4 +99,32 @@ func console(w io.Writer) io.Writer {
 			return nil
 		},
 	}
+}
+
+func asJSON(cmd *cobra.Command) bool {
+	on, _ := cmd.Flags().GetBool("json")
+	return on
+}
+
+func isQuiet(cmd *cobra.Command) bool {
+	quiet, _ := cmd.Flags().GetBool("quiet")
+	return quiet
+}
+
+// findingsPrinter returns a function that prints findings to standard error. With --quiet, it prints only errors.
+func findingsPrinter(cmd *cobra.Command) func([]finding.Finding) {
+	stderr, quiet := cmd.ErrOrStderr(), isQuiet(cmd)
+	return func(fs []finding.Finding) {
+		if quiet {
+			isMinor := func(f finding.Finding) bool { return f.Severity != finding.Error }
+			fs = slices.DeleteFunc(slices.Clone(fs), isMinor)
+		}
+		_ = finding.Text(stderr, fs, colored(stderr))
+	}
+}
+
+// colored reports whether text written to w may have colours. It may if w is a terminal, NO_COLOR isn't set
+// (https://no-color.org), and TERM isn't dumb.
+func colored(w io.Writer) bool {
+	return terminal.Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

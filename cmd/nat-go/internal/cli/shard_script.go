@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/engines"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/lists"
 )
 
 // newShardScriptCmd returns the group of commands that write scripts for execution engines.
@@ -31,11 +32,10 @@ Run it where the plan was made. nat-go itself starts nothing there.`,
 
 // script holds the flags shared by the commands for all engines.
 type script struct {
-	engines.Needs
-	engine string
-	out    string
-	memory string
-	leave  bool
+	*engines.Needs
+	engine, interpreter string // interpreter is the program that runs the first file
+	out, memory         string
+	leave               bool
 }
 
 func (s *script) flags(f *pflag.FlagSet) {
@@ -47,9 +47,7 @@ func (s *script) flags(f *pflag.FlagSet) {
 }
 
 // write writes the scripts that run the plan, and prints how to start them.
-func (s *script) write(
-	cmd *cobra.Command, args []string, next string, files func(engines.Run) ([]engines.File, error),
-) error {
+func (s *script) write(cmd *cobra.Command, args []string, of scripts) error {
 	dir := planArg(args)
 	plan, err := readPlan(cmd.Context(), dir)
 	if err != nil {
@@ -68,9 +66,8 @@ func (s *script) write(
 	if err != nil {
 		return err
 	}
-	made, err := files(engines.Run{
-		ID: plan.RunID, Plan: folder, Dir: here, Shards: len(plan.Shards), Stages: plan.Stages(),
-		Divide: s.leave,
+	made, err := of.Files(engines.Run{
+		ID: plan.RunID, Plan: folder, Dir: here, Shards: len(plan.Shards), Stages: plan.Stages(), Divide: s.leave,
 	})
 	if err != nil {
 		return exit.Default(exit.Failed, err)
@@ -78,11 +75,8 @@ func (s *script) write(
 	if err := engines.Write(out, made); err != nil {
 		return err
 	}
-	var paths []string
-	for _, f := range made {
-		paths = append(paths, filepath.Join(out, f.Name))
-	}
-	next += " " + paths[0]
+	paths := lists.Map(made, func(f engines.File) string { return filepath.Join(out, f.Name) })
+	next := s.interpreter + " " + paths[0]
 	switch {
 	case asJSON(cmd):
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(map[string]any{"files": paths, "next": next})
@@ -110,24 +104,21 @@ func (s *script) places(dir shards.Folder) (plan, out string, err error) {
 
 // readPlan reads a plan on a disk or in object storage.
 func readPlan(ctx context.Context, dir shards.Folder) (plan *shards.Plan, err error) {
-	if dir.Remote() == nil {
-		return dir.Read()
-	}
-	err = inWorkDir("", func(own string) error {
-		c, err := copyPlan(ctx, dir, own)
-		plan = c.plan
+	err = withPlan(ctx, dir, "", func(c *localPlan) (err error) {
+		plan, err = c.dir.Read()
 		return err
 	})
 	return plan, err
 }
 
-// command completes the command for an engine. When the command runs, it stores the values of the common flags in needs
-// and, unless program is nil, the path of nat-go on the nodes in program. It then calls files and writes the files
-// returned. interpreter is the program that runs the first file.
-func (s *script) command(
-	cmd *cobra.Command, interpreter string, needs *engines.Needs, program *string,
-	files func(engines.Run) ([]engines.File, error),
-) *cobra.Command {
+// scripts are the scripts for an engine.
+type scripts interface {
+	Files(engines.Run) ([]engines.File, error)
+}
+
+// command completes the command that writes an engine's scripts. Unless program is nil, it gets the path of nat-go on
+// the nodes.
+func (s *script) command(cmd *cobra.Command, program *string, of scripts) *cobra.Command {
 	cmd.Args = cobra.MaximumNArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if program != nil && *program == "" {
@@ -135,22 +126,18 @@ func (s *script) command(
 				return exit.Environmentf("cannot find this program's own file: %w", err)
 			}
 		}
-		return s.write(cmd, args, interpreter, func(r engines.Run) ([]engines.File, error) {
-			*needs = s.Needs
-			return files(r)
-		})
+		return s.write(cmd, args, of)
 	}
 	s.flags(cmd.Flags())
 	if program != nil {
-		cmd.Flags().StringVar(program, "program", "",
-			"path of nat-go on the nodes; default: this program's own file")
+		cmd.Flags().StringVar(program, "program", "", "path of nat-go on the nodes; default: this program's own file")
 	}
 	return cmd
 }
 
 func newScriptSlurmCmd() *cobra.Command {
-	s := &script{engine: "slurm"}
 	var how engines.Slurm
+	s := &script{Needs: &how.Needs, engine: "slurm", interpreter: "sh"}
 	cmd := s.command(&cobra.Command{
 		Use:   "slurm [PLAN]",
 		Short: "Write batch scripts for Slurm: an array job for the shards, then the merge",
@@ -160,7 +147,7 @@ the data set, and then the merge that puts it together. If a plan has more shard
 each task gets several shards.`,
 		Example: `  nat-go shard script slurm shards --time 8:00:00 --sbatch partition=cpu --sbatch account=lab
   sh shards/slurm/submit.sh`,
-	}, "sh", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
+	}, &how.NatGo, &how)
 	f := cmd.Flags()
 	f.StringVar(&how.Time, "time", "4:00:00", "time limit per attempt; a shard that takes longer continues in the next attempt")
 	f.IntVar(&how.ArraySize, "max-array-size", 1001, "the site's MaxArraySize, as shown by `scontrol show config`")
@@ -171,8 +158,8 @@ each task gets several shards.`,
 }
 
 func newScriptK8sCmd() *cobra.Command {
-	s := &script{engine: "k8s"}
 	var how engines.Kubernetes
+	s := &script{Needs: &how.Needs, engine: "k8s", interpreter: "sh"}
 	cmd := s.command(&cobra.Command{
 		Use:   "k8s [PLAN] --image IMAGE --claim NAME",
 		Short: "Write Jobs for Kubernetes: an indexed one for the shards, and the merge",
@@ -182,7 +169,7 @@ together. Plan and inputs are on a volume that all pods mount, under the same na
 here.`,
 		Example: `  nat-go shard script k8s shards --image registry.example/nat-go:1 --claim traces --secret natgo
   sh shards/k8s/submit.sh`,
-	}, "sh", &how.Needs, nil, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
+	}, nil, &how)
 	f := cmd.Flags()
 	f.StringVar(&how.Image, "image", "", "image with nat-go as its entry point")
 	f.StringVar(&how.Claim, "claim", "", "persistent volume claim with the plan, the inputs and the output folder")
@@ -195,8 +182,8 @@ here.`,
 }
 
 func newScriptRayCmd() *cobra.Command {
-	s := &script{engine: "ray"}
 	var how engines.Ray
+	s := &script{Needs: &how.Needs, engine: "ray", interpreter: "python"}
 	cmd := s.command(&cobra.Command{
 		Use:   "ray [PLAN]",
 		Short: "Write a driver for Ray: one task per shard, then the merge",
@@ -205,7 +192,7 @@ task per shard, with retries where they help, then the merge; then one task per 
 merge that puts it together.`,
 		Example: `  nat-go shard script ray shards
   RAY_ADDRESS=auto python shards/ray/run.py`,
-	}, "python", &how.Needs, &how.NatGo, func(r engines.Run) ([]engines.File, error) { return how.Files(r) })
+	}, &how.NatGo, &how)
 	cmd.Flags().IntVar(&how.Retries, "retries", 5, "additional attempts per shard")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,9 +30,16 @@ func readsStored(cmd *cobra.Command) *cobra.Command {
 
 // withCopies calls work with the arguments, after replacing stored objects and standard input with paths of copies.
 func withCopies(cmd *cobra.Command, args []string, work func(args []string) error) (err error) {
+	isStored := func(arg string) bool { return arg == "-" || objects.Is(arg) }
+	if !slices.ContainsFunc(args, isStored) {
+		return work(args)
+	}
 	c := &storedCopies{}
-	defer c.remove()
-	args = append([]string{}, args...)
+	if c.dir, err = os.MkdirTemp("", "nat-go-copy-"); err != nil {
+		return exit.With(exit.Environment, err)
+	}
+	defer os.RemoveAll(c.dir)
+	args = slices.Clone(args)
 	for i, arg := range args {
 		switch {
 		case arg == "-":
@@ -42,9 +50,6 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 		if err != nil {
 			return exit.Default(exit.Environment, err)
 		}
-	}
-	if c.dir == "" {
-		return work(args)
 	}
 	out := &restoringWriter{to: cmd.OutOrStdout(), copies: c}
 	cmd.SetOut(out)
@@ -63,9 +68,6 @@ type storedCopies struct {
 
 // copy copies the stored run or file with this name, and returns the copy's path.
 func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
-	if err := c.make(); err != nil {
-		return "", err
-	}
 	is, err := runfolder.Stored(name).IsRun(ctx)
 	if err != nil {
 		return "", err
@@ -83,14 +85,6 @@ func (c *storedCopies) copy(ctx context.Context, name string) (string, error) {
 	return to, err
 }
 
-// make creates the folder for the copies, unless it exists.
-func (c *storedCopies) make() (err error) {
-	if c.dir == "" {
-		c.dir, err = os.MkdirTemp("", "nat-go-copy-")
-	}
-	return err
-}
-
 // name adds a copy to c.names. Commands print the copy's path as it is, or relative to the folder for temporary files,
 // so both forms are added.
 func (c *storedCopies) name(to, of string) {
@@ -102,9 +96,6 @@ func (c *storedCopies) name(to, of string) {
 
 // take saves the rows from standard input in a file and returns the file's path.
 func (c *storedCopies) take(in io.Reader) (string, error) {
-	if err := c.make(); err != nil {
-		return "", err
-	}
 	to := filepath.Join(c.dir, "stdin.jsonl")
 	c.name(to, "standard input")
 	return to, copyTo(to, in)
@@ -129,12 +120,6 @@ func copyTo(to string, in io.Reader) error {
 		return err
 	}
 	return out.CommitUnsynced()
-}
-
-func (c *storedCopies) remove() {
-	if c.dir != "" {
-		os.RemoveAll(c.dir)
-	}
 }
 
 // restoreNames replaces the paths of copies in text with the names of the originals.

@@ -10,7 +10,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -66,8 +65,7 @@ the run it contains.`,
 	f.StringVar(&v.export.Where, "where", "",
 		"with --export: records that match this `EXPRESSION`, in the syntax of dataset.where and the page's filter box")
 	f.IntVar(&v.export.Limit, "limit", 2000, "with --export: maximum number of records; 0: all")
-	f.StringVar(&v.folder, "tokenizer", "",
-		"tokenizer of the token batches; default: the one in the run's config.yml")
+	f.StringVar(&v.folder, "tokenizer", "", "tokenizer of the token batches; default: the one in the run's config.yml")
 	return cmd
 }
 
@@ -76,7 +74,7 @@ func (v *viewFlags) run(cmd *cobra.Command, out io.Writer, args, local []string)
 	if v.file == "" && (cmd.Flags().Changed("where") || cmd.Flags().Changed("limit")) {
 		return exit.Usagef("--where and --limit need --export FILE, whose content they select")
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(cmd.Context(), leaveSignals...)
 	defer stop()
 	cache, err := os.UserCacheDir()
 	if err == nil {
@@ -163,36 +161,28 @@ func exportView(
 
 // openView opens the record log of the run at path, or else the rows at path.
 func openView(path, cache, tokenizerPath string, shown *progress) (*view.Run, error) {
-	var run *view.Run
 	p, err := findRun(path)
 	if begun := runfolder.Folder(path); err != nil && begun.IsRun() && !runfolder.Has(begun.Dataset()) {
 		p, err = &dataset.Place{Run: begun}, nil // still running, or interrupted: show its content so far
 	}
-	if err == nil {
-		var size int64
-		if info, err := os.Stat(filepath.Join(p.Log(), recordlog.LogName)); err == nil {
-			size = info.Size()
-		}
-		read := func(bytes int64) {
-			shown.show(finetune.Progress{
-				Step: "scan the records", Done: bytes, Total: size, Unit: finetune.UnitByte,
-			})
-		}
-		run, err = view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {
-			return runTokenizer(p.Run, tokenizerPath)
-		})
-	} else if p, err = findDataset(path, dataset.DefaultLimits); err != nil {
-		return nil, err
-	} else {
-		if len(p.Texts()) == 0 {
-			return nil, noTexts(p, path)
-		}
-		run, err = view.OpenRows(path, p)
-	}
 	if err != nil {
-		return nil, exit.With(exit.Failed, err)
+		if p, err = findTexts(path, dataset.DefaultLimits); err != nil {
+			return nil, err
+		}
+		run, err := view.OpenRows(path, p)
+		return run, exit.Default(exit.Failed, err)
 	}
-	return run, nil
+	var size int64
+	if info, err := os.Stat(filepath.Join(p.Log(), recordlog.LogName)); err == nil {
+		size = info.Size()
+	}
+	read := func(bytes int64) {
+		shown.show(finetune.Progress{Step: "scan the records", Done: bytes, Total: size, Unit: finetune.UnitByte})
+	}
+	run, err := view.OpenRun(p.Run, cache, read, func() (*tokenizer.Tokenizer, error) {
+		return runTokenizer(p.Run, tokenizerPath)
+	})
+	return run, exit.Default(exit.Failed, err)
 }
 
 // openBrowser opens a link in the user's browser, if it can, and returns a function that cleans up. The link contains a

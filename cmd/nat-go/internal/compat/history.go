@@ -51,8 +51,7 @@ func (h *History) Add(g *recordlog.Group) {
 	}
 	h.groups += int64(examplesOf(g, h.mode == NAT))
 	for i := range g.Records {
-		p, isPair := g.Records[i].Record.(*builders.Preference)
-		if h.mode == NAT && !isPair {
+		if _, isPair := g.Records[i].Record.(*builders.Preference); h.mode == NAT && !isPair {
 			continue
 		}
 		run := g.Records[i].Origin.Run
@@ -64,7 +63,7 @@ func (h *History) Add(g *recordlog.Group) {
 		switch x := g.Records[i].Record.(type) {
 		case *builders.Preference:
 			r.pairs++
-			r.add(p.Reward)
+			r.add(x.Reward)
 		case *builders.Rollout:
 			r.addKnown(x.Reward)
 		case *builders.Demonstration:
@@ -75,27 +74,15 @@ func (h *History) Add(g *recordlog.Group) {
 
 // examplesOf returns the number of examples that a group's records, or only its pairs, come from.
 func examplesOf(g *recordlog.Group, pairs bool) int {
-	var first, last *builders.Origin // records that a builder builds from one example share an Origin
-	var examples map[exampleKey]bool // nil until a second Origin appears
+	var last *builders.Origin // records that a builder builds from one example share an Origin
+	examples := map[exampleKey]bool{}
 	for i := range g.Records {
 		if _, ok := g.Records[i].Record.(*builders.Preference); pairs && !ok {
 			continue
 		}
-		o := g.Records[i].Origin
-		switch {
-		case first == nil:
-			first = o
-		case o == last:
-			continue
-		case examples == nil:
-			examples = map[exampleKey]bool{{first.Run, first.Example}: true}
+		if o := g.Records[i].Origin; o != last {
+			examples[exampleKey{o.Run, o.Example}], last = true, o
 		}
-		if last = o; examples != nil {
-			examples[exampleKey{o.Run, o.Example}] = true
-		}
-	}
-	if examples == nil && first != nil {
-		return 1
 	}
 	return len(examples)
 }
@@ -244,12 +231,10 @@ func (c *collectionRun) add(reward float64) {
 	c.sum += reward
 }
 
-// line returns the run as a JSON object, without a timestamp if stamp is empty.
+// line returns the run as a JSON object.
 func (c *collectionRun) line(runID, stamp string) []byte {
 	b := strconv.AppendInt([]byte(`{"run_number": `), int64(c.run), 10)
-	if stamp != "" {
-		b = natjson.AppendASCII(append(b, `, "timestamp": `...), stamp)
-	}
+	b = natjson.AppendASCII(append(b, `, "timestamp": `...), stamp)
 	b = natjson.AppendASCII(append(b, `, "run_id": `...), runID)
 	b = strconv.AppendInt(append(b, `, "num_trajectories": `...), c.trajectories, 10)
 	b = strconv.AppendInt(append(b, `, "num_dpo_pairs": `...), c.pairs, 10)

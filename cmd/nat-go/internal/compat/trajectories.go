@@ -101,15 +101,13 @@ func (c *collection) add(r *builders.Resolved) error {
 		return fmt.Errorf("cannot put a %s into NAT's trajectories", r.Record.Kind())
 	}
 	b := c.buf[:0]
-	switch {
-	case c.continues(r.Origin, p.Metadata):
+	if c.continues(r.Origin, p.Metadata) {
 		b = append(b, ",\n  "...)
-	case c.groups > 0:
-		b = append(b, "],\n [\n  "...)
-		c.groups++
-	default:
+	} else {
+		if c.groups++; c.groups > 1 {
+			b = append(b, "],"...)
+		}
 		b = append(b, "\n [\n  "...)
-		c.groups++
 	}
 	b = append(b, `{"episode": [{"prompt": `...)
 	b = appendPrompt(b, r.Prompt)
@@ -138,11 +136,11 @@ func (c *collection) continues(at *builders.Origin, metadata []byte) bool {
 }
 
 func (c *collection) commit(runID string) error {
-	tail := append([]byte(nil), "],\n \"run_id\": "...)
+	tail := "],\n \"run_id\": "
 	if c.groups > 0 {
-		tail = append([]byte("]\n"), tail...)
+		tail = "]\n" + tail
 	}
-	if _, err := c.file.Write(append(json.AppendASCII(tail, runID), "}\n"...)); err != nil {
+	if _, err := c.file.Write(append(json.AppendASCII([]byte(tail), runID), "}\n"...)); err != nil {
 		c.file.Abort()
 		return err
 	}

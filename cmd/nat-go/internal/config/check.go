@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -35,21 +36,16 @@ func set(names ...string) map[string]bool {
 
 // sectionSpecs returns, by name, the specs of the sections that are each read into one struct.
 var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
+	eval := schema.MustOf(Eval{})
+	eval.Open = true // nat-go reads only some of NAT's keys
 	return map[string]*schema.Spec{
 		"collator":   schema.MustOf(Collator{}),
 		"dataset":    schema.MustOf(Dataset{}),
 		"finetuning": schema.MustOf(Finetuning{}),
 		"limits":     schema.MustOf(Limits{}),
-		"eval":       evalSpec(),
+		"eval":       eval,
 	}
 })
-
-// evalSpec returns the spec of the eval section. It allows unknown keys, because nat-go reads only some of NAT's keys.
-func evalSpec() *schema.Spec {
-	s := schema.MustOf(Eval{})
-	s.Open = true
-	return s
-}
 
 var pluginSpec = sync.OnceValue(func() *schema.Spec { return schema.MustOf(Plugin{}) })
 
@@ -74,14 +70,6 @@ func (l *loader) types(section string) map[string]Component {
 		return l.opt.Types.Trainers
 	}
 	return l.opt.Types.Adapters
-}
-
-func (l *loader) componentSpec(section, typ string) *schema.Spec {
-	c, ok := l.types(section)[typ]
-	if !ok {
-		return nil
-	}
-	return c.spec(typ)
 }
 
 func (c Component) spec(typ string) *schema.Spec {
@@ -161,10 +149,8 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 	known := slices.Sorted(maps.Keys(topLevel()))
 	f := newError(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "unknown section %q",
 		key.Value)
-	if f.Suggestion = likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]; f.Suggestion == "" {
-		f.Suggestion = finding.Nearest(key.Value, known)
-	}
-	if f.Suggestion != "" {
+	likely := likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]
+	if f.Suggestion = cmp.Or(likely, finding.Nearest(key.Value, known)); f.Suggestion != "" {
 		f.Fix = "write " + f.Suggestion + " instead of " + key.Value
 	}
 	l.report(key, ptr, f)
@@ -188,9 +174,9 @@ var likelySections = map[string]string{
 // entries calls the function each for every entry in a section, and reports a section or entry that isn't a mapping.
 func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node *yaml.Node, ptr string)) {
 	ptr := yamldoc.Pointer(key.Value)
-	at := node
-	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
-		if at = node; node.Value == "" {
+	if yamldoc.IsNull(node) {
+		at := node
+		if node.Value == "" {
 			at = key
 		}
 		l.report(at, ptr, newError(schema.CodeNull, fmt.Sprintf("add %s, or remove `%s:`", what, key.Value),
@@ -198,7 +184,7 @@ func (l *loader) entries(key, node *yaml.Node, what string, each func(key, node 
 		return
 	}
 	if node.Kind != yaml.MappingNode {
-		l.report(at, ptr, newError(schema.CodeType, fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
+		l.report(node, ptr, newError(schema.CodeType, fmt.Sprintf("write `%s: {my_name: {...}}`", key.Value),
 			"the section %s must be a mapping from names to %s", key.Value, what))
 		return
 	}
@@ -233,9 +219,7 @@ func (l *loader) plugins(c *Config, key, node *yaml.Node) {
 }
 
 // moduleName matches the name of a Python module, including its packages.
-var moduleName = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
-})
+var moduleName = regexp.MustCompile(`^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$`)
 
 // oneProgram checks that a plugin doesn't have both a path and a Python module, that the module has a valid name, and
 // that a plugin with an interpreter also has a module.
@@ -246,7 +230,7 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 		l.report(at("python"), ptr+"/python", newError(codeTwoPrograms,
 			"remove path or python; to choose the Python that runs the module, set interpreter",
 			"plugins.%s has a path and a Python module", p.Name))
-	case p.Python != "" && !moduleName().MatchString(p.Python):
+	case p.Python != "" && !moduleName.MatchString(p.Python):
 		l.report(at("python"), ptr+"/python", newError(schema.CodePattern,
 			"write the module's name as in an import statement: my_pkg.builders",
 			"plugins.%s.python is %q, which is not a module name", p.Name, p.Python))
@@ -329,9 +313,7 @@ func (l *loader) unknownType(b *Block, at *yaml.Node, ptr string, types map[stri
 	if b.Section == "trajectory_builders" {
 		f.Fix += "; a plugin's builder is written plugin/builder"
 	}
-	if f.Suggestion = finding.Nearest(b.Type, known); f.Suggestion == "" {
-		f.Suggestion = typeByFirstWord(b.Type, known)
-	}
+	f.Suggestion = cmp.Or(finding.Nearest(b.Type, known), typeByFirstWord(b.Type, known))
 	if f.Suggestion != "" {
 		f.Fix = "write " + f.Suggestion
 	}

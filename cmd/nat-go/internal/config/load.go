@@ -165,22 +165,20 @@ func (l *loader) inherit(name string, text []byte, above []string) *yamldoc.Docu
 		return nil
 	}
 	l.doc = doc
-	key, value := yamldoc.LookupPair(doc.Root, "base")
+	value := yamldoc.Lookup(doc.Root, "base")
 	if value == nil {
 		return doc
 	}
 	remove(doc.Root, "base")
-	base := l.base(name, key, value, append(above, identity(name)))
-	if base == nil {
-		l.doc = doc
-		return doc
+	base := l.base(name, value, append(above, identity(name)))
+	if l.doc = doc; base != nil {
+		base.Merge(doc)
+		l.doc = base
 	}
-	base.Merge(doc)
-	l.doc = base
-	return base
+	return l.doc
 }
 
-func (l *loader) base(name string, key, value *yaml.Node, above []string) *yamldoc.Document {
+func (l *loader) base(name string, value *yaml.Node, above []string) *yamldoc.Document {
 	doc := l.doc
 	fail := func(code, msg, fix string) *yamldoc.Document {
 		l.add(doc.Report(value, "/base", newError(code, fix, "%s", msg)))

@@ -126,8 +126,10 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 			if slices.Contains(typeKeys, path[2]) && len(path) == 3 {
 				return &schema.Spec{Kind: schema.String}, nil
 			}
-			block := yamldoc.Lookup(l.doc.Root, path[:2]...)
-			section = l.componentSpec(top, typeOf(block))
+			typ := typeOf(yamldoc.Lookup(l.doc.Root, path[:2]...))
+			if c, ok := l.types(top)[typ]; ok {
+				section = c.spec(typ)
+			}
 		}
 		at = 2
 	}

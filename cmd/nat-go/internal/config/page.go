@@ -122,15 +122,14 @@ func (r page) common(types Types, sections map[string]*schema.Spec) {
 // field returns the field for a dotted key. It panics if the key is unknown, because the keys are constants.
 func field(spec *schema.Spec, key string) *schema.Field {
 	name, rest, deeper := strings.Cut(key, ".")
-	for i := range spec.Fields {
-		switch f := &spec.Fields[i]; {
-		case f.Name == name && deeper:
-			return field(f.Spec, rest)
-		case f.Name == name:
-			return f
-		}
+	switch f := spec.Field(name); {
+	case f == nil:
+		panic("unknown common setting " + key)
+	case deeper:
+		return field(f.Spec, rest)
+	default:
+		return f
 	}
-	panic("unknown common setting " + key)
 }
 
 // anchor returns the link to a component's heading on the page.

@@ -11,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/builders/finding"
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/builders/yamldoc"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/secret"
 )
 
@@ -29,7 +30,7 @@ func (l *loader) relate(c *Config) {
 	l.formats(c)
 	f := &c.Finetuning
 	if !f.Enabled {
-		l.notEnabled(c)
+		l.notEnabled()
 		return
 	}
 	if f.TrainerAdapter == filesAdapter && find(c.Adapters, f.TrainerAdapter) == nil {
@@ -56,7 +57,7 @@ func (l *loader) relate(c *Config) {
 	l.idleTeacher(c)
 }
 
-func (l *loader) notEnabled(c *Config) {
+func (l *loader) notEnabled() {
 	severity := finding.Note
 	if l.opt.Run {
 		severity = finding.Error
@@ -121,13 +122,7 @@ func (l *loader) has(path ...string) bool {
 	return n != nil && (len(n.Content) > 0 || n.Kind == yaml.ScalarNode && n.Value != "" && n.ShortTag() != "!!null")
 }
 
-func names(blocks []Block) []string {
-	out := make([]string, len(blocks))
-	for i, b := range blocks {
-		out[i] = b.Name
-	}
-	return out
-}
+func names(blocks []Block) []string { return lists.Map(blocks, func(b Block) string { return b.Name }) }
 
 // named checks that a name used in finetuning exists.
 func (l *loader) named(key, name string, blocks []Block, in string) {
@@ -174,10 +169,7 @@ func (l *loader) pluginTypes(c *Config) {
 			yamldoc.Lookup(l.doc.Root, "plugins", plugin) != nil {
 			continue
 		}
-		var known []string
-		for _, p := range c.Plugins {
-			known = append(known, p.Name)
-		}
+		known := lists.Map(c.Plugins, func(p Plugin) string { return p.Name })
 		f := newError(codeUnknownPlugin,
 			fmt.Sprintf("add `plugins: {%s: {path: ...}}` or `{python: ...}`, or put nat-go-builder-%s on PATH", plugin, plugin),
 			"trajectory_builders.%s needs the plugin %q, which was not found", b.Name, plugin)

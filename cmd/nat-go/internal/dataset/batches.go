@@ -1,10 +1,12 @@
 package dataset
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator"
 	"github.com/nat-go/nat-go/collator/batch"
+	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/internal/durable"
 )
@@ -101,4 +104,194 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		r.Errors++
 	}
 	return err
+}
+
+// splits lists each split of rows with the corresponding split of batches.
+var splits = []struct {
+	rows    rows.Split
+	batches batch.Split
+}{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
+
+// WriteTokens writes the formats that are built from a run's token batches, each to its own folder in a data set. A
+// split without rows doesn't get a file. ready is like Spec.Ready.
+func WriteTokens(run runfolder.Folder, dataSet string, formats []Format, ready Ready) ([]runfolder.Written, error) {
+	w := tokenWriter{run: run, dataSet: dataSet}
+	defer func() {
+		for _, o := range w.outs {
+			o.abort()
+		}
+	}()
+	for _, f := range formats {
+		if !f.FromBatches() {
+			continue
+		}
+		if err := w.format(f); err != nil {
+			return nil, err
+		}
+	}
+	if err := placeFiles(w.outs, ready, w.all, w.files); err != nil {
+		return nil, err
+	}
+	for _, path := range w.empty {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return w.all, nil
+}
+
+// tokenWriter writes files of token rows, which get their final names once all of them are written.
+type tokenWriter struct {
+	run     runfolder.Folder
+	dataSet string
+
+	all   []runfolder.Written
+	files []runfolder.File
+	outs  []*output
+	empty []string // files that must not exist, because their splits have no rows
+}
+
+// format writes a format's files.
+func (w *tokenWriter) format(f Format) error {
+	written := runfolder.Written{Format: f.Name}
+	if err := os.MkdirAll(filepath.Join(w.dataSet, f.Name), 0o755); err != nil {
+		return err
+	}
+	for _, split := range splits {
+		name := f.Name + "/" + f.Files(f.Carries[0], split.rows)
+		file, n, err := w.split(f, name, split.batches)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue
+		}
+		w.files, written.Records = append(w.files, file), written.Records+n
+		written.Files = append(written.Files, rowFileOf(name, f.Carries[0], split.rows, n, file))
+	}
+	w.all = append(w.all, written)
+	return nil
+}
+
+// split writes the file for a split, and returns its manifest entry and its number of rows.
+func (w *tokenWriter) split(f Format, name string, split batch.Split) (file runfolder.File, n int64, err error) {
+	path := filepath.Join(w.dataSet, filepath.FromSlash(name))
+	out, err := newOutput(path)
+	if err != nil {
+		return file, 0, err
+	}
+	w.outs = append(w.outs, out)
+	if n, err = f.tokens.write(out, w.run.Batches(), split); err != nil {
+		return file, 0, err
+	}
+	if n == 0 {
+		w.outs, w.empty = w.outs[:len(w.outs)-1], append(w.empty, path)
+		out.abort()
+		return file, 0, nil
+	}
+	return out.finishFile(name), n, nil
+}
+
+// tokens checks files of token rows.
+func (v *verifier) tokens(f FormatFolder) error {
+	for _, file := range f.Files {
+		name := f.Format.Name + "/" + file.Name
+		seen := Verified{Format: f.Format.Name, Shape: f.Format.Shape, RowFile: runfolder.RowFile{
+			Path: name, Kind: f.Format.Carries[0].String(), Split: file.Split.String(),
+		}}
+		err := v.read(file, &seen, func(n int64, line []byte) error {
+			if wrong := f.Format.tokens.wrong(line); wrong != "" {
+				v.find(Finding{Code: badRow, File: name, Row: n + 1}, "%s", wrong)
+			}
+			return nil
+		})
+		if v.report.Files = append(v.report.Files, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxTokenRow is the maximum length of a token row's line. An id takes at least two bytes in the line, and eight in
+// memory.
+const maxTokenRow = 32 << 20
+
+// unmarshalTokens decodes a token row. It returns "" or the reason that the row can't be decoded.
+func unmarshalTokens(line []byte, row any) (wrong string) {
+	if len(line) > maxTokenRow {
+		return fmt.Sprintf("row has %d bytes, more than the maximum for a token row", len(line))
+	}
+	if err := json.Unmarshal(line, row); err != nil {
+		return fmt.Sprintf("row is not a token row: %v", err)
+	}
+	return ""
+}
+
+// wrongTokens explains why a token row is invalid: every label must be the id at its position or batch.Ignored, at
+// least one must be an id, and ids and weight must be in range. It returns "" for a valid row.
+func wrongTokens(line []byte) string {
+	var row struct {
+		IDs    []int64  `json:"input_ids"`
+		Labels []int64  `json:"labels"`
+		Weight *float64 `json:"row_weight"`
+	}
+	if wrong := unmarshalTokens(line, &row); wrong != "" {
+		return wrong
+	}
+	switch {
+	case len(row.IDs) == 0:
+		return "row has no input_ids"
+	case len(row.Labels) != len(row.IDs):
+		return fmt.Sprintf("row has %d input_ids and %d labels", len(row.IDs), len(row.Labels))
+	case row.Weight != nil && !(*row.Weight >= 0 && *row.Weight <= math.MaxFloat32):
+		return fmt.Sprintf("invalid row_weight %g", *row.Weight)
+	}
+	trained := 0
+	for i, label := range row.Labels {
+		switch {
+		case row.IDs[i] < 0:
+			return fmt.Sprintf("input_ids[%d] is %d", i, row.IDs[i])
+		case label == batch.Ignored:
+		case label != row.IDs[i]:
+			return fmt.Sprintf("labels[%d] is %d, expected %d as in input_ids, or %d",
+				i, label, row.IDs[i], batch.Ignored)
+		default:
+			trained++
+		}
+	}
+	if trained == 0 {
+		return "none of the row's tokens is trained"
+	}
+	return ""
+}
+
+// wrongMask explains why a row whose loss_mask marks the trained tokens is invalid. It returns "" for a valid row.
+func wrongMask(line []byte) string {
+	var row struct {
+		IDs  []int64 `json:"input_ids"`
+		Mask []int64 `json:"loss_mask"`
+	}
+	if wrong := unmarshalTokens(line, &row); wrong != "" {
+		return wrong
+	}
+	switch {
+	case len(row.IDs) == 0:
+		return "row has no input_ids"
+	case len(row.Mask) != len(row.IDs):
+		return fmt.Sprintf("row has %d input_ids and a loss_mask of length %d", len(row.IDs), len(row.Mask))
+	}
+	trained := int64(0)
+	for i, on := range row.Mask {
+		if row.IDs[i] < 0 {
+			return fmt.Sprintf("input_ids[%d] is %d", i, row.IDs[i])
+		}
+		if on != 0 && on != 1 {
+			return fmt.Sprintf("loss_mask[%d] is %d, expected 0 or 1", i, on)
+		}
+		trained += on
+	}
+	if trained == 0 {
+		return "none of the row's tokens is trained"
+	}
+	return ""
 }

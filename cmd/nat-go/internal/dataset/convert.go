@@ -1,19 +1,26 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -46,13 +53,12 @@ func (c *Converted) None() error {
 	if c.Rows() > 0 {
 		return nil
 	}
-	why := errNothing.Error()
-	for _, w := range c.Formats {
-		if f, _ := Lookup(w.Format); f.FromBatches() && len(c.Formats) == 1 {
-			why = f.tokens.none
+	if len(c.Formats) == 1 {
+		if f, _ := Lookup(c.Formats[0].Format); f.FromBatches() {
+			return errors.New("the run has no sft batches")
 		}
 	}
-	return errors.New(why)
+	return errNothing
 }
 
 // Convert writes a run's data set in other formats, from its record log, decisions and token batches. If dir is empty,
@@ -60,13 +66,10 @@ func (c *Converted) None() error {
 // durable leaves the run unchanged. If no record fits the formats, Convert writes nothing and returns no error; see
 // None.
 func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, dir string) (*Converted, error) {
-	var names []string
-	for _, f := range formats {
-		names = append(names, f.Name)
-	}
+	names := lists.Map(formats, func(f Format) string { return f.Name })
 	c := &Converted{}
-	defer c.tidy(dir)()
-	err := c.into(p, names, dir, func(dir string, ready func([]runfolder.Written, []runfolder.File) error) error {
+	defer tidy(dir)()
+	err := c.into(p, names, dir, func(dir string, ready Ready) error {
 		return c.write(ctx, p, formats, o, dir, ready)
 	})
 	if errors.Is(err, errNothing) {
@@ -79,7 +82,7 @@ func Convert(ctx context.Context, p *Place, formats []Format, o rows.Options, di
 var errNothing = errors.New("no records fit")
 
 // tidy returns a function that removes dir if nothing was written to it and it did not exist before.
-func (c *Converted) tidy(dir string) func() {
+func tidy(dir string) func() {
 	if _, err := os.Stat(dir); dir == "" || err == nil {
 		return func() {}
 	}
@@ -89,8 +92,7 @@ func (c *Converted) tidy(dir string) func() {
 // write writes all text rows and token rows before any file gets its final name, so that a failure to write one format
 // leaves no files behind.
 func (c *Converted) write(
-	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string,
-	ready func([]runfolder.Written, []runfolder.File) error,
+	ctx context.Context, p *Place, formats []Format, o rows.Options, dir string, ready Ready,
 ) error {
 	d, err := p.Decisions()
 	if err != nil {
@@ -103,22 +105,21 @@ func (c *Converted) write(
 	return c.texts(ctx, Spec{
 		Dir: dir, Log: p.Log(), Decisions: d, Formats: formats, Options: o, NoEmpty: true,
 		Ready: func(texts []runfolder.Written, textFiles []runfolder.File) error {
-			_, err := WriteTokens(p.Run, dir, formats,
-				func(tokens []runfolder.Written, tokenFiles []runfolder.File) error {
-					for i := range texts {
-						if o != usual {
-							texts[i].Rows = &o
-						}
-					}
-					c.Formats = slices.Concat(texts, tokens)
-					if c.Rows() == 0 {
-						return errNothing
-					}
-					if ready == nil {
-						return nil
-					}
-					return ready(c.Formats, slices.Concat(textFiles, tokenFiles))
-				})
+			for i := range texts {
+				if o != usual {
+					texts[i].Rows = &o
+				}
+			}
+			_, err := WriteTokens(p.Run, dir, formats, func(tokens []runfolder.Written, files []runfolder.File) error {
+				c.Formats = slices.Concat(texts, tokens)
+				switch {
+				case c.Rows() == 0:
+					return errNothing
+				case ready == nil:
+					return nil
+				}
+				return ready(c.Formats, slices.Concat(textFiles, files))
+			})
 			return err
 		},
 	})
@@ -140,18 +141,15 @@ func (c *Converted) texts(ctx context.Context, s Spec) error {
 		r.Count = n
 		c.Refused = append(c.Refused, r)
 	}
-	sort.Slice(c.Refused, func(i, j int) bool {
-		a, b := c.Refused[i], c.Refused[j]
-		return a.Format < b.Format || a.Format == b.Format && (a.Count > b.Count || a.Count == b.Count && a.Why < b.Why)
+	slices.SortFunc(c.Refused, func(a, b Refused) int {
+		return cmp.Or(cmp.Compare(a.Format, b.Format), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Why, b.Why))
 	})
 	return err
 }
 
 // into calls the function write with dir or, if dir is empty, with the run's dataset folder. For the dataset folder, it
 // locks the run and records the files in the run's manifest.
-func (c *Converted) into(
-	p *Place, formats []string, dir string, write func(string, func([]runfolder.Written, []runfolder.File) error) error,
-) error {
+func (c *Converted) into(p *Place, formats []string, dir string, write func(string, Ready) error) error {
 	if dir != "" {
 		c.Dir = dir
 		return write(dir, nil)
@@ -206,4 +204,124 @@ func (c *Converted) Text(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// ConvertRows writes rows in other formats, without the run that they come from. Each row becomes a record again, on
+// the same side of the split, with an example named FORMAT/FILE:ROW. It returns an error for a row that can't be read
+// or turned into a record.
+func ConvertRows(
+	ctx context.Context, from FormatFolder, formats []Format, o rows.Options, dir string,
+) (*Converted, error) {
+	tmp, err := os.MkdirTemp("", "nat-go-convert-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(tmp)
+	sides, err := from.log(ctx, tmp)
+	if err != nil {
+		return nil, err
+	}
+	c := &Converted{Dir: dir}
+	defer tidy(dir)()
+	return c, c.texts(ctx, Spec{
+		Dir: dir, Log: tmp, Decisions: curate.Decided(sides), Formats: formats, Options: o, NoEmpty: true,
+	})
+}
+
+// log builds a record log from the rows, and returns each row's side of the split.
+func (f FormatFolder) log(ctx context.Context, dir string) (sides []curate.Decision, err error) {
+	w, err := recordlog.Create(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	b := recordlog.NewBuilder([]string{""})
+	for _, file := range f.Files {
+		side := curate.Train
+		if file.Split == rows.Validation {
+			side = curate.Validation
+		}
+		err := file.each(func(n int64, line []byte) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			id := fmt.Sprintf("%s:%d", path.Join(f.Format.Name, file.Name), n+1)
+			row, err := f.Format.Read(line)
+			if err == nil {
+				err = appendRow(w, b, id, row)
+			}
+			if err != nil {
+				return fmt.Errorf("%s:%d: %w", file.Path, n+1, err)
+			}
+			sides = append(sides, side)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return sides, w.Commit(nil, true)
+}
+
+func appendRow(w *recordlog.Writer, b *recordlog.Builder, id string, row *rows.Row) error {
+	record, err := recordOf(row)
+	if err != nil {
+		return err
+	}
+	ex := &ttc.Example{ID: id, Tools: row.Tools}
+	b.Begin(&ttc.Group{Key: id, Examples: []*ttc.Example{ex}})
+	if err := b.Record(0, record); err != nil {
+		return err
+	}
+	return w.Append(b.Group())
+}
+
+// recordOf returns the record that a row was built from, without scores, policies and origin, which rows lack. It
+// returns an error if the row doesn't contain enough of the record.
+func recordOf(row *rows.Row) (builders.Record, error) {
+	switch {
+	case row.Label != nil:
+		return nil, fmt.Errorf("row has a labelled answer without its counterpart: specify the run's folder")
+	case row.Kind == builders.KindPreference:
+		return &builders.Preference{
+			Prompt: inline(row.Prompt), Chosen: inline(row.Chosen), Rejected: inline(row.Rejected), Reward: 1,
+		}, nil
+	case row.Kind != builders.KindDemonstration:
+		return nil, fmt.Errorf("row holds only part of a %s: specify the run's folder", row.Kind)
+	}
+	d := &builders.Demonstration{Weight: 1, MaskReasoning: row.MaskReasoning}
+	all := builders.Passage{Nodes: slices.Concat(messages("user", row.Prompt), messages("assistant", row.Completion))}
+	d.Messages = inline(all)
+	switch {
+	case row.Trained != nil:
+		d.Train, d.Trained = builders.TrainFlagged, row.Trained
+	case !row.WholePrompt && slices.ContainsFunc(row.Prompt.Nodes, isAssistant):
+		d.Train = builders.TrainFlagged
+		for i, n := range all.Nodes {
+			d.Trained = append(d.Trained, i >= len(row.Prompt.Nodes) && isAssistant(n))
+		}
+	}
+	return d, nil
+}
+
+// messages returns a passage's messages, or one message with the given role and the passage's text.
+func messages(role string, p builders.Passage) []ttc.Node {
+	if p.IsText() {
+		return ttc.Chain([]chat.Message{{Role: role, Form: chat.Text, Text: p.Text}}, ttc.Assumed).Nodes
+	}
+	return p.Nodes
+}
+
+func isAssistant(n ttc.Node) bool { return n.Message.Role == "assistant" }
+
+// inline returns a passage as the content of a record, with the text or messages included.
+func inline(p builders.Passage) builders.Content {
+	if p.IsText() {
+		return builders.Content{Text: p.Text}
+	}
+	c := builders.Content{Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{}}
+	for i := range p.Nodes {
+		c.Messages = append(c.Messages, p.Nodes[i].Message)
+	}
+	return c
 }

@@ -38,19 +38,22 @@ func newOutput(path string) (*output, error) {
 		return nil, err
 	}
 	o := &output{
-		path:   path,
-		file:   f,
-		blocks: make(chan []byte, blocksHeld),
-		free:   make(chan []byte, blocksHeld+2),
-		done:   make(chan struct{}),
-		sum:    xxh3.New(),
+		path: path, file: f, blocks: make(chan []byte, blocksHeld), free: make(chan []byte, blocksHeld+2),
+		done: make(chan struct{}), sum: xxh3.New(),
 	}
-	o.buf = make([]byte, 0, blockBytes+blockBytes/8)
-	for range blocksHeld + 1 {
+	for range blocksHeld + 2 {
 		o.free <- nil // wait: free has capacity for all of these sends
 	}
+	o.next()
 	go o.run(o.blocks)
 	return o, nil
+}
+
+// next makes a free block the current one.
+func (o *output) next() {
+	if o.buf = (<-o.free)[:0]; o.buf == nil { // wait: run frees every block that it gets
+		o.buf = make([]byte, 0, blockBytes+blockBytes/8)
+	}
 }
 
 func (o *output) run(blocks <-chan []byte) {
@@ -84,10 +87,7 @@ func (o *output) flush() {
 	o.bytes += int64(len(o.buf))
 	o.sum.Write(o.buf) // hash here, while the bytes are in the CPU cache
 	o.blocks <- o.buf  // wait: run receives blocks until the channel is closed
-	o.buf = (<-o.free)[:0]
-	if o.buf == nil {
-		o.buf = make([]byte, 0, blockBytes+blockBytes/8)
-	}
+	o.next()
 }
 
 // finishFile finishes the file and returns its manifest entry for a path in the data set.
@@ -125,10 +125,7 @@ func awaitSync(files []*output) error {
 
 // placeFiles waits until finished files are durable, calls ready, which may be nil, and gives the files their final
 // names.
-func placeFiles(
-	outs []*output, ready func([]runfolder.Written, []runfolder.File) error, written []runfolder.Written,
-	files []runfolder.File,
-) error {
+func placeFiles(outs []*output, ready Ready, written []runfolder.Written, files []runfolder.File) error {
 	if err := awaitSync(outs); err != nil {
 		return err
 	}

@@ -7,14 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
 )
@@ -43,13 +49,9 @@ func (p *Place) Texts() []FormatFolder { return p.made(false) }
 // Tokens returns the token row formats that were found.
 func (p *Place) Tokens() []FormatFolder { return p.made(true) }
 
-func (p *Place) made(fromBatches bool) (folders []FormatFolder) {
-	for _, f := range p.Formats {
-		if f.Format.FromBatches() == fromBatches {
-			folders = append(folders, f)
-		}
-	}
-	return folders
+func (p *Place) made(fromBatches bool) []FormatFolder {
+	isOther := func(f FormatFolder) bool { return f.Format.FromBatches() != fromBatches }
+	return slices.DeleteFunc(slices.Clone(p.Formats), isOther)
 }
 
 // FormatFolder holds the rows in one format.
@@ -59,6 +61,9 @@ type FormatFolder struct {
 	Files   []RowFile
 	Origins string // path of rows.jsonl; empty if there is none, as in a folder written by NAT
 }
+
+// name returns the name of one of the folder's files in reports: <format>/<file>.
+func (f FormatFolder) name(file string) string { return filepath.Base(f.Dir) + "/" + file }
 
 // RowFile is a file of rows.
 type RowFile struct {
@@ -102,9 +107,7 @@ func Find(path string, limits Limits) (*Place, error) {
 	}
 	for _, dir := range dirs {
 		if filepath.Base(dir) == Trajectories {
-			if p.Trajectories, err = filepath.Glob(filepath.Join(glob(dir), "*.json")); err != nil {
-				return nil, err
-			}
+			p.Trajectories = filesIn(dir, "*.json")
 		}
 		f, err := findFormat(dir, limits)
 		if err != nil {
@@ -128,23 +131,14 @@ func isDir(path string) bool {
 // findFormat looks for files of rows directly in dir.
 func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	f := FormatFolder{Dir: dir}
-	var paths []string
-	for _, ending := range []string{"*.jsonl", "*.parquet"} {
-		found, err := filepath.Glob(filepath.Join(glob(dir), ending))
-		if err != nil {
-			return f, err
-		}
-		paths = append(paths, found...)
-	}
-	for _, p := range paths {
-		if isDir(p) { // the folder for a format such as trl.parquet
-			continue
-		}
-		if filepath.Base(p) == originsName {
+	for _, p := range append(filesIn(dir, "*.jsonl"), filesIn(dir, "*.parquet")...) {
+		switch {
+		case isDir(p): // the folder for a format such as trl.parquet
+		case filepath.Base(p) == originsName:
 			f.Origins = p
-			continue
+		default:
+			f.Files = append(f.Files, rowFileAt(p, limits))
 		}
-		f.Files = append(f.Files, rowFileAt(p, limits))
 	}
 	if len(f.Files) == 0 {
 		return f, nil
@@ -153,14 +147,20 @@ func findFormat(dir string, limits Limits) (FormatFolder, error) {
 	slices.SortStableFunc(f.Files, func(a, b RowFile) int { return int(a.Split) - int(b.Split) })
 	var err error
 	f.Format, err = formatOf(filepath.Base(dir), f.Files)
-	if err != nil && len(f.Files) > 0 && f.Origins == "" {
+	if err != nil && f.Origins == "" {
 		f.Files, err = nil, nil // other files of JSON lines, such as a run's dropped.jsonl
 	}
 	return f, err
 }
 
-// glob escapes the characters that filepath.Glob would treat as a pattern.
-func glob(path string) string {
+// filesIn lists the files in a folder whose names match a pattern.
+func filesIn(dir, pattern string) []string {
+	found, _ := filepath.Glob(filepath.Join(Literal(dir), pattern)) // fails only if the pattern is malformed
+	return found
+}
+
+// Literal returns a pattern for filepath.Glob that matches only the given path.
+func Literal(path string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
@@ -195,18 +195,15 @@ func formatOf(folder string, files []RowFile) (Format, error) {
 		if f.FromBatches() || rows.IsTable(files[0].Name) != f.Declared() {
 			continue
 		}
-		if first == nil &&
-			slices.ContainsFunc(f.Carries, func(k builders.Kind) bool {
-				return f.Files(k, files[0].Split) == files[0].Name
-			}) {
+		named := func(k builders.Kind) bool { return f.Files(k, files[0].Split) == files[0].Name }
+		if first == nil && slices.ContainsFunc(f.Carries, named) {
 			return f, nil
 		}
 		if _, err := f.Read(first); err == nil {
 			return f, nil
 		}
 	}
-	return Format{},
-		fmt.Errorf("%s: %w (%s)", files[0].Path, ErrNoFormat, rows.Names())
+	return Format{}, fmt.Errorf("%s: %w (%s)", files[0].Path, ErrNoFormat, rows.Names())
 }
 
 // ErrNoFormat is wrapped by the error for rows that aren't in a known format.
@@ -343,4 +340,120 @@ func afterText(line []byte) []byte {
 		i++ // skip the escaped byte
 	}
 	return nil
+}
+
+// Log returns the folder of the run's record log. It returns "" if curation hasn't decided on the records yet, or if p
+// doesn't have a run.
+func (p *Place) Log() string {
+	if p.Run == "" || !runfolder.Has(p.Run.Decisions()) {
+		return ""
+	}
+	return p.Run.Records()
+}
+
+// Decisions reads curation's decision on each record of the run's log.
+func (p *Place) Decisions() (*curate.Decisions, error) {
+	c, err := recordlog.ReadCommit(p.Run.Records())
+	if err != nil {
+		return nil, err
+	}
+	f, err := durable.Open(p.Run.Decisions())
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	d, err := curate.ReadDecisions(f, c.Records)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.Run.Decisions(), err)
+	}
+	return d, nil
+}
+
+// Manifest returns the run's manifest, or nil if it doesn't exist.
+func (p *Place) Manifest() (*runfolder.Manifest, error) {
+	if p.Run == "" {
+		return nil, nil
+	}
+	m, err := p.Run.ReadManifest()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return m, err
+}
+
+// RowOptions returns the options with which the run wrote its rows, or the zero value if it doesn't have a manifest.
+func (p *Place) RowOptions() (rows.Options, error) {
+	m, err := p.Manifest()
+	if m == nil {
+		return rows.Options{}, err
+	}
+	return m.Rows, nil
+}
+
+// Measure returns statistics on the run's kept records and its drops. If render isn't nil, they include counts of the
+// content that its template omits. tmp is a folder for temporary files.
+func (p *Place) Measure(render *turns.Renderer, tmp string) (*Stats, error) {
+	d, err := p.Decisions()
+	if err != nil {
+		return nil, err
+	}
+	s, err := measure(p.Log(), d, filepath.Join(p.Run.Batches(), batch.IndexName), render, tmp)
+	if err != nil {
+		return nil, err
+	}
+	if m, err := p.Manifest(); err != nil {
+		return nil, err
+	} else if m != nil {
+		s.Batches = m.Batches
+	}
+	s.Dropped, err = readDrops(p.Run.Dropped())
+	return s, err
+}
+
+// Pick calls f for the run's records that match the query.
+func (p *Place) Pick(q Query, f func(Picked) error) error {
+	d, err := p.Decisions()
+	if err != nil {
+		return err
+	}
+	return pick(p.Log(), d, q, f)
+}
+
+// PickRows calls f for rows and their origins. It begins at row, skips the first skip rows, and stops after limit rows;
+// a limit of 0 means no limit. row is FORMAT/FILE:N, FILE:N or, for the first file, N, which counts from 1.
+func (p *Place) PickRows(
+	row string, skip, limit int64, f func(file string, n int64, r *rows.Row, o *Origin) error,
+) error {
+	colon := strings.LastIndexByte(row, ':')
+	name := row[:max(colon, 0)]
+	texts := p.Texts()
+	if colon < 0 && len(texts) > 0 { // a bare number refers to the first file
+		name = texts[0].Files[0].Name
+	}
+	n, err := strconv.ParseInt(row[colon+1:], 10, 64)
+	if err != nil || n < 1 || name == "" {
+		return fmt.Errorf("invalid row %q: write FORMAT/FILE:N, with N from 1", row)
+	}
+	for _, folder := range texts {
+		for _, file := range folder.Files {
+			full := folder.name(file.Name)
+			if name != full && name != file.Name {
+				continue
+			}
+			any := false
+			err := PickRows(folder.Format.Format, file, n-1+skip, limit, func(i int64, r *rows.Row) error {
+				any = true
+				o, err := originOf(folder, file.Name, i)
+				if err != nil {
+					return err
+				}
+				return f(full, i, r, o)
+			})
+			if err == nil && !any {
+				err = fmt.Errorf("no row %[2]d in %[1]s", full, n+skip)
+			}
+			return err
+		}
+	}
+	return fmt.Errorf("no file %q among the rows", name)
 }

@@ -57,7 +57,7 @@ func (r *reading) lines(rows []byte) {
 // add processes a row, given as one checked line of JSON.
 func (r *reading) add(line []byte) {
 	if r.rows++; r.bytes >= readerChunk {
-		r.endChunk()
+		r.row.endChunk(r.chunk == 0)
 		r.chunk, r.bytes = r.chunk+1, 0
 	}
 	r.bytes += len(line) + 1
@@ -67,7 +67,7 @@ func (r *reading) add(line []byte) {
 
 func (r *reading) value(col *column, c *json.Cursor) {
 	kind := c.Kind()
-	if kind == json.Null {
+	if col == nil || kind == json.Null {
 		c.Skip()
 		return
 	}
@@ -81,23 +81,18 @@ func (r *reading) value(col *column, c *json.Cursor) {
 		c.Enter(kind)
 		for key, ok := c.Member(); ok; key, ok = c.Member() {
 			in := r.key(col, key)
-			if in == nil {
-				c.Skip()
-				continue
+			if in != nil {
+				in.here++
 			}
-			in.here++
 			r.value(in, c)
 		}
 	case json.Array:
 		if col.element == nil && r.columns < maxColumns {
-			col.element = r.column()
+			r.columns++
+			col.element = &column{}
 		}
 		c.Enter(kind)
 		for c.Element() {
-			if col.element == nil {
-				c.Skip()
-				continue
-			}
 			r.value(col.element, c)
 		}
 	case json.String:
@@ -114,53 +109,34 @@ func (r *reading) value(col *column, c *json.Cursor) {
 	}
 }
 
-func (r *reading) column() *column {
-	r.columns++
-	return &column{}
-}
-
 // key returns the column for an object's key, or nil if there are too many columns.
 func (r *reading) key(col *column, key json.Raw) *column {
 	name := []byte(key[1 : len(key)-1]) // escapes are not decoded: a file usually writes a key in only one way
-	if in := col.keys[string(name)]; in != nil {
-		return in
+	in := col.keys[string(name)]
+	if in == nil && r.columns < maxColumns {
+		if col.keys == nil {
+			col.keys = map[string]*column{}
+		}
+		r.columns++
+		in = &column{}
+		col.keys[string(name)] = in
 	}
-	if r.columns >= maxColumns {
-		return nil
-	}
-	if col.keys == nil {
-		col.keys = map[string]*column{}
-	}
-	in := r.column()
-	col.keys[string(name)] = in
 	return in
 }
 
 // endChunk counts the dates in columns whose strings in the chunk are all dates. After the first chunk, it also notes
 // the columns whose objects have different keys.
-func (r *reading) endChunk() {
-	r.row.each("", func(_ string, c *column) {
-		if !c.texts {
-			c.turned += c.dates
-		}
-		c.dates, c.texts = 0, false
-		if r.chunk > 0 {
-			return
-		}
-		for _, in := range c.keys {
-			c.varied = c.varied || in.here < c.objects
-		}
-	})
-}
-
-// each calls f for a column and everything inside it, by path.
-func (c *column) each(path string, f func(path string, c *column)) {
-	f(path, c)
-	if c.element != nil {
-		c.element.each(path+"[]", f)
+func (c *column) endChunk(first bool) {
+	if !c.texts {
+		c.turned += c.dates
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.keys)) {
-		c.keys[name].each(strings.TrimPrefix(path+"."+name, "."), f)
+	c.dates, c.texts = 0, false
+	if c.element != nil {
+		c.element.endChunk(first)
+	}
+	for _, in := range c.keys {
+		c.varied = c.varied || first && in.here < c.objects
+		in.endChunk(first)
 	}
 }
 
@@ -181,7 +157,7 @@ func (c change) String() string {
 // changes completes the last chunk and lists the changes that the reader makes to the file. Changes made only by old
 // versions come last.
 func (r *reading) changes() []change {
-	r.endChunk()
+	r.row.endChunk(r.chunk == 0)
 	all := r.row.changes("", false)
 	if r.nulls {
 		all = slices.DeleteFunc(all, func(c change) bool { return c.Null })

@@ -1,11 +1,11 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -144,21 +144,15 @@ func (m *meter) effects(index string) error {
 			if e == nil {
 				continue
 			}
-			values := map[string]float64{
-				"effect on the predictions (JSD)": e.Lower,
-				"effect on the target's log-prob": e.Target,
+			const jsd = "effect on the predictions (JSD)"
+			var err error
+			if e.Upper == e.Lower {
+				err = m.sample(jsd, e.Lower)
+			} else {
+				err = cmp.Or(m.sample(jsd+", lower bound", e.Lower), m.sample(jsd+", upper bound", e.Upper))
 			}
-			if e.Upper != e.Lower {
-				values = map[string]float64{
-					"effect on the predictions (JSD), lower bound": e.Lower,
-					"effect on the predictions (JSD), upper bound": e.Upper,
-					"effect on the target's log-prob":              e.Target,
-				}
-			}
-			for _, name := range slices.Sorted(maps.Keys(values)) {
-				if err := m.sample(name, values[name]); err != nil {
-					return err
-				}
+			if err := cmp.Or(err, m.sample("effect on the target's log-prob", e.Target)); err != nil {
+				return err
 			}
 		}
 		return nil
@@ -179,7 +173,9 @@ type turnKey struct {
 func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, error) {
 	m := newMeter(render, tmp)
 	defer m.close()
+	splits := map[string]rows.Split{}
 	for _, file := range f.Files {
+		splits[file.Name] = file.Split
 		err := file.each(func(_ int64, line []byte) error {
 			row, err := f.Format.Read(line)
 			if err != nil {
@@ -190,10 +186,6 @@ func MeasureRows(f FormatFolder, render *turns.Renderer, tmp string) (*Stats, er
 		if err != nil {
 			return nil, err
 		}
-	}
-	splits := map[string]rows.Split{}
-	for _, file := range f.Files {
-		splits[file.Name] = file.Split
 	}
 	if f.Origins != "" {
 		err := ReadOrigins(f.Origins, func(o Origin) error {
@@ -271,21 +263,14 @@ func (m *meter) close() {
 // record processes a kept record from the log.
 func (m *meter) record(r *builders.Resolved, d curate.Decision) error {
 	row := &rows.Row{
-		Kind:       r.Record.Kind(),
-		Prompt:     r.Prompt,
-		Chosen:     r.Chosen,
-		Rejected:   r.Rejected,
-		Completion: r.Messages,
-		Tools:      r.Origin.Tools,
+		Kind: r.Record.Kind(), Prompt: r.Prompt, Chosen: r.Chosen, Rejected: r.Rejected, Completion: r.Messages,
+		Tools: r.Origin.Tools,
 	}
 	for _, s := range []rows.Split{rows.Train, rows.Validation} {
 		if s == rows.Train && !d.Trains() || s == rows.Validation && !d.Validates() {
 			continue
 		}
-		if err := m.row(row, s); err != nil {
-			return err
-		}
-		if err := m.example(r.Origin.Run, r.Origin.Example, s); err != nil {
+		if err := cmp.Or(m.row(row, s), m.example(r.Origin.Run, r.Origin.Example, s)); err != nil {
 			return err
 		}
 	}
@@ -306,20 +291,13 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 		m.against.row(row)
 	}
 	at := occurrence{split: s}
-	if err := m.rows.add(m.hash.row(row), at); err != nil {
-		return err
-	}
+	err := m.rows.add(m.hash.row(row), at)
 	if row.Kind != builders.KindPreference || row.Label != nil {
-		return m.conversation(row, at)
+		return cmp.Or(err, m.conversation(row, at))
 	}
-	if err := m.prompts.add(m.hash.passage(row.Prompt), at); err != nil {
-		return err
-	}
+	err = cmp.Or(err, m.prompts.add(m.hash.passage(row.Prompt), at))
 	key, direction := m.hash.pair(row)
 	at.side = direction
-	if err := m.swaps.add(key, at); err != nil {
-		return err
-	}
 	chosen, rejected := length(row.Chosen), length(row.Rejected)
 	m.pairs++
 	m.gap += chosen - rejected
@@ -329,15 +307,8 @@ func (m *meter) row(row *rows.Row, s rows.Split) error {
 	case chosen == rejected:
 		m.same++
 	}
-	for _, x := range []struct {
-		name string
-		n    int64
-	}{{"length prompt", length(row.Prompt)}, {"length chosen", chosen}, {"length rejected", rejected}} {
-		if err := m.sample(x.name, float64(x.n)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(err, m.swaps.add(key, at), m.sample("length prompt", float64(length(row.Prompt))),
+		m.sample("length chosen", float64(chosen)), m.sample("length rejected", float64(rejected)))
 }
 
 func (m *meter) conversation(row *rows.Row, at occurrence) error {
@@ -346,10 +317,8 @@ func (m *meter) conversation(row *rows.Row, at occurrence) error {
 		prompt = opening(row.Completion)
 	}
 	at.side = 1 // not the prompt of a pair
-	if err := m.prompts.add(m.hash.passage(prompt), at); err != nil {
-		return err
-	}
-	return m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion)))
+	return cmp.Or(m.prompts.add(m.hash.passage(prompt), at),
+		m.sample("length "+row.Kind.String(), float64(length(row.Prompt)+length(row.Completion))))
 }
 
 // opening returns the messages before the first assistant message.

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -110,9 +111,9 @@ func (t *statsText) spreads() {
 		for _, m := range t.Pairs.Margins {
 			if m.NonFinite > 0 {
 				fmt.Fprintf(&t.text, "%d margins of %s are NaN or infinite and omitted\n",
-					m.NonFinite, scoreName(m.Name))
+					m.NonFinite, terminal.Line(cmp.Or(m.Name, "score")))
 			}
-			row("margin of "+scoreName(m.Name), m)
+			row("margin of "+terminal.Line(cmp.Or(m.Name, "score")), m)
 		}
 		row("pairs "+t.Pairs.PerTurn.Name, t.Pairs.PerTurn)
 	}
@@ -163,13 +164,6 @@ func (t *statsText) repeats() {
 			t.words(0, l)
 		}
 	}
-}
-
-func scoreName(name string) string {
-	if name == "" {
-		return "score"
-	}
-	return terminal.Line(name)
 }
 
 func (s *Stats) drops(b *strings.Builder, width int, explain func(code string) (ledger.Code, bool)) {

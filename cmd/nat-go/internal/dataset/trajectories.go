@@ -23,9 +23,7 @@ func (v *verifier) trajectories(path string) error {
 	seen := Verified{
 		Format: Trajectories, Shape: "episode, reward, metadata",
 		RowFile: runfolder.RowFile{
-			Path:  Trajectories + "/" + filepath.Base(path),
-			Kind:  "preference",
-			Split: "train and validation",
+			Path: Trajectories + "/" + filepath.Base(path), Kind: "preference", Split: "train and validation",
 		},
 	}
 	info, err := os.Stat(path)
@@ -35,8 +33,7 @@ func (v *verifier) trajectories(path string) error {
 	seen.Bytes = info.Size()
 	at := Finding{Code: badRow, File: seen.Path}
 	if seen.Bytes > maxTrajectories {
-		at.Warning = true
-		v.find(at, "file is larger than %d GiB and was not checked", maxTrajectories>>30)
+		v.warn(at, "file is larger than %d GiB and was not checked", maxTrajectories>>30)
 		return nil
 	}
 	text, err := durable.ReadFile(path, maxTrajectories)

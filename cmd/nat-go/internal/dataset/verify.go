@@ -1,10 +1,10 @@
 package dataset
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -121,6 +121,11 @@ func (v *verifier) find(f Finding, format string, a ...any) {
 	}
 }
 
+func (v *verifier) warn(f Finding, format string, a ...any) {
+	f.Warning = true
+	v.find(f, format, a...)
+}
+
 // formatCheck checks one format's files.
 type formatCheck struct {
 	*verifier
@@ -136,11 +141,7 @@ type formatCheck struct {
 
 func (v *verifier) format(f FormatFolder) error {
 	c := &formatCheck{
-		verifier: v,
-		folder:   f,
-		prompts:  newSharing(v.tmp),
-		rows:     newSharing(v.tmp),
-		pairs:    newSharing(v.tmp),
+		verifier: v, folder: f, prompts: newSharing(v.tmp), rows: newSharing(v.tmp), pairs: newSharing(v.tmp),
 	}
 	defer c.prompts.close()
 	defer c.rows.close()
@@ -148,7 +149,7 @@ func (v *verifier) format(f FormatFolder) error {
 	defer c.context.close()
 	c.context.last = v.last && f.Format.LastTurnOnly()
 	for i, file := range f.Files {
-		c.names = append(c.names, filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file.Name)))
+		c.names = append(c.names, f.name(file.Name))
 		if err := c.file(i); err != nil {
 			return err
 		}
@@ -199,8 +200,8 @@ func (c *formatCheck) file(i int) error {
 	err := c.read(file, &seen, check)
 	if !c.folder.Format.Service {
 		for _, x := range reading.changes() {
-			at := Finding{Code: readOtherwise, Warning: true, File: c.names[i]}
-			c.find(at, "%s; %s%s has the same rows with their columns declared", x, seen.Format, rows.TableSuffix)
+			c.warn(Finding{Code: readOtherwise, File: c.names[i]},
+				"%s; %s%s has the same rows with their columns declared", x, seen.Format, rows.TableSuffix)
 		}
 	}
 	c.counts = append(c.counts, seen.Rows)
@@ -250,23 +251,18 @@ func (s *summer) Write(b []byte) (int, error) {
 }
 
 func (c *formatCheck) index(row *rows.Row, at occurrence) error {
-	if err := c.prompts.add(c.hash.passage(row.Prompt), at); err != nil {
-		return err
-	}
-	if err := c.rows.add(c.hash.row(row), at); err != nil {
+	if err := cmp.Or(c.prompts.add(c.hash.passage(row.Prompt), at), c.rows.add(c.hash.row(row), at)); err != nil {
 		return err
 	}
 	var key [16]byte
-	var direction byte
 	switch {
 	case row.Label != nil:
-		key, direction = c.hash.judged(row)
+		key, at.side = c.hash.judged(row)
 	case row.Kind == builders.KindPreference:
-		key, direction = c.hash.pair(row)
+		key, at.side = c.hash.pair(row)
 	default:
 		return nil
 	}
-	at.side = direction
 	return c.pairs.add(key, at)
 }
 
@@ -327,9 +323,7 @@ func (c *formatCheck) sharing() error {
 		}
 		for _, s := range []rows.Split{rows.Train, rows.Validation} {
 			if n := g.bySplit(s); n > 1 {
-				f := c.at(repeatedRow, g.at(s))
-				f.Warning = true
-				c.find(f, "the same row occurs %d times", n)
+				c.warn(c.at(repeatedRow, g.at(s)), "the same row occurs %d times", n)
 			}
 		}
 	})
@@ -338,10 +332,7 @@ func (c *formatCheck) sharing() error {
 	}
 	return c.pairs.each(func(g *shared) {
 		if g.bySide(0) > 0 && g.bySide(1) > 0 {
-			a, b := g.firstOf(0), g.firstOf(1)
-			f := c.at(contradiction, a)
-			f.Warning = true
-			c.find(f, "%s says the opposite", c.place(b))
+			c.warn(c.at(contradiction, g.firstOf(0)), "%s says the opposite", c.place(g.firstOf(1)))
 		}
 	})
 }
@@ -389,7 +380,7 @@ func (c *formatCheck) origins() error {
 	for i, f := range c.folder.Files {
 		index[f.Name] = i
 	}
-	name := filepath.ToSlash(filepath.Join(filepath.Base(c.folder.Dir), originsName))
+	name := c.folder.name(originsName)
 	next := make([]int64, len(c.counts))
 	examples := newSharing(c.tmp)
 	defer examples.close()
@@ -414,11 +405,8 @@ func (c *formatCheck) origins() error {
 		if err := c.contexts(i, &o); err != nil {
 			return err
 		}
-		return examples.add(xxh3.HashString128(curate.NameOf(o.Run, o.Example)).Bytes(), occurrence{
-			split: c.folder.Files[i].Split,
-			file:  uint32(i),
-			row:   o.Row,
-		})
+		return examples.add(xxh3.HashString128(curate.NameOf(o.Run, o.Example)).Bytes(),
+			occurrence{split: c.folder.Files[i].Split, file: uint32(i), row: o.Row})
 	})
 	if err != nil {
 		return err
@@ -432,9 +420,8 @@ func (c *formatCheck) origins() error {
 	c.countContexts(name)
 	return examples.each(func(g *shared) {
 		if g.bySplit(rows.Train) > 0 && g.bySplit(rows.Validation) > 0 {
-			f := c.at(exampleOnBoth, g.at(rows.Validation))
-			f.Warning = true
-			c.find(f, "row is from the same example as %s", c.place(g.at(rows.Train)))
+			c.warn(c.at(exampleOnBoth, g.at(rows.Validation)), "row is from the same example as %s",
+				c.place(g.at(rows.Train)))
 		}
 	})
 }

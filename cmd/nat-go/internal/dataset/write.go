@@ -18,6 +18,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/recordlog"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -40,7 +41,7 @@ type Spec struct {
 	Progress  func(first, end uint64) // called before each group in the log with its range of records; may be nil
 	// Ready is called with the formats and their files once all files are durable but before the first file gets its
 	// final name. If it returns an error, Write returns that error and leaves no files. It may be nil.
-	Ready func([]runfolder.Written, []runfolder.File) error
+	Ready Ready
 
 	// NoEmpty omits formats that would have no rows. Otherwise, such a format gets a folder without rows.
 	NoEmpty bool
@@ -50,6 +51,9 @@ type Spec struct {
 	kept     []member // kept records from the group being written
 	contexts []ttc.History
 }
+
+// Ready is a function to be called with the written formats and their files.
+type Ready func([]runfolder.Written, []runfolder.File) error
 
 // Unit returns the unit in which a format's records are counted.
 func Unit(format string) string { return format + " record" }
@@ -61,28 +65,29 @@ func TurnUnit(format string) string { return format + " turn" }
 // turn gets a row.
 func TurnsLost(w runfolder.Written) string {
 	t := w.Contexts
-	f, _ := rows.Lookup(w.Format)
-	switch {
-	case t == nil || t.Lost == 0:
+	if t == nil || t.Lost == 0 {
 		return ""
-	case f.LostTurns() == rows.NotAfterUser:
-		return fmt.Sprintf("%s has rows for %s, but not for %d that don't answer a user, because TRL puts the hint in the "+
-			"last message; natgo.trl's HintTrainer accepts such turns",
-			w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	}
-	return fmt.Sprintf("%s has rows for %s, but not for %d after a context-only turn, because its trainers train on "+
-		"every turn; formats trl, axolotl, ms_swift and openai_sft carry such turns, and so do token batches", w.Format,
-		ledger.Quantity(t.Turns, "turn"), t.Lost)
+	text := fmt.Sprintf("%s has rows for %s, but not for %d ", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
+	if f, _ := rows.Lookup(w.Format); f.LostTurns() == rows.NotAfterUser {
+		return text + "that don't answer a user, because TRL puts the hint in the last message; natgo.trl's HintTrainer " +
+			"accepts such turns"
+	}
+	return text + "after a context-only turn, because its trainers train on every turn; formats trl, axolotl, ms_swift " +
+		"and openai_sft carry such turns, and so do token batches"
 }
 
 // Write writes the kept records in each text row format of s, in log order. Each file appears complete or not at all.
 // If ctx is cancelled while rows are being written, Write leaves no new files.
 func Write(ctx context.Context, s Spec) ([]runfolder.Written, error) {
 	return s.write(func(all []*formatWriter) error {
+		if len(all) == 0 && s.NotKept == nil {
+			return nil // nothing needs the groups
+		}
 		if err := s.survey(ctx, all); err != nil {
 			return err
 		}
-		return s.writeGroups(ctx, all, s.groups(all))
+		return s.writeGroups(ctx, all, recordlog.GroupsAhead(s.Log))
 	})
 }
 
@@ -112,9 +117,7 @@ func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written,
 }
 
 // writeGroups writes the rows for groups.
-func (s *Spec) writeGroups(
-	ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error],
-) error {
+func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error]) error {
 	for g, err := range groups {
 		if err == nil {
 			err = ctx.Err()
@@ -157,6 +160,7 @@ func (s *Spec) members(g *recordlog.Group) {
 func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 	var out []runfolder.Written
 	var files []runfolder.File
+	var outs []*output
 	if s.NoEmpty {
 		all = slices.DeleteFunc(slices.Clone(all), func(w *formatWriter) bool { return len(w.files) == 0 })
 	}
@@ -166,19 +170,12 @@ func (s *Spec) finish(all []*formatWriter) ([]runfolder.Written, error) {
 			return nil, err
 		}
 		out, files = append(out, written), append(files, its...)
-	}
-	return out, placeFiles(outputs(all), s.Ready, out, files)
-}
-
-// outputs returns the formats' files.
-func outputs(all []*formatWriter) (files []*output) {
-	for _, w := range all {
 		for _, f := range w.files {
-			files = append(files, f.out)
+			outs = append(outs, f.out)
 		}
-		files = append(files, w.origins)
+		outs = append(outs, w.origins)
 	}
-	return files
+	return out, placeFiles(outs, s.Ready, out, files)
 }
 
 // survey determines the content of the kept records if any format uses tables, whose columns depend on that content.
@@ -209,14 +206,6 @@ func note(found *[8]rows.Contents, g *recordlog.Group, d *curate.Decisions) {
 			found[g.Records[i].Record.Kind()].Note(&g.Records[i])
 		}
 	}
-}
-
-// groups yields the groups in the log, or nothing if they aren't needed.
-func (s *Spec) groups(all []*formatWriter) iter.Seq2[*recordlog.Group, error] {
-	if len(all) == 0 && s.NotKept == nil {
-		return func(func(*recordlog.Group, error) bool) {}
-	}
-	return recordlog.GroupsAhead(s.Log)
 }
 
 // formatWriter writes the files of one format.
@@ -373,7 +362,7 @@ func (w *formatWriter) settle(ms []member, err error) error {
 	w.refused.add(w.enc.Format, w.spec.Options, ms, cannot.Why)
 	for _, m := range ms {
 		w.Dropped++
-		w.spec.Dropped(w.drop(m.record, cannot))
+		w.spec.Dropped(w.drop(m.record, cannot.Why))
 	}
 	return nil
 }
@@ -385,27 +374,17 @@ func (w *formatWriter) settleTurns(r *builders.Resolved, turns rows.Turns) {
 	if turns.Lost == 0 {
 		return
 	}
-	d := w.drop(r, &rows.CannotCarry{Format: w.enc.Name})
+	d := w.drop(r, fmt.Sprintf("%s of %d", ledger.Quantity(turns.Lost, "turn"), turns.Carried+turns.Lost))
 	d.Reason, d.Unit, d.Count = w.enc.LostTurns(), TurnUnit(w.enc.Name), turns.Lost
-	d.Detail = fmt.Sprintf("%s of %d", ledger.Quantity(turns.Lost, "turn"), turns.Carried+turns.Lost)
 	w.spec.Dropped(d)
 }
 
-func (w *formatWriter) drop(r *builders.Resolved, why *rows.CannotCarry) ledger.Drop {
+func (w *formatWriter) drop(r *builders.Resolved, why string) ledger.Drop {
 	o := r.Origin
 	return ledger.Drop{
-		Stage:   ledger.Write,
-		Reason:  rows.FormatCannotCarry,
-		Unit:    Unit(why.Format),
-		Run:     o.Run,
-		Example: o.Example,
-		Turn:    r.Record.Header().Turn,
-		Index:   -1,
-		Builder: o.Builder,
-		Format:  why.Format,
-		File:    o.File,
-		Offset:  o.Offset,
-		Detail:  why.Why,
+		Stage: ledger.Write, Reason: rows.FormatCannotCarry, Unit: Unit(w.enc.Name), Index: -1, Format: w.enc.Name,
+		Run: o.Run, Example: o.Example, Turn: r.Record.Header().Turn, Builder: o.Builder, File: o.File, Offset: o.Offset,
+		Detail: why,
 	}
 }
 
@@ -503,11 +482,11 @@ func (w *formatWriter) open(kind builders.Kind, s rows.Split) (*rowFile, error) 
 func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 	out := runfolder.Written{
 		Format: w.enc.Name, Records: w.Records, Dropped: w.Dropped, Trimmed: w.Trimmed, Omitted: w.Omitted,
+		Refused: w.refused.byFrequency(), Instead: w.refused.bestAlternative(),
 	}
 	if w.Of.Turns > 0 {
 		out.Contexts = &w.Of
 	}
-	out.Refused, out.Instead = w.refused.byFrequency(), w.refused.bestAlternative()
 	var files []runfolder.File
 	for _, f := range w.files {
 		switch {
@@ -520,20 +499,23 @@ func (w *formatWriter) finish() (runfolder.Written, []runfolder.File, error) {
 		}
 		file := f.out.finishFile(w.enc.Name + "/" + f.name)
 		files = append(files, file)
-		out.Files = append(out.Files, runfolder.RowFile{
-			Path:          w.enc.Name + "/" + f.name,
-			Kind:          f.of.String(),
-			Split:         f.side.String(),
-			Rows:          f.rows,
-			Bytes:         file.Bytes,
-			XXH3:          file.XXH3,
-			ReadOtherwise: f.readerChanges(),
-		})
+		row := rowFileOf(w.enc.Name+"/"+f.name, f.of, f.side, f.rows, file)
+		if f.reading != nil {
+			row.ReadOtherwise = lists.Map(f.reading.changes(), change.String)
+		}
+		out.Files = append(out.Files, row)
 	}
 	slices.SortFunc(out.Files, func(a, b runfolder.RowFile) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Split, b.Split))
 	})
 	return out, append(files, w.origins.finishFile(w.enc.Name+"/"+originsName)), nil
+}
+
+// rowFileOf returns the manifest's description of a file of rows.
+func rowFileOf(path string, of builders.Kind, s rows.Split, n int64, file runfolder.File) runfolder.RowFile {
+	return runfolder.RowFile{
+		Path: path, Kind: of.String(), Split: s.String(), Rows: n, Bytes: file.Bytes, XXH3: file.XXH3,
+	}
 }
 
 func (w *formatWriter) abort() {
@@ -555,16 +537,6 @@ type rowFile struct {
 	out     *output
 	table   *rows.Table // nil for a JSON lines file
 	reading *reading    // how Hugging Face datasets reads the JSON lines; nil if not checked
-}
-
-// readerChanges returns the changes that Hugging Face datasets would make to the rows.
-func (f *rowFile) readerChanges() (all []string) {
-	if f.reading != nil {
-		for _, c := range f.reading.changes() {
-			all = append(all, c.String())
-		}
-	}
-	return all
 }
 
 // originPrefix caches the part of an origin line that is the same for all records with the same builders.Origin.

@@ -11,8 +11,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -26,7 +26,7 @@ var codes = sync.OnceValue(func() []ledger.Code {
 	if err := yaml.Unmarshal(written, &pages); err != nil {
 		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
-	all := slices.Concat(rows.Codes(), dataset.Codes())
+	all := rows.Codes()
 	for area, codes := range pages {
 		for code, p := range codes {
 			all = append(all, ledger.Code{Code: code, Area: area, Text: p.Text, Help: p.Help})
@@ -44,11 +44,7 @@ var areas = []string{"source", "build", "gate", "curate", "write", "collate", "t
 
 // Code returns the page for a code.
 func Code(code string) (ledger.Code, bool) {
-	i := slices.IndexFunc(codes(), func(c ledger.Code) bool { return c.Code == code })
-	if i < 0 {
-		return ledger.Code{}, false
-	}
-	return codes()[i], true
+	return lists.Find(codes(), func(c ledger.Code) bool { return c.Code == code })
 }
 
 // Known reports whether a drop reason has a page.
@@ -81,10 +77,7 @@ func Find(what string) ([]ledger.Code, error) {
 
 // nearest returns the end of an error message that suggests the most similar code, or "" if none is similar.
 func nearest(what string) string {
-	var all []string
-	for _, c := range codes() {
-		all = append(all, c.Code)
-	}
+	all := lists.Map(codes(), func(c ledger.Code) string { return c.Code })
 	if near := finding.Nearest(what, all); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,10 +14,10 @@ import (
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/builders/finding"
-	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -35,12 +36,11 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	files := sampledFiles(f, f.Paths(b.Config))
-	s := &Sample{yields: newYields()} // records are tried with the configured options of the row formats
-	s.yields.options, s.Whole = k.options(), true
-	s.initMaps()
+	s := &sample{whole: true, yields: newYields()}
+	s.yields.options = k.options() // records are tried with the configured options of the row formats
 	usable := false
 	for _, file := range files {
-		r, err := s.Read(ctx, f, b.Config, file)
+		r, err := s.read(ctx, f, b.Config, file)
 		if ctx.Err() != nil {
 			return
 		}
@@ -77,7 +77,8 @@ func sampledFiles(f source.Factory, paths []string) (files []string) {
 	}
 	step := (len(all) + maxSampled - 1) / maxSampled
 	for i := 0; i < len(all); i += step {
-		if isRegular(all[i]) {
+		// a pipe, standard input or an object can't be read twice
+		if info, err := os.Stat(all[i]); err == nil && info.Mode().IsRegular() {
 			files = append(files, all[i])
 		}
 	}
@@ -109,8 +110,7 @@ func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file stri
 		fix = "specify another file, or recreate this one"
 	}
 	k.report(config.CodeContent, fmt.Sprintf("the input %q can't be read as %s: %s", file, b.Type, secret.Shape(what)),
-		fix,
-		b.Section, b.Name, "path")
+		fix, b.Section, b.Name, "path")
 }
 
 // clause lower-cases the first letter of a sentence, so that the sentence can be used as a fix.
@@ -147,11 +147,8 @@ func (k *check) warnLosses(b *config.Block, file string, r *Report) {
 }
 
 // counts returns each name, preceded by its count.
-func counts(of map[string]int64, names []string) (parts []string) {
-	for _, name := range names {
-		parts = append(parts, fmt.Sprintf("%d %s", of[name], name))
-	}
-	return parts
+func counts(of map[string]int64, names []string) []string {
+	return lists.Map(names, func(name string) string { return fmt.Sprintf("%d %s", of[name], name) })
 }
 
 // dropped lists the reasons why parts of a file were omitted, with their counts, and details for the first part.
@@ -202,7 +199,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 		if f, ok := builtin.Source(b.Type); ok && f.Same[setting] != "" {
 			setting = f.Same[setting]
 		}
-		if slices.ContainsFunc(b.Spec.Fields, func(f schema.Field) bool { return f.Name == setting }) {
+		if slices.Contains(b.Spec.Names(), setting) {
 			parts = append(parts, setting+": "+l[1])
 		}
 	}
@@ -213,7 +210,7 @@ func keySettings(b *config.Block, like [][2]string) string {
 }
 
 // yield reports builders that make no records from the sample, and formats that can't represent the builders' records.
-func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
+func (k *check) yield(ctx context.Context, b *config.Block, s *sample) {
 	d := &k.config.Dataset
 	if d.Scores != nil || len(d.ScoreRules) > 0 { // the run adds scores that this sample lacks
 		return
@@ -227,7 +224,7 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 		if finding.Failed(fs) {
 			continue
 		}
-		y, err := s.Build(ctx, f, settings)
+		y, err := s.yields.with(ctx, f, settings)
 		switch {
 		case err != nil || y == nil || ctx.Err() != nil:
 		case y.Records == 0:
@@ -240,11 +237,11 @@ func (k *check) yield(ctx context.Context, b *config.Block, s *Sample) {
 
 // reportNoYield reports a builder that makes no records from the sample. The finding is an error if the sample is the
 // whole input, and a warning otherwise.
-func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block, s *Sample, y *Yield) {
+func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block, s *sample, y *Yield) {
 	parts := counts(y.Dropped, slices.Sorted(maps.Keys(y.Dropped)))
-	read, severity := "beginning, "+ledger.Quantity(int64(s.Examples), "example"), finding.Warning
-	if s.Whole {
-		read, severity = ledger.Quantity(int64(s.Examples), "example"), finding.Error
+	read, severity := quantity(s.examples, "example"), finding.Error
+	if !s.whole {
+		read, severity = "beginning, "+read, finding.Warning
 	}
 	message := fmt.Sprintf("%s makes no record from sources.%s (%s)", builder.Type, input.Name, read)
 	if parts != nil {
@@ -252,7 +249,7 @@ func (k *check) reportNoYield(ctx context.Context, builder, input *config.Block,
 	}
 	fix := "`nat-go explain REASON` explains how to deal with a reason; `nat-go inspect` shows which records each builder makes from a file"
 	for _, f := range builtin.Builders() {
-		if other, err := s.Build(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
+		if other, err := s.yields.with(ctx, f, []byte("{}")); err == nil && other != nil && other.Records > 0 {
 			fix = fmt.Sprintf("write _type: %s, which makes %s from the same examples", other.Builder,
 				ledger.Quantity(other.Records, "record"))
 		}
@@ -276,3 +273,34 @@ func (k *check) warnRefused(y *Yield) {
 		k.warn(i, "in the part of the input that was read, "+c.String(), fix)
 	}
 }
+
+// sampled bounds the part of a file that a sample reads. It is large enough to find failures, and small enough to be
+// read quickly.
+var sampled = extent{100, 1 << 20}
+
+// maxSampled is the maximum number of files from one input in a sample.
+const maxSampled = 16
+
+// sample holds the examples that a configured source reads from the beginning of each sampled file.
+type sample struct {
+	examples int
+	whole    bool // whether all of the sampled files was read
+	yields   *yields
+}
+
+// read adds the beginning of a file to the sample, and returns a report on only this file.
+func (s *sample) read(ctx context.Context, f source.Factory, config any, file string) (*Report, error) {
+	var one Report
+	one.initMaps()
+	one.Whole = true
+	src, err := f.Open(ctx, config, file, source.Options{Drop: one.drop})
+	if err == nil {
+		_, err = one.readFrom(ctx, src, sampled, s.yields)
+	}
+	s.examples += one.Examples
+	s.whole = s.whole && one.Whole
+	return &one, err
+}
+
+// Usable reports whether any messages, candidates or steps were read.
+func (r *Report) Usable() bool { return r.Messages+r.Candidates+r.steps > 0 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/builders/schema"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/source"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
@@ -27,10 +29,9 @@ type PassedOver struct {
 // SayPassedOver describes in one line how many files are passed over, with the reasons for the first few.
 func SayPassedOver(passed []PassedOver, read int) string {
 	const named = 3
-	var parts []string
-	for _, p := range passed[:min(named, len(passed))] {
-		parts = append(parts, fmt.Sprintf("%s (%s)", p.Path, p.Why))
-	}
+	parts := lists.Map(passed[:min(named, len(passed))], func(p PassedOver) string {
+		return fmt.Sprintf("%s (%s)", p.Path, p.Why)
+	})
 	if more := len(passed) - named; more > 0 {
 		parts = append(parts, fmt.Sprintf("%d more", more))
 	}
@@ -97,27 +98,25 @@ func newChooser(opt Options) (*chooser, error) {
 
 // choose decides which files to read, and how. A run reads all files in the same way, so the examined files must agree.
 // Files in a folder that aren't data are skipped.
-func choose(
-	ctx context.Context, files []string, opt Options,
-) (found *readers.Found, read []string, passed []PassedOver, err error) {
+func choose(ctx context.Context, files []string, opt Options) (*kind, []PassedOver, error) {
 	c, err := newChooser(opt)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	files = c.skipIrregular(files)
 	for _, file := range files[:min(maxHeads, len(files))] {
 		if err := c.examine(ctx, file); err != nil {
-			return nil, nil, nil, err
+			return nil, nil, err
 		}
 		if k := c.kinds; len(k) == 1 && k[0].found.Source.OpenAll != nil { // the source reads folders itself
-			return k[0].found, files, c.passed, nil
+			return &kind{k[0].found, files}, c.passed, nil
 		}
 	}
 	k, err := c.kind()
-	if err != nil {
-		return nil, nil, nil, err
+	if err == nil {
+		k.files = append(k.files, files[min(maxHeads, len(files)):]...)
 	}
-	return k.found, append(k.files, files[min(maxHeads, len(files)):]...), c.passed, nil
+	return k, c.passed, err
 }
 
 // examine adds the file to the files that are read in the same way, or passes it over.
@@ -151,10 +150,7 @@ func (c *chooser) skipIrregular(files []string) (out []string) {
 	for _, file := range files {
 		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() && !c.named[file] {
 			why := "it is " + kindOf(info.Mode()) + " in a folder"
-			c.passed = append(c.passed, PassedOver{file, why})
-			if c.first == nil {
-				c.first = exit.Usagef("%s: %s: name the file explicitly to read it", file, why)
-			}
+			c.pass(file, why, exit.Usagef("%s: %s: name the file explicitly to read it", file, why))
 			continue
 		}
 		out = append(out, file)
@@ -194,11 +190,14 @@ func (c *chooser) skip(ctx context.Context, file string, err error) error {
 	if ctx.Err() != nil || !c.opt.Inspect && (c.named[file] || !isNothing) {
 		return err
 	}
-	if c.first == nil {
-		c.first = err
-	}
-	c.passed = append(c.passed, PassedOver{file, why})
+	c.pass(file, why, err)
 	return nil
+}
+
+// pass passes over a file for a reason. err is the error that reading it would cause.
+func (c *chooser) pass(file, why string, err error) {
+	c.first = cmp.Or(c.first, err)
+	c.passed = append(c.passed, PassedOver{file, why})
 }
 
 // kind returns the way in which the files are read.
@@ -209,10 +208,9 @@ func (c *chooser) kind() (*kind, error) {
 	case 1:
 		return c.kinds[0], nil
 	}
-	var parts []string
-	for _, k := range c.kinds {
-		parts = append(parts, fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe()))
-	}
+	parts := lists.Map(c.kinds, func(k *kind) string {
+		return fmt.Sprintf("%s (%s) as %s", k.files[0], quantity(len(k.files), "file"), k.describe())
+	})
 	return nil, exit.Usagef("files are read in different ways: %s. Use one run for each", strings.Join(parts, ", "))
 }
 
@@ -226,12 +224,121 @@ func (c *chooser) none() error {
 }
 
 func (k *kind) describe() string {
-	var parts []string
-	for _, key := range slices.Sorted(maps.Keys(k.found.Settings)) {
-		parts = append(parts, key+": "+k.found.Settings[key])
-	}
-	if parts == nil {
+	if len(k.found.Settings) == 0 {
 		return k.found.Source.Type
 	}
+	keys := slices.Sorted(maps.Keys(k.found.Settings))
+	parts := lists.Map(keys, func(key string) string { return key + ": " + k.found.Settings[key] })
 	return k.found.Source.Type + " with " + strings.Join(parts, ", ")
+}
+
+// Inspection is the report on all named files.
+type Inspection struct {
+	Reports []*Report `json:"reports"` // one report for each way of reading files
+}
+
+// Stored describes the calls in stored session files.
+type Stored struct {
+	Sessions int64             `json:"sessions"`
+	Calls    int64             `json:"calls"`
+	Given    int64             `json:"given_tokens"`   // tokens in the trained calls' prompts, as recorded
+	Written  int64             `json:"written_tokens"` // tokens in the trained calls' answers, as recorded
+	Versions map[string]int64  `json:"versions,omitempty"`
+	Newer    map[string]string `json:"newer,omitempty"` // versions newer than tested, with the newest tested one
+	Fidelity map[string]int64  `json:"fidelity,omitempty"`
+	Gaps     map[string]int64  `json:"gaps,omitempty"`
+	Rising   map[string]int64  `json:"rising,omitempty"`
+	Proven   map[string]int64  `json:"proven,omitempty"`
+	Redacted map[string]int64  `json:"redacted,omitempty"`
+	Unread   map[string]int64  `json:"unread,omitempty"` // counts of keys that aren't read, by name
+}
+
+// stored describes the calls that a source read. It returns nil if the source read neither sessions nor calls.
+func stored(s *source.Stats) *Stored {
+	if s.Sessions == 0 && s.Calls == 0 && len(s.Versions) == 0 {
+		return nil
+	}
+	return &Stored{
+		Sessions: s.Sessions, Calls: s.Calls, Given: s.GivenTokens, Written: s.WrittenTokens, Versions: s.Versions,
+		Newer: s.Newer, Fidelity: s.Fidelity, Gaps: s.Gaps, Rising: s.Rising, Proven: s.Proven, Redacted: s.Redacted,
+		Unread: s.Unread,
+	}
+}
+
+// With --quick, sampleAll bytes are read from all files together, but at least sampleMin and at most sampleMax from
+// each.
+const (
+	sampleAll = 64 << 20
+	sampleMin = 16 << 10
+	sampleMax = 4 << 20
+)
+
+// bytesPerFile returns the number of bytes to read from each of n files.
+func bytesPerFile(n int) int64 { return min(max(int64(sampleAll/max(n, 1)), sampleMin), sampleMax) }
+
+// Inspect reports on all inputs, in any format. A folder may hold files in several formats, and files in none of them.
+func Inspect(ctx context.Context, opt Options) (*Inspection, error) {
+	opt.Inspect = true
+	files, err := expand(&opt)
+	if err != nil {
+		return nil, exit.With(exit.Environment, err)
+	}
+	c, err := byFormat(ctx, files, opt)
+	if err != nil {
+		return nil, err
+	}
+	out := &Inspection{}
+	for _, k := range c.kinds {
+		one := opt
+		if len(c.kinds) > 1 && len(k.files) <= maxNamed {
+			one.Paths = k.files
+		}
+		r, err := readFormat(ctx, k.found, k.files, one)
+		if err != nil {
+			return nil, err
+		}
+		out.Reports = append(out.Reports, r)
+	}
+	out.Reports[len(out.Reports)-1].Passed = c.passed
+	return out, nil
+}
+
+// maxNamed is the maximum number of files that a format's report names individually. A report names files only if the
+// inputs also hold files in other formats.
+const maxNamed = 3
+
+// sampleHeads is the maximum number of files that byFormat examines if these files all have the same format.
+const sampleHeads = 500
+
+// byFormat groups files by how they are read, ordered by their first files. If there are many files, it first examines
+// a selection of them, and examines all files only if the selected ones aren't all read the same way.
+func byFormat(ctx context.Context, files []string, opt Options) (*chooser, error) {
+	if len(files) > sampleHeads {
+		var some []string
+		for i := 0; i < len(files); i += len(files)/sampleHeads + 1 {
+			some = append(some, files[i])
+		}
+		if c, err := examineAll(ctx, some, opt); err == nil && len(c.kinds) == 1 && len(c.passed) == 0 {
+			c.kinds[0].files = files
+			return c, nil
+		}
+	}
+	return examineAll(ctx, files, opt)
+}
+
+// examineAll groups files by how they are read. It returns an error if none can be read.
+func examineAll(ctx context.Context, files []string, opt Options) (*chooser, error) {
+	c, err := newChooser(opt)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range c.skipIrregular(files) {
+		if err := c.examine(ctx, file); err != nil {
+			return nil, err
+		}
+	}
+	if len(c.kinds) == 0 {
+		return nil, c.none()
+	}
+	return c, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/collator"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/table"
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/ttc/json"
@@ -129,13 +130,13 @@ func Look(ctx context.Context, opt Options) (*Report, error) {
 	if err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	found, files, passed, err := choose(ctx, files, opt)
+	k, passed, err := choose(ctx, files, opt)
 	if err != nil {
 		return nil, err
 	}
-	r, err := readFormat(ctx, found, files, opt)
+	r, err := readFormat(ctx, k.found, k.files, opt)
 	if err == nil && len(passed) > 0 {
-		r.Passed, r.read = passed, files
+		r.Passed, r.read = passed, k.files
 	}
 	return r, err
 }
@@ -153,9 +154,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 	}
 	var later where.Filter[*where.Subject]
 	r.filter, later = all.Split(where.ExampleFields)
-	for _, c := range later.Clauses {
-		r.Later = append(r.Later, c.Text)
-	}
+	r.Later = lists.Map(later.Clauses, func(c where.Clause[*where.Subject]) string { return c.Text })
 	if opt.Quick {
 		r.Sample = bytesPerFile(len(files))
 	}
@@ -200,7 +199,7 @@ func readFormat(ctx context.Context, found *readers.Found, files []string, opt O
 
 // folders returns the folders that contain the inputs, followed by the working directory.
 func folders(paths []string) (all []string) {
-	for _, p := range paths {
+	for _, p := range append(slices.Clone(paths), ".") {
 		dir := p
 		if info, err := os.Stat(p); err != nil || !info.IsDir() {
 			dir = filepath.Dir(p)
@@ -208,9 +207,6 @@ func folders(paths []string) (all []string) {
 		if p != "-" && !slices.Contains(all, dir) {
 			all = append(all, dir)
 		}
-	}
-	if !slices.Contains(all, ".") {
-		all = append(all, ".")
 	}
 	return all
 }
@@ -239,17 +235,14 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 	switch {
 	case err == nil:
 		return found, nil
-	case errors.As(err, &unknown) && only != "" && len(given) == 0: // the user named the source
-		f, _ := builtin.Source(only)
-		return &readers.Found{Source: f}, nil
-	case errors.As(err, &unknown), errors.As(err, &ambiguous):
-		return nil, exit.With(exit.Usage, err)
-	case errors.Is(err, readers.ErrEmpty) && only == "":
-		return nil, exit.With(exit.Failed, err)
-	case (errors.Is(err, readers.ErrEmpty) || errors.As(err, &syntax)) && only != "": // the source reports the error
+	case only != "" && (errors.As(err, &unknown) && len(given) == 0 || errors.Is(err, readers.ErrEmpty) ||
+		errors.As(err, &syntax)): // the user named the source, which reports any error
 		f, _ := builtin.Source(only)
 		return &readers.Found{Source: f, Reading: source.Reading{Settings: given}}, nil
-	case errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large), errors.As(err, &asks):
+	case errors.As(err, &unknown), errors.As(err, &ambiguous):
+		return nil, exit.With(exit.Usage, err)
+	case errors.Is(err, readers.ErrEmpty), errors.As(err, &syntax) && syntax.Line > 0, errors.As(err, &large),
+		errors.As(err, &asks):
 		return nil, exit.With(exit.Failed, err)
 	}
 	return nil, exit.With(exit.Environment, err)
@@ -257,10 +250,7 @@ func chooseOne(ctx context.Context, file, only string, given map[string]string) 
 
 // SourceNames lists the types of source, for display.
 func SourceNames() string {
-	var names []string
-	for _, f := range builtin.Sources() {
-		names = append(names, f.Type)
-	}
+	names := lists.Map(builtin.Sources(), func(f source.Factory) string { return f.Type })
 	slices.Sort(names)
 	return strings.Join(names, ", ")
 }
@@ -276,15 +266,15 @@ type Detected struct {
 
 // Detect decides how to read files.
 func Detect(ctx context.Context, files []string, opt Options) (*Detected, error) {
-	found, files, passed, err := choose(ctx, files, opt)
+	k, passed, err := choose(ctx, files, opt)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := configWith(found, nil)
+	cfg, err := configWith(k.found, nil)
 	if err != nil {
 		return nil, exit.With(exit.Usage, err)
 	}
-	return &Detected{found.Source, cfg, found.Guessed, files, passed}, nil
+	return &Detected{k.found.Source, cfg, k.found.Guessed, k.files, passed}, nil
 }
 
 // configWith returns the source's configuration with the detected settings and additional ones, which take precedence.
@@ -351,9 +341,7 @@ func (r *Report) readAll(ctx context.Context, found *readers.Found, files []stri
 }
 
 // readFrom reads examples from a source, and closes the source. It returns the offset of the last example.
-func (r *Report) readFrom(
-	ctx context.Context, src source.Source, left extent, y *yields,
-) (bytes int64, err error) {
+func (r *Report) readFrom(ctx context.Context, src source.Source, left extent, y *yields) (bytes int64, err error) {
 	defer src.Close()
 	var subject where.Subject
 	for r.Examples < left.examples && bytes < left.bytes {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 )
 
@@ -103,10 +104,7 @@ func (l *Logs) add(changed time.Time) {
 // ScreenLogs prints logs as text. It also prints which folders couldn't be listed.
 func ScreenLogs(w io.Writer, all []Logs) error {
 	if len(all) == 0 {
-		var names []string
-		for _, p := range places {
-			names = append(names, p.program+" (~/"+p.dir+")")
-		}
+		names := lists.Map(places, func(p place) string { return p.program + " (~/" + p.dir + ")" })
 		_, err := fmt.Fprintf(w, "no logs of %s: specify a file or a folder\n", strings.Join(names, ", "))
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/ttc"
@@ -68,7 +69,7 @@ func (r *Report) contents(line printer) {
 		line("tools", "listed in %d of %s", r.WithTools, quantity(r.Examples, "example"))
 	}
 	if n := r.errorSites(); n > 0 {
-		line("failed", "%s", quantity(n, "tool call")+" that failed")
+		line("failed", "%s that failed", quantity(n, "tool call"))
 	}
 	if r.Candidates > 0 {
 		line("answers", "%d; %s with several", r.Candidates, quantity(r.Choices, "prompt"))
@@ -131,10 +132,9 @@ func (r *Report) leftovers(line printer) {
 			line("unread", "%s, %s", name, quantity(int(s.Unread[name]), "time"))
 		}
 		if len(s.Redacted) > 0 {
-			var classes []string
-			for _, class := range sorted(s.Redacted) {
-				classes = append(classes, fmt.Sprintf("%s %d", class, s.Redacted[class]))
-			}
+			classes := lists.Map(sorted(s.Redacted), func(class string) string {
+				return fmt.Sprintf("%s %d", class, s.Redacted[class])
+			})
 			line("redacted", "%s", strings.Join(classes, ", "))
 		}
 	}
@@ -155,15 +155,12 @@ func (r *Report) uses(line printer) {
 		}
 	}
 	if r.carrying() > 0 {
-		line("tokens", "%s", fmt.Sprintf("about %d in the longest conversation (estimated from its text): collator.%s",
-			r.Sizes.Max, r.Sizes.Advice(usualLength)))
+		line("tokens", "about %d in the longest conversation (estimated from its text): collator.%s", r.Sizes.Max,
+			r.Sizes.Advice(usualLength))
 	}
 	if len(r.Tokenizers) > 0 {
-		line(
-			"model",
-			"tokenizer in %s; to make token batches, set collator.tokenizer to its folder",
-			strings.Join(r.Tokenizers, ", "),
-		)
+		line("model", "tokenizer in %s; to make token batches, set collator.tokenizer to its folder",
+			strings.Join(r.Tokenizers, ", "))
 	}
 	for _, l := range r.LeftOut {
 		line("template", "%s", l)
@@ -171,8 +168,8 @@ func (r *Report) uses(line printer) {
 	if len(r.Choice.Builders) == 0 {
 		line("choice", "none: %s", r.Choice.Why)
 	} else {
-		line("choice", "%s, as %s: %s",
-			strings.Join(r.Choice.Builders, ", "), strings.Join(r.Choice.Formats, ", "), r.Choice.Why)
+		line("choice", "%s, as %s: %s", strings.Join(r.Choice.Builders, ", "), strings.Join(r.Choice.Formats, ", "),
+			r.Choice.Why)
 	}
 	for _, loss := range r.Losses() {
 		line("lost", "%s", loss)
@@ -200,18 +197,8 @@ func dropReasons(y Yield) string {
 // errorSites returns the number of failed tool calls that the sdpo builder found or that the source marked, whichever
 // is larger.
 func (r *Report) errorSites() int {
-	n := 0
-	for _, y := range r.Builders {
-		if y.Builder != sdpoBuilder {
-			continue
-		}
-		for name, count := range y.Counters {
-			if strings.HasPrefix(name, "found/") {
-				n += int(count)
-			}
-		}
-	}
-	return max(n, r.ToolErrors)
+	y := r.yield(sdpoBuilder)
+	return max(int(y.counted("found/")), r.ToolErrors)
 }
 
 // fidelity prints how many calls have each fidelity, each proof, and each gap.

@@ -2,17 +2,15 @@ package kernelbench
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"runtime"
-	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -94,12 +92,7 @@ func Run(ctx context.Context, w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	if o.JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(rep)
-	}
-	return rep.print(w)
+	return bench.Print(w, o.JSON, rep, rep.print)
 }
 
 func (rep *Report) print(w io.Writer) error {
@@ -118,9 +111,9 @@ func (rep *Report) print(w io.Writer) error {
 		"instr/16\tof FMA\tof DRAM\tof both\tspeedup\t")
 	for _, x := range rep.Results {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%.1f\t%s\t%.3f\t%s\t%s\t%s\t%.0f %%\t%s\t\n", x.Kernel, x.Path,
-			x.Vocab, x.Threads, x.MicrosPerRow, optional("%.3f", x.CachedNs), x.MemoryNs,
-			optional("%.1f", x.Instructions), optional("%.0f %%", 100*x.OfFMA), optional("%.0f %%", 100*x.OfDRAM),
-			100*x.OfMemory, optional("%.2f", x.Speedup))
+			x.Vocab, x.Threads, x.MicrosPerRow, bench.Optional("%.3f", x.CachedNs), x.MemoryNs,
+			bench.Optional("%.1f", x.Instructions), bench.Optional("%.0f %%", 100*x.OfFMA),
+			bench.Optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, bench.Optional("%.2f", x.Speedup))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -132,24 +125,14 @@ func (rep *Report) print(w io.Writer) error {
 	return err
 }
 
-func optional(format string, v float64) string {
-	if v == 0 {
-		return "-"
-	}
-	return fmt.Sprintf(format, v)
-}
-
 // measure fills a Report.
 func measure(ctx context.Context, o Options) (*Report, error) {
-	rep := &Report{
-		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
-	}
+	rep := &Report{Machine: bench.Machine(), left: o.Budget}
 	for _, p := range kernels.Paths() {
 		if p != "purego" || len(kernels.Paths()) == 1 {
 			rep.Paths = append(rep.Paths, p)
 		}
 	}
-	rep.left = o.Budget
 	for _, v := range o.Vocab {
 		if err := rep.vocabulary(ctx, o, v); err != nil {
 			return nil, err
@@ -203,8 +186,7 @@ func (t *task) median() float64 {
 	if len(t.ns) == 0 {
 		return math.NaN()
 	}
-	s := slices.Sorted(slices.Values(t.ns))
-	return s[len(s)/2]
+	return middle(t.ns)
 }
 
 func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
@@ -272,7 +254,8 @@ func (m *measurement) plan(at place) error {
 			return err
 		}
 		l := line{k: k, place: at}
-		l.memory = m.add(d.rows*v, d.run(j, k, d.rows))
+		b, out := d.batch(k)
+		l.memory = m.add(d.rows*v, func() error { _, err := j.Run(b, out); return err })
 		one, err := kernels.NewJSD(kernels.Options{Beta: k.beta, Temperature: 1, Path: at.path})
 		if err != nil {
 			return err
@@ -349,8 +332,8 @@ func (m *measurement) addLine(l line) {
 	m.rep.Results = append(m.rep.Results, x)
 }
 
-func (d *data) batch(k kernel, rows int) (*kernels.Batch, *kernels.Output) {
-	n := rows * d.v
+func (d *data) batch(k kernel) (*kernels.Batch, *kernels.Output) {
+	rows, n := d.rows, d.rows*d.v
 	b := &kernels.Batch{Student: kernels.F32Matrix(d.s[:n], rows, d.v), Teacher: kernels.F32Matrix(d.t[:n], rows, d.v)}
 	if k.bf16 {
 		b.Student, b.Teacher = kernels.BF16Matrix(d.bs[:n], rows, d.v), kernels.BF16Matrix(d.bt[:n], rows, d.v)
@@ -362,24 +345,12 @@ func (d *data) batch(k kernel, rows int) (*kernels.Batch, *kernels.Output) {
 	return b, out
 }
 
-func (d *data) run(j *kernels.JSD, k kernel, rows int) func() error {
-	b, out := d.batch(k, rows)
-	return func() error { _, err := j.Run(b, out); return err }
-}
-
 // repeat returns a function that runs kernel k on row r n times, so that the row stays in the caches.
 func (d *data) repeat(j *kernels.JSD, k kernel, n int) func(r int) {
 	return func(r int) {
-		one := &data{
-			rows: 1,
-			v:    d.v,
-			s:    d.s[r*d.v:],
-			t:    d.t[r*d.v:],
-			bs:   d.bs[r*d.v:],
-			bt:   d.bt[r*d.v:],
-			grad: d.grad[r*d.v:],
-		}
-		b, out := one.batch(k, 1)
+		at := r * d.v
+		one := &data{1, d.v, d.s[at:], d.t[at:], d.bs[at:], d.bt[at:], d.grad[at:]}
+		b, out := one.batch(k)
 		for range n {
 			if _, err := j.Run(b, out); err != nil {
 				panic(err) // cannot fail, because the arrays' shapes are valid

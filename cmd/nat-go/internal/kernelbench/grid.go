@@ -16,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -71,23 +72,22 @@ func unrelated(sd float64) func(r *rand.Rand, s, t []float32) {
 
 // moved fills in a student, and a teacher whose logits differ from the student's by noise with standard deviation sd.
 func moved(sd float64) func(r *rand.Rand, s, t []float32) {
-	return func(r *rand.Rand, s, t []float32) {
-		normal(r, s, 3)
-		normal(r, t, sd)
-		for i, x := range s {
-			t[i] += x
-		}
+	return func(r *rand.Rand, s, t []float32) { near(r, s, t, 3, sd) }
+}
+
+// near fills in normally distributed logits of a student, and the same with noise for a teacher.
+func near(r *rand.Rand, s, t []float32, sd, noise float64) {
+	normal(r, s, sd)
+	normal(r, t, noise)
+	for i, x := range s {
+		t[i] += x
 	}
 }
 
 // peak fills in a student and a teacher with similar logits. A random token gets the given logits instead.
 func peak(student, teacher float32) func(r *rand.Rand, s, t []float32) {
 	return func(r *rand.Rand, s, t []float32) {
-		normal(r, s, 1)
-		normal(r, t, 0.5)
-		for i, x := range s {
-			t[i] += x
-		}
+		near(r, s, t, 1, 0.5)
 		at := r.IntN(len(s))
 		s[at], t[at] = student, teacher
 	}
@@ -158,9 +158,7 @@ func (rep *Report) measureGrid(ctx context.Context, o *Options, v int) error {
 	return nil
 }
 
-func (g *gridPoint) measure(
-	ctx context.Context, rep *Report, o *Options, p *point, v, rows int, peer *torch,
-) error {
+func (g *gridPoint) measure(ctx context.Context, rep *Report, o *Options, p *point, v, rows int, peer *torch) error {
 	s, t := make([]float32, rows*v), make([]float32, rows*v)
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range rows {
@@ -303,7 +301,7 @@ func (rep *Report) printGrid(w io.Writer) error {
 	var forward, gradient []float64
 	for _, p := range rep.Grid {
 		fmt.Fprintf(t, "%s\t%d\t%.1f\t%.1f\t%.0f %%\t%s\t%s\t\n", p.Name, p.Vocab, p.Forward, p.Gradient, 100*p.Slow,
-			optional("%.1fx", p.OfForward), optional("%.1fx", p.OfGradient))
+			bench.Optional("%.1fx", p.OfForward), bench.Optional("%.1fx", p.OfGradient))
 		if p.OfForward > 0 {
 			forward, gradient = append(forward, p.OfForward), append(gradient, p.OfGradient)
 		}

@@ -83,26 +83,17 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	x, y, inX, inY = x[lo:hx], y[lo:hy], inX[lo:hx], inY[lo:hy]
 	trace, found := edits(x, y)
 	if !found {
-		for i := range inX {
-			inX[i] = true
-		}
-		for i := range inY {
-			inY[i] = true
+		for _, in := range [][]bool{inX, inY} {
+			for i := range in {
+				in[i] = true
+			}
 		}
 		return
 	}
 	i, j := len(x), len(y)
 	for d := len(trace) - 1; d > 0; d-- {
-		v, k := trace[d-1], i-j
-		// v[k+d] is the position in x that diagonal k reaches after d-1 edits.
-		down := k == -d || k != d && v[k-1+d] < v[k+1+d]
-		var pi int
-		if down {
-			pi = v[k+1+d]
-		} else {
-			pi = v[k-1+d] + 1
-		}
-		i, j = pi, pi-k
+		pi, down := step(trace[d-1], i-j, d)
+		i, j = pi, pi-(i-j)
 		if down {
 			j--
 			inY[j] = true
@@ -113,6 +104,15 @@ func Diff[T comparable](x, y []T, inX, inY []bool) {
 	}
 }
 
+// step returns the position in x at which edit d moves to diagonal k, and whether it does so by an item of y. v[k+d] is
+// the position in x that diagonal k reaches after d-1 edits.
+func step(v []int, k, d int) (i int, down bool) {
+	if k == -d || k != d && v[k-1+d] < v[k+1+d] {
+		return v[k+1+d], true
+	}
+	return v[k-1+d] + 1, false
+}
+
 // edits is the forward pass of Myers' algorithm. trace[d] contains, for each diagonal k, the position in x that d edits
 // reach. The index is k+d+1, so that both neighbours of the outermost diagonals exist.
 func edits[T comparable](x, y []T) (trace [][]int, found bool) {
@@ -120,14 +120,7 @@ func edits[T comparable](x, y []T) (trace [][]int, found bool) {
 	for d := 0; d <= min(len(x)+len(y), maxEdits); d++ {
 		v := make([]int, 2*d+3)
 		for k := -d; k <= d; k += 2 {
-			i := 0
-			if d > 0 {
-				if k == -d || k != d && prev[k-1+d] < prev[k+1+d] {
-					i = prev[k+1+d]
-				} else {
-					i = prev[k-1+d] + 1
-				}
-			}
+			i, _ := step(prev, k, d)
 			for i < len(x) && i-k < len(y) && i-k >= 0 && x[i] == y[i-k] {
 				i++
 			}

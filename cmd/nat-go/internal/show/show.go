@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rivo/uniseg"
 
@@ -45,7 +46,7 @@ func Write(w io.Writer, v View, o Options) error {
 	p.title(v.Title)
 	for _, f := range v.Facts {
 		for _, l := range wrap([]Piece{{clean(f), false}}, p.Width) {
-			p.printLine(l, dim, plain, "", "")
+			p.printLine(l, dim, unmarked)
 			p.WriteString("\n")
 		}
 	}
@@ -72,6 +73,18 @@ const (
 	green style = "32"
 	red   style = "31"
 	cyan  style = "36"
+)
+
+// marks are how differing pieces are printed: in a style or, without colours, between two strings.
+type marks struct {
+	style     style
+	open, end string
+}
+
+var (
+	unmarked = marks{}
+	added    = marks{green, "{+", "+}"}
+	removed  = marks{red, "[-", "-]"}
 )
 
 type printer struct {
@@ -104,7 +117,7 @@ func (p *printer) heading(s, more string) {
 // printPassage prints a plain text passage, or messages one after another with their roles.
 func (p *printer) printPassage(c builders.Passage) {
 	if c.IsText() {
-		p.printBlock([]Piece{{clean(c.Text), false}}, 2)
+		p.printBlock([]Piece{{clean(c.Text), false}}, 2, unmarked)
 		return
 	}
 	for i := range c.Nodes {
@@ -115,22 +128,23 @@ func (p *printer) printPassage(c builders.Passage) {
 			p.styled(" (answers "+clean(m.ToolCallID)+")", dim)
 		}
 		p.WriteString("\n")
-		p.printBlock([]Piece{{clean(messageText(m)), false}}, 4)
+		p.printBlock([]Piece{{clean(messageText(m)), false}}, 4, unmarked)
 	}
 }
 
 // printBlock prints indented text, without its middle if it is long (see shortened).
-func (p *printer) printBlock(spans []Piece, indent int) {
-	p.shortened(wrap(spans, p.Width-indent), func(l line) {
+func (p *printer) printBlock(spans []Piece, indent int, m marks) {
+	lines := wrap(spans, p.Width-indent)
+	p.shortened(len(lines), indent, func(i int) {
 		p.WriteString(strings.Repeat(" ", indent))
-		p.printLine(l, plain, plain, "", "")
-	}, indent)
+		p.printLine(lines[i], plain, m)
+	})
 }
 
-// shortened prints lines. If there are many lines, it omits the middle, unless p.Full is set.
-func (p *printer) shortened(lines []line, print func(line), indent int) {
-	cut := len(lines) - headLines - tailLines
-	for i, l := range lines {
+// shortened prints n lines. If there are many lines, it omits the middle, unless p.Full is set.
+func (p *printer) shortened(n, indent int, print func(i int)) {
+	cut := n - headLines - tailLines
+	for i := range n {
 		if !p.Full && cut > 3 && i >= headLines && i < headLines+cut {
 			if i == headLines {
 				p.styled(fmt.Sprintf("%s… %d more lines; --full prints them", strings.Repeat(" ", indent), cut), dim)
@@ -138,22 +152,21 @@ func (p *printer) shortened(lines []line, print func(line), indent int) {
 			}
 			continue
 		}
-		print(l)
+		print(i)
 		p.WriteString("\n")
 	}
 }
 
-// printLine prints a line in style st. It prints differing pieces in style mark. Without colours, it encloses them in
-// the strings open and end instead.
-func (p *printer) printLine(l line, st, mark style, open, end string) {
+// printLine prints a line in style st, and its differing pieces with marks.
+func (p *printer) printLine(l line, st style, m marks) {
 	for _, s := range l.spans {
 		switch {
 		case !s.Differs:
 			p.styled(s.Text, st)
 		case p.Color:
-			p.styled(s.Text, mark)
+			p.styled(s.Text, m.style)
 		default:
-			p.WriteString(open + s.Text + end)
+			p.WriteString(m.open + s.Text + m.end)
 		}
 	}
 }
@@ -167,12 +180,13 @@ func (p *printer) printPair(chosen, rejected builders.Passage) {
 		p.WriteString("\n")
 		p.styled("the two answers have little in common, so differences are not marked\n", dim)
 	}
-	sizeA, sizeB := fmt.Sprintf("  %d characters", runes(a)), fmt.Sprintf("  %d characters", runes(b))
+	sizeA := fmt.Sprintf("  %d characters", utf8.RuneCountInString(a))
+	sizeB := fmt.Sprintf("  %d characters", utf8.RuneCountInString(b))
 	if p.Width < sideBySide {
 		p.heading(nameA, sizeA)
-		p.marked(left, green, "{+", "+}")
+		p.printBlock(left, 2, added)
 		p.heading(nameB, sizeB)
-		p.marked(right, red, "[-", "-]")
+		p.printBlock(right, 2, removed)
 		return
 	}
 	column := (p.Width - 3) / 2
@@ -190,25 +204,9 @@ func (p *printer) printPair(chosen, rejected builders.Passage) {
 	p.printColumns(wrap(left, room), wrap(right, room), column)
 }
 
-func (p *printer) marked(spans []Piece, st style, open, end string) {
-	p.shortened(wrap(spans, p.Width-2), func(l line) {
-		p.WriteString("  ")
-		p.printLine(l, plain, st, open, end)
-	}, 2)
-}
-
-// printColumns prints two columns line by line, side by side. Like shortened, it may omit the middle.
+// printColumns prints two columns line by line, side by side. Like printBlock, it may omit the middle.
 func (p *printer) printColumns(left, right []line, column int) {
-	n := max(len(left), len(right))
-	cut := n - headLines - tailLines
-	for i := range n {
-		if !p.Full && cut > 3 && i >= headLines && i < headLines+cut {
-			if i == headLines {
-				p.styled(fmt.Sprintf("… %d more lines; --full prints them", cut), dim)
-				p.WriteString("\n")
-			}
-			continue
-		}
+	p.shortened(max(len(left), len(right)), 0, func(i int) {
 		var l, r line
 		if i < len(left) {
 			l = left[i]
@@ -216,7 +214,7 @@ func (p *printer) printColumns(left, right []line, column int) {
 		if i < len(right) {
 			r = right[i]
 		}
-		p.printLine(l, plain, green, "{+", "+}")
+		p.printLine(l, plain, added)
 		used := l.width
 		if !p.Color {
 			for _, s := range l.spans {
@@ -226,9 +224,8 @@ func (p *printer) printColumns(left, right []line, column int) {
 			}
 		}
 		p.WriteString(strings.Repeat(" ", max(0, column-used)) + " │ ")
-		p.printLine(r, plain, red, "[-", "-]")
-		p.WriteString("\n")
-	}
+		p.printLine(r, plain, removed)
+	})
 }
 
 // answerText returns an answer as text, either its only message or all of its messages with their roles.
@@ -278,4 +275,92 @@ func messageText(m *chat.Message) string {
 	return strings.Join(parts, "\n")
 }
 
-func runes(s string) int { return len([]rune(s)) }
+// clean makes a string safe to print. It also replaces tabs with spaces, so that the string's width is known.
+func clean(s string) string { return strings.ReplaceAll(terminal.Text(s), "\t", "    ") }
+
+// line is a line on the screen. The widths of its pieces add up to width.
+type line struct {
+	spans []Piece
+	width int // cells
+}
+
+func (l *line) add(s string, differs bool, width int) {
+	l.width += width
+	if n := len(l.spans); n > 0 && l.spans[n-1].Differs == differs {
+		l.spans[n-1].Text += s
+		return
+	}
+	l.spans = append(l.spans, Piece{s, differs})
+}
+
+// trim removes the spaces at the end of a wrapped line.
+func (l *line) trim() {
+	for n := len(l.spans); n > 0; n = len(l.spans) {
+		last := &l.spans[n-1]
+		short := strings.TrimRight(last.Text, " ")
+		l.width -= len(last.Text) - len(short)
+		if last.Text = short; short != "" {
+			return
+		}
+		l.spans = l.spans[:n-1]
+	}
+}
+
+// wrap breaks pieces into lines of at most width cells (but at least 8), at spaces if possible.
+func wrap(spans []Piece, width int) []line {
+	width = max(width, 8)
+	lines := []line{{}}
+	for _, s := range spans {
+		for i, part := range strings.Split(s.Text, "\n") {
+			if i > 0 {
+				lines = append(lines, line{})
+			}
+			for _, w := range wordsAndSpaces(part) {
+				lines = placeWord(lines, w, s.Differs, width)
+			}
+		}
+	}
+	return lines
+}
+
+// placeWord puts a word on the last line or, if it doesn't fit there, on a new one. If a word is wider than a line, it
+// is split between characters.
+func placeWord(lines []line, word string, differs bool, width int) []line {
+	last := &lines[len(lines)-1]
+	w := uniseg.StringWidth(word)
+	switch {
+	case last.width+w <= width:
+		last.add(word, differs, w)
+		return lines
+	case strings.TrimSpace(word) == "":
+		last.trim()
+		return append(lines, line{}) // a space at a line break is omitted
+	case w <= width:
+		last.trim()
+		lines = append(lines, line{})
+		lines[len(lines)-1].add(word, differs, w)
+		return lines
+	}
+	for g := uniseg.NewGraphemes(word); g.Next(); {
+		if lines[len(lines)-1].width+g.Width() > width {
+			lines = append(lines, line{})
+		}
+		lines[len(lines)-1].add(g.Str(), differs, g.Width())
+	}
+	return lines
+}
+
+func wordsAndSpaces(s string) []string {
+	var out []string
+	start := 0
+	for i := 1; i < len(s); i++ {
+		if (s[i] == ' ') != (s[i-1] == ' ') {
+			out = append(out, s[start:i])
+			start = i
+		}
+	}
+	if start < len(s) {
+		out = append(out, s[start:])
+	}
+	return out
+}

@@ -1,13 +1,16 @@
 package show
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/collator/rows"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -24,11 +27,12 @@ func Record(p dataset.Picked) View {
 	case *builders.Preference:
 		v.Pair = true
 		v.Facts = append(v.Facts, fmt.Sprintf("%s: chosen %.6g, rejected %.6g, margin %.6g (candidates %d and %d); reward %.6g",
-			scoreName(r.ScoreName), r.ChosenScore, r.RejectedScore, margin(r), r.ChosenIndex, r.RejectedIndex,
-			r.Reward))
+			cmp.Or(r.ScoreName, "score"), r.ChosenScore, r.RejectedScore, math.Abs(r.ChosenScore-r.RejectedScore),
+			r.ChosenIndex, r.RejectedIndex, r.Reward))
 		if r.ChosenPolicy != "" || r.RejectedPolicy != "" {
-			v.Facts = append(v.Facts,
-				fmt.Sprintf("sampled by %s and %s", modelOrUnknown(r.ChosenPolicy), modelOrUnknown(r.RejectedPolicy)))
+			const unknown = "an unknown model"
+			v.Facts = append(v.Facts, fmt.Sprintf("sampled by %s and %s", cmp.Or(r.ChosenPolicy, unknown),
+				cmp.Or(r.RejectedPolicy, unknown)))
 		}
 	case *builders.Demonstration:
 		v.Facts = append(v.Facts, fmt.Sprintf("weight %v, %s", r.Weight, number("score", r.Score)))
@@ -82,17 +86,10 @@ func scoredBy(metadata []byte) (facts []string) {
 	}{{"", m.Record}, {"chosen: ", m.Chosen}, {"rejected: ", m.Rejected}} {
 		if e := side.evidence; e != nil {
 			facts = append(facts, fmt.Sprintf("%sscored %v by the rule %s: message %d of its rollout, a result from "+
-				"%s, contains %q", side.name, e.Score, e.Rule, e.Message, toolOrUnnamed(e.Tool), e.Quote))
+				"%s, contains %q", side.name, e.Score, e.Rule, e.Message, cmp.Or(e.Tool, "an unnamed tool"), e.Quote))
 		}
 	}
 	return facts
-}
-
-func toolOrUnnamed(tool string) string {
-	if tool == "" {
-		return "an unnamed tool"
-	}
-	return tool
 }
 
 // Fate describes the decision on a record: the sides of the split that it is on, or the reason why it was dropped.
@@ -119,24 +116,6 @@ func origin(run int, example, turn, builder string) string {
 		s += fmt.Sprintf(", collection run %d", run)
 	}
 	return s + ", builder " + builder
-}
-
-func scoreName(name string) string {
-	if name == "" {
-		return "score"
-	}
-	return name
-}
-
-func margin(p *builders.Preference) float64 {
-	return max(p.ChosenScore-p.RejectedScore, p.RejectedScore-p.ChosenScore)
-}
-
-func modelOrUnknown(policy string) string {
-	if policy == "" {
-		return "an unknown model"
-	}
-	return policy
 }
 
 func number(name string, x *float64) string {
@@ -201,11 +180,10 @@ func Whole(prompt, completion builders.Passage) builders.Passage {
 
 // Drop returns the view of a drop.
 func Drop(d ledger.Drop) View {
-	title := d.Unit + " left out: " + string(d.Reason)
+	v := View{Title: d.Unit + " left out: " + string(d.Reason)}
 	if n := d.N(); n > 1 {
-		title = ledger.Quantity(n, d.Unit) + " left out: " + string(d.Reason)
+		v.Title = ledger.Quantity(n, d.Unit) + " left out: " + string(d.Reason)
 	}
-	v := View{Title: title}
 	where := "stage " + string(d.Stage)
 	if d.Example != "" {
 		where = "example " + d.Example
@@ -244,12 +222,9 @@ func Dropped(d ledger.Drop, e *ttc.Example) builders.Passage {
 		answer := ttc.Node{Message: chat.Message{Form: chat.Text, Text: c.Output}}
 		nodes := []ttc.Node{{Message: chat.Message{Role: "prompt", Form: chat.Text, Text: c.Prompt.Text}}}
 		if c.Prompt.Form == ttc.MessagesPrompt {
-			nodes = nil
-			for _, m := range c.Prompt.Messages {
-				nodes = append(nodes, ttc.Node{Message: m})
-			}
+			nodes = lists.Map(c.Prompt.Messages, func(m chat.Message) ttc.Node { return ttc.Node{Message: m} })
 		}
-		answer.Message.Role = fmt.Sprintf("answer, %s %v", scoreName(""), c.Score)
+		answer.Message.Role = fmt.Sprintf("answer, score %v", c.Score)
 		return builders.Passage{Nodes: append(nodes, answer)}
 	}
 	if d.Unit == "candidate" || len(e.Graph.Nodes) == 0 {

@@ -1,0 +1,20 @@
+// Package lists has what package slices lacks.
+package lists
+
+// Map returns the results of f for the items of a list, in order. The result for an empty list is nil.
+func Map[T, U any](list []T, f func(T) U) (out []U) {
+	for _, x := range list {
+		out = append(out, f(x))
+	}
+	return out
+}
+
+// Find returns the first item for which is returns true.
+func Find[T any](list []T, is func(T) bool) (x T, ok bool) {
+	for _, x := range list {
+		if is(x) {
+			return x, true
+		}
+	}
+	return x, false
+}
