@@ -291,12 +291,10 @@ func (c *compiler) concat(n *concatNode, f *frame) expr {
 
 // arguments compiles the arguments of a call, filter or test.
 func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
-	seen := map[string]bool{}
-	for _, name := range a.names {
-		if seen[name] {
+	for i, name := range a.names {
+		if slices.Contains(a.names[:i], name) {
 			throwAt(a.values[0].at(), "SyntaxError", "keyword argument repeated: %s", name)
 		}
-		seen[name] = true
 	}
 	plain, values := c.exprs(a.plain, f), c.exprs(a.values, f)
 	if a.empty() {

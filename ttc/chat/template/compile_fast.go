@@ -154,8 +154,8 @@ func (l *lookup) of(st *state, v *val) *val {
 
 // keep stores a value. The pointer to it stays valid for a few more calls of keep.
 func (st *state) keep(v val) *val {
-	p := &st.kept[st.nextKept%len(st.kept)]
-	st.nextKept++
+	p := &st.looked[st.nextLook%len(st.looked)]
+	st.nextLook++
 	*p = v
 	return p
 }

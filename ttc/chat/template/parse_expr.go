@@ -63,6 +63,8 @@ func (p *parser) not() node {
 	return p.compare()
 }
 
+var comparisons = []string{"==", "!=", "<", "<=", ">", ">="}
+
 func (p *parser) compare() node {
 	n := p.sum()
 	var ops []operand
@@ -70,13 +72,8 @@ func (p *parser) compare() node {
 		t := p.cur()
 		op := ""
 		switch {
-		case t.kind == tokOp:
-			switch t.text {
-			case "==", "!=", "<", "<=", ">", ">=":
-				op = t.text
-			}
-		case t.is(tokName, "in"):
-			op = "in"
+		case t.kind == tokOp && slices.Contains(comparisons, t.text), t.is(tokName, "in"):
+			op = t.text
 		case t.is(tokName, "not") && p.peek().is(tokName, "in"):
 			op = "not in"
 			p.next()
