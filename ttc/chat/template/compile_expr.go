@@ -172,7 +172,7 @@ func (c *compiler) conditional(n *condNode, f *frame) expr {
 }
 
 func (c *compiler) logic(n *logicNode, f *frame) expr {
-	left, right, isOr := c.expr(n.left, f), c.expr(n.right, f), n.or
+	left, right, isOr := c.expr(n.left, f), c.expr(n.right, f), n.op == "or"
 	return func(st *state) val {
 		if v := left(st); v.Truth() == isOr {
 			return v

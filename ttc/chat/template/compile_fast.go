@@ -197,7 +197,7 @@ func (c *compiler) condition(n node, f *frame) condition {
 		is := c.condition(n.node, f)
 		return func(st *state) bool { return !is(st) }
 	case *logicNode:
-		left, right, isOr := c.condition(n.left, f), c.condition(n.right, f), n.or
+		left, right, isOr := c.condition(n.left, f), c.condition(n.right, f), n.op == "or"
 		return func(st *state) bool {
 			if left(st) == isOr {
 				return isOr
