@@ -219,25 +219,16 @@ func (c *compiler) condition(n node, f *frame) condition {
 	return func(st *state) bool { return e(st).Truth() }
 }
 
-// comparedText returns the short text on the right of a comparison with a single operator, or nil.
-func comparedText(n *compareNode) *val {
-	if len(n.ops) != 1 {
+// equalsText compiles `node == 'text'` and `node != 'text'`; it returns nil for other comparisons.
+func (c *compiler) equalsText(n *compareNode, f *frame) condition {
+	if len(n.ops) != 1 || n.ops[0].op != "==" && n.ops[0].op != "!=" {
 		return nil
 	}
 	k, ok := n.ops[0].node.(*constNode)
 	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer strings counts as work
 		return nil
 	}
-	return &k.value
-}
-
-// equalsText compiles `node == 'text'` and `node != 'text'`; it returns nil for other comparisons.
-func (c *compiler) equalsText(n *compareNode, f *frame) condition {
-	compared := comparedText(n)
-	if compared == nil || n.ops[0].op != "==" && n.ops[0].op != "!=" {
-		return nil
-	}
-	text, equal := pyvalue.Intern(compared.Text()), n.ops[0].op == "=="
+	text, equal := pyvalue.Intern(k.value.Text()), n.ops[0].op == "=="
 	if p := c.path(n.first, f); p != nil {
 		return func(st *state) bool { return p.ref(st).IsText(text) == equal }
 	}
