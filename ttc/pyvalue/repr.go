@@ -160,14 +160,16 @@ func AppendInt(dst []byte, v Value) ([]byte, error) {
 }
 
 // AppendFloat appends repr(f): the shortest digits that read back as f, in Python's layout.
-func AppendFloat(dst []byte, f float64) []byte {
+func AppendFloat(dst []byte, f float64) []byte { return appendFloat(dst, f, "nan", "inf") }
+
+func appendFloat(dst []byte, f float64, nan, infinity string) []byte {
 	switch {
 	case math.IsNaN(f):
-		return append(dst, "nan"...)
-	case math.IsInf(f, 1):
-		return append(dst, "inf"...)
+		return append(dst, nan...)
 	case math.IsInf(f, -1):
-		return append(dst, "-inf"...)
+		return append(append(dst, '-'), infinity...)
+	case math.IsInf(f, 1):
+		return append(dst, infinity...)
 	}
 	var buf [32]byte
 	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)

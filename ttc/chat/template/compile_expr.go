@@ -220,20 +220,11 @@ func (c *compiler) binary(n *binaryNode, f *frame) expr {
 }
 
 // addends returns the operands of a + b + c + ...
-func addends(n *binaryNode) []node {
-	var out []node
-	var left node = n
-	for {
-		b, ok := left.(*binaryNode)
-		if !ok || b.op != "+" {
-			break
-		}
-		out = append(out, b.right)
-		left = b.left
+func addends(n node) []node {
+	if b, ok := n.(*binaryNode); ok && b.op == "+" {
+		return append(addends(b.left), b.right)
 	}
-	out = append(out, left)
-	slices.Reverse(out)
-	return out
+	return []node{n}
 }
 
 // sum compiles a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands beats
