@@ -10,26 +10,27 @@ import (
 )
 
 // invisible lists characters that aren't displayed: zero-width spaces and joiners, and the soft hyphen.
-var invisible = strings.NewReplacer("\u200b", "", "\u200c", "", "\u200d", "", "\u2060", "", "\ufeff", "", "\u00ad", "")
+const invisible = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
 
 // visible returns s without its invisible characters, and the position in s of each returned byte. The positions are
 // nil if s doesn't contain such characters.
 func visible(s string) (shown string, at []int) {
-	if !strings.ContainsAny(s, "\u200b\u200c\u200d\u2060\ufeff\u00ad") {
+	if !strings.ContainsAny(s, invisible) {
 		return s, nil
 	}
-	shown = invisible.Replace(s)
-	at = make([]int, 0, len(shown))
+	b := make([]byte, 0, len(s))
+	at = make([]int, 0, len(s))
 	for i, r := range s {
-		if strings.ContainsRune("\u200b\u200c\u200d\u2060\ufeff\u00ad", r) {
+		if strings.ContainsRune(invisible, r) {
 			continue
 		}
 		_, n := utf8.DecodeRuneInString(s[i:])
-		for j := range n {
-			at = append(at, i+j)
+		for j := i; j < i+n; j++ {
+			b = append(b, s[j])
+			at = append(at, j)
 		}
 	}
-	return shown, at
+	return string(b), at
 }
 
 // percent matches a percent-encoded printable character or line break.

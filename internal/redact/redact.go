@@ -164,72 +164,62 @@ func (r *Redactor) message(m *chat.Message) (changed bool) {
 // maxDepth is the maximum depth at which values are searched.
 const maxDepth = 200
 
-// json redacts the strings in a value. The rest is unchanged byte for byte.
+// json redacts the strings in a value, and reports whether that changed it. The rest is unchanged byte for byte.
 func (r *Redactor) json(raw json.Raw) (json.Raw, bool) {
-	if len(raw) == 0 {
-		return raw, false
+	if out := r.appendValue(nil, raw, 0); !bytes.Equal(out, raw) {
+		return out, true
 	}
-	out, changed := r.appendValue(nil, raw, 0)
-	if !changed {
-		return raw, false
-	}
-	return out, true
+	return raw, false
 }
 
-func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) ([]byte, bool) {
-	changed := false
+func (r *Redactor) appendValue(b []byte, raw json.Raw, depth int) []byte {
+	at := 0 // end of what has been appended
+	until := func(part json.Raw) {
+		from := offset(raw, part)
+		b = append(b, raw[at:from]...)
+		at = from + len(part)
+	}
 	switch kind := raw.Kind(); {
 	case kind == json.String:
 		s, _ := raw.Text()
 		if out, ok := r.Text(s); ok {
-			return json.AppendString(b, out), true
+			return json.AppendString(b, out)
 		}
 	case kind == json.Array && depth < maxDepth:
-		at := 0
 		for e := range raw.Elements() {
-			from := offset(raw, e)
-			b = append(b, raw[at:from]...)
-			var did bool
-			b, did = r.appendValue(b, e, depth+1)
-			changed, at = changed || did, from+len(e)
+			until(e)
+			b = r.appendValue(b, e, depth+1)
 		}
-		return append(b, raw[at:]...), changed
 	case kind == json.Object && depth < maxDepth:
-		at := 0
 		for k, v := range raw.Members() {
-			var did bool
 			name, _ := k.Text()
 			if out, ok := r.Text(name); ok {
-				b = append(b, raw[at:offset(raw, k)]...)
+				until(k)
 				b = json.AppendString(b, out)
-				at, changed = offset(raw, k)+len(k), true
 			}
-			from := offset(raw, v)
-			b = append(b, raw[at:from]...)
+			until(v)
 			if v.Kind() == json.String && secret.Named(name) {
-				b, did = r.redactNamed(b, v)
+				b = r.redactNamed(b, v)
 			} else {
-				b, did = r.appendValue(b, v, depth+1)
+				b = r.appendValue(b, v, depth+1)
 			}
-			changed, at = changed || did, from+len(v)
 		}
-		return append(b, raw[at:]...), changed
 	}
-	return append(b, raw...), changed
+	return append(b, raw[at:]...)
 }
 
 // redactNamed redacts the value of a key that is named like a secret if Text finds something in the value, or if the
 // value has at least eight bytes and a digit, isn't a reference and isn't on the allow list.
-func (r *Redactor) redactNamed(b []byte, v json.Raw) ([]byte, bool) {
+func (r *Redactor) redactNamed(b []byte, v json.Raw) []byte {
 	s, _ := v.Text()
 	if out, ok := r.Text(s); ok {
-		return json.AppendString(b, out), true
+		return json.AppendString(b, out)
 	}
 	if len(s) < 8 || !digits(s) || reference(s) || r.allowed(s) {
-		return append(b, v...), false
+		return append(b, v...)
 	}
 	r.remember(s)
-	return json.AppendString(b, r.tag("secret", s)), true
+	return json.AppendString(b, r.tag("secret", s))
 }
 
 // reference reports whether s is a phrase or only names a value: ${KEY2}, {{ key2 }}, <key2>, $KEY2 or a tag.

@@ -53,7 +53,8 @@ func (f *inflater) check(in io.Reader, codec format.CompressionCodec, h *format.
 }
 
 // inflate checks that data decompresses to at most size bytes.
-func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int64) error {
+func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int64) (err error) {
+	var r io.Reader
 	switch codec {
 	case format.Snappy:
 		if n, err := snappy.DecodedLen(data); err != nil || int64(n) > size {
@@ -67,18 +68,22 @@ func (f *inflater) inflate(codec format.CompressionCodec, data []byte, size int6
 			return errOversizedPage
 		}
 	case format.Gzip:
-		r, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			return fmt.Errorf("cannot decompress a page: %w", err)
-		}
-		return bounded(r, size)
+		r, err = gzip.NewReader(bytes.NewReader(data))
 	case format.Zstd:
-		if err := f.resetZstd(data); err != nil {
-			return fmt.Errorf("cannot decompress a page: %w", err)
-		}
-		return bounded(f.zstd, size)
+		err = f.resetZstd(data)
+		r = f.zstd
 	case format.Brotli:
-		return bounded(brotli.NewReader(bytes.NewReader(data)), size)
+		r = brotli.NewReader(bytes.NewReader(data))
+	}
+	var n int64
+	if err == nil && r != nil {
+		n, err = io.Copy(io.Discard, io.LimitReader(r, size+1))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot decompress a page: %w", err)
+	}
+	if n > size {
+		return errOversizedPage
 	}
 	return nil
 }
@@ -90,18 +95,6 @@ func (f *inflater) resetZstd(data []byte) (err error) {
 		return err
 	}
 	return f.zstd.Reset(bytes.NewReader(data))
-}
-
-// bounded refuses data that decompresses to more than size bytes.
-func bounded(r io.Reader, size int64) error {
-	n, err := io.Copy(io.Discard, io.LimitReader(r, size+1))
-	if err != nil {
-		return fmt.Errorf("cannot decompress a page: %w", err)
-	}
-	if n > size {
-		return errOversizedPage
-	}
-	return nil
 }
 
 func (f *inflater) close() {

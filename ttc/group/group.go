@@ -181,7 +181,7 @@ func (x *Index) Groups(skip int64) iter.Seq2[Group, error] {
 				if !g.emit(yield) {
 					return
 				}
-				g.start(first)
+				g = gathering{index: x, skip: g.skip, open: true, first: first}
 			}
 			if err := g.member(row[16:]); err != nil {
 				yield(Group{}, err)
@@ -242,11 +242,6 @@ type gathering struct {
 	members []*ttc.Example
 	count   int64
 	bytes   int64
-}
-
-func (g *gathering) start(first uint64) {
-	g.open, g.first = true, first
-	g.members, g.count, g.bytes = nil, 0, 0
 }
 
 // member adds a member, given its location. It keeps no members of a skipped group, and only the first member of a

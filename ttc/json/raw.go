@@ -38,18 +38,12 @@ func (r Raw) Kind() Kind {
 	return kindOf(r[0])
 }
 
+// kinds are the kinds of the values that aren't numbers, by their first bytes.
+var kinds = [256]Kind{'{': Object, '[': Array, '"': String, 'n': Null, 't': Bool, 'f': Bool}
+
 func kindOf(c byte) Kind {
-	switch c {
-	case '{':
-		return Object
-	case '[':
-		return Array
-	case '"':
-		return String
-	case 'n':
-		return Null
-	case 't', 'f':
-		return Bool
+	if k := kinds[c]; k != Invalid {
+		return k
 	}
 	return Number
 }

@@ -158,21 +158,15 @@ func (r *Reader) begin() error {
 	if r.pos < len(r.buf) {
 		r.top = kindOf(r.buf[r.pos])
 	}
-	switch r.layout {
-	case Auto:
+	switch isArray := r.top == Array; {
+	case r.layout == Values, r.layout == Auto && !isArray:
 		r.layout = Values
-		if r.top == Array {
-			r.layout = ArrayOf
-		}
-	case ArrayOf:
-		if r.top != Array {
-			return r.syntaxError("expected '[', the start of an array")
-		}
+		return nil
+	case !isArray:
+		return r.syntaxError("expected '[', the start of an array")
 	}
-	if r.layout == ArrayOf {
-		r.array = r.Offset()
-		r.pos++
-	}
+	r.layout, r.array = ArrayOf, r.Offset()
+	r.pos++
 	return nil
 }
 

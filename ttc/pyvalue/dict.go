@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"strconv"
 	"unsafe"
 )
 
@@ -202,12 +201,7 @@ func hashTuple(v Value, depth int, n *int) (hashKey, error) {
 		if err != nil {
 			return h, err
 		}
-		b = append(b, byte(h.kind))
-		b = strconv.AppendUint(b, h.n, 36)
-		b = append(b, ':')
-		b = strconv.AppendInt(b, int64(len(h.s)), 10)
-		b = append(b, ':')
-		b = append(b, h.s...)
+		b = fmt.Appendf(b, "%d:%d:%d:%s", h.kind, h.n, len(h.s), h.s)
 	}
 	return hashKey{kind: KindTuple, s: string(b)}, nil
 }

@@ -2,7 +2,6 @@ package pyvalue
 
 import (
 	"encoding/binary"
-	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -70,17 +69,7 @@ func appendScalar(dst []byte, v Value) ([]byte, error) {
 
 // AppendJSONFloat appends a float as json.dumps writes it: repr(f), or a bare word for values that a JSON number can't
 // represent.
-func AppendJSONFloat(dst []byte, f float64) []byte {
-	switch {
-	case math.IsNaN(f):
-		return append(dst, "NaN"...)
-	case math.IsInf(f, 1):
-		return append(dst, "Infinity"...)
-	case math.IsInf(f, -1):
-		return append(dst, "-Infinity"...)
-	}
-	return AppendFloat(dst, f)
-}
+func AppendJSONFloat(dst []byte, f float64) []byte { return appendFloat(dst, f, "NaN", "Infinity") }
 
 // newline starts a line in the output of v. For a long indent, it calls mark at each level, so that a Marker can stop
 // it.

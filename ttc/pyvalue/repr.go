@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
+	"github.com/nat-go/nat-go/ttc/json"
 )
 
 // A Marker is called while values are printed, to report where output comes from. The bytes from dst up to the next
@@ -30,9 +31,6 @@ func Repr(v Value) (string, error) {
 
 // ToStr is str(v).
 func ToStr(v Value) (string, error) {
-	if v.kind == KindStr {
-		return v.text(), nil
-	}
 	b, err := AppendStr(nil, v, nil)
 	return string(b), err
 }
@@ -162,14 +160,16 @@ func AppendInt(dst []byte, v Value) ([]byte, error) {
 }
 
 // AppendFloat appends repr(f): the shortest digits that read back as f, in Python's layout.
-func AppendFloat(dst []byte, f float64) []byte {
+func AppendFloat(dst []byte, f float64) []byte { return appendFloat(dst, f, "nan", "inf") }
+
+func appendFloat(dst []byte, f float64, nan, infinity string) []byte {
 	switch {
 	case math.IsNaN(f):
-		return append(dst, "nan"...)
-	case math.IsInf(f, 1):
-		return append(dst, "inf"...)
+		return append(dst, nan...)
 	case math.IsInf(f, -1):
-		return append(dst, "-inf"...)
+		return append(append(dst, '-'), infinity...)
+	case math.IsInf(f, 1):
+		return append(dst, infinity...)
 	}
 	var buf [32]byte
 	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64)
@@ -221,17 +221,11 @@ func appendQuoted(dst []byte, v Value, mark Marker) []byte {
 }
 
 func appendEscape(dst []byte, r rune, quote byte) []byte {
-	switch r {
-	case '\\', rune(quote):
-		return append(dst, '\\', byte(r))
-	case '\n':
-		return append(dst, '\\', 'n')
-	case '\r':
-		return append(dst, '\\', 'r')
-	case '\t':
-		return append(dst, '\\', 't')
-	}
 	switch {
+	case r == rune(quote):
+		return append(dst, '\\', quote)
+	case r == '\\', r == '\n', r == '\r', r == '\t':
+		return json.AppendEscape(dst, r)
 	case r < 0x100:
 		return fmt.Appendf(dst, `\x%02x`, r)
 	case r < 0x10000:

@@ -27,13 +27,9 @@ func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 // below. A word that is longer than a line, such as a path, is broken.
 func (t *Table) Text(width int) string {
 	wide := t.widths()
-	before := t.Indent
-	for _, w := range wide[:max(0, len(wide)-1)] {
-		before += w + gap
-	}
 	var b strings.Builder
 	for r, row := range t.Rows {
-		t.line(&b, r, row, wide, before, width)
+		t.line(&b, r, row, wide, width)
 	}
 	return b.String()
 }
@@ -52,7 +48,7 @@ func (t *Table) widths() []int {
 	return wide
 }
 
-func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before, width int) {
+func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, width int) {
 	styled := func(c int, cell string) string {
 		if t.Style == nil {
 			return cell
@@ -66,12 +62,9 @@ func (t *Table) line(b *strings.Builder, r int, row []string, wide []int, before
 			space = strings.Repeat(" ", wide[c]-Width(cell)+gap)
 			continue
 		}
-		at := before
-		if last < len(wide)-1 { // a short row
-			at = t.Indent
-			for _, w := range wide[:last] {
-				at += w + gap
-			}
+		at := t.Indent
+		for _, w := range wide[:last] {
+			at += w + gap
 		}
 		parts := []string{cell}
 		if width > 0 && at+Width(cell) > width {

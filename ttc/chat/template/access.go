@@ -37,7 +37,7 @@ func (st *state) attributeOf(v val, name string) (val, bool) {
 		refuseUnsupported(v, name)
 		return missing, false
 	}
-	return pyvalue.OfObject(&callable{builtinKind, name, func(st *state, a *args) val {
+	return pyvalue.OfObject(&callable{"builtin_function_or_method", name, func(st *state, a *args) val {
 		st.reads(v)
 		st.reads(a.plain...)
 		return m(st, v, a)

@@ -59,12 +59,8 @@ type (
 		op          string
 		left, right node
 	}
-	logicNode struct { // and, or
-		pos
-		or          bool
-		left, right node
-	}
-	notNode struct {
+	logicNode struct{ binaryNode } // and, or
+	notNode   struct {
 		pos
 		node node
 	}
@@ -96,19 +92,17 @@ type (
 		fn   node
 		args arguments
 	}
-	filterNode struct { // node is nil if the filter applies to a block
-		pos
-		node node
-		name string
-		args arguments
-	}
-	testNode struct {
-		pos
-		node node
-		name string
-		args arguments
-	}
+	filterNode struct{ applied } // node is nil if the filter applies to a block
+	testNode   struct{ applied }
 )
+
+// applied is the application of a filter or test.
+type applied struct {
+	pos
+	node node
+	name string
+	args arguments
+}
 
 type operand struct {
 	op   string // == != < <= > >= in "not in"
@@ -174,15 +168,13 @@ type (
 
 func (n *condNode) parts() []node        { return present(n.test, n.then, n.otherwise) }
 func (n *binaryNode) parts() []node      { return []node{n.left, n.right} }
-func (n *logicNode) parts() []node       { return []node{n.left, n.right} }
 func (n *notNode) parts() []node         { return []node{n.node} }
 func (n *unaryNode) parts() []node       { return []node{n.node} }
 func (n *attrNode) parts() []node        { return []node{n.node} }
 func (n *itemNode) parts() []node        { return []node{n.node, n.index} }
 func (n *sliceNode) parts() []node       { return present(n.start, n.stop, n.step) }
 func (n *callNode) parts() []node        { return append([]node{n.fn}, n.args.nodes()...) }
-func (n *filterNode) parts() []node      { return append(present(n.node), n.args.nodes()...) }
-func (n *testNode) parts() []node        { return append([]node{n.node}, n.args.nodes()...) }
+func (n *applied) parts() []node         { return append(present(n.node), n.args.nodes()...) }
 func (n *bodyNode) parts() []node        { return n.macro.parts() }
 func (n *filterBlockNode) parts() []node { return slices.Concat(n.body, []node{n.filter}) }
 func (n *setNode) parts() []node         { return []node{n.target, n.value} }

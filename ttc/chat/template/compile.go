@@ -159,11 +159,9 @@ func (c *compiler) enter(f *frame) func(st *state) {
 }
 
 func (c *compiler) body(nodes []node, f *frame) stmt {
-	steps := make([]stmt, 0, len(nodes))
-	for _, n := range nodes {
-		if s := c.statement(n, f); s != nil {
-			steps = append(steps, s)
-		}
+	steps := make([]stmt, len(nodes))
+	for i, n := range nodes {
+		steps[i] = c.statement(n, f)
 	}
 	return sequence(steps)
 }

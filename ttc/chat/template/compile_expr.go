@@ -172,7 +172,7 @@ func (c *compiler) conditional(n *condNode, f *frame) expr {
 }
 
 func (c *compiler) logic(n *logicNode, f *frame) expr {
-	left, right, isOr := c.expr(n.left, f), c.expr(n.right, f), n.or
+	left, right, isOr := c.expr(n.left, f), c.expr(n.right, f), n.op == "or"
 	return func(st *state) val {
 		if v := left(st); v.Truth() == isOr {
 			return v
@@ -220,20 +220,11 @@ func (c *compiler) binary(n *binaryNode, f *frame) expr {
 }
 
 // addends returns the operands of a + b + c + ...
-func addends(n *binaryNode) []node {
-	var out []node
-	var left node = n
-	for {
-		b, ok := left.(*binaryNode)
-		if !ok || b.op != "+" {
-			break
-		}
-		out = append(out, b.right)
-		left = b.left
+func addends(n node) []node {
+	if b, ok := n.(*binaryNode); ok && b.op == "+" {
+		return append(addends(b.left), b.right)
 	}
-	out = append(out, left)
-	slices.Reverse(out)
-	return out
+	return []node{n}
 }
 
 // sum compiles a + b + c + ... as a unit. Templates often join strings that way, and one pass over all operands beats
@@ -291,12 +282,10 @@ func (c *compiler) concat(n *concatNode, f *frame) expr {
 
 // arguments compiles the arguments of a call, filter or test.
 func (c *compiler) arguments(a *arguments, f *frame) func(st *state) *args {
-	seen := map[string]bool{}
-	for _, name := range a.names {
-		if seen[name] {
+	for i, name := range a.names {
+		if slices.Contains(a.names[:i], name) {
 			throwAt(a.values[0].at(), "SyntaxError", "keyword argument repeated: %s", name)
 		}
-		seen[name] = true
 	}
 	plain, values := c.exprs(a.plain, f), c.exprs(a.values, f)
 	if a.empty() {

@@ -154,8 +154,8 @@ func (l *lookup) of(st *state, v *val) *val {
 
 // keep stores a value. The pointer to it stays valid for a few more calls of keep.
 func (st *state) keep(v val) *val {
-	p := &st.kept[st.nextKept%len(st.kept)]
-	st.nextKept++
+	p := &st.looked[st.nextLook%len(st.looked)]
+	st.nextLook++
 	*p = v
 	return p
 }
@@ -197,7 +197,7 @@ func (c *compiler) condition(n node, f *frame) condition {
 		is := c.condition(n.node, f)
 		return func(st *state) bool { return !is(st) }
 	case *logicNode:
-		left, right, isOr := c.condition(n.left, f), c.condition(n.right, f), n.or
+		left, right, isOr := c.condition(n.left, f), c.condition(n.right, f), n.op == "or"
 		return func(st *state) bool {
 			if left(st) == isOr {
 				return isOr
@@ -219,25 +219,16 @@ func (c *compiler) condition(n node, f *frame) condition {
 	return func(st *state) bool { return e(st).Truth() }
 }
 
-// comparedText returns the short text on the right of a comparison with a single operator, or nil.
-func comparedText(n *compareNode) *val {
-	if len(n.ops) != 1 {
+// equalsText compiles `node == 'text'` and `node != 'text'`; it returns nil for other comparisons.
+func (c *compiler) equalsText(n *compareNode, f *frame) condition {
+	if len(n.ops) != 1 || n.ops[0].op != "==" && n.ops[0].op != "!=" {
 		return nil
 	}
 	k, ok := n.ops[0].node.(*constNode)
 	if !ok || k.value.Kind() != pyvalue.KindStr || len(k.value.Text()) > 64 { // comparing longer strings counts as work
 		return nil
 	}
-	return &k.value
-}
-
-// equalsText compiles `node == 'text'` and `node != 'text'`; it returns nil for other comparisons.
-func (c *compiler) equalsText(n *compareNode, f *frame) condition {
-	compared := comparedText(n)
-	if compared == nil || n.ops[0].op != "==" && n.ops[0].op != "!=" {
-		return nil
-	}
-	text, equal := pyvalue.Intern(compared.Text()), n.ops[0].op == "=="
+	text, equal := pyvalue.Intern(k.value.Text()), n.ops[0].op == "=="
 	if p := c.path(n.first, f); p != nil {
 		return func(st *state) bool { return p.ref(st).IsText(text) == equal }
 	}

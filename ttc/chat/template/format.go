@@ -82,16 +82,11 @@ func (st *state) fill(format val, marks string, convert func(b *builder, mark st
 
 // isLone reports whether a format may leave the value unused because Python treats the value as a mapping.
 func isLone(with val) bool {
-	switch with.Kind() {
-	case pyvalue.KindDict, pyvalue.KindList:
+	switch with.Object().(type) {
+	case *undefined, *rangeObject:
 		return true
-	case pyvalue.KindObject:
-		switch with.Object().(type) {
-		case *undefined, *rangeObject:
-			return true
-		}
 	}
-	return false
+	return with.Kind() == pyvalue.KindDict || with.Kind() == pyvalue.KindList
 }
 
 // writeConverted writes the result of a conversion: a value's text, or the digits of a number.

@@ -52,11 +52,7 @@ func (t token) describe() string { return cmp.Or(tokenNames[t.kind], t.text) }
 
 // normalise converts every line break to a line feed and drops a trailing one (keep_trailing_newline is off).
 func normalise(src string) string {
-	if strings.IndexByte(src, '\r') >= 0 {
-		src = strings.ReplaceAll(src, "\r\n", "\n")
-		src = strings.ReplaceAll(src, "\r", "\n")
-	}
-	return strings.TrimSuffix(src, "\n")
+	return strings.TrimSuffix(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(src), "\n")
 }
 
 // lexer cuts a template into tokens under trim_blocks and lstrip_blocks, as jinja2's lexer does.

@@ -77,11 +77,9 @@ func (l *loop) length() int {
 	if l.size >= 0 {
 		return l.size
 	}
-	if !isMissing(l.of) {
-		if n, ok := length(l.of); ok {
-			l.size = n
-			return n
-		}
+	if n, ok := length(l.of); ok {
+		l.size = n
+		return n
 	}
 	var rest []val
 	for item := range l.rest.all {

@@ -35,18 +35,16 @@ type macroCode struct {
 
 func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 	in := f.function()
-	for _, p := range n.params {
-		in.sym.parameter(p.name)
-	}
-	in.sym.scan(n.defaults...)
-	in.sym.scan(n.body...)
 	m := &macroCode{name: n.name, fn: in.fn, at: n.at()}
 	for _, p := range n.params {
 		if slices.Contains(m.params, p.name) {
 			throwAt(p.at(), "SyntaxError", "duplicate argument '%s' in function definition", p.name)
 		}
 		m.params = append(m.params, p.name)
+		m.places = append(m.places, in.variable(in.sym.parameter(p.name)))
 	}
+	in.sym.scan(n.defaults...)
+	in.sym.scan(n.body...)
 	wants := undeclared(n.body, "caller", "kwargs", "varargs")
 	if wants["caller"] && !slices.Contains(m.params, "caller") {
 		v := in.variable(in.sym.parameter("caller"))
@@ -56,10 +54,6 @@ func (c *compiler) macro(n *macroNode, f *frame) *macroCode {
 		if wants[name] && !slices.Contains(m.params, name) {
 			throwAt(n.at(), unsupportedError, "the variable %s of a macro is not supported in chat templates", name)
 		}
-	}
-	for _, p := range n.params {
-		r, _ := in.sym.find(p.name)
-		m.places = append(m.places, in.variable(r))
 	}
 	// enter is compiled only now, because caller may have been scanned as an ordinary name before it became a
 	// parameter; jinja2 reanalyses the node for the same reason.

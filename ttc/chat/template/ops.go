@@ -90,25 +90,18 @@ func (st *state) repeat(seq, times val) (val, bool) {
 			st.checkRoom(math.MaxInt32)
 		}
 		st.spend(len(s) * n)
-		b := st.borrow()
-		st.writeRepeated(b, seq, n)
+		b, p := st.borrow(), provOf(seq)
+		if p == nil || len(p.spans) == 0 {
+			s, p, n = strings.Repeat(s, n), nil, 1
+		}
+		for range n {
+			st.step()
+			b.write(s, p)
+			st.checkRoom(b.size())
+		}
 		return st.like(seq, st.finish(b)), true
 	}
 	return missing, false
-}
-
-// writeRepeated writes a string n times.
-func (st *state) writeRepeated(b *builder, v val, n int) {
-	s, p := v.Text(), provOf(v)
-	if p == nil || len(p.spans) == 0 {
-		b.write(strings.Repeat(s, max(0, n)), nil)
-		return
-	}
-	for range n {
-		st.step()
-		b.write(s, p)
-		st.checkRoom(b.size())
-	}
 }
 
 // like returns v, as a Markup if v is a string and the first argument is a Markup.

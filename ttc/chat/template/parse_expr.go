@@ -45,7 +45,7 @@ func (p *parser) logic(operand func() node, op string) node {
 	n := operand()
 	for links := 0; p.skipName(op); links++ {
 		p.chain(links)
-		n = &logicNode{pos(n.at()), op == "or", n, operand()}
+		n = &logicNode{binaryNode{pos(n.at()), op, n, operand()}}
 	}
 	return n
 }
@@ -63,6 +63,8 @@ func (p *parser) not() node {
 	return p.compare()
 }
 
+var comparisons = []string{"==", "!=", "<", "<=", ">", ">="}
+
 func (p *parser) compare() node {
 	n := p.sum()
 	var ops []operand
@@ -70,13 +72,8 @@ func (p *parser) compare() node {
 		t := p.cur()
 		op := ""
 		switch {
-		case t.kind == tokOp:
-			switch t.text {
-			case "==", "!=", "<", "<=", ">", ">=":
-				op = t.text
-			}
-		case t.is(tokName, "in"):
-			op = "in"
+		case t.kind == tokOp && slices.Contains(comparisons, t.text), t.is(tokName, "in"):
+			op = t.text
 		case t.is(tokName, "not") && p.peek().is(tokName, "in"):
 			op = "not in"
 			p.next()
@@ -375,7 +372,7 @@ func (p *parser) dottedName() token {
 
 func (p *parser) oneFilter(n node) node {
 	t := p.dottedName()
-	f := &filterNode{pos: pos(t.pos), node: n, name: t.text}
+	f := &filterNode{applied{pos: pos(t.pos), node: n, name: t.text}}
 	if p.isOp("(") {
 		f.args = p.callArguments()
 	}
@@ -386,7 +383,7 @@ func (p *parser) test(n node) node {
 	is := p.next()
 	negated := p.skipName("not")
 	t := p.dottedName()
-	test := &testNode{pos: pos(is.pos), node: n, name: t.text}
+	test := &testNode{applied{pos: pos(is.pos), node: n, name: t.text}}
 	switch c := p.cur(); {
 	case c.is(tokOp, "("):
 		test.args = p.callArguments()

@@ -84,10 +84,6 @@ func (p *parser) leave() { p.depth-- }
 func (p *parser) statements(ends []string) []node {
 	p.enter(p.cur())
 	defer p.leave()
-	if ends != nil {
-		p.ends = append(p.ends, ends)
-		defer func() { p.ends = p.ends[:len(p.ends)-1] }()
-	}
 	var body []node
 	var out *outputNode
 	add := func(n node) {
@@ -127,7 +123,9 @@ func (p *parser) statements(ends []string) []node {
 func (p *parser) block(ends ...string) ([]node, string) {
 	p.skipOp(":")
 	p.expect(tokBlockEnd, "", "end of statement block")
+	p.ends = append(p.ends, ends)
 	body := p.statements(ends)
+	p.ends = p.ends[:len(p.ends)-1]
 	return body, p.next().text
 }
 

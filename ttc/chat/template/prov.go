@@ -3,6 +3,7 @@ package template
 import (
 	"sort"
 	"strconv"
+	"strings"
 	"unsafe"
 
 	"github.com/nat-go/nat-go/ttc/internal/pytext"
@@ -165,8 +166,7 @@ func (b *provBuilder) add(n int, src *Source, off int, m Mode) {
 	s.Start, s.End, s.Source, s.Offset, s.Mode = start, b.n, src, off, m
 }
 
-// addSlice records that the next bytes are bytes i to j of a text with provenance p, which doesn't contain quoted
-// spans.
+// addSlice records that the next bytes are bytes i to j of a text with provenance p. A quoted span must be in whole.
 func (b *provBuilder) addSlice(p *prov, i, j int) {
 	end := b.n + j - i
 	if p != nil {
@@ -187,17 +187,6 @@ func (b *provBuilder) addSlice(p *prov, i, j int) {
 	b.n = end
 }
 
-// addAll records that the next n bytes are a whole text with provenance p.
-func (b *provBuilder) addAll(p *prov, n int) {
-	start := b.n
-	for i := range p.spans {
-		s := &p.spans[i]
-		b.n = start + s.Start
-		b.add(s.End-s.Start, s.Source, s.Offset, s.Mode)
-	}
-	b.n = start + n
-}
-
 // unquote records that the next bytes are s, which is src's text starting at byte off, escaped and in quotes.
 func (b *provBuilder) unquote(s string, src *Source, off int) {
 	eachEscape(s, func(out, in int) {
@@ -214,22 +203,15 @@ func (b *provBuilder) unquote(s string, src *Source, off int) {
 // number of its bytes in s; the second is the number of text bytes that they encode.
 func eachEscape(s string, f func(out, in int)) {
 	f(1, 0)
-	run := 1
 	for i := 1; i < len(s)-1; {
-		if s[i] != '\\' {
-			i++
-			continue
+		rest := s[i : len(s)-1]
+		text, _, _ := strings.Cut(rest, `\`)
+		out, in := len(text), len(text)
+		if text == "" {
+			out, in = escapeAt(rest)
 		}
-		if run < i {
-			f(i-run, i-run)
-		}
-		out, in := escapeAt(s[i : len(s)-1])
 		f(out, in)
 		i += out
-		run = i
-	}
-	if run < len(s)-1 {
-		f(len(s)-1-run, len(s)-1-run)
 	}
 	if len(s) > 1 {
 		f(1, 0)
@@ -282,7 +264,7 @@ func (b *builder) write(s string, p *prov) {
 		one := &p.spans[0]
 		b.p.add(len(s), one.Source, one.Offset, one.Mode)
 	default:
-		b.p.addAll(p, len(s))
+		b.p.addSlice(p, 0, len(s))
 	}
 }
 

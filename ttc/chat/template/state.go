@@ -9,7 +9,7 @@ import (
 
 // states is a pool of states, whose buffers are reused.
 var states = sync.Pool{New: func() any {
-	st := &state{own: &builder{}}
+	st := &state{kept: kept{own: &builder{}}}
 	st.out, st.none.st = st.own, st
 	st.mark = st.marker.mark
 	return st
@@ -29,39 +29,37 @@ func (st *state) release() {
 		return
 	}
 	st.own.reset()
-	*st = state{
-		none:  st.none,
-		own:   st.own,
-		out:   st.own,
-		free:  st.free,
-		given: st.given[:0],
-		made:  st.made,
-		mark:  st.mark,
-	}
+	st.given = st.given[:0]
+	*st = state{kept: st.kept, out: st.own}
 	states.Put(st)
+}
+
+// kept is the part of a state that the next render uses again.
+type kept struct {
+	given []val // the variables that the template reads
+	own   *builder
+	free  []*builder
+	made  arena
+	none  args           // no arguments
+	mark  pyvalue.Marker // the method mark of the state's marker
 }
 
 // state is the state of one render.
 type state struct {
+	kept
 	input  Input
-	given  []val // the variables that the template reads
 	act    *activation
-	own    *builder
 	out    *builder
 	outer  []*builder // builders suspended while the output of a macro or block is captured
 	pos    int32      // position of the part being evaluated, for errors
 	left   int64      // steps that remain
 	bytes  int64      // bytes of text and lists that may still be allocated
 	depth  int
-	nested int // number of generators currently drawing from one another
-	free   []*builder
-	made   arena
-	none   args           // no arguments
-	marker marker         // marker of the active printer
-	mark   pyvalue.Marker // marker's method mark
+	nested int    // number of generators currently drawing from one another
+	marker marker // marker of the active printer
 
-	kept     [8]val // see keep
-	nextKept int
+	looked   [8]val // see keep
+	nextLook int
 
 	generations [][2]int
 	heads       *heads // the heads to render, or nil

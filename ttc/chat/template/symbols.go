@@ -129,14 +129,7 @@ func (s *symbols) load(name string) {
 
 // branch merges the effects of an if's branches: a name stored in any of them starts with its outer value.
 func (s *symbols) branch(branches []*symbols) {
-	var stores []string
-	for _, b := range branches {
-		for _, name := range b.stores {
-			if !slices.Contains(s.stores, name) && !slices.Contains(stores, name) {
-				stores = append(stores, name)
-			}
-		}
-	}
+	before := len(s.stores)
 	for _, b := range branches {
 		maps.Copy(s.refs, b.refs)
 		for _, r := range b.order {
@@ -146,7 +139,7 @@ func (s *symbols) branch(branches []*symbols) {
 			s.markStored(name)
 		}
 	}
-	for _, name := range stores {
+	for _, name := range s.stores[before:] {
 		target, _ := s.find(name)
 		if s.parent != nil {
 			if outer, ok := s.parent.find(name); ok {
@@ -228,26 +221,16 @@ func undeclared(nodes []node, names ...string) map[string]bool {
 	for _, n := range names {
 		left[n] = true
 	}
-	var visit func(n node)
-	visit = func(n node) {
-		switch n := n.(type) {
-		case nil:
-		case *nameNode:
-			switch {
-			case n.use == useLoad && left[n.name]:
-				found[n.name] = true
-			case n.use != useLoad || !left[n.name]:
-				delete(left, n.name)
-			}
-		default:
-			for _, c := range n.parts() {
-				visit(c)
-			}
+	contains(nodes, func(n node) bool {
+		name, ok := n.(*nameNode)
+		switch {
+		case ok && name.use != useLoad:
+			delete(left, name.name)
+		case ok && left[name.name]:
+			found[name.name] = true
 		}
-	}
-	for _, n := range nodes {
-		visit(n)
-	}
+		return false
+	})
 	return found
 }
 

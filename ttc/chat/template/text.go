@@ -12,33 +12,22 @@ import (
 
 // strip removes white space, or the characters in chars, from the requested sides.
 func (st *state) strip(v, chars val, left, right bool) val {
-	in := pytext.IsSpace
-	if !isMissing(chars) && !chars.IsNone() {
-		if chars.Kind() != pyvalue.KindStr {
-			defined(chars)
-			throw("TypeError", "strip arg must be None or str")
-		}
+	s := v.Text()
+	in, i, j := pytext.IsSpace, 0, len(s)
+	switch {
+	case isMissing(chars) || chars.IsNone(): // most strings begin and end with ASCII that is not white space
+		left = left && i < j && !(s[i] > ' ' && s[i] < utf8.RuneSelf)
+		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
+	case chars.Kind() == pyvalue.KindStr:
 		st.left -= int64(len(chars.Text()))
 		set := map[rune]bool{}
 		eachRune(chars.Text(), func(_ int, r rune, _ int) { set[r] = true })
 		in = func(r rune) bool { return set[r] }
+	default:
+		defined(chars)
+		throw("TypeError", "strip arg must be None or str")
 	}
-	i, j := st.stripped(v.Text(), in, isMissing(chars) || chars.IsNone(), left, right)
-	if i == 0 && j == len(v.Text()) {
-		return v
-	}
-	return st.cut(v, i, j)
-}
-
-// stripped returns the byte range of s that remains when leading and trailing characters r for which in(r) is true are
-// removed. plain is set if those characters are white space.
-func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool) (i, j int) {
 	st.left -= int64(len(s)) >> 6
-	i, j = 0, len(s)
-	if plain { // most strings begin and end with ASCII that is not white space
-		left = left && i < j && !(s[i] > ' ' && s[i] < utf8.RuneSelf)
-		right = right && i < j && !(s[j-1] > ' ' && s[j-1] < utf8.RuneSelf)
-	}
 	for left && i < j {
 		st.left--
 		r, n := pytext.DecodeRune(s[i:])
@@ -55,7 +44,10 @@ func (st *state) stripped(s string, in func(rune) bool, plain, left, right bool)
 		}
 		j -= n
 	}
-	return i, j
+	if i == 0 && j == len(s) {
+		return v
+	}
+	return st.cut(v, i, j)
 }
 
 // countScan counts the work of examining every character of a text.

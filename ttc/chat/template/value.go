@@ -130,39 +130,30 @@ func (n *namespace) AppendRepr(dst []byte, mark pyvalue.Marker, depth int) ([]by
 
 // callable is a function, method or class that templates may call.
 type callable struct {
-	kind callableKind
+	kind string // its Python type: function, type or builtin_function_or_method
 	name string // the name that Python prints
 	fn   func(st *state, a *args) val
 }
 
-// callableKind is the Python type of a callable.
-type callableKind string
-
-const (
-	functionKind callableKind = "function"
-	classKind    callableKind = "type"
-	builtinKind  callableKind = "builtin_function_or_method"
-)
-
 // address is printed where Python prints an object's address, which differs each time.
 const address = "0x7f0000000000"
 
-func (c *callable) TypeName() string { return string(c.kind) }
+func (c *callable) TypeName() string { return c.kind }
 
 // Repr prints a callable without its receiver or address.
 func (c *callable) Repr() string {
-	if c.kind == classKind {
+	if c.kind == "type" {
 		return "<class '" + c.name + "'>"
 	}
-	return "<" + string(c.kind) + " " + c.name + ">"
+	return "<" + c.kind + " " + c.name + ">"
 }
 
 func function(name string, fn func(st *state, a *args) val) val {
-	return pyvalue.OfObject(&callable{functionKind, name, fn})
+	return pyvalue.OfObject(&callable{"function", name, fn})
 }
 
 func class(name string, fn func(st *state, a *args) val) val {
-	return pyvalue.OfObject(&callable{classKind, name, fn})
+	return pyvalue.OfObject(&callable{"type", name, fn})
 }
 
 // args are the arguments of a call.
