@@ -2,12 +2,37 @@ package atif
 
 import (
 	"cmp"
+	"strings"
 
 	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
+
+// Factory returns this source's factory, which a configuration selects by its type.
+func Factory() source.Factory {
+	return session.Format{
+		Type: "atif", Tried: "Harbor 0.24.0, NAT 1.9.0",
+		Doc:        "trajectories in the Agent Trajectory Interchange Format (Harbor, NAT)",
+		Extensions: []string{".json", ".jsonl"},
+		Recognize:  session.Marked(isTrajectory, "trajectory", "steps"),
+		Entries:    session.Stateless("entries that are not trajectories", keyOf, sessions),
+	}.Factory()
+}
+
+func isTrajectory(entry json.Raw) bool { return trajectoryOf(entry) != nil }
+
+// trajectoryOf returns the trajectory in an entry: the entry itself, or a member of it if it is an item of NAT's list.
+func trajectoryOf(entry json.Raw) json.Raw {
+	if inner, ok := entry.Get("trajectory"); ok && inner.Kind() == json.Object {
+		entry = inner
+	}
+	if _, ok := entry.Get("steps"); ok && strings.HasPrefix(session.Text(entry, "schema_version"), "ATIF-") {
+		return entry
+	}
+	return nil
+}
 
 func keyOf(entry json.Raw) (string, bool) {
 	trajectory := trajectoryOf(entry)

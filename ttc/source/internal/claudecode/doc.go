@@ -9,6 +9,4 @@
 // Each agent in a session has its own examples. If a sub-agent's lines are in a separate file, that file is joined to
 // its session by the session's id. Sub-agent lines without an agent's id form separate chains. Call arguments are
 // stored as parsed values, not as the model spelled them.
-//
-// parseLine is long because it is one switch with a case for each key of a line.
 package claudecode

@@ -23,65 +23,63 @@ type line struct {
 	tail, shape               json.Raw
 }
 
+// textFields and valueFields are the fields of a line that hold the text or the value under a key.
+var (
+	textFields = map[string]func(*line) *string{
+		`"type"`:       func(l *line) *string { return &l.typ },
+		`"subtype"`:    func(l *line) *string { return &l.subtype },
+		`"uuid"`:       func(l *line) *string { return &l.uuid },
+		`"parentUuid"`: func(l *line) *string { return &l.parent },
+		`"agentId"`:    func(l *line) *string { return &l.agent },
+		`"requestId"`:  func(l *line) *string { return &l.requestID },
+		`"requestRef"`: func(l *line) *string { return &l.requestRef },
+		`"id"`:         func(l *line) *string { return &l.id },
+		`"hash"`:       func(l *line) *string { return &l.hash },
+		`"base"`:       func(l *line) *string { return &l.base },
+		`"shapeHash"`:  func(l *line) *string { return &l.shapeHash },
+	}
+	valueFields = map[string]func(*line) *json.Raw{
+		`"version"`:         func(l *line) *json.Raw { return &l.version },
+		`"message"`:         func(l *line) *json.Raw { return &l.message },
+		`"attachment"`:      func(l *line) *json.Raw { return &l.attachment },
+		`"rendered"`:        func(l *line) *json.Raw { return &l.rendered },
+		`"compactMetadata"`: func(l *line) *json.Raw { return &l.compact },
+		`"tail"`:            func(l *line) *json.Raw { return &l.tail },
+		`"shape"`:           func(l *line) *json.Raw { return &l.shape },
+	}
+)
+
 // parseLine reads a line. The line's content is valid only as long as raw is.
 func parseLine(raw json.Raw) line {
 	l := line{blockIndex: -1}
 	c := raw.Cursor()
 	c.Enter(json.Object)
-	text := func() string { s, _ := c.Value().Text(); return s }
-	flag := func() bool { b, _ := c.Value().Bool(); return b }
 	for key, ok := c.Member(); ok; key, ok = c.Member() {
+		if field := textFields[string(key)]; field != nil {
+			*field(&l), _ = c.Value().Text()
+			l.linked = l.linked || string(key) == `"parentUuid"`
+			continue
+		}
+		if field := valueFields[string(key)]; field != nil {
+			*field(&l) = c.Value()
+			continue
+		}
 		switch string(key) {
-		case `"type"`:
-			l.typ = text()
-		case `"subtype"`:
-			l.subtype = text()
-		case `"uuid"`:
-			l.uuid = text()
-		case `"parentUuid"`:
-			l.parent, l.linked = text(), true
-		case `"agentId"`:
-			l.agent = text()
 		case `"isSidechain"`:
-			l.sidechain = flag()
+			l.sidechain, _ = c.Value().Bool()
 		case `"isCompactSummary"`:
-			l.summary = flag()
+			l.summary, _ = c.Value().Bool()
 		case `"isApiErrorMessage"`:
-			l.apiError = flag()
-		case `"requestId"`:
-			l.requestID = text()
-		case `"requestRef"`:
-			l.requestRef = text()
+			l.apiError, _ = c.Value().Bool()
 		case `"apiBlockIndex"`:
 			if n, ok := c.Value().Int64(); ok && n >= 0 {
 				l.blockIndex = n
 			}
-		case `"version"`:
-			l.version = c.Value()
 		case `"timestamp"`:
-			l.at = session.Nanoseconds(text())
-		case `"message"`:
-			l.message = c.Value()
-		case `"attachment"`:
-			l.attachment = c.Value()
-		case `"rendered"`:
-			l.rendered = c.Value()
-		case `"compactMetadata"`:
-			l.compact = c.Value()
-		case `"id"`:
-			l.id = text()
-		case `"hash"`:
-			l.hash = text()
-		case `"base"`:
-			l.base = text()
-		case `"shapeHash"`:
-			l.shapeHash = text()
+			at, _ := c.Value().Text()
+			l.at = session.Nanoseconds(at)
 		case `"keep"`:
 			l.keep, _ = c.Value().Int64()
-		case `"tail"`:
-			l.tail = c.Value()
-		case `"shape"`:
-			l.shape = c.Value()
 		default:
 			c.Skip()
 		}

@@ -51,9 +51,10 @@ func readHead(ctx context.Context, path, within string, most int) (*source.Head,
 	if len(bytes.TrimSpace(h.Bytes)) == 0 {
 		return nil, fmt.Errorf("%s %w", path, ErrEmpty)
 	}
-	if err := entries(h, io.MultiReader(bytes.NewReader(h.Bytes), f), most); errors.Is(err, ErrEmpty) {
+	switch err := entries(h, io.MultiReader(bytes.NewReader(h.Bytes), f), most); {
+	case errors.Is(err, ErrEmpty):
 		return nil, err
-	} else if err != nil {
+	case err != nil:
 		return h, source.ReadError(path, err, 0)
 	}
 	return h, nil
@@ -187,10 +188,8 @@ func byColumns(h *source.Head) bool {
 
 // isSplit reports whether an object is a table as pandas writes it with orient="split".
 func isSplit(e json.Raw) bool {
-	columns, _ := e.Get("columns")
-	data, _ := e.Get("data")
-	for row := range data.Elements() {
-		return columns.Kind() == json.Array && row.Kind() == json.Array
+	for row := range source.At(e, "data").Elements() {
+		return source.At(e, "columns").Kind() == json.Array && row.Kind() == json.Array
 	}
 	return false
 }
@@ -256,10 +255,8 @@ func (f *Found) Confirmed(ctx context.Context, path string, given map[string]str
 
 // with returns a copy of f to which the user's settings have been added. Settings in f take precedence.
 func (f Found) with(given map[string]string) *Found {
-	settings := maps.Clone(given)
-	if settings == nil {
-		settings = map[string]string{}
-	}
+	settings := map[string]string{}
+	maps.Copy(settings, given)
 	maps.Copy(settings, f.Settings)
 	f.Settings = settings
 	return &f

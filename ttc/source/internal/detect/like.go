@@ -64,12 +64,12 @@ func find(columns []*source.Column, words []string, fits func(*source.Column) bo
 		if len(named) == 0 || !fits(c) || c.Present == 0 {
 			continue
 		}
-		leaf := source.Words(c.Key[strings.LastIndexByte(c.Key, '.')+1:])
+		leaf := leafWords(c)
 		switch {
-		case isOther(leaf):
-		case slices.ContainsFunc(leaf, func(w string) bool { return slices.Contains(words, w) }):
+		case common(leaf, otherWords):
+		case common(leaf, words):
 			last = append(last, c.Key)
-		case slices.ContainsFunc(named, func(w string) bool { return slices.Contains(words, w) }):
+		case common(named, words):
 			any = append(any, c.Key)
 		}
 	}
@@ -79,8 +79,14 @@ func find(columns []*source.Column, words []string, fits func(*source.Column) bo
 	return any
 }
 
-func isOther(words []string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(otherWords, w) })
+// common reports whether two lists of words have one in common.
+func common(a, b []string) bool {
+	return slices.ContainsFunc(a, func(w string) bool { return slices.Contains(b, w) })
+}
+
+// leafWords returns the words in the last element of a column's path.
+func leafWords(c *source.Column) []string {
+	return source.Words(c.Key[strings.LastIndexByte(c.Key, '.')+1:])
 }
 
 // add records the meaning of a single key, or marks several keys as being in doubt.
@@ -97,7 +103,7 @@ func (l *likeness) add(keys []string, means string) {
 func remaining(columns []*source.Column, prompts, answers []string) (_, _ []string) {
 	var prose []string
 	for _, c := range columns {
-		if isProse(c) && !isOther(source.Words(c.Key)) {
+		if isProse(c) && !common(source.Words(c.Key), otherWords) {
 			prose = append(prose, c.Key)
 		}
 	}
@@ -159,7 +165,7 @@ func twins(a, b *source.Column) bool {
 func labelsOf(h *source.Head, columns []*source.Column, first, second string) (found []string) {
 	for _, c := range columns {
 		if c.Present == 0 || c.Key == first || c.Key == second || c.Kinds[json.Object]+c.Kinds[json.Array] > 0 ||
-			isOther(source.Words(c.Key[strings.LastIndexByte(c.Key, '.')+1:])) {
+			common(leafWords(c), otherWords) {
 			continue
 		}
 		chosen := 0

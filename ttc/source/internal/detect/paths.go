@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,14 +121,8 @@ func conversionHint(h *source.Head) string {
 		return "These are the results of a batch, without their prompts: join each with its request, by custom_id, into " +
 			`{"messages": [...]} with the answer as the last message`
 	}
-	if harness := unsupportedHarness(h); harness != "" {
-		return harness
-	}
-	if said, is := conversationIn(h); is {
-		return said
-	}
-	if !h.Whole || len(h.Entries) != 1 {
-		return ""
+	if help := cmp.Or(unsupportedHarness(h), conversationIn(h)); help != "" || !h.Whole || len(h.Entries) != 1 {
+		return help
 	}
 	if list := listWithin(h.Entries[0], "", 1); list != "" {
 		return fmt.Sprintf("The entries may be in a list inside the file's object: jq -c '%s[]' %s > rows.jsonl "+
@@ -141,16 +136,14 @@ func conversionHint(h *source.Head) string {
 }
 
 // conversationIn explains how to read entries that hold a conversation as a list of objects with a text and a speaker.
-// It returns true for such entries even if speakers are identified only by numbers; these can't be converted.
-func conversationIn(h *source.Head) (help string, is bool) {
-	if len(h.Entries) == 0 {
-		return "", false
-	}
+// Speakers that are identified only by numbers can't be converted. It is empty for other entries.
+func conversationIn(h *source.Head) string {
 	for key, list := range h.Entries[0].Members() {
 		name, _ := key.Text()
-		first, n := json.Raw(nil), 0
+		var first json.Raw
+		n := 0
 		for e := range list.Elements() {
-			if n++; first == nil {
+			if n++; n == 1 {
 				first = e
 			}
 		}
@@ -162,12 +155,12 @@ func conversationIn(h *source.Head) (help string, is bool) {
 		who, _ := first.Get(role)
 		if who.Kind() != json.String {
 			return fmt.Sprintf("%s is a conversation in which %s identifies the speaker by a number: give each message a role, "+
-				"user or assistant", name, role), true
+				"user or assistant", name, role)
 		}
 		return fmt.Sprintf("%s is a conversation: add --map messages=%s --map role=%s --map content=%s", name, name, role,
-			content), true
+			content)
 	}
-	return "", false
+	return ""
 }
 
 // named returns the first of the keys that has a value in an object.

@@ -64,13 +64,13 @@ func (s *Survey) Add(ex *ttc.Example) {
 			s.ReasoningPast++
 		}
 	}
-	if len(ex.Graph.Nodes) > 0 {
-		if ex.Reward != nil {
-			s.Scored++
-			s.score(*ex.Reward)
-		} else {
-			s.Unscored++
-		}
+	switch {
+	case len(ex.Graph.Nodes) == 0:
+	case ex.Reward == nil:
+		s.Unscored++
+	default:
+		s.Scored++
+		s.score(*ex.Reward)
 	}
 	s.candidates(ex.Candidates)
 }

@@ -7,13 +7,14 @@ import (
 	"fmt"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 )
 
 // answer is a workflow's answer to one question.
 type answer struct {
-	value  json.Raw // the workflow's result; nil if there is none
-	steps  []byte   // elements of a JSON array: steps as `nat eval --endpoint` writes them
-	raised string   // the exception that the workflow raised; empty if there was none
+	value  json.Raw     // the workflow's result; nil if there is none
+	steps  compose.List // steps as `nat eval --endpoint` writes them
+	raised string       // the exception that the workflow raised; empty if there was none
 
 	text    []byte // text parts of a result, joined
 	hasText bool
@@ -112,15 +113,8 @@ func (a *answer) step(text []byte) error {
 	if !json.Valid(payload) {
 		payload = quote(l.Payload)
 	}
-	if len(a.steps) > 0 {
-		a.steps = append(a.steps, ',')
-	}
-	a.steps = append(a.steps, `{"parent_id":"remote","function_ancestry":{"function_id":`...)
-	a.steps = append(a.steps, quote(l.ID)...)
-	a.steps = append(a.steps, `,"function_name":`...)
-	a.steps = append(a.steps, quote(l.Name)...)
-	a.steps = append(a.steps, `,"parent_id":null,"parent_name":null},"payload":`...)
-	a.steps = append(a.steps, payload...)
-	a.steps = append(a.steps, '}')
+	step := fmt.Appendf(nil, `{"parent_id":"remote","function_ancestry":{"function_id":%s,"function_name":%s,`+
+		`"parent_id":null,"parent_name":null},"payload":%s}`, quote(l.ID), quote(l.Name), payload)
+	a.steps = a.steps.Add(step)
 	return nil
 }

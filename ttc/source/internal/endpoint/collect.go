@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/nat"
 )
 
@@ -33,8 +34,8 @@ type Report struct {
 }
 
 // askAll asks every question that has not been answered in dir, and writes dir/workflow_output.json once all of them
-// are answered. progress is called with the number of answers; it may be nil. After an error, the answers so far are
-// kept, and askAll can be called again.
+// are answered. progress is called with the number of answers. After an error, the answers so far are kept, and askAll
+// can be called again.
 func askAll(ctx context.Context, cfg Config, dir string, progress func(done, total int)) (string, *Report, error) {
 	base, err := cfg.base()
 	if err != nil {
@@ -120,8 +121,7 @@ func (c *collector) ask(ctx context.Context) error {
 }
 
 func (c *collector) body(e entry) []byte {
-	b := append([]byte{'{'}, quote(c.cfg.InputKey)...)
-	return append(append(append(b, ':'), e.question...), '}')
+	return compose.Object(nil).Member(quote(c.cfg.InputKey), e.question).End()
 }
 
 // namer derives the names of answers from their questions. Repetitions of a question get different names.
@@ -137,9 +137,7 @@ func (n namer) name(body []byte, query string) string {
 func (c *collector) step() {
 	c.mu.Lock()
 	c.done++
-	if c.progress != nil {
-		c.progress(c.done, c.report.Questions)
-	}
+	c.progress(c.done, c.report.Questions)
 	c.mu.Unlock()
 }
 
@@ -314,15 +312,12 @@ func (c *collector) assemble(ctx context.Context, path string) error {
 
 // object returns an entry with the members that NAT adds.
 func (c *collector) object(e entry, a *answer) []byte {
-	b := []byte{'{'}
+	var o compose.Object
 	for k, v := range e.raw.Members() {
 		var key string
-		if stdjson.Unmarshal(k, &key) == nil && (key == c.cfg.AnswerKey || key == c.cfg.TrajectoryKey) {
-			continue
+		if stdjson.Unmarshal(k, &key) != nil || key != c.cfg.AnswerKey && key != c.cfg.TrajectoryKey {
+			o = o.Member(k, v)
 		}
-		b = append(append(append(append(b, k...), ':'), v...), ',')
 	}
-	b = append(append(append(append(b, quote(c.cfg.AnswerKey)...), ':'), a.value...), ',')
-	b = append(append(b, quote(c.cfg.TrajectoryKey)...), ":["...)
-	return append(append(b, a.steps...), "]}"...)
+	return o.Member(quote(c.cfg.AnswerKey), a.value).Member(quote(c.cfg.TrajectoryKey), a.steps.End()).End()
 }

@@ -124,7 +124,7 @@ const threeQuestions = `{"id": "a", "question": "q1", "extra": 1}
 
 func collect(t *testing.T, c Config, dir string) (string, *Report, error) {
 	t.Helper()
-	path, report, err := askAll(t.Context(), c, dir, nil)
+	path, report, err := askAll(t.Context(), c, dir, func(int, int) {})
 	if err != nil {
 		return "", nil, err
 	}
@@ -371,7 +371,7 @@ func TestQuestionFiles(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &serve{fault: func(string, int, http.ResponseWriter) bool { cancel(); return false }}
-	if _, _, err := askAll(ctx, config(t, s.start(t), ".jsonl", threeQuestions), t.TempDir(), nil); !errors.Is(err,
+	if _, _, err := askAll(ctx, config(t, s.start(t), ".jsonl", threeQuestions), t.TempDir(), func(int, int) {}); !errors.Is(err,
 		context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
@@ -400,7 +400,7 @@ func TestRecorded(t *testing.T) {
 			continue
 		}
 		var steps []map[string]any
-		if err := json.Unmarshal([]byte("["+string(a.steps)+"]"), &steps); err != nil {
+		if err := json.Unmarshal(a.steps.End(), &steps); err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
 		want, raised := strings.Count("\n"+string(b), "\nintermediate_data:"), strings.Contains("\n"+string(b), "\n{")
@@ -415,7 +415,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("{\"code\": \"x\"}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := parse(b)
-		if err == nil && !json.Valid([]byte("["+string(a.steps)+"]")) && !strings.ContainsAny(string(a.steps), "NI") &&
+		if err == nil && !json.Valid(a.steps.End()) && !strings.ContainsAny(string(a.steps), "NI") &&
 			!strings.Contains(string(a.steps), "\xed") {
 			t.Fatalf("steps are not JSON: %s", a.steps)
 		}

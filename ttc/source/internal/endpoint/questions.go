@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/json"
+	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -53,13 +54,8 @@ func eachJSON(cfg *Config, f io.Reader, layout json.Layout, do func(entry) error
 		}
 		q, ok := raw.Get(cfg.QuestionKey)
 		if raw.Kind() != json.Object || !ok {
-			return &source.Error{
-				Path:   cfg.Dataset,
-				Offset: offset,
-				Line:   r.Line(),
-				What:   fmt.Sprintf("entry %d has no %q", row, cfg.QuestionKey),
-				Help:   "Set question_key",
-			}
+			what := fmt.Sprintf("entry %d has no %q", row, cfg.QuestionKey)
+			return &source.Error{Path: cfg.Dataset, Offset: offset, Line: r.Line(), What: what, Help: "Set question_key"}
 		}
 		if err := do(entry{raw: append(json.Raw(nil), raw...), question: append(json.Raw(nil), q...)}); err != nil {
 			return err
@@ -82,13 +78,8 @@ func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 		}
 	}
 	if column < 0 {
-		return &source.Error{
-			Path:   cfg.Dataset,
-			Offset: 0,
-			Line:   1,
-			What:   fmt.Sprintf("missing column %q", cfg.QuestionKey),
-			Help:   "Set question_key",
-		}
+		what := fmt.Sprintf("missing column %q", cfg.QuestionKey)
+		return &source.Error{Path: cfg.Dataset, Line: 1, What: what, Help: "Set question_key"}
 	}
 	for {
 		row, err := r.Read()
@@ -98,11 +89,11 @@ func eachCSV(cfg *Config, f io.Reader, do func(entry) error) error {
 		if err != nil {
 			return &source.Error{Path: cfg.Dataset, Offset: r.InputOffset(), What: err.Error()}
 		}
-		raw := []byte{'{'}
+		var raw compose.Object
 		for i, v := range row {
-			raw = append(append(append(json.AppendComma(raw), quote(head[i])...), ':'), quote(v)...)
+			raw = raw.Member(quote(head[i]), quote(v))
 		}
-		if err := do(entry{raw: append(raw, '}'), question: quote(row[column])}); err != nil {
+		if err := do(entry{raw: raw.End(), question: quote(row[column])}); err != nil {
 			return err
 		}
 	}

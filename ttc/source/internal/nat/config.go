@@ -1,7 +1,6 @@
 package nat
 
 import (
-	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -12,10 +11,12 @@ const Type = "workflow_output"
 func Factory() source.Factory {
 	return source.Files(source.Factory{
 		Type: Type, Doc: "the workflow_output.json that `nat eval` writes", File: FileName,
-		Recognize: source.ByEntry(source.Certain, func(entry json.Raw) bool {
-			_, ok := entry.Get("intermediate_steps")
-			return ok
-		}),
+		Recognize: func(h *source.Head) (r source.Reading) {
+			if len(h.Entries) > 0 && source.At(h.Entries[0], "intermediate_steps") != nil {
+				r.Fit = source.Certain
+			}
+			return r
+		},
 	}, func(c *Config) *[]string { return &c.Path }, Open)
 }
 

@@ -12,11 +12,17 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 )
 
-// shape describes how a message field is written in JSON.
+// shape describes the fields of a message that are written in JSON.
 type shape struct {
+	fields map[protowire.Number]field
+	oneof  bool // the message has one of the fields; the last of several wins
+}
+
+// field describes how a field is written.
+type field struct {
 	key  string
 	kind kind
-	of   map[protowire.Number]shape // of a message
+	of   *shape // of a message
 }
 
 type kind uint8
@@ -25,36 +31,56 @@ const (
 	textKind kind = iota
 	idKind
 	intKind    // a varint, as a number
+	longKind   // a varint, as text
+	boolKind   // a varint
 	timeKind   // fixed64, as text
+	doubleKind // fixed64
+	bytesKind  // as base64
 	nestedKind // a message
 	listKind   // messages
-	valueKind  // of an attribute
 )
 
 // The parts of OTLP's messages that are used.
 var (
-	attributeShape = map[protowire.Number]shape{1: {key: "key"}, 2: {key: "value", kind: valueKind}}
-	eventShape     = map[protowire.Number]shape{
+	valueShape     = &shape{oneof: true} // of an attribute
+	attributeShape = &shape{fields: map[protowire.Number]field{
+		1: {key: "key"}, 2: {key: "value", kind: nestedKind, of: valueShape},
+	}}
+	eventShape = &shape{fields: map[protowire.Number]field{
 		1: {key: "timeUnixNano", kind: timeKind}, 2: {key: "name"},
 		3: {key: "attributes", kind: listKind, of: attributeShape},
-	}
-	spanShape = map[protowire.Number]shape{
+	}}
+	spanShape = &shape{fields: map[protowire.Number]field{
 		1: {key: "traceId", kind: idKind}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind},
 		5: {key: "name"}, 7: {key: "startTimeUnixNano", kind: timeKind},
 		9:  {key: "attributes", kind: listKind, of: attributeShape},
 		10: {key: "droppedAttributesCount", kind: intKind}, 11: {key: "events", kind: listKind, of: eventShape},
 		15: {key: "status", kind: nestedKind, of: statusShape},
-	}
-	statusShape = map[protowire.Number]shape{2: {key: "message"}, 3: {key: "code", kind: intKind}}
-	placeShape  = map[protowire.Number]shape{
+	}}
+	statusShape = &shape{fields: map[protowire.Number]field{2: {key: "message"}, 3: {key: "code", kind: intKind}}}
+	placeShape  = &shape{fields: map[protowire.Number]field{
 		1: {key: "traceId", kind: idKind}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind},
-	}
-	logShape = map[protowire.Number]shape{
-		1: {key: "timeUnixNano", kind: timeKind}, 5: {key: "body", kind: valueKind},
+	}}
+	logShape = &shape{fields: map[protowire.Number]field{
+		1: {key: "timeUnixNano", kind: timeKind}, 5: {key: "body", kind: nestedKind, of: valueShape},
 		6: {key: "attributes", kind: listKind, of: attributeShape}, 9: {key: "traceId", kind: idKind},
 		10: {key: "spanId", kind: idKind}, 11: {key: "observedTimeUnixNano", kind: timeKind}, 12: {key: "eventName"},
-	}
+	}}
 )
+
+func init() { // a value may contain values
+	list := func(of *shape) *shape {
+		return &shape{fields: map[protowire.Number]field{1: {key: "values", kind: listKind, of: of}}}
+	}
+	valueShape.fields = map[protowire.Number]field{
+		1: {key: "stringValue"}, 2: {key: "boolValue", kind: boolKind}, 3: {key: "intValue", kind: longKind},
+		4: {key: "doubleValue", kind: doubleKind}, 5: {key: "arrayValue", kind: nestedKind, of: list(valueShape)},
+		6: {key: "kvlistValue", kind: nestedKind, of: list(attributeShape)}, 7: {key: "bytesValue", kind: bytesKind},
+	}
+}
+
+// maxListField is the maximum number of a field that is a list.
+const maxListField = 11
 
 // transcoder writes items as JSON in memory, up to a limit, because JSON may be much larger than protobuf: an empty
 // element takes two bytes in protobuf, but up to twenty in JSON.
@@ -65,8 +91,8 @@ type transcoder struct {
 }
 
 // item returns a span or a log record as JSON. It reports whether the item is intact and within the limits.
-func (t *transcoder) item(item []byte, of map[protowire.Number]shape) (json.Raw, bool) {
-	b, ok := t.message(nil, item, of)
+func (t *transcoder) item(item []byte, of *shape) (json.Raw, bool) {
+	b, ok := t.message(nil, item, of, 0)
 	return b, ok && !t.full
 }
 
@@ -105,37 +131,47 @@ func quoted(text []byte) int {
 	return n
 }
 
-func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) ([]byte, bool) {
+// maxMessages is the maximum depth to which messages are followed. A value within a list of members is three deeper.
+const maxMessages = 4 * maxDepth
+
+// message appends a message; depth is the number of messages around it. It reports whether the message is intact.
+func (t *transcoder) message(b, message []byte, of *shape, depth int) ([]byte, bool) {
 	if !t.begin(b) {
 		return b, false
 	}
 	b = append(b, '{')
-	ok := true
-	lists := map[protowire.Number][][]byte{}
+	if depth > maxMessages {
+		return append(b, '}'), true
+	}
+	start, ok := len(b), true
+	var lists [maxListField + 1][][]byte // the elements of a list need not be adjacent
 	whole := fields(message, func(num protowire.Number, typ protowire.Type, value []byte) bool {
-		s, known := of[num]
-		if !known || typ != s.kind.wire() {
+		f, known := of.fields[num]
+		if !known || typ != f.kind.wire() {
 			return true
 		}
-		if s.kind == listKind { // the elements of a list need not be adjacent
+		if f.kind == listKind {
 			lists[num] = append(lists[num], value)
 			return int64(len(lists[num])) <= t.objects || t.stop()
 		}
-		b = append(json.AppendString(json.AppendComma(b), s.key), ':')
+		if of.oneof {
+			b = b[:start]
+		}
+		b = append(json.AppendString(json.AppendComma(b), f.key), ':')
 		var fine bool
-		b, fine = t.field(b, value, s)
+		b, fine = t.field(b, value, f, depth)
 		ok = ok && fine
 		return !t.full
 	})
-	for num := protowire.Number(1); num <= 11; num++ {
-		elements := lists[num]
+	for num, elements := range lists {
 		if elements == nil {
 			continue
 		}
-		b = append(json.AppendString(json.AppendComma(b), of[num].key), ":["...)
+		f := of.fields[protowire.Number(num)]
+		b = append(json.AppendString(json.AppendComma(b), f.key), ":["...)
 		for _, e := range elements {
 			var fine bool
-			b, fine = t.message(json.AppendComma(b), e, of[num].of)
+			b, fine = t.message(json.AppendComma(b), e, f.of, depth+1)
 			if ok = ok && fine; t.full {
 				return b, false
 			}
@@ -146,8 +182,15 @@ func (t *transcoder) message(b, message []byte, of map[protowire.Number]shape) (
 }
 
 // field appends the value of a field that isn't a list. It reports whether the value is intact.
-func (t *transcoder) field(b, value []byte, s shape) ([]byte, bool) {
-	switch s.kind {
+func (t *transcoder) field(b, value []byte, f field, depth int) ([]byte, bool) {
+	var n uint64
+	switch f.kind.wire() {
+	case protowire.VarintType:
+		n, _ = protowire.ConsumeVarint(value)
+	case protowire.Fixed64Type:
+		n, _ = protowire.ConsumeFixed64(value)
+	}
+	switch f.kind {
 	case textKind:
 		b = t.text(b, value)
 	case idKind:
@@ -156,75 +199,34 @@ func (t *transcoder) field(b, value []byte, s shape) ([]byte, bool) {
 		}
 		b = append(hex.AppendEncode(append(b, '"'), value), '"')
 	case intKind:
-		v, _ := protowire.ConsumeVarint(value)
-		b = strconv.AppendUint(b, v, 10)
+		b = strconv.AppendUint(b, n, 10)
+	case longKind:
+		b = append(strconv.AppendInt(append(b, '"'), int64(n), 10), '"')
+	case boolKind:
+		b = strconv.AppendBool(b, n != 0)
 	case timeKind:
-		v, _ := protowire.ConsumeFixed64(value)
-		b = append(strconv.AppendUint(append(b, '"'), v, 10), '"')
+		b = append(strconv.AppendUint(append(b, '"'), n, 10), '"')
+	case doubleKind:
+		b = appendDouble(b, math.Float64frombits(n))
+	case bytesKind:
+		if !t.fits(b, base64.StdEncoding.EncodedLen(len(value))) {
+			return b, false
+		}
+		b = append(base64.StdEncoding.AppendEncode(append(b, '"'), value), '"')
 	case nestedKind:
-		return t.message(b, value, s.of)
-	case valueKind:
-		return t.value(b, value, 0)
+		return t.message(b, value, f.of, depth+1)
 	}
 	return b, true
 }
 
 func (k kind) wire() protowire.Type {
 	switch k {
-	case intKind:
+	case intKind, longKind, boolKind:
 		return protowire.VarintType
-	case timeKind:
+	case timeKind, doubleKind:
 		return protowire.Fixed64Type
 	}
 	return protowire.BytesType
-}
-
-// value appends an attribute's value. A value that is nested too deeply is omitted.
-func (t *transcoder) value(b, value []byte, depth int) ([]byte, bool) {
-	if !t.begin(b) {
-		return b, false
-	}
-	if depth > maxDepth {
-		return append(b, "{}"...), true
-	}
-	start, ok := len(b), true
-	whole := fields(value, func(num protowire.Number, typ protowire.Type, v []byte) bool {
-		if t.full {
-			return false
-		}
-		b = b[:start] // the last of several wins
-		switch {
-		case num == 1 && typ == protowire.BytesType:
-			b = t.text(append(b, `{"stringValue":`...), v)
-		case num == 2 && typ == protowire.VarintType:
-			n, _ := protowire.ConsumeVarint(v)
-			b = strconv.AppendBool(append(b, `{"boolValue":`...), n != 0)
-		case num == 3 && typ == protowire.VarintType:
-			n, _ := protowire.ConsumeVarint(v)
-			b = append(strconv.AppendInt(append(b, `{"intValue":"`...), int64(n), 10), '"')
-		case num == 4 && typ == protowire.Fixed64Type:
-			n, _ := protowire.ConsumeFixed64(v)
-			b = appendDouble(append(b, `{"doubleValue":`...), math.Float64frombits(n))
-		case num == 5 && typ == protowire.BytesType:
-			b, ok = t.list(append(b, `{"arrayValue":`...), v, depth, t.value)
-		case num == 6 && typ == protowire.BytesType:
-			b, ok = t.list(append(b, `{"kvlistValue":`...), v, depth, t.member)
-		case num == 7 && typ == protowire.BytesType:
-			if !t.fits(b, base64.StdEncoding.EncodedLen(len(v))) {
-				return false
-			}
-			b = append(b, `{"bytesValue":"`...)
-			b = append(base64.StdEncoding.AppendEncode(b, v), '"')
-		default:
-			return true
-		}
-		b = append(b, '}')
-		return ok
-	})
-	if len(b) == start {
-		b = append(b, "{}"...)
-	}
-	return b, ok && whole
 }
 
 func appendDouble(b []byte, f float64) []byte {
@@ -232,38 +234,4 @@ func appendDouble(b []byte, f float64) []byte {
 		return append(b, `"NaN"`...)
 	}
 	return strconv.AppendFloat(b, f, 'g', -1, 64)
-}
-
-// list appends a list of values or members.
-func (t *transcoder) list(
-	b, list []byte, depth int, element func(b, value []byte, depth int) ([]byte, bool),
-) ([]byte, bool) {
-	b = append(b, `{"values":[`...)
-	ok := true
-	whole := below(list, 1, func(v []byte) bool {
-		if t.full {
-			return false
-		}
-		var fine bool
-		b, fine = element(json.AppendComma(b), v, depth+1)
-		ok = ok && fine
-		return fine
-	})
-	return append(b, "]}"...), ok && whole
-}
-
-// member appends a member of an object: {key, value}.
-func (t *transcoder) member(b, member []byte, depth int) ([]byte, bool) {
-	var key, value []byte
-	whole := fields(member, func(num protowire.Number, typ protowire.Type, v []byte) bool {
-		if typ == protowire.BytesType && num == 1 {
-			key = v
-		} else if typ == protowire.BytesType && num == 2 {
-			value = v
-		}
-		return true
-	})
-	b = t.text(append(b, `{"key":`...), key)
-	b, ok := t.value(append(b, `,"value":`...), value, depth)
-	return append(b, '}'), ok && whole
 }

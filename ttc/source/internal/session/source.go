@@ -44,23 +44,17 @@ var _ source.Source = (*Source)(nil)
 func newSource(
 	ctx context.Context, r Reader, settings Settings, tally *source.Tally, opt source.Options,
 ) (*Source, error) {
+	s := &Source{prove: opt.Prove, reader: r, tally: tally, owned: map[xxh3.Uint128]struct{}{}}
 	named, err := source.Matches(*settings.Path)
+	if err == nil {
+		s.input, err = source.Identify(ctx, named)
+	}
+	if err == nil {
+		s.redact, err = redact.New(settings.Redact)
+	}
 	if err != nil {
 		r.Close()
 		return nil, err
-	}
-	input, err := source.Identify(ctx, named)
-	if err != nil {
-		r.Close()
-		return nil, err
-	}
-	redactor, err := redact.New(settings.Redact)
-	if err != nil {
-		r.Close()
-		return nil, err
-	}
-	s := &Source{
-		redact: redactor, prove: opt.Prove, reader: r, tally: tally, input: input, owned: map[xxh3.Uint128]struct{}{},
 	}
 	s.ids.Reset()
 	return source.Replay(ctx, s, tally, opt)

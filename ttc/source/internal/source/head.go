@@ -41,13 +41,3 @@ type Reading struct {
 	Lower    bool              // a lower score is better
 	Problem  string            // why an input of this shape can't be read directly, and what to do; empty if it can
 }
-
-// ByEntry returns a recogniser that decides based on the content of the first entry.
-func ByEntry(fit Fit, is func(entry json.Raw) bool) func(*Head) Reading {
-	return func(h *Head) Reading {
-		if len(h.Entries) > 0 && is(h.Entries[0]) {
-			return Reading{Fit: fit}
-		}
-		return Reading{}
-	}
-}

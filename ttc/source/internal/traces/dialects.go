@@ -4,18 +4,19 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nat-go/nat-go/internal/calls"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
 // foreign reads messages from frameworks that don't write them in the chat API's form: Responses API items, as the
 // OpenAI Agents SDK keeps them, and pydantic-ai's requests and responses. It returns false for other messages.
 func foreign(list json.Raw) ([]chat.Message, bool) {
 	for m := range list.Elements() {
-		content, _ := m.Get("content")
 		switch {
-		case isItem(m) || isItemContent(content):
+		case isItem(m) || isItemContent(session.At(m, "content")):
 			return itemMessages(list), true
 		case isPydantic(m):
 			return pydanticMessages(list), true
@@ -27,16 +28,15 @@ func foreign(list json.Raw) ([]chat.Message, bool) {
 // isItem reports whether an element is a Responses API item other than a message.
 func isItem(m json.Raw) bool {
 	_, role := m.Get("role")
-	typ, _ := m.Get("type")
-	name, _ := typ.Text()
+	name := session.Text(m, "type")
 	return !role && (name == "reasoning" || exchange.IsCall(name) || exchange.IsResult(name))
 }
 
 // isItemContent reports whether content belongs to a Responses API message.
 func isItemContent(content json.Raw) bool {
 	for p := range content.Elements() {
-		typ, _ := p.Get("type")
-		return typ.Is("output_text") || typ.Is("input_text")
+		typ := session.Text(p, "type")
+		return typ == "output_text" || typ == "input_text"
 	}
 	return false
 }
@@ -45,26 +45,29 @@ func itemMessages(list json.Raw) (out []chat.Message) {
 	var items exchange.Items
 	items.Add(list)
 	for _, m := range items.End() {
-		if m.Error != nil && *m.Error {
-			m.Extra = append(m.Extra, chat.Member{Key: "is_error", Value: json.Raw("true")})
-		}
-		out = append(out, m.Message)
+		out = append(out, withError(m))
 	}
 	return out
 }
 
+// withError returns a message with its error, if any, as an extra key, as entries have it.
+func withError(m calls.Message) chat.Message {
+	if m.Error != nil && *m.Error {
+		m.Extra = append(m.Extra, chat.Member{Key: "is_error", Value: json.Raw("true")})
+	}
+	return m.Message
+}
+
 // isPydantic reports whether an element is a pydantic-ai request or response.
 func isPydantic(m json.Raw) bool {
-	kind, _ := m.Get("kind")
-	parts, _ := m.Get("parts")
-	return parts.Kind() == json.Array && (kind.Is("request") || kind.Is("response"))
+	kind := session.Text(m, "kind")
+	return session.At(m, "parts").Kind() == json.Array && (kind == "request" || kind == "response")
 }
 
 func pydanticMessages(list json.Raw) (out []chat.Message) {
 	for m := range list.Elements() {
-		parts, _ := m.Get("parts")
 		answer := chat.Message{Role: "assistant", Form: chat.Null}
-		for p := range parts.Elements() {
+		for p := range session.At(m, "parts").Elements() {
 			if said, ok := pydanticPart(p, &answer); ok {
 				out = append(out, said)
 			}
@@ -78,33 +81,25 @@ func pydanticMessages(list json.Raw) (out []chat.Message) {
 
 // pydanticPart reads a part: the model's parts are added to its answer, and any other part becomes a separate message.
 func pydanticPart(p json.Raw, answer *chat.Message) (chat.Message, bool) {
-	get := func(key string) json.Raw { v, _ := p.Get(key); return v }
-	text := pydanticText(get("content"))
-	id, _ := get("tool_call_id").Text()
-	name, _ := get("tool_name").Text()
-	switch kind, _ := get("part_kind").Text(); kind {
-	case "system-prompt":
-		return chat.Message{Role: "system", Form: chat.Text, Text: text}, true
-	case "tool-return":
-		return chat.Message{Role: "tool", Form: chat.Text, Text: text, ToolCallID: id}, true
-	case "retry-prompt":
-		if name == "" {
-			return chat.Message{Role: "user", Form: chat.Text, Text: text}, true
-		}
-		failed := []chat.Member{{Key: "is_error", Value: json.Raw("true")}}
-		return chat.Message{Role: "tool", Form: chat.Text, Text: text, ToolCallID: id, Extra: failed}, true
-	case "text":
-		answer.Form, answer.Text = chat.Text, answer.Text+text
-	case "thinking":
-		answer.Reasoning, answer.ReasoningKey = answer.Reasoning+text, "reasoning_content"
-	case "tool-call":
-		call := chat.ToolCall{ID: id, Type: "function", Name: name}
-		exchange.Arguments(&call, get("args"))
-		answer.ToolCalls = append(answer.ToolCalls, call)
-	default: // user-prompt
-		return chat.Message{Role: "user", Form: chat.Text, Text: text}, true
+	m := exchange.TextMessage("user", pydanticText(session.At(p, "content")))
+	kind := session.Text(p, "part_kind")
+	retry := kind == "retry-prompt" && session.Text(p, "tool_name") != ""
+	switch {
+	case kind == "system-prompt":
+		m.Role = "system"
+	case kind == "tool-return" || retry:
+		m.Role, m.ToolCallID, m.Error = "tool", session.Text(p, "tool_call_id"), &retry
+	case kind == "text":
+		answer.Form, answer.Text = chat.Text, answer.Text+m.Text
+		return m.Message, false
+	case kind == "thinking":
+		answer.Reasoning, answer.ReasoningKey = answer.Reasoning+m.Text, "reasoning_content"
+		return m.Message, false
+	case kind == "tool-call":
+		answer.ToolCalls = append(answer.ToolCalls, exchange.CallOf(p, "tool_call_id", "tool_name", "args"))
+		return m.Message, false
 	}
-	return chat.Message{}, false
+	return withError(m), true // user-prompt or another kind
 }
 
 // pydanticText converts content to text: a string, several strings, or a value.

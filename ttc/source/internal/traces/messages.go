@@ -2,6 +2,7 @@ package traces
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/compose"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -117,12 +119,8 @@ func blockMessages(raw json.Raw) (out []chat.Message, err error) {
 			out = append(out, one[0])
 			continue
 		}
-		content, _ := e.Get("content")
-		for _, m := range exchange.AnthropicMessages(one[0].Role, content) {
-			if m.Error != nil && *m.Error {
-				m.Extra = append(m.Extra, chat.Member{Key: "is_error", Value: json.Raw("true")})
-			}
-			out = append(out, m.Message)
+		for _, m := range exchange.AnthropicMessages(one[0].Role, session.At(e, "content")) {
+			out = append(out, withError(m))
 		}
 		out[len(out)-1].Extra = append(out[len(out)-1].Extra, one[0].Extra...)
 	}
@@ -170,10 +168,8 @@ func (s *Source) complete(p ttc.Prompt, entry json.Raw) ttc.Prompt {
 			s.unused(s.cfg.HistoryKey)
 		}
 	}
-	if own := s.systemOf(first(entry, s.cfg.SystemKey, "systemInstruction", "system_instruction")); own != "" {
-		return p.Under(own)
-	}
-	return p.Under(s.system)
+	own := s.systemOf(first(entry, s.cfg.SystemKey, "systemInstruction", "system_instruction"))
+	return p.Under(cmp.Or(own, s.system))
 }
 
 // context returns the text to append to an entry's prompt. Anything else under its key is reported as unread.
@@ -204,7 +200,7 @@ func (s *Source) unused(key string) {
 
 // earlier reads the turns before an entry's prompt. Anything that isn't a turn is reported as unread.
 func (s *Source) earlier(list json.Raw) []chat.Message {
-	if text, ok := list.Text(); ok && text == "" {
+	if list.Is("") {
 		return nil
 	}
 	if inner, err := source.Inner(list); err == nil {
@@ -408,12 +404,8 @@ func tellError(n *ttc.Node, v json.Raw) {
 		n.Failure.Kind, _ = v.Text()
 	case json.Object:
 		n.Failure.Meta = v
-		for _, key := range []string{"kind", "type", "code", "error"} {
-			k, _ := v.Get(key)
-			if n.Failure.Kind, _ = k.Text(); n.Failure.Kind != "" {
-				break
-			}
-		}
+		n.Failure.Kind = cmp.Or(session.Text(v, "kind"), session.Text(v, "type"), session.Text(v, "code"),
+			session.Text(v, "error"))
 	case json.Bool:
 	default:
 		n.Failure.Kind = shorten(v)
@@ -569,17 +561,12 @@ func shorten(raw json.Raw) string {
 // reward reads a score: nil (a missing score or null), an empty string and NaN (how pandas writes a gap) mean that none
 // was given.
 func reward(raw json.Raw) (*float64, error) {
-	if raw == nil {
-		return nil, nil
-	}
 	f, ok := source.Number(raw)
 	switch {
-	case raw.Is(""):
+	case raw == nil || raw.Is("") || ok && math.IsNaN(f):
 		return nil, nil
 	case !ok:
 		return nil, fmt.Errorf("expected a number, got %s", raw.Kind())
-	case math.IsNaN(f):
-		return nil, nil
 	case math.IsInf(f, 0):
 		return nil, fmt.Errorf("expected a finite number, got %s", shorten(raw))
 	}
@@ -594,8 +581,8 @@ func sampling(raw json.Raw) *ttc.Sampling {
 	}
 	s := &ttc.Sampling{Temperature: 1, TopP: 1}
 	for key, to := range map[string]*float64{"temperature": &s.Temperature, "top_p": &s.TopP} {
-		v, ok := raw.Get(key)
-		if !ok || v.Kind() == json.Null {
+		v := first(raw, key)
+		if v == nil {
 			continue
 		}
 		f, ok := v.Float64()
@@ -604,9 +591,7 @@ func sampling(raw json.Raw) *ttc.Sampling {
 		}
 		*to = f
 	}
-	if v, ok := raw.Get("processed"); ok {
-		s.Processed, _ = v.Bool()
-	}
+	s.Processed, _ = session.At(raw, "processed").Bool()
 	return s
 }
 
@@ -686,22 +671,19 @@ func parseTools(raw json.Raw) ([]chat.Tool, error) {
 
 // fidelity returns the grade that the trace can prove: ids and log-probs only if every sampled message has them.
 func fidelity(nodes []ttc.Node) ttc.Fidelity {
-	f, any := ttc.IDsLogProbs, false
+	f, lowest := ttc.TextOnly, ttc.IDsLogProbs
 	for i := range nodes {
 		n := &nodes[i]
 		if n.Sampled == ttc.No {
 			continue
 		}
-		any = true
 		switch {
 		case n.TokenIDs == nil:
 			return ttc.TextOnly
 		case n.LogProbs == nil:
-			f = ttc.IDs
+			lowest = ttc.IDs
 		}
-	}
-	if !any {
-		return ttc.TextOnly
+		f = lowest
 	}
 	return f
 }

@@ -497,7 +497,7 @@ func asMessage(m json.Raw) json.Raw {
 	}
 	if text, isThere := m.Get("text"); ok && !has && isThere {
 		value, keys[1] = text, "text"
-		if prompt, _ := m.Get("system_prompt"); text.Kind() == json.Null && prompt.Kind() == json.String {
+		if prompt := session.At(m, "system_prompt"); text.Kind() == json.Null && prompt.Kind() == json.String {
 			value = prompt // Nebius's SWE-agent trajectories
 		}
 	}
@@ -593,10 +593,7 @@ func textParts(parts json.Raw) json.Raw {
 // several.
 func callsOf(value json.Raw) json.Raw {
 	text, _ := value.Text()
-	inner, err := json.Parse([]byte(text), source.InTexts)
-	if err != nil {
-		return nil
-	}
+	inner, _ := json.Parse([]byte(text), source.InTexts)
 	switch inner.Kind() {
 	case json.Object:
 		return json.Raw("[" + string(inner) + "]")

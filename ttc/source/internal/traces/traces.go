@@ -140,19 +140,15 @@ func (s *Source) entry(context.Context) (*ttc.Example, error) {
 	if s.IDs.Name(ex, hash, &s.Tally.S) {
 		return drop(source.IdenticalRow, "the same entry occurs earlier in this file")
 	}
-	if !s.Scans() {
-		s.addRest(raw, ex)
+	if s.Scans() {
+		return ex, nil
 	}
-	return ex, nil
-}
-
-// addRest adds the data that an entry holds next to its conversation.
-func (s *Source) addRest(raw json.Raw, ex *ttc.Example) {
 	s.addCandidates(ex)
 	s.addPairs(raw, ex)
 	for _, key := range s.unread {
 		s.Tally.Unused(ex, key)
 	}
+	return ex, nil
 }
 
 // addCandidates reads the answers that were considered at single turns, if the entry has any.
@@ -248,7 +244,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 	s.index(raw)
 	if raw.Kind() == json.Array {
 		ex.Tools, s.system = s.tools, ""
-		return s.finish(nil, ex, s.graph(raw, ex))
+		return finish(nil, ex, s.graph(raw, ex))
 	}
 	if raw.Kind() != json.Object {
 		return fmt.Errorf("expected an object, got %s", raw.Kind())
@@ -257,9 +253,7 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		ex.ID, ex.RawID = source.IDText(id), append(json.Raw(nil), id...)
 	}
 	ex.Task, ex.Trial = source.IDText(s.field(cfg.TaskKey)), source.IDText(s.field(cfg.TrialKey))
-	if model := s.field(cfg.PolicyKey); model.Kind() == json.String {
-		ex.Policy, _ = model.Text()
-	}
+	ex.Policy, _ = s.field(cfg.PolicyKey).Text()
 	ex.Truth = slices.Clone(s.field(cfg.TruthKey))
 	var err error
 	if said := s.field(cfg.RewardKey, "final_reward"); s.isReason(said) {
@@ -291,14 +285,14 @@ func (s *Source) read(raw json.Raw, ex *ttc.Example) error {
 		if err == nil {
 			err = s.idsBeside(ex.Graph.Nodes)
 		}
-		return s.finish(s.field(cfg.FinishKey), ex, err)
+		return finish(s.field(cfg.FinishKey), ex, err)
 	case s.field(cfg.PairsKey).Kind() == json.Array || s.field(cfg.ReplaysKey).Kind() == json.Array ||
 		s.field(cfg.AnswersKey).Kind() == json.Array || s.isPair():
 		ex.Fidelity = ttc.TextOnly
 		return nil
 	case prompt != nil && response != nil:
 		err = s.demonstration(s.fromTranscript(prompt), response, ex)
-		return s.finish(s.field(cfg.FinishKey), ex, err)
+		return finish(s.field(cfg.FinishKey), ex, err)
 	}
 	return fmt.Errorf("missing %s; the keys are: %s", cfg.MessagesKey, source.KeysOf(raw))
 }
@@ -323,20 +317,20 @@ func (s *Source) fromTranscript(raw json.Raw) json.Raw {
 // systemText returns the text of a system message that is given separately from the conversation, as a string or as
 // Google's parts.
 func systemText(raw json.Raw) string {
-	if parts, ok := raw.Get("parts"); ok {
-		text, _ := chat.TextOfParts(textParts(parts))
+	parts, ok := raw.Get("parts")
+	if !ok && isUntyped(raw) {
+		parts, ok = raw, true
+	}
+	if !ok {
+		text, _ := raw.Text()
 		return text
 	}
-	if isUntyped(raw) {
-		text, _ := chat.TextOfParts(textParts(raw))
-		return text
-	}
-	text, _ := raw.Text()
+	text, _ := chat.TextOfParts(textParts(parts))
 	return text
 }
 
 // finish records why the model stopped, and the fidelity that the conversation can prove.
-func (s *Source) finish(reason json.Raw, ex *ttc.Example, err error) error {
+func finish(reason json.Raw, ex *ttc.Example, err error) error {
 	if err != nil {
 		return err
 	}
