@@ -236,16 +236,10 @@ func (q *bucketJob) buckets(w *worker, res *rowResult, s *split, grad []float32,
 // topK lists the indices of the k largest entries of a row in ascending order; ties go to the lowest index. The k-th
 // largest of the blocks' maxima is a bound: only blocks that reach it are searched.
 func (w *worker) topK(m *Matrix, row, k int) []int32 {
-	b, a, p, n := &w.bucket, &w.a, m.row(row), m.Cols
+	b, p, n := &w.bucket, m.row(row), m.Cols
 	b.maxima = b.maxima[:0]
-	full := n &^ (block - 1)
 	for i := 0; i < n; i += block {
-		a.s, a.n = unsafe.Add(p, i*m.DType.Size()), block
-		if i >= full {
-			a.s = padTail(&w.padS, a.s, m.DType, n-i)
-		}
-		call(w.path.max[m.DType], a)
-		b.maxima = append(b.maxima, a.max)
+		b.maxima = append(b.maxima, w.largest(from(&w.padS, p, m.DType, n, i), m.DType, block))
 	}
 	bound := negInf
 	if k < len(b.maxima) {

@@ -46,7 +46,8 @@ func parse[T ~uint8](code Code, what, name string, names ...string) (T, error) {
 	at := slices.Index(names, name)
 	if at < 0 {
 		last := len(names) - 1
-		return 0, fail(code, "unknown %s %q: expected %s or %s", what, name, strings.Join(names[:last], ", "), names[last])
+		but := strings.Join(names[:last], ", ")
+		return 0, fail(code, "unknown %s %q: expected %s or %s", what, name, but, names[last])
 	}
 	return T(at), nil
 }

@@ -89,10 +89,7 @@ func sum(x []float32) float64 {
 
 // largestKept returns the largest of the student's n kept exponentials starting at entry i.
 func (r *row) largestKept(i, n int) float32 {
-	a := &r.w.a
-	a.s, a.n = unsafe.Pointer(&r.w.kept[0][i]), n
-	call(r.w.path.max[Float32], a)
-	return a.max
+	return r.w.largest(unsafe.Pointer(&r.w.kept[0][i]), Float32, n)
 }
 
 // exactly computes an entry in float64.

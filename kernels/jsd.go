@@ -147,22 +147,18 @@ func checkRows(rows int, labels []int32, weights []float32) error {
 }
 
 func (o *Output) check(student *Matrix) error {
-	rows := student.Rows
-	for _, f := range []struct {
-		name string
-		set  bool
-		n    int
-	}{
-		{"row_loss", o.RowLoss != nil, len(o.RowLoss)},
-		{"student_lse", o.StudentLSE != nil, len(o.StudentLSE)},
-		{"teacher_lse", o.TeacherLSE != nil, len(o.TeacherLSE)},
-		{"clipped", o.Clipped != nil, len(o.Clipped)},
-	} {
-		if f.set && f.n < rows {
-			return fail(CodeShape, "%s holds %d of %d rows", f.name, f.n, rows)
-		}
+	n := student.Rows
+	return cmp.Or(checkRoom("row_loss", o.RowLoss, n, " rows"), checkRoom("student_lse", o.StudentLSE, n, " rows"),
+		checkRoom("teacher_lse", o.TeacherLSE, n, " rows"), checkRoom("clipped", o.Clipped, n, " rows"),
+		o.checkGrad(student))
+}
+
+// checkRoom checks that a slice is nil or has room for n results.
+func checkRoom[T any](name string, to []T, n int, unit string) error {
+	if to != nil && len(to) < n {
+		return fail(CodeShape, "%s holds %d of %d%s", name, len(to), n, unit)
 	}
-	return o.checkGrad(student)
+	return nil
 }
 
 func (o *Output) gradStride(v int) int { return cmp.Or(o.GradStride, v) }

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"cmp"
 	"math"
 	"unsafe"
 )
@@ -55,10 +56,10 @@ func (b *LogProbBatch) check(out *LogProbOutput) error {
 	if err := m.check("logits"); err != nil {
 		return err
 	}
-	if len(b.Targets) != m.Rows {
+	switch {
+	case len(b.Targets) != m.Rows:
 		return fail(CodeShape, "%d targets for %d rows", len(b.Targets), m.Rows)
-	}
-	if len(b.Offsets) == 0 || b.Offsets[0] != 0 || b.Offsets[len(b.Offsets)-1] != m.Rows {
+	case len(b.Offsets) == 0 || b.Offsets[0] != 0 || b.Offsets[len(b.Offsets)-1] != m.Rows:
 		return fail(CodeOffsets, "offsets must run from 0 to rows=%d", m.Rows)
 	}
 	seqs := len(b.Offsets) - 1
@@ -75,20 +76,8 @@ func (b *LogProbBatch) check(out *LogProbOutput) error {
 			return fail(CodeTarget, "row %d: target %d is outside the vocabulary, V=%d; only %d means not scored", r, y, m.Cols, IgnoreIndex)
 		}
 	}
-	for _, f := range []struct {
-		name      string
-		set       bool
-		has, want int
-	}{
-		{"token", out.Token != nil, len(out.Token), m.Rows},
-		{"sequence", out.Sequence != nil, len(out.Sequence), seqs},
-		{"count", out.Count != nil, len(out.Count), seqs},
-	} {
-		if f.set && f.has < f.want {
-			return fail(CodeShape, "%s holds %d of %d", f.name, f.has, f.want)
-		}
-	}
-	return out.grads().checkGrad(m)
+	return cmp.Or(checkRoom("token", out.Token, m.Rows, ""), checkRoom("sequence", out.Sequence, seqs, ""),
+		checkRoom("count", out.Count, seqs, ""), out.grads().checkGrad(m))
 }
 
 // grads returns the part of out that holds gradients.

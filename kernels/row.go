@@ -111,6 +111,13 @@ func tileAt(i, n int) int {
 	return block
 }
 
+// largest returns the largest of n entries at p.
+func (w *worker) largest(p unsafe.Pointer, d DType, n int) float32 {
+	w.a.s, w.a.n = p, n
+	call(w.path.max[d], &w.a)
+	return w.a.max
+}
+
 // from returns a pointer to entry i of a row, where a tile starts. A tail is copied into pad.
 func from(pad *[block]float32, p unsafe.Pointer, d DType, n, i int) unsafe.Pointer {
 	at := unsafe.Add(p, i*d.Size())
@@ -206,23 +213,13 @@ func (f *firstPass) tile(i, m int) unsafe.Pointer {
 	return f.w.without(from(&f.w.padS, f.p, f.d, f.n, i), f.d, i, m)
 }
 
-// top returns the largest of m entries.
-func (f *firstPass) top(p unsafe.Pointer, m int) float32 {
-	a := &f.w.a
-	a.s, a.n = p, m
-	call(f.w.path.max[f.d], a)
-	return a.max
-}
-
 // largest returns the row's largest entry.
 func (f *firstPass) largest() float32 {
 	top := negInf
-	for i := 0; i < f.n; i += tile {
+	for i := 0; i < f.n; {
 		m := tileAt(i, f.n)
-		top = max(top, f.top(f.tile(i, m), m))
-		if rest := i + m; m < tile && rest < f.n {
-			top = max(top, f.top(f.tile(rest, block), block))
-		}
+		top = max(top, f.w.largest(f.tile(i, m), f.d, m))
+		i += m
 	}
 	return top
 }
@@ -230,7 +227,7 @@ func (f *firstPass) largest() float32 {
 // start takes the largest of the first entries as the reference, or the largest of all if that isn't finite.
 func (f *firstPass) start() bool {
 	m := min(tileAt(0, f.n), 2*block)
-	f.ref = f.top(f.tile(0, m), m)
+	f.ref = f.w.largest(f.tile(0, m), f.d, m)
 	if !(f.ref > -math.MaxFloat32 && f.ref < math.MaxFloat32) {
 		f.ref, f.raised = f.largest(), true
 	}
@@ -581,12 +578,8 @@ func (r *row) onePassKL(wantG bool) (res rowResult, ok bool) {
 	if reverse {
 		k.s, k.t, k.next = r.t, r.s, nextRow{r.next.t, r.next.s}
 	}
-	top := func(p unsafe.Pointer) float32 {
-		a.s, a.n = p, min(full, 2*block)
-		call(r.w.path.max[r.d], a)
-		return a.max
-	}
-	refS, refT := top(k.s), top(k.t)
+	m := min(full, 2*block)
+	refS, refT := r.w.largest(k.s, r.d, m), r.w.largest(k.t, r.d, m)
 	a.nls, a.nlt = -float32(a.dk*float64(refS)), -float32(a.dk*float64(refT))
 	if !(math.Abs(float64(a.nls)) < maxNormaliser && math.Abs(float64(a.nlt)) < maxNormaliser) {
 		return res, false

@@ -91,19 +91,18 @@ func replace(all []tensors.Tensor, with ...tensors.Tensor) []tensors.Tensor {
 	return append(out, with...)
 }
 
+// change returns the new tensors of a batch.
+type change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error)
+
 // eachBatch rewrites the batches of some channels in a folder.
-func eachBatch(
-	dir string,
-	channels []string,
-	change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error),
-) error {
+func eachBatch(dir string, channels []string, do change) error {
 	index := filepath.Join(dir, batch.IndexName)
 	var lines bytes.Buffer
 	enc := json.NewEncoder(&lines)
 	enc.SetEscapeHTML(false)
 	err := batch.EachLine(index, func(l *batch.Line) error {
 		if slices.Contains(channels, l.Channel) {
-			sum, err := rewrite(dir, l, change)
+			sum, err := rewrite(dir, l, do)
 			if err != nil {
 				return fmt.Errorf("%s: %w", l.File, err)
 			}
@@ -118,39 +117,30 @@ func eachBatch(
 }
 
 // rewrite replaces a batch file and returns the new one's hash.
-func rewrite(
-	dir string,
-	l *batch.Line,
-	change func(*batch.Line, []tensors.Tensor) ([]tensors.Tensor, error),
-) (sum string, err error) {
+func rewrite(dir string, l *batch.Line, do change) (sum string, err error) {
 	name := l.File
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return "", fmt.Errorf("cannot use a file outside the folder")
 	}
 	path := filepath.Join(dir, filepath.FromSlash(name))
-	all, metadata, err := readFile(path)
-	if err != nil {
-		return "", err
-	}
-	if all, err = change(l, all); err != nil {
-		return "", err
-	}
-	slices.SortFunc(all, func(a, b tensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
-	var data bytes.Buffer
-	if err := tensors.Write(&data, all, metadata); err != nil {
-		return "", err
-	}
-	hash := sha256.Sum256(data.Bytes())
-	return hex.EncodeToString(hash[:]), durable.WriteMember(path, data.Bytes())
-}
-
-func readFile(path string) ([]tensors.Tensor, map[string]string, error) {
 	file, err := tensors.OpenFile(path)
 	if err != nil {
-		return nil, nil, err
+		return "", err
 	}
 	defer file.Close()
 	file.Limit = batch.MaxFileBytes
 	all, err := file.ReadAll()
-	return all, file.Metadata, err
+	if err == nil {
+		all, err = do(l, all)
+	}
+	if err != nil {
+		return "", err
+	}
+	slices.SortFunc(all, func(a, b tensors.Tensor) int { return strings.Compare(a.Name, b.Name) })
+	var data bytes.Buffer
+	if err := tensors.Write(&data, all, file.Metadata); err != nil {
+		return "", err
+	}
+	hash := sha256.Sum256(data.Bytes())
+	return hex.EncodeToString(hash[:]), durable.WriteMember(path, data.Bytes())
 }

@@ -182,19 +182,14 @@ func (c *Client) Score(ctx context.Context, s Sequence) (*Scores, error) {
 		}
 	}
 	var scores *Scores
-	err := c.post(
-		ctx,
-		"score a sequence with the teacher",
-		c.p.path,
-		encode(c.p.ask(&c.o, s)),
-		func(body wire.Raw) error {
-			positions, err := c.p.answer(&c.o, s, body)
-			if err == nil {
-				scores, err = normalise(s, s.entries(c.o.TopK), c.o.Vocabulary.Size, positions)
-			}
-			return err
-		},
-	)
+	ask := encode(c.p.ask(&c.o, s))
+	err := c.post(ctx, "score a sequence with the teacher", c.p.path, ask, func(body wire.Raw) error {
+		positions, err := c.p.answer(&c.o, s, body)
+		if err == nil {
+			scores, err = normalise(s, s.entries(c.o.TopK), c.o.Vocabulary.Size, positions)
+		}
+		return err
+	})
 	switch {
 	case missing(err):
 		return nil, fatal("%w: check endpoint, protocol and model%s", err, c.p.missingHint)

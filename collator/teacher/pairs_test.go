@@ -546,3 +546,13 @@ func TestWeigh(t *testing.T) {
 		}
 	}
 }
+
+func readFile(path string) ([]tensors.Tensor, map[string]string, error) {
+	file, err := tensors.OpenFile(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	all, err := file.ReadAll()
+	return all, file.Metadata, err
+}

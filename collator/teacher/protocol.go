@@ -1,6 +1,7 @@
 package teacher
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -118,11 +119,8 @@ func askTRL(o *Options, s Sequence) any {
 // the protocol must be vllm.)
 func answerTRL(o *Options, s Sequence, body wire.Raw) ([]raw, error) {
 	lps, err := element(body, "logprobs")
-	if err != nil {
-		return nil, err
-	}
-	ids, err := element(body, "logprob_token_ids")
-	if err != nil {
+	ids, err2 := element(body, "logprob_token_ids")
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, err
 	}
 	out, err := zipped(lps, ids)
@@ -337,11 +335,8 @@ func zipped(lps, ids wire.Raw) ([]raw, error) {
 		return nil, bad("log-probs and ids are not arrays")
 	}
 	a, err := collect(lps, maxPositions, "positions")
-	if err != nil {
-		return nil, err
-	}
-	b, err := collect(ids, maxPositions, "positions")
-	if err != nil {
+	b, err2 := collect(ids, maxPositions, "positions")
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, err
 	}
 	if len(a) != len(b) {
@@ -354,11 +349,8 @@ func zipped(lps, ids wire.Raw) ([]raw, error) {
 			continue
 		}
 		x, err := collect(a[i], maxEntries, "log-probs at one position")
-		if err != nil {
-			return nil, err
-		}
-		y, err := collect(b[i], maxEntries, "ids at one position")
-		if err != nil {
+		y, err2 := collect(b[i], maxEntries, "ids at one position")
+		if err := cmp.Or(err, err2); err != nil {
 			return nil, err
 		}
 		if len(x) != len(y) {

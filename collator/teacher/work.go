@@ -1,7 +1,6 @@
 package teacher
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -108,26 +107,20 @@ func (p *pass) sites(ctx context.Context, l *batch.Line, all []tensors.Tensor) (
 		l.Sites[i].Effect = nil // remove the effect measured by an earlier run
 	}
 	b, err := openBatch(l, all)
+	if err == nil && p.teacher != nil {
+		err = columns(ctx, p.teacher, b, p.rep.Asked)
+	}
+	if err == nil && p.Effect != nil {
+		err = p.Client.measure(ctx, b, p.Effect, p.rep.Hints)
+	}
+	if err == nil && p.weigher != nil {
+		err = p.weigher.batch(ctx, b)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if p.teacher != nil {
-		if err := columns(ctx, p.teacher, b, p.rep.Asked); err != nil {
-			return nil, err
-		}
-	}
-	if p.Effect != nil {
-		if err := p.Client.measure(ctx, b, p.Effect, p.rep.Hints); err != nil {
-			return nil, err
-		}
-	}
-	if p.weigher != nil {
-		if err := p.weigher.batch(ctx, b); err != nil {
-			return nil, err
-		}
-	}
 	p.rep.Sites += len(b.sites)
-	for _, site := range b.lost() {
+	for _, site := range slices.Sorted(maps.Keys(b.out)) {
 		drop := b.drop(site)
 		p.rep.Dropped[drop.Reason]++
 		if p.Dropped != nil {
@@ -148,19 +141,13 @@ func (w *Work) asked() asker {
 	return nil
 }
 
-// dropCause is the reason a site was dropped.
-type dropCause struct {
-	reason ledger.Reason
-	detail string
-}
-
 // batchWork is a batch being worked on.
 type batchWork struct {
 	line  *batch.Line
 	all   []tensors.Tensor
 	pairs *Pairs // the pair table, with the batch's original weights
 	sites []int64
-	out   map[int64]dropCause
+	out   map[int64]Drop // the dropped sites, without their metadata
 	// spread, if not nil, holds new weights for the pairs.
 	spread []float32
 	jsd    *Divergence // nil if no divergence was measured
@@ -171,7 +158,7 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*batchWork, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &batchWork{line: l, all: all, pairs: p, out: map[int64]dropCause{}}
+	b := &batchWork{line: l, all: all, pairs: p, out: map[int64]Drop{}}
 	b.sites = slices.Clone(p.Site)
 	slices.Sort(b.sites)
 	b.sites = slices.Compact(b.sites)
@@ -184,17 +171,16 @@ func openBatch(l *batch.Line, all []tensors.Tensor) (*batchWork, error) {
 // lose drops a site, unless it has already been dropped.
 func (b *batchWork) lose(site int64, reason ledger.Reason, detail string) {
 	if _, ok := b.out[site]; !ok {
-		b.out[site] = dropCause{reason, detail}
+		b.out[site] = Drop{Reason: reason, Detail: detail}
 	}
 }
 
 // in reports whether a site has not been dropped.
 func (b *batchWork) in(site int64) bool { _, out := b.out[site]; return !out }
 
-func (b *batchWork) lost() []int64 { return slices.SortedFunc(maps.Keys(b.out), cmp.Compare[int64]) }
-
 func (b *batchWork) drop(site int64) Drop {
-	d := Drop{Reason: b.out[site].reason, Detail: b.out[site].detail, Site: b.line.Sites[site]}
+	d := b.out[site]
+	d.Site = b.line.Sites[site]
 	if row := b.pairs.StudentRow[slices.Index(b.pairs.Site, site)]; row < int64(len(b.line.RowInfo)) {
 		d.Row = &b.line.RowInfo[row]
 	}

@@ -8,8 +8,8 @@ import (
 
 // byteTexts holds the text of each id in a byte-level vocabulary, in which each character of a token encodes one byte.
 type byteTexts struct {
-	all []byte
-	end []int32 // the index in all at which each id's text ends and the next id's text begins
+	all   []byte
+	start []int32 // the index in all at which each id's text begins, and the last one's ends
 }
 
 // newByteTexts returns nil if the decoder isn't ByteLevel, an id is too large, or two tokens share an id.
@@ -39,8 +39,8 @@ func newByteTexts(s *shape) *byteTexts {
 		byteOf[next] = byte(b)
 		next++
 	}
-	texts := &byteTexts{end: make([]int32, len(tokens))}
-	for id, token := range tokens {
+	texts := &byteTexts{start: make([]int32, 1, len(tokens)+1)}
+	for _, token := range tokens {
 		start := len(texts.all)
 		for _, r := range token {
 			b, known := byteOf[r]
@@ -50,7 +50,7 @@ func newByteTexts(s *shape) *byteTexts {
 			}
 			texts.all = append(texts.all, b)
 		}
-		texts.end[id] = int32(len(texts.all))
+		texts.start = append(texts.start, int32(len(texts.all)))
 	}
 	return texts
 }
@@ -60,17 +60,10 @@ func newByteTexts(s *shape) *byteTexts {
 func (t *byteTexts) decode(ids []int32) (string, bool) {
 	text := make([]byte, 0, 6*len(ids))
 	for _, id := range ids {
-		if id < 0 || int(id) >= len(t.end) {
+		if id < 0 || int(id) >= len(t.start)-1 || t.start[id] == t.start[id+1] {
 			return "", false
 		}
-		start := int32(0)
-		if id > 0 {
-			start = t.end[id-1]
-		}
-		if start == t.end[id] {
-			return "", false
-		}
-		text = append(text, t.all[start:t.end[id]]...)
+		text = append(text, t.all[t.start[id]:t.start[id+1]]...)
 	}
 	return unsafe.String(unsafe.SliceData(text), len(text)), utf8.Valid(text)
 }

@@ -79,11 +79,8 @@ var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", 
 func ReadConfig(dir string) (*Config, error) {
 	c := &Config{}
 	raw, err := readObject(dir, "tokenizer_config.json")
-	if err != nil {
-		return nil, err
-	}
-	older, err := readObject(dir, "special_tokens_map.json")
-	if err != nil {
+	older, err2 := readObject(dir, "special_tokens_map.json")
+	if err := cmp.Or(err, err2); err != nil {
 		return nil, err
 	}
 	if raw["added_tokens_decoder"] == nil { // a folder from before transformers 4.34: the older file takes precedence

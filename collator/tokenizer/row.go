@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -14,11 +15,8 @@ import (
 // the tokenizer can't encode in segments (see Segmentable) and there are look-alikes outside template, the row is
 // refused with CodeSpecialInText. On an error dst is unchanged.
 func (t *Tokenizer) EncodeRow(dst *Encoding, text string, template []chat.Span) error {
-	if err := checkText(text); err != nil {
-		return err
-	}
 	template, err := merge(template, len(text))
-	if err != nil {
+	if err := cmp.Or(checkText(text), err); err != nil {
 		return err
 	}
 	if t.specials.why != "" {

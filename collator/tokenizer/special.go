@@ -32,15 +32,14 @@ func (f *finder) longestAt(text string, i int, may func(start, end int, t *added
 	var best *addedToken
 	lo, hi := 0, len(f.tokens)
 	for n := 0; i+n < len(text); n++ {
-		c := text[i+n]
+		c := int(text[i+n])
 		tokens := f.tokens[lo:hi]
-		from := sort.Search(len(tokens), func(k int) bool {
-			return len(tokens[k].Content) > n && tokens[k].Content[n] >= c
-		})
-		to := sort.Search(len(tokens), func(k int) bool {
-			return len(tokens[k].Content) > n && tokens[k].Content[n] > c
-		})
-		lo, hi = lo+from, lo+to
+		reach := func(least int) int {
+			return sort.Search(len(tokens), func(k int) bool {
+				return len(tokens[k].Content) > n && int(tokens[k].Content[n]) >= least
+			})
+		}
+		lo, hi = lo+reach(c), lo+reach(c+1)
 		if lo >= hi {
 			break
 		}
@@ -203,19 +202,7 @@ func trimsOffsets(raw json.RawMessage) bool {
 
 // split returns the special tokens of text that are within template, in order.
 func (sp *specials) split(text string, template []chat.Span) []found {
-	k := 0
-	within := func(start, end int, t *addedToken) bool {
-		if !t.Special {
-			return true
-		}
-		for k > 0 && template[k-1].End > start {
-			k--
-		}
-		for k < len(template) && template[k].End <= start {
-			k++
-		}
-		return k < len(template) && template[k].Start <= start && end <= template[k].End
-	}
+	within := func(start, end int, t *addedToken) bool { return !t.Special || covered(template, start, end) }
 	all := sp.early.find(nil, text, 0, within)
 	if sp.late != nil {
 		all = sp.findLate(all, text, within)

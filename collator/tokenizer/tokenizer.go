@@ -210,8 +210,8 @@ func (t *Tokenizer) encode(text string, addSpecial bool, v variant) (Encoding, e
 	if i := strings.IndexByte(text, 0); i >= 0 {
 		v.nul = true
 		if token, bad := t.controlToken(); bad {
-			return Encoding{}, refuseAt(i, CodeEncodeFailed, "the text contains a NUL and this tokenizer's added token "+
-				"%q contains control characters; the two can't be told apart", token)
+			return Encoding{}, refuseAt(i, CodeEncodeFailed, "the text contains a NUL and this tokenizer's added "+
+				"token %q contains control characters; the two can't be told apart", token)
 		}
 		text, offsets = escapeNUL(text)
 	}

@@ -327,12 +327,12 @@ func (s *Session) given() []*graph {
 	out := make([]*graph, len(s.messages))
 	for _, g := range s.threads {
 		for i := range g.nodes {
-			if n := &g.nodes[i]; n.inner && out[n.message] != several {
-				if out[n.message] != nil {
-					out[n.message] = several
-				} else {
-					out[n.message] = g
-				}
+			switch n := &g.nodes[i]; {
+			case !n.inner:
+			case out[n.message] == nil:
+				out[n.message] = g
+			default:
+				out[n.message] = several
 			}
 		}
 	}

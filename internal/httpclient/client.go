@@ -200,7 +200,7 @@ func (c *Client) once(ctx context.Context, req Request) (*Reply, error) {
 	if req.Check != nil {
 		if err := req.Check(reply); err != nil {
 			reply.Close()
-			return reply, &Error{Op: x.op, Why: c.Scrub(err.Error()), Fault: Unavailable, Unsettled: true, Err: err}
+			return reply, x.broken(c.Scrub(err.Error()), err)
 		}
 	}
 	return reply, nil
@@ -324,6 +324,11 @@ func (x *exchange) failed(ctx context.Context, err error, sent bool) error {
 	return e
 }
 
+// broken returns the error for an unusable response.
+func (x *exchange) broken(why string, err error) *Error {
+	return &Error{Op: x.op, Why: why, Fault: Unavailable, Unsettled: true, Err: err}
+}
+
 // address returns an address, which may be invalid, without credentials.
 func address(s string, secrets *secret.Values) string {
 	if at := strings.LastIndex(s, "@"); at >= 0 {
@@ -366,14 +371,9 @@ func (r *Reply) read(ctx context.Context, resp *http.Response) error {
 		limit = min(limit, maxRefusal)
 	}
 	tooLong := func() error {
-		return &Error{
-			Op:        r.x.op,
-			Why:       "the answer is longer than " + size(limit),
-			Fault:     Unavailable,
-			Unsettled: true,
-			Status:    r.Status,
-			Err:       ErrTooLong,
-		}
+		e := r.x.broken("the answer is longer than "+size(limit), ErrTooLong)
+		e.Status = r.Status
+		return e
 	}
 	if resp.ContentLength > limit && resp.StatusCode/100 == 2 {
 		return tooLong()

@@ -50,10 +50,7 @@ func (r *Reply) JSON(v any) error {
 	dec := json.NewDecoder(bytes.NewReader(r.Body))
 	dec.UseNumber()
 	if err := dec.Decode(v); err != nil {
-		return &Error{
-			Op: r.x.op, Why: fmt.Sprintf("HTTP %d with %s", r.Status, r.shape(err)),
-			Fault: Unavailable, Unsettled: true, Err: err,
-		}
+		return r.x.broken(fmt.Sprintf("HTTP %d with %s", r.Status, r.shape(err)), err)
 	}
 	return nil
 }
@@ -74,13 +71,9 @@ func (r *Reply) shape(err error) string {
 
 // refusal returns the error for a response with an unexpected status.
 func (r *Reply) refusal() error {
-	e := &Error{
-		Op: r.x.op,
-		Why: strings.TrimSuffix(fmt.Sprintf("HTTP %d %s: %s", r.Status, http.StatusText(r.Status), r.detail()),
-			": "),
-		Status:     r.Status,
-		RetryAfter: retryAfter(r.Header.Get("Retry-After"), time.Now()),
-	}
+	why := fmt.Sprintf("HTTP %d %s: %s", r.Status, http.StatusText(r.Status), r.detail())
+	e := &Error{Op: r.x.op, Why: strings.TrimSuffix(why, ": "), Status: r.Status}
+	e.RetryAfter = retryAfter(r.Header.Get("Retry-After"), time.Now())
 	switch s := r.Status; {
 	case s == http.StatusUnauthorized:
 		e.Fault, e.Fix = Denied, "the token is missing or wrong"

@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -48,11 +49,8 @@ func (t TLS) config() (*tls.Config, error) {
 
 func (t TLS) pair() (tls.Certificate, error) {
 	cert, err := durable.ReadFile(t.CertFile, maxPEM)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	key, err := durable.ReadFile(t.KeyFile, maxPEM)
-	if err != nil {
+	key, err2 := durable.ReadFile(t.KeyFile, maxPEM)
+	if err := cmp.Or(err, err2); err != nil {
 		return tls.Certificate{}, err
 	}
 	return tls.X509KeyPair(cert, key)

@@ -133,7 +133,8 @@ func passing(status int, code string) bool {
 func certain(err error) bool {
 	var dns *net.DNSError
 	return errors.As(err, new(x509.UnknownAuthorityError)) || errors.As(err, new(x509.HostnameError)) ||
-		errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, &dns) && dns.IsNotFound || strings.Contains(err.Error(), "HTTP response to HTTPS client")
+		errors.As(err, new(x509.CertificateInvalidError)) || errors.As(err, &dns) && dns.IsNotFound ||
+		strings.Contains(err.Error(), "HTTP response to HTTPS client")
 }
 
 // clean prepares external text for display.

@@ -154,13 +154,12 @@ func (c *s3) stat(ctx context.Context, at place) (Info, error) {
 
 func (c *s3) get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error) {
 	var opt minio.GetObjectOptions
-	if err := opt.SetRange(from, from+n-1); err != nil {
-		return nil, err
+	err := opt.SetRange(from, from+n-1)
+	if err == nil && is.ETag != "" {
+		err = opt.SetMatchETag(is.ETag)
 	}
-	if is.ETag != "" {
-		if err := opt.SetMatchETag(is.ETag); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	body, o, header, err := c.client.GetObject(ctx, at.bucket, at.key, opt)
 	if err != nil {

@@ -66,10 +66,8 @@ const drainTimeout = time.Second
 
 // Start starts a program.
 func Start(c Config) (*Process, error) {
-	p := &Process{mark: c.Mark, survives: c.Survives, over: make(chan struct{}), done: make(chan struct{})}
-	if p.mark == "" {
-		p.mark = NewMark()
-	}
+	p := &Process{survives: c.Survives, over: make(chan struct{}), done: make(chan struct{})}
+	p.mark = cmp.Or(c.Mark, NewMark())
 	path := cmp.Or(c.Path, c.Args[0])
 	p.cmd = exec.Command(path, c.Args[1:]...)
 	p.cmd.Args[0] = c.Args[0]

@@ -53,12 +53,7 @@ func (t *Tree) Members() []int {
 // read at the moment.
 func (t *Tree) members() (pids []int, sure bool) {
 	sure = true
-	var all []entry
-	for _, e := range list() {
-		if e.start >= t.since && e.pid != os.Getpid() {
-			all = append(all, e)
-		}
-	}
+	all := slices.DeleteFunc(list(), func(e entry) bool { return e.start < t.since || e.pid == os.Getpid() })
 	in := map[int]bool{}
 	for _, e := range all {
 		has, hidden := hasMark(e.pid, t.Mark)
