@@ -101,7 +101,8 @@ func checkMalformed(ctx context.Context, k *kit) error {
 				Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}},
 			}}},
 			"a text that ends beyond the data": {Parts: []*pb.GroupPart{{
-				Group: 1, Begin: true, End: true, Text: []byte("x"), Ends: []uint32{99}, Examples: []*pb.Example{{Id: 1}},
+				Group: 1, Begin: true, End: true, Text: []byte("x"), Ends: []uint32{99},
+				Examples: []*pb.Example{{Id: 1}},
 			}}},
 		} {
 			if err := malformed(ctx, k, c, b, name, bad); err != nil {

@@ -366,7 +366,9 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 		}
 	}
 	for _, s := range e.GetSteps() {
-		ex.Steps = append(ex.Steps, ttc.Step{Type: d.text(s.GetType()), Name: d.text(s.GetName()), Raw: d.raw(s.GetRaw())})
+		ex.Steps = append(ex.Steps, ttc.Step{
+			Type: d.text(s.GetType()), Name: d.text(s.GetName()), Raw: d.raw(s.GetRaw()),
+		})
 	}
 }
 

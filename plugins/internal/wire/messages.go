@@ -108,12 +108,15 @@ func (d *decoder) message(m *pb.Message) chat.Message {
 	}
 	d.elements += len(m.GetParts()) + len(m.GetToolCalls())
 	for _, p := range m.GetParts() {
-		out.Parts = append(out.Parts, chat.Part{Type: d.text(p.GetType()), Text: d.text(p.GetText()), Raw: d.raw(p.GetRaw())})
+		out.Parts = append(out.Parts, chat.Part{
+			Type: d.text(p.GetType()), Text: d.text(p.GetText()), Raw: d.raw(p.GetRaw()),
+		})
 	}
 	for _, c := range m.GetToolCalls() {
 		out.ToolCalls = append(out.ToolCalls, chat.ToolCall{
-			ID: d.text(c.GetId()), Type: d.text(c.GetType()), Name: d.text(c.GetName()), Arguments: d.text(c.GetArguments()),
-			Parsed: d.raw(c.GetParsed()), AsObject: c.GetAsObject(), Extra: d.members(c.GetExtra()),
+			ID: d.text(c.GetId()), Type: d.text(c.GetType()), Name: d.text(c.GetName()),
+			Arguments: d.text(c.GetArguments()),
+			Parsed:    d.raw(c.GetParsed()), AsObject: c.GetAsObject(), Extra: d.members(c.GetExtra()),
 		})
 	}
 	return out
