@@ -114,7 +114,8 @@ func Resolve(g *ttc.Group, c Content) (Passage, error) {
 				c.Ref.Last, ex.ID, len(ex.Graph.Nodes))
 		}
 		if c.Ref.Skip < 0 || c.Ref.Skip > len(walk) {
-			return Passage{}, fmt.Errorf("skips %d of a branch's %d messages in example %q", c.Ref.Skip, len(walk), ex.ID)
+			return Passage{}, fmt.Errorf("skips %d of a branch's %d messages in example %q",
+				c.Ref.Skip, len(walk), ex.ID)
 		}
 		nodes := make([]ttc.Node, 0, len(walk)-c.Ref.Skip)
 		for i, n := range walk[c.Ref.Skip:] {

@@ -71,9 +71,7 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 		if out.Over(ctx) {
 			break
 		}
-		if err := b.choose(set, singleReason, out); err != nil {
-			return err
-		}
+		b.choose(set, singleReason, out)
 	}
 	return out.Err
 }
@@ -121,13 +119,14 @@ func sameTools(a, b []chat.Tool) bool {
 }
 
 // choose pairs comparable rollouts. If the set contains only one, it drops that rollout with singleReason.
-func (b *Builder) choose(set []*rollout, singleReason ledger.Reason, out *emit.Output) error {
+func (b *Builder) choose(set []*rollout, singleReason ledger.Reason, out *emit.Output) {
 	if len(set) == 1 {
 		out.Drop(builders.NewDrop(set[0].ex, "example", singleReason))
-		return nil
+		return
 	}
 	if err := b.cfg.chooser().Check(len(set)); err != nil {
-		return fmt.Errorf("limit the pairs with max_pairs_per_task: %w", err)
+		out.Fail(fmt.Errorf("limit the pairs with max_pairs_per_task: %w", err))
+		return
 	}
 	scores := make([]float64, len(set))
 	for i, r := range set {
@@ -146,7 +145,6 @@ func (b *Builder) choose(set []*rollout, singleReason ledger.Reason, out *emit.O
 		d.Detail = fmt.Sprintf("%s %v", b.cfg.ScoreName, *r.ex.Reward)
 		out.Drop(d)
 	}
-	return nil
 }
 
 // pair emits a record for two rollouts, or a drop with the reason they can't be paired.

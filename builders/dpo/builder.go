@@ -70,21 +70,18 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 		if out.Over(ctx) {
 			break
 		}
-		if err := b.example(s, g, e, out); err != nil {
-			return err
-		}
+		b.example(s, g, e, out)
 	}
 	return out.Err
 }
 
-func (b *Builder) example(s *scratch, g *ttc.Group, e int, out *emit.Output) error {
+func (b *Builder) example(s *scratch, g *ttc.Group, e int, out *emit.Output) {
 	ex := g.Examples[e]
 	if len(ex.Candidates) == 0 && len(ex.Graph.Nodes) > 0 {
 		out.Drop(builders.NewDrop(ex, "example", pairs.TakesCandidates))
-		return nil
+		return
 	}
-	others := s.group(ex, b.cfg.StepName)
-	if others > 0 {
+	if others := s.group(ex, b.cfg.StepName); others > 0 {
 		d := builders.NewDrop(ex, "candidate", pairs.OtherName)
 		d.Count, d.Detail = int64(others),
 			fmt.Sprintf("%d candidates are from steps other than %q", others, b.cfg.StepName)
@@ -92,15 +89,12 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out *emit.Output) err
 	}
 	t := tally{turns: int64(len(s.turns))}
 	for i := range s.turns {
-		if err := b.turn(s, g, e, &s.turns[i], out, &t); err != nil {
-			return err
-		}
+		b.turn(s, g, e, &s.turns[i], out, &t)
 	}
 	if t.pairs > 0 {
 		t.examples = 1
 	}
 	t.report(out)
-	return nil
 }
 
 // group sorts an example's candidates into turns, in order of first appearance, and counts candidates from other steps.
@@ -159,7 +153,7 @@ func (t *tally) report(out *emit.Output) {
 	}
 }
 
-func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out *emit.Output, sum *tally) error {
+func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out *emit.Output, sum *tally) {
 	ex := g.Examples[e]
 	sum.candidates += int64(len(t.candidates))
 	if len(t.candidates) < 2 && b.cfg.RequireMultiple {
@@ -174,7 +168,8 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out *emit.Outpu
 	var left pairs.Left
 	for _, group := range f.Groups {
 		if err := b.pairs.Check(len(group)); err != nil {
-			return fmt.Errorf("turn %q: %w", t.id, err)
+			out.Fail(fmt.Errorf("turn %q: %w", t.id, err))
+			return
 		}
 		r := s.choose(ex, group, b.pairs.Strategy == pairs.RandomK)
 		for k, why := range r.Why {
@@ -188,7 +183,6 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out *emit.Outpu
 	}
 	sum.left = added(sum.left, left)
 	note(ex, t.id, left, out)
-	return nil
 }
 
 func added(a, b pairs.Left) pairs.Left {

@@ -130,11 +130,10 @@ func SARIF(w io.Writer, fs []Finding, version string, explain func(code string) 
 	rules, results := []object{}, []object{}
 	var codes []string
 	for _, f := range fs {
-		if !slices.Contains(codes, f.Code) {
-			codes = append(codes, f.Code)
-		}
+		codes = append(codes, f.Code)
 	}
 	slices.Sort(codes)
+	codes = slices.Compact(codes)
 	for _, c := range codes {
 		rules = append(rules, object{"id": c, "shortDescription": object{"text": explain(c)}})
 	}

@@ -224,14 +224,17 @@ func (w *work) trace(t *trace) {
 // targetsOf returns the turns that a failure's hint should change. A parting doesn't have a next turn, since no error
 // follows its action.
 func (b *Builder) targetsOf(f *failure) []builders.Target {
-	switch {
-	case !b.cfg.emits(emitDistillation):
+	var all []builders.Target
+	if !b.cfg.emits(emitDistillation) {
 		return nil
-	case f.parting != nil:
-		next := func(t builders.Target) bool { return t == builders.NextTurn }
-		return slices.DeleteFunc(slices.Clone(b.cfg.targets()), next)
 	}
-	return b.cfg.targets()
+	if b.cfg.Target != "next_turn" {
+		all = append(all, builders.FailedTurn)
+	}
+	if b.cfg.Target != "failed_turn" && f.parting == nil {
+		all = append(all, builders.NextTurn)
+	}
+	return all
 }
 
 // sitesOf returns the points in a trace where a site is possible, in order.

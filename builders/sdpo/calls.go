@@ -31,11 +31,9 @@ func link(walk []*ttc.Node) (calls []call, orphans []int) {
 		switch {
 		case m.Role == "assistant":
 			turn = nil
-			fresh := map[string]bool{}
 			for seq := range m.ToolCalls {
 				made := &m.ToolCalls[seq]
-				if !fresh[made.ID] {
-					fresh[made.ID] = true
+				if before := byID[made.ID]; before != nil && calls[before[0]].turn != at {
 					byID[made.ID] = nil
 				}
 				byID[made.ID] = append(byID[made.ID], len(calls))

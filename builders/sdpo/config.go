@@ -105,16 +105,6 @@ func kindOf(name string) builders.HintKind {
 	return builders.Knowable
 }
 
-func (c *Config) targets() []builders.Target {
-	switch c.Target {
-	case "next_turn":
-		return []builders.Target{builders.NextTurn}
-	case "both":
-		return []builders.Target{builders.FailedTurn, builders.NextTurn}
-	}
-	return []builders.Target{builders.FailedTurn}
-}
-
 func (c *Config) finds(sites string) bool { return slices.Contains(c.Sites, sites) }
 
 func (c *Config) emits(what string) bool { return slices.Contains(c.Emit, what) }

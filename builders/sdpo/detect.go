@@ -73,9 +73,9 @@ func (d *detector) read(made *chat.ToolCall, n *ttc.Node) finding {
 		return finding{}
 	}
 	text := textOf(&n.Message)
-	c := content{text: strings.TrimSpace(text)}
+	c := contentOf(text)
 	for _, m := range d.match {
-		if fits(m.tool, made.Name) && m.fits(&c) {
+		if fits(m.tool, made.Name) && m.fits(c) {
 			return finding{class: m.class, rule: m.rule, quote: brief(firstLine(c.text))}
 		}
 	}
@@ -164,24 +164,21 @@ func saysSucceeded(n *ttc.Node) bool {
 	})
 }
 
-// content is the text of a result, and its value if the text is JSON.
+// content is the text of a result, and its value if the text is JSON, which is parsed on demand.
 type content struct {
-	text   string
-	value  json.Raw // parsed on demand
-	parsed bool
+	text  string
+	whole func() json.Raw
 }
 
-// maxJSON is the maximum size of a result that is parsed.
-const maxJSON = 4 << 20
-
-func (c *content) whole() json.Raw {
-	if !c.parsed {
-		c.parsed = true
-		if len(c.text) <= maxJSON {
-			c.value, _ = json.Parse([]byte(c.text), json.Limits{})
+func contentOf(text string) *content {
+	const most = 4 << 20 // bytes of a result that is parsed
+	text = strings.TrimSpace(text)
+	return &content{text, sync.OnceValue(func() (v json.Raw) {
+		if len(text) <= most {
+			v, _ = json.Parse([]byte(text), json.Limits{})
 		}
-	}
-	return c.value
+		return v
+	})}
 }
 
 // lazy returns a regular expression that is compiled on first use. Compiling them all up front added a millisecond to
@@ -208,7 +205,7 @@ func (d *detector) isTransient(text string) bool {
 	if transientText().MatchString(text) || anyFits(d.transient, text) {
 		return true
 	}
-	c := content{text: strings.TrimSpace(text)}
+	c := contentOf(text)
 	return strings.HasPrefix(c.text, "{") && transientObject(c.whole(), 0)
 }
 

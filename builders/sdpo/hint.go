@@ -51,8 +51,10 @@ func (b *Builder) hintFor(ctx context.Context, s *site) (h hint, why ledger.Reas
 			continue
 		}
 		if !b.cfg.Hints.allows(h.kind) {
-			said := map[builders.HintKind]string{builders.Hindsight: "hindsight", builders.Knowable: "something knowable"}
-			why, detail = hintNotAllowed, "the source "+h.source+" answered with "+said[h.kind]
+			why, detail = hintNotAllowed, "the source "+h.source+" answered with hindsight"
+			if h.kind == builders.Knowable {
+				detail = "the source " + h.source + " answered with something knowable"
+			}
 			continue
 		}
 		if n := utf8.RuneCountInString(h.text); n > b.cfg.Hints.MaxChars {

@@ -1,6 +1,7 @@
 package sdpo
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 
@@ -29,18 +30,16 @@ func (s *site) kindOfHint(text string, wording map[string]bool) builders.HintKin
 		return builders.Hindsight // the tool doesn't exist
 	}
 	has := func(message map[string]bool) bool {
-		for _, w := range named {
-			if one := singular(w); !message[w] && !message[one] && !definition[w] && !definition[one] {
-				return false
-			}
-		}
-		return len(named) > 0
-	}
-	if has(nil) {
-		return builders.Knowable
+		return !slices.ContainsFunc(named, func(w string) bool {
+			one := singular(w)
+			return !message[w] && !message[one] && !definition[w] && !definition[one]
+		})
 	}
 	if len(named) == 0 {
 		return builders.Hindsight
+	}
+	if has(nil) {
+		return builders.Knowable
 	}
 	for at := range s.at {
 		if has(s.wordsOf(at)) {

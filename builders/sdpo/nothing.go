@@ -33,14 +33,10 @@ func (n *NearMisses) Add(d *ledger.Drop) {
 	}
 	rank := func(d ledger.Drop) int {
 		return slices.IndexFunc(evidence.Rules, func(r evidence.Rule) bool {
-			return strings.HasPrefix(d.Detail,
-				"rule "+r.Name+":")
+			return strings.HasPrefix(d.Detail, "rule "+r.Name+":")
 		})
 	}
-	at, _ := slices.BinarySearchFunc(n.list, *d, func(a, b ledger.Drop) int {
-		return cmp.Or(cmp.Compare(rank(a),
-			rank(b)), -1)
-	})
+	at, _ := slices.BinarySearchFunc(n.list, *d, func(a, b ledger.Drop) int { return cmp.Or(rank(a)-rank(b), -1) })
 	n.list = slices.Insert(n.list, at, *d)
 	n.list = n.list[:min(len(n.list), shownNearMisses)]
 }

@@ -482,7 +482,7 @@ var humps = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
 // readers are words that begin the names of read-only tools; people are words in the names of tools that hand over to
 // people or other agents.
 var (
-	readers = evidence.Set(strings.Fields(`get list search find read fetch look lookup query show view describe check count calculate compute
-		estimate think compare validate verify browse inspect grep glob ls cat web`))
+	readers = evidence.Set(strings.Fields(`get list search find read fetch look lookup query show view describe check count
+		calculate compute estimate think compare validate verify browse inspect grep glob ls cat web`))
 	people = evidence.Set(strings.Fields("human humans agent agents handoff escalate"))
 )

@@ -62,12 +62,7 @@ func (s *site) parameters() json.Raw {
 	if p := parameters(s.tool()); p != nil {
 		return p
 	}
-	for _, key := range []string{"schema", "parameters", "input_schema"} {
-		if v, _ := s.told.meta.Get(key); v.Kind() == json.Object {
-			return v
-		}
-	}
-	return nil
+	return firstObject(s.told.meta, "schema", "parameters", "input_schema")
 }
 
 // maxSchemaHint is the maximum size in bytes of a schema that is quoted in a hint.

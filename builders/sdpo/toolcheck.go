@@ -169,11 +169,16 @@ func parameters(tool *chat.Tool) json.Raw {
 		return nil
 	}
 	inner := tool.Raw
-	if fn, ok := inner.Get("function"); ok && fn.Kind() == json.Object {
+	if fn := firstObject(inner, "function"); fn != nil {
 		inner = fn
 	}
-	for _, key := range []string{"parameters", "input_schema", "inputSchema"} {
-		if v, ok := inner.Get(key); ok && v.Kind() == json.Object {
+	return firstObject(inner, "parameters", "input_schema", "inputSchema")
+}
+
+// firstObject returns the first of an object's members that is an object.
+func firstObject(o json.Raw, keys ...string) json.Raw {
+	for _, key := range keys {
+		if v, _ := o.Get(key); v.Kind() == json.Object {
 			return v
 		}
 	}

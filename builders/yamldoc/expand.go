@@ -38,7 +38,8 @@ const MaxFindings = 500
 
 // More returns a finding saying that there are more findings than those shown.
 func More(file string) finding.Finding {
-	f := problem(CodeMore, fmt.Sprintf("more than %d findings; the rest are not shown", MaxFindings), "correct these first")
+	f := problem(CodeMore, fmt.Sprintf("more than %d findings; the rest are not shown", MaxFindings),
+		"correct these first")
 	f.File = file
 	return f
 }

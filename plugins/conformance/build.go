@@ -79,7 +79,8 @@ func checkDrops(ctx context.Context, k *kit) error {
 	groups := func(u builders.Unit) []*ttc.Group { return append(k.groups(u), emptyGroup()) }
 	return k.eachDrop(ctx, groups, func(group string, d ledger.Drop) error {
 		if strings.HasSuffix(string(d.Reason), "/unspecified") || d.Unit == "" {
-			return fmt.Errorf("invalid reason in group %q: a drop of unit %q has the reason %q", group, d.Unit, d.Reason)
+			return fmt.Errorf("invalid reason in group %q: a drop of unit %q has the reason %q",
+				group, d.Unit, d.Reason)
 		}
 		return nil
 	})

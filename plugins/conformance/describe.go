@@ -42,18 +42,17 @@ func checkDescribe(ctx context.Context, k *kit) error {
 }
 
 func checkDescribeAgain(ctx context.Context, k *kit) error {
-	var first []host.BuilderInfo
-	for i := range 2 {
+	var all [2][]host.BuilderInfo
+	for i := range all {
 		if err := k.with(ctx, func(p *host.Plugin) error {
-			if i == 0 {
-				first = p.Describe()
-			} else if !reflect.DeepEqual(first, p.Describe()) {
-				return errors.New("the plugin's second description differs from the first")
-			}
+			all[i] = p.Describe()
 			return nil
 		}); err != nil {
 			return err
 		}
+	}
+	if !reflect.DeepEqual(all[0], all[1]) {
+		return errors.New("the plugin's second description differs from the first")
 	}
 	return nil
 }
@@ -68,6 +67,17 @@ func checkSchema(ctx context.Context, k *kit) error {
 	})
 }
 
+// call is like with, for checks that call the plugin without the host's own client.
+func (k *kit) call(ctx context.Context, f func(*host.Plugin, pb.BuilderClient) error) error {
+	return k.with(ctx, func(p *host.Plugin) error {
+		c, err := rpc(ctx, p)
+		if err != nil {
+			return err
+		}
+		return f(p, c)
+	})
+}
+
 func rpc(ctx context.Context, p *host.Plugin) (pb.BuilderClient, error) {
 	conn, err := p.Conn(ctx)
 	if err != nil {
@@ -77,12 +87,8 @@ func rpc(ctx context.Context, p *host.Plugin) (pb.BuilderClient, error) {
 }
 
 func checkUnknownBuilder(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
-		c, err := rpc(ctx, p)
-		if err != nil {
-			return err
-		}
-		_, err = c.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")})
+	return k.call(ctx, func(_ *host.Plugin, c pb.BuilderClient) error {
+		_, err := c.Open(ctx, &pb.OpenRequest{Builder: "no such builder", Config: []byte("{}")})
 		if status.Code(err) != codes.NotFound {
 			return fmt.Errorf("opening a builder that doesn't exist returned %v", err)
 		}

@@ -31,24 +31,15 @@ func sampleGroups(n int, unit builders.Unit) []*ttc.Group {
 func sampleExample(id, task string, row int) *ttc.Example {
 	reward := float64(row%5) / 4
 	ex := &ttc.Example{
-		ID:       id,
-		Task:     task,
-		Trial:    fmt.Sprint(row),
-		Row:      int64(row),
-		File:     "sample.jsonl",
-		Offset:   int64(row) * 1000,
-		Reward:   &reward,
-		Policy:   "sample-model",
-		Fidelity: ttc.IDsLogProbs,
-		RawID:    json.Raw(fmt.Sprintf("%q", id)),
+		ID: id, Task: task, Trial: fmt.Sprint(row), RawID: json.Raw(fmt.Sprintf("%q", id)),
+		Row: int64(row), File: "sample.jsonl", Offset: int64(row) * 1000,
+		Reward: &reward, Policy: "sample-model", Fidelity: ttc.IDsLogProbs,
 		Sampling: &ttc.Sampling{Temperature: 0.7, TopP: 1},
 		Tools:    []chat.Tool{{Name: "search", Raw: json.Raw(`{"type":"function","function":{"name":"search","parameters":{"type":"object","properties":{"limit":{"type":"integer"}}}}}`)}},
 	}
 	say := func(parent int, role, text string, sampled ttc.Sampled) {
 		ex.Graph.Nodes = append(ex.Graph.Nodes, ttc.Node{
-			Parent:  parent,
-			Sampled: sampled,
-			Message: chat.Message{Role: role, Form: chat.Text, Text: text},
+			Parent: parent, Sampled: sampled, Message: chat.Message{Role: role, Form: chat.Text, Text: text},
 		})
 	}
 	say(-1, "system", "You are helpful.", ttc.No)

@@ -92,12 +92,8 @@ func checkSlowConsumer(ctx context.Context, k *kit) error {
 }
 
 func checkMalformed(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
+	return k.call(ctx, func(p *host.Plugin, c pb.BuilderClient) error {
 		b := p.Describe()[0]
-		c, err := rpc(ctx, p)
-		if err != nil {
-			return err
-		}
 		for name, bad := range map[string]*pb.BuildRequest{
 			"an unknown session":          {Session: "no such session"},
 			"a group without a beginning": {Parts: []*pb.GroupPart{{Group: 1, End: true}}},
@@ -105,7 +101,8 @@ func checkMalformed(ctx context.Context, k *kit) error {
 				Group: 1, Begin: true, End: true, Key: 7, Examples: []*pb.Example{{Id: 9}},
 			}}},
 			"a text that ends beyond the data": {Parts: []*pb.GroupPart{{
-				Group: 1, Begin: true, End: true, Text: []byte("x"), Ends: []uint32{99}, Examples: []*pb.Example{{Id: 1}},
+				Group: 1, Begin: true, End: true, Text: []byte("x"), Ends: []uint32{99},
+				Examples: []*pb.Example{{Id: 1}},
 			}}},
 		} {
 			if err := malformed(ctx, k, c, b, name, bad); err != nil {
@@ -193,12 +190,8 @@ func checkCancellation(ctx context.Context, k *kit) error {
 // checkVersionSkew acts as a host with the next minor version: it announces that version, and its messages contain a
 // field that doesn't exist yet.
 func checkVersionSkew(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
+	return k.call(ctx, func(p *host.Plugin, c pb.BuilderClient) error {
 		b := p.Describe()[0]
-		c, err := rpc(ctx, p)
-		if err != nil {
-			return err
-		}
 		unknown := protowire.AppendBytes(protowire.AppendTag(nil, 90, protowire.BytesType), []byte("later"))
 		describe := &pb.DescribeRequest{ProtocolMinor: wire.Minor + 1}
 		describe.ProtoReflect().SetUnknown(unknown)
@@ -242,19 +235,15 @@ func checkVersionSkew(ctx context.Context, k *kit) error {
 }
 
 func checkDrain(ctx context.Context, k *kit) error {
-	return k.with(ctx, func(p *host.Plugin) error {
+	return k.call(ctx, func(p *host.Plugin, c pb.BuilderClient) error {
 		b := p.Describe()[0]
-		c, err := rpc(ctx, p)
-		if err != nil {
-			return err
-		}
 		limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		if _, err := c.Drain(limited, &pb.DrainRequest{}); err != nil {
 			return fmt.Errorf("draining an idle plugin: %w", err)
 		}
-		if m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)}); err == nil &&
-			m.GetSession() != "" {
+		m, err := c.Open(limited, &pb.OpenRequest{Builder: b.Name, Config: k.config(b.Name)})
+		if err == nil && m.GetSession() != "" {
 			return errors.New("unexpected session after Drain")
 		}
 		return nil

@@ -42,11 +42,16 @@ func (o *Output) Count(name string, n int64) {
 	}
 }
 
+// Fail ends the build with an error, which drops the group for this builder.
+func (o *Output) Fail(err error) {
+	if o.Err == nil {
+		o.Err = err
+	}
+}
+
 // Over reports whether the build must end, because of an error or because ctx is done.
 func (o *Output) Over(ctx context.Context) bool {
-	if o.Err == nil {
-		o.Err = ctx.Err()
-	}
+	o.Fail(ctx.Err())
 	return o.Err != nil
 }
 

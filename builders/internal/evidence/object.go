@@ -339,9 +339,7 @@ func (c Call) wrapper(o *object, depth int) (Finding, bool) {
 	}
 	for _, k := range o.keys {
 		switch {
-		case wrapped[k] && inner == "":
-			inner = k
-		case (k == "meta" || k == "status") && o.by[k].Kind() == json.Object && inner == "":
+		case inner == "" && (wrapped[k] || (k == "meta" || k == "status") && o.by[k].Kind() == json.Object):
 			inner = k
 		case around[k] || !Truthy(o.by[k]):
 		default:

@@ -32,9 +32,8 @@ type Builder struct{ cfg dpo.Config }
 // New returns a builder. It returns an error for settings that NAT doesn't have, because they would change the exact
 // result.
 func New(cfg dpo.Config) (*Builder, error) {
-	switch {
-	case cfg.Strategy != "", cfg.ScoreDirection != "" &&
-		cfg.ScoreDirection != "higher", cfg.MinChosenScore != nil, cfg.Threshold != nil, cfg.K != nil:
+	lower := cfg.ScoreDirection != "" && cfg.ScoreDirection != "higher"
+	if cfg.Strategy != "" || lower || cfg.MinChosenScore != nil || cfg.Threshold != nil || cfg.K != nil {
 		return nil, errors.New("NAT has no strategy, score_direction, min_chosen_score, threshold or k: " +
 			"remove them, or run without --compat nat")
 	}

@@ -178,12 +178,8 @@ func (w *GroupWriter) example(ex *ttc.Example) error {
 func (w *GroupWriter) node(n *ttc.Node) *pb.Node {
 	t := &w.texts
 	out := &pb.Node{
-		Parent:       int64(n.Parent),
-		Message:      t.message(&n.Message),
-		Sampled:      pb.Sampled(n.Sampled),
-		Policy:       t.add(n.Policy),
-		FinishReason: t.add(n.FinishReason),
-		Error:        n.Error,
+		Parent: int64(n.Parent), Message: t.message(&n.Message), Sampled: pb.Sampled(n.Sampled),
+		Policy: t.add(n.Policy), FinishReason: t.add(n.FinishReason), Error: n.Error,
 	}
 	if n.TokenIDs != nil {
 		out.TokenIds = &pb.TokenIDs{Values: n.TokenIDs}
@@ -221,31 +217,31 @@ func (w *GroupWriter) addPrompt(p *ttc.Prompt) uint32 {
 		sameMessages(last.Messages, p.Messages) {
 		return w.promptIndex
 	}
-	index, ok := uint32(0), false
+	isText := p.Form == ttc.TextPrompt && len(p.Messages) == 0
+	isMessages := p.Form == ttc.MessagesPrompt && len(p.Messages) > 0 && p.Text == ""
+	index := uint32(0)
 	switch {
-	case p.Form == ttc.TextPrompt && p.Text == "" && len(p.Messages) == 0:
+	case isText && p.Text == "":
 		return 0
-	case p.Form == ttc.TextPrompt && len(p.Messages) == 0:
-		index, ok = w.prompts[p.Text]
-	case len(p.Messages) > 0 && p.Text == "":
-		var m messagePrompt
-		m, ok = w.messages[unsafe.SliceData(p.Messages)]
-		index, ok = m.index, ok && m.n == len(p.Messages) && p.Form == ttc.MessagesPrompt
+	case isText:
+		index = w.prompts[p.Text]
+	case isMessages:
+		if m := w.messages[unsafe.SliceData(p.Messages)]; m.n == len(p.Messages) {
+			index = m.index
+		}
 	}
-	if !ok {
+	if index == 0 {
 		out := &pb.Prompt{
-			Form:     pb.PromptForm(p.Form),
-			Text:     w.texts.add(p.Text),
-			Messages: w.texts.messages(p.Messages),
+			Form: pb.PromptForm(p.Form), Text: w.texts.add(p.Text), Messages: w.texts.messages(p.Messages),
 		}
 		w.bytes += 12 + 32*len(p.Messages)
 		w.part.Prompts = append(w.part.Prompts, out)
 		w.nPrompts++
 		index = w.nPrompts
 		switch {
-		case p.Form == ttc.TextPrompt && len(p.Messages) == 0:
+		case isText:
 			w.prompts[p.Text] = index
-		case p.Form == ttc.MessagesPrompt && len(p.Messages) > 0 && p.Text == "":
+		case isMessages:
 			w.messages[&p.Messages[0]] = messagePrompt{len(p.Messages), index}
 		}
 	}
@@ -371,9 +367,7 @@ func (r *GroupReader) example(d *decoder, e *pb.Example) {
 	}
 	for _, s := range e.GetSteps() {
 		ex.Steps = append(ex.Steps, ttc.Step{
-			Type: d.text(s.GetType()),
-			Name: d.text(s.GetName()),
-			Raw:  d.raw(s.GetRaw()),
+			Type: d.text(s.GetType()), Name: d.text(s.GetName()), Raw: d.raw(s.GetRaw()),
 		})
 	}
 }

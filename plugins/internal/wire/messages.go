@@ -22,14 +22,9 @@ func (t *textWriter) messages(ms []chat.Message) []*pb.Message {
 
 func (t *textWriter) message(m *chat.Message) *pb.Message {
 	out := &pb.Message{
-		Role:         t.add(m.Role),
-		Form:         pb.Form(m.Form),
-		Text:         t.add(m.Text),
-		Name:         t.add(m.Name),
-		ToolCallId:   t.add(m.ToolCallID),
-		Reasoning:    t.add(m.Reasoning),
-		ReasoningKey: t.add(m.ReasoningKey),
-		Extra:        t.members(m.Extra),
+		Role: t.add(m.Role), Form: pb.Form(m.Form), Text: t.add(m.Text),
+		Name: t.add(m.Name), ToolCallId: t.add(m.ToolCallID), Reasoning: t.add(m.Reasoning),
+		ReasoningKey: t.add(m.ReasoningKey), Extra: t.members(m.Extra),
 	}
 	for _, p := range m.Parts {
 		out.Parts = append(out.Parts, &pb.Part{Type: t.add(p.Type), Text: t.add(p.Text), Raw: t.add(str(p.Raw))})
@@ -37,13 +32,8 @@ func (t *textWriter) message(m *chat.Message) *pb.Message {
 	for i := range m.ToolCalls {
 		c := &m.ToolCalls[i]
 		out.ToolCalls = append(out.ToolCalls, &pb.ToolCall{
-			Id:        t.add(c.ID),
-			Type:      t.add(c.Type),
-			Name:      t.add(c.Name),
-			Arguments: t.add(c.Arguments),
-			Parsed:    t.add(str(c.Parsed)),
-			AsObject:  c.AsObject,
-			Extra:     t.members(c.Extra),
+			Id: t.add(c.ID), Type: t.add(c.Type), Name: t.add(c.Name), Arguments: t.add(c.Arguments),
+			Parsed: t.add(str(c.Parsed)), AsObject: c.AsObject, Extra: t.members(c.Extra),
 		})
 	}
 	*t.frame += 24 + 8*len(m.Parts) + 24*len(m.ToolCalls)
@@ -119,20 +109,14 @@ func (d *decoder) message(m *pb.Message) chat.Message {
 	d.elements += len(m.GetParts()) + len(m.GetToolCalls())
 	for _, p := range m.GetParts() {
 		out.Parts = append(out.Parts, chat.Part{
-			Type: d.text(p.GetType()),
-			Text: d.text(p.GetText()),
-			Raw:  d.raw(p.GetRaw()),
+			Type: d.text(p.GetType()), Text: d.text(p.GetText()), Raw: d.raw(p.GetRaw()),
 		})
 	}
 	for _, c := range m.GetToolCalls() {
 		out.ToolCalls = append(out.ToolCalls, chat.ToolCall{
-			ID:        d.text(c.GetId()),
-			Type:      d.text(c.GetType()),
-			Name:      d.text(c.GetName()),
+			ID: d.text(c.GetId()), Type: d.text(c.GetType()), Name: d.text(c.GetName()),
 			Arguments: d.text(c.GetArguments()),
-			Parsed:    d.raw(c.GetParsed()),
-			AsObject:  c.GetAsObject(),
-			Extra:     d.members(c.GetExtra()),
+			Parsed:    d.raw(c.GetParsed()), AsObject: c.GetAsObject(), Extra: d.members(c.GetExtra()),
 		})
 	}
 	return out

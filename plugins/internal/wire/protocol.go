@@ -1,7 +1,10 @@
 package wire
 
 import (
+	"fmt"
+
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/builders/finding"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
@@ -78,10 +81,8 @@ func (d *Description) Describe() *pb.DescribeResponse {
 // ReadDescription reads a plugin's description. Kinds and units unknown to this build are an error.
 func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 	out := Description{
-		Name:         m.GetName(),
-		Version:      m.GetVersion(),
-		Minor:        m.GetProtocolMinor(),
-		Capabilities: m.GetCapabilities(),
+		Name: m.GetName(), Version: m.GetVersion(),
+		Minor: m.GetProtocolMinor(), Capabilities: m.GetCapabilities(),
 	}
 	d := decoder{}
 	for _, b := range m.GetBuilders() {
@@ -106,20 +107,22 @@ func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 	return out, d.err
 }
 
-// Findings writes findings.
-func Findings(fs []Finding) []*pb.Finding {
-	var out []*pb.Finding
+// Findings writes findings, except for notes. It omits their positions, which refer to the JSON that the host generated
+// from the user's file.
+func Findings(fs []finding.Finding) (out []*pb.Finding) {
 	for _, f := range fs {
 		severity := pb.Severity_SEVERITY_ERROR
-		if f.Warning {
+		switch f.Severity {
+		case finding.Note:
+			continue
+		case finding.Warning:
 			severity = pb.Severity_SEVERITY_WARNING
 		}
+		if f.Fix == "" && f.Suggestion != "" {
+			f.Fix = fmt.Sprintf("did you mean %s?", f.Suggestion)
+		}
 		out = append(out, &pb.Finding{
-			Pointer:  f.Pointer,
-			Message:  f.Message,
-			Fix:      f.Fix,
-			Code:     f.Code,
-			Severity: severity,
+			Pointer: f.Pointer, Message: f.Message, Fix: f.Fix, Code: f.Code, Severity: severity,
 		})
 	}
 	return out

@@ -526,7 +526,8 @@ func (d *decoder) record(q *pb.Record) builders.Record {
 	case *pb.Record_Rollout:
 		m := k.Rollout
 		return &builders.Rollout{
-			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()), Reward: m.Reward, Task: d.text(m.GetTask()),
+			Head: d.head(m.GetHead()), Messages: d.content(m.GetMessages()),
+			Reward: m.Reward, Task: d.text(m.GetTask()),
 		}
 	case *pb.Record_Distillation:
 		return d.distillation(k.Distillation)
