@@ -141,11 +141,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if err := p.rewriteConfig(); err != nil {
 		return err
 	}
-	sum, err := p.folder.Sum(p.folder.Rel(p.folder.Config()))
-	if err == nil {
-		err = lock.AddFiles(sum)
-	}
-	return cant("write the manifest", err)
+	return cant("write the manifest", lock.AddFile(p.folder.Config()))
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {
