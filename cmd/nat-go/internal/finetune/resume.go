@@ -76,13 +76,10 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	}
 	p.folder, p.resume, p.begun, p.lock = folder, true, b, nothing.lock
 	p.complete, err = folder.ReadManifest()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return p, checkVersion(b)
-	case err != nil:
-		return p, exit.Environmentf("can't read the run folder: %w", err)
 	}
-	return p, nil
+	return p, cant("read the run folder", err)
 }
 
 // planOf returns the plan with which a run was started.
