@@ -113,11 +113,8 @@ func (d *Index) split() error {
 		d.warning = fmt.Sprintf("the validation set is %.0f %% of the records instead of %.0f %%: a split never separates records"+
 			" that share %s or a prompt, and these form only %d groups", 100*got, 100*want, d.rules.Split.By.unit(), c.list.Len())
 	}
-	return d.eachOf(n, chosen, func(row []byte, one bool) {
-		if !one {
-			return
-		}
-		for o := range d.kept(row) {
+	return d.eachKept(n, func(root uint32, o uint64) {
+		if chosen[root] {
 			d.of[o] = Validation
 		}
 	})
@@ -150,14 +147,12 @@ func (d *Index) hold(n *nodes) error {
 		}
 	}
 	validates := false
-	err := d.eachOf(n, roots, func(row []byte, held bool) {
-		for o := range d.kept(row) {
-			switch {
-			case d.of[o] == Validation:
-				validates = true
-			case held:
-				d.of[o] = Dropped(Held)
-			}
+	err := d.eachKept(n, func(root uint32, o uint64) {
+		switch {
+		case d.of[o] == Validation:
+			validates = true
+		case roots[root]:
+			d.of[o] = Dropped(Held)
 		}
 	})
 	if !validates {
@@ -187,16 +182,10 @@ func (d *Index) splitByPosition() {
 
 // nameOf names the first record of a component.
 func (d *Index) nameOf(n *nodes, root uint32) (string, error) {
-	one := make([]bool, len(n.parent))
-	one[root] = true
 	first := uint64(math.MaxUint64)
-	err := d.eachOf(n, one, func(row []byte, one bool) {
-		if !one {
-			return
-		}
-		for o := range d.kept(row) {
+	err := d.eachKept(n, func(of uint32, o uint64) {
+		if of == root {
 			first = min(first, o)
-			break
 		}
 	})
 	if d.rules.Name == nil {
@@ -391,10 +380,13 @@ func (n *nodes) choose(c *components, share float64) (chosen []bool, size int64,
 	return chosen, size, nil
 }
 
-// eachOf is like each, but calls f with a row and whether the root of the row's component is among roots.
-func (d *Index) eachOf(n *nodes, roots []bool, f func(row []byte, one bool)) error {
+// eachKept calls f for every record that is still kept, with the root of its component.
+func (d *Index) eachKept(n *nodes, f func(root uint32, ordinal uint64)) error {
 	return d.each(func(node uint32, row []byte) error {
-		f(row, roots[n.root(node)])
+		root := n.root(node)
+		for o := range d.kept(row) {
+			f(root, o)
+		}
 		return nil
 	})
 }
