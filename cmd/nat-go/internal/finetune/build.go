@@ -77,7 +77,7 @@ type building struct {
 // build streams the examples of every collection run through the builders into the record log. One goroutine reads
 // examples and sends them to the builders' processes. Another receives the results in order and writes the log.
 func (r *run) build(ctx context.Context) (err error) {
-	if r.tokens != nil && r.in.canProve(r.plan) {
+	if r.tokens != nil && r.in.canProve() {
 		r.in.prove = prover{r.plan.config.Collator.Policy, r.tokens}.prove
 	}
 	defer r.started.close() // once the records are built, close the builders in the background

@@ -429,7 +429,7 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
 	}
-	return from, in.limit
+	return from, in.Limit
 }
 
 // heldDrops holds the drops that belong to the next reading. For each kind, it keeps as many as dropped.jsonl lists,
@@ -511,7 +511,7 @@ func (rd *reader) close() {
 // input. It doesn't open pipes either, because that may block.
 func (r *run) readAhead(ctx context.Context) error {
 	in := r.in
-	if !r.plan.resume && !in.canProve(r.plan) && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
+	if !r.plan.resume && !in.canProve() && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
 		r.ahead = newReader(ctx, in, 0, nil)
 	}
 	return nil
