@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"unsafe"
 
 	"github.com/zeebo/xxh3"
 
@@ -113,6 +114,9 @@ func (d *Decisions) Counts() map[Decision]int64 {
 // later version orders them differently.
 const magic = "ngdecid1"
 
+// bytes returns the decisions, one byte each, without copying them.
+func (d *Decisions) bytes() []byte { return unsafe.Slice((*byte)(unsafe.SliceData(d.of)), len(d.of)) }
+
 // WriteTo writes the decisions; equal decisions yield equal bytes.
 func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	head := append([]byte(magic), byte(len(reasons)))
@@ -121,15 +125,10 @@ func (d *Decisions) WriteTo(w io.Writer) (int64, error) {
 	}
 	head = binary.LittleEndian.AppendUint64(head, uint64(len(d.of)))
 	sum := xxh3.New()
-	out := bufio.NewWriterSize(io.MultiWriter(w, sum), 64<<10)
+	out := io.MultiWriter(w, sum)
 	_, err := out.Write(head)
-	for _, x := range d.of {
-		if err == nil {
-			err = out.WriteByte(byte(x))
-		}
-	}
 	if err == nil {
-		err = out.Flush()
+		_, err = out.Write(d.bytes())
 	}
 	if err == nil {
 		_, err = w.Write(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
@@ -186,16 +185,8 @@ func readDecisions(r io.Reader, records uint64) (*Decisions, error) {
 		return nil, fmt.Errorf("file has %d decisions, but the record log has %d records", n, records)
 	}
 	d := &Decisions{of: make([]Decision, n)} // records bounds n
-	var block [64 << 10]byte
-	for at := 0; at < len(d.of); {
-		part := block[:min(len(block), len(d.of)-at)]
-		if _, err := io.ReadFull(in, part); err != nil {
-			return nil, fmt.Errorf("after %d of %d decisions: %w", at, n, err)
-		}
-		for _, b := range part {
-			d.of[at] = Decision(b)
-			at++
-		}
+	if got, err := io.ReadFull(in, d.bytes()); err != nil {
+		return nil, fmt.Errorf("after %d of %d decisions: %w", got, n, err)
 	}
 	want := sum.Sum64()
 	if _, err := io.ReadFull(in, count[:]); err != nil {

@@ -5,6 +5,7 @@ import (
 	"embed"
 	"encoding/json"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,29 +110,36 @@ func (r Run) scripts(submit, step, ending string, variables func(Run) *pyvalue.D
 	return files, err
 }
 
-// variables returns the template variables for a run and its needs. It quotes the paths with quote.
-func (r Run) variables(n Needs, quote func(string) string) *pyvalue.Dict {
+// values are the template variables by name.
+type values map[string]pyvalue.Value
+
+func (v values) dict() *pyvalue.Dict {
+	d := pyvalue.NewDict(len(v))
+	for name, value := range v {
+		d.SetStr(name, value)
+	}
+	return d
+}
+
+// variables returns the template variables for a run and its needs, and the engine's own. It quotes the paths with
+// quote.
+func (r Run) variables(n Needs, quote func(string) string, own values) *pyvalue.Dict {
 	var steps []pyvalue.Value
 	for _, s := range r.Steps() {
 		steps = append(steps, s.value())
 	}
-	d := pyvalue.NewDict(24)
-	d.SetStr("id", pyvalue.Str(r.ID))
-	d.SetStr("plan", pyvalue.Str(quote(r.Plan)))
-	d.SetStr("dir", pyvalue.Str(quote(r.Dir)))
-	d.SetStr("shards", pyvalue.Int(int64(r.Shards)))
-	d.SetStr("steps", pyvalue.NewList(steps))
-	d.SetStr("cpus", pyvalue.Int(int64(n.CPUs)))
-	d.SetStr("mega", pyvalue.Int(n.MemoryMiB()))
-	return d
+	maps.Copy(own, values{
+		"id": pyvalue.Str(r.ID), "plan": pyvalue.Str(quote(r.Plan)), "dir": pyvalue.Str(quote(r.Dir)),
+		"shards": pyvalue.Int(int64(r.Shards)), "steps": pyvalue.NewList(steps),
+		"cpus": pyvalue.Int(int64(n.CPUs)), "mega": pyvalue.Int(n.MemoryMiB()),
+	})
+	return own.dict()
 }
 
 func (s step) value() pyvalue.Value {
-	d := pyvalue.NewDict(3)
-	d.SetStr("name", pyvalue.Str(s.Name))
-	d.SetStr("per_shard", pyvalue.Bool(s.PerShard))
-	d.SetStr("leave_rows", pyvalue.Bool(s.LeaveRows))
-	return pyvalue.OfDict(d)
+	return pyvalue.OfDict(values{
+		"name": pyvalue.Str(s.Name), "per_shard": pyvalue.Bool(s.PerShard), "leave_rows": pyvalue.Bool(s.LeaveRows),
+	}.dict())
 }
 
 // quoteShell quotes a word for sh.

@@ -55,17 +55,12 @@ func (k Kubernetes) variables(r Run) *pyvalue.Dict {
 	if secret != "" {
 		secret = quoteJSON(secret)
 	}
-	v := r.variables(k.Needs, quoteJSON)
-	v.SetStr("name", pyvalue.Str(objectName(r.ID)))
-	v.SetStr("image", pyvalue.Str(quoteJSON(k.Image)))
-	v.SetStr("claim", pyvalue.Str(quoteJSON(k.Claim)))
-	v.SetStr("mount", pyvalue.Str(quoteJSON(cmp.Or(k.Mount, r.Dir))))
-	v.SetStr("secret", pyvalue.Str(secret))
-	v.SetStr("uid", pyvalue.Str(uid))
-	v.SetStr("gid", pyvalue.Str(gid))
-	v.SetStr("parallelism", pyvalue.Int(int64(cmp.Or(k.AtOnce, r.Shards))))
-	v.SetStr("retries", pyvalue.Int(int64(k.Retries)))
-	return v
+	return r.variables(k.Needs, quoteJSON, values{
+		"name": pyvalue.Str(objectName(r.ID)), "image": pyvalue.Str(quoteJSON(k.Image)),
+		"claim": pyvalue.Str(quoteJSON(k.Claim)), "mount": pyvalue.Str(quoteJSON(cmp.Or(k.Mount, r.Dir))),
+		"secret": pyvalue.Str(secret), "uid": pyvalue.Str(uid), "gid": pyvalue.Str(gid),
+		"parallelism": pyvalue.Int(int64(cmp.Or(k.AtOnce, r.Shards))), "retries": pyvalue.Int(int64(k.Retries)),
+	})
 }
 
 // maxName is the maximum length of a run's name in object names. It leaves room for the stage and the index in a pod's

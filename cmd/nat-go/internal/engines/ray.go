@@ -20,9 +20,8 @@ func (y Ray) Files(r Run) ([]File, error) {
 	if y.Retries < 0 {
 		return nil, exit.Usagef("--retries %d: must not be negative", y.Retries)
 	}
-	v := r.variables(y.Needs, quoteJSON)
-	v.SetStr("natgo", pyvalue.Str(quoteJSON(y.NatGo)))
-	v.SetStr("retries", pyvalue.Int(int64(y.Retries)))
-	f, err := fill("run.py", "ray-run.py", v)
+	f, err := fill("run.py", "ray-run.py", r.variables(y.Needs, quoteJSON, values{
+		"natgo": pyvalue.Str(quoteJSON(y.NatGo)), "retries": pyvalue.Int(int64(y.Retries)),
+	}))
 	return []File{f}, err
 }

@@ -51,11 +51,9 @@ func (s Slurm) variables(r Run) *pyvalue.Dict {
 	for _, o := range s.Options {
 		options = append(options, pyvalue.Str(o))
 	}
-	v := r.variables(s.Needs, quoteShell)
-	v.SetStr("natgo", pyvalue.Str(quoteShell(s.NatGo)))
-	v.SetStr("time", pyvalue.Str(s.Time))
-	v.SetStr("at_once", pyvalue.Int(int64(s.AtOnce)))
-	v.SetStr("options", pyvalue.NewList(options))
-	v.SetStr("per_task", pyvalue.Int(int64((r.Shards+s.ArraySize-1)/s.ArraySize)))
-	return v
+	return r.variables(s.Needs, quoteShell, values{
+		"natgo": pyvalue.Str(quoteShell(s.NatGo)), "time": pyvalue.Str(s.Time),
+		"at_once": pyvalue.Int(int64(s.AtOnce)), "options": pyvalue.NewList(options),
+		"per_task": pyvalue.Int(int64((r.Shards + s.ArraySize - 1) / s.ArraySize)),
+	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/ledger"
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
@@ -380,4 +381,127 @@ func (a *account) countElsewhere(drops []ledger.Drop) (n int64) {
 		}
 	}
 	return n
+}
+
+// evidence finds the rule, if any, that scored an example in a group, and the message that the rule matched.
+type evidence struct {
+	rules *readers.ScoreRules // nil if the run doesn't have score rules
+	group *ttc.Group          // the group as the builder saw it
+	found map[int]json.Raw
+}
+
+// addTo adds the evidence to a record's metadata.
+func (e *evidence) addTo(r builders.Record) {
+	if e.rules == nil {
+		return
+	}
+	h := r.Header()
+	add := func(key string, example int) {
+		if raw := e.forExample(example); raw != nil {
+			h.Metadata = withMember(h.Metadata, key, raw)
+		}
+	}
+	if p, ok := r.(*builders.Preference); ok && p.Chosen.Ref.Part == builders.NodeSpan &&
+		p.Rejected.Ref.Part == builders.NodeSpan && p.Chosen.Ref.Example != p.Rejected.Ref.Example {
+		add("chosen_scored_by", p.Chosen.Ref.Example)
+		add("rejected_scored_by", p.Rejected.Ref.Example)
+		return
+	}
+	add("scored_by", h.Example)
+}
+
+// forExample returns the evidence for an example, or nil if its score didn't come from a rule.
+func (e *evidence) forExample(example int) json.Raw {
+	if raw, ok := e.found[example]; ok || example < 0 || example >= len(e.group.Examples) {
+		return raw
+	}
+	if e.found == nil {
+		e.found = map[int]json.Raw{}
+	}
+	e.found[example] = nil
+	ex := e.group.Examples[example]
+	x, ok := e.rules.Of(ex)
+	if !ok || ex.Reward == nil || *ex.Reward != x.Score { // the score didn't come from the rules
+		return nil
+	}
+	b := json.AppendString([]byte(`{"rule":`), x.Rule)
+	b = fmt.Appendf(b, `,"score":%v,"message":%d,"tool":`, x.Score, x.Message)
+	b = json.AppendString(b, x.Tool)
+	b = json.AppendString(append(b, `,"quote":`...), x.Quote)
+	e.found[example] = append(b, '}')
+	return e.found[example]
+}
+
+// withMember returns the object with a member added; nil counts as an empty object. An object that already has the key,
+// or any value that isn't an object, is returned unchanged.
+func withMember(object json.Raw, key string, value json.Raw) json.Raw {
+	out := json.Raw("{")
+	if object != nil {
+		if _, has := object.Get(key); has || object.Kind() != json.Object {
+			return object
+		}
+		out = append(json.Raw(nil), object[:len(object)-1]...)
+		for range object.Members() {
+			out = append(out, ',')
+			break
+		}
+	}
+	out = json.AppendString(out, key)
+	return append(append(append(out, ':'), value...), '}')
+}
+
+// Direct runs a built-in builder in this process, so that a server can answer a waiting client. It counts used and
+// dropped examples in the same way as a run.
+type Direct struct {
+	builder
+	made builders.Builder
+}
+
+// NewDirect returns a Direct with the given name, whose Build method calls made.Build.
+func NewDirect(name string, info builders.Info, made builders.Builder) *Direct {
+	return &Direct{newBuilder(name, info.Unit, info.Kinds), made}
+}
+
+// Build calls the builder for a group, and puts the results into the group's frame under the builder's index. If the
+// builder fails, the part of the group that it was given is dropped.
+func (d *Direct) Build(ctx context.Context, f *recordlog.Builder, index int, g *ttc.Group) error {
+	it := item{group: g}
+	first := 0
+	for _, part := range it.partsFor(&d.builder, builders.UnitTask) {
+		out := &gathered{result: result{Group: part}}
+		if err := d.made.Build(ctx, part, out); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			out.result = result{Group: part, Reason: builders.BuilderFailed, Err: err}
+		}
+		for i := range out.Drops {
+			out.Drops[i].Stage, out.Drops[i].Builder = ledger.Build, d.name
+		}
+		d.log(f, index, first, &out.result, new(keeping))
+		first += len(part.Examples)
+	}
+	return nil
+}
+
+// gathered collects a builder's output.
+type gathered struct{ result }
+
+func (g *gathered) Record(r builders.Record) error {
+	if p, ok := r.(*builders.Preference); ok { // copy p, because the dpo builder reuses its memory for the next record
+		own := *p
+		r = &own
+	}
+	g.Records = append(g.Records, r)
+	return nil
+}
+
+func (g *gathered) Drop(d ledger.Drop) error {
+	g.Drops = append(g.Drops, d)
+	return nil
+}
+
+func (g *gathered) Count(name string, n int64) error {
+	g.Counts = append(g.Counts, host.Count{Name: name, N: n})
+	return nil
 }

@@ -206,9 +206,6 @@ func (x decider) addPlugins(d *runfolder.Decided) error {
 // addFile adds a file's content. It adds nothing for a missing file, which its reader reports, or for anything that
 // isn't a regular file, such as a folder.
 func addFile(d *runfolder.Decided, name, path string) error {
-	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
-		return nil
-	}
 	sum, err := contentSum(path)
 	if sum != "" {
 		d.Add(name, sum)
@@ -216,8 +213,8 @@ func addFile(d *runfolder.Decided, name, path string) error {
 	return err
 }
 
-// contentSum returns a hash of a regular file's content, or "" for any other kind of file. For an object, it returns
-// the size, ETag and time that the storage reports.
+// contentSum returns a hash of a regular file's content, or "" for a missing file or any other kind of file. For an
+// object, it returns the size, ETag and time that the storage reports.
 func contentSum(path string) (string, error) {
 	if objects.Is(path) {
 		in, err := source.Identify(context.Background(), []string{path})
@@ -226,9 +223,8 @@ func contentSum(path string) (string, error) {
 		}
 		return fmt.Sprintf("%d %s %s", in.Size, in.ETag, in.ModTime.Format(time.RFC3339)), nil
 	}
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return "", err
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", nil
 	}
 	return runfolder.ContentSum(path)
 }
@@ -257,13 +253,7 @@ func (x decider) acceptChanges() ([]string, error) {
 			"settings: start a new run, put %s back as it was, or continue anyway with --accept-changed %s",
 			strings.Join(left, ", "), itOrThem(left), strings.Join(left, " --accept-changed "))
 	}
-	now.Accepted = b.Decided.Accepted
-	for _, name := range changed {
-		if !slices.Contains(now.Accepted, name) {
-			now.Accepted = append(now.Accepted, name)
-		}
-	}
-	slices.Sort(now.Accepted)
+	now.Accepted = slices.Compact(slices.Sorted(slices.Values(slices.Concat(b.Decided.Accepted, changed))))
 	if len(changed) == 0 {
 		return now.Accepted, nil
 	}

@@ -7,10 +7,12 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/shards"
+	"github.com/nat-go/nat-go/internal/where"
 	"github.com/nat-go/nat-go/plugins/host"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/group"
@@ -316,4 +318,201 @@ func (f *feeder) push(ctx context.Context, it *item) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+// A reader reads at most this many bytes ahead in an input, because queued examples take up memory. The higher limit
+// applies while the builders are starting, and is about as much as can be read in that time. The lower limit applies
+// after that, and is enough to keep the builders busy.
+const (
+	aheadBytes  = 12 << 20
+	steadyBytes = 2 << 20
+)
+
+// reader reads a collection run in its own goroutine, somewhat ahead of the consumer of its examples.
+type reader struct {
+	out    chan reading
+	ahead  atomic.Int64  // bytes of the input waiting to be consumed
+	most   atomic.Int64  // maximum value of ahead; an example larger than this is queued alone
+	taken  chan struct{} // receives a value when an example is consumed
+	cancel context.CancelFunc
+	done   chan struct{} // closed when reading has ended; only then may the fields below be read
+	seen   source.Stats
+	unmet  int64 // number of examples that dataset.where drops
+	inputs []source.Input
+}
+
+// reading is an example, or the error that ended reading, such as io.EOF.
+type reading struct {
+	example *ttc.Example // nil if dataset.where drops the example
+	at      source.Cursor
+	drops   []ledger.Drop // the source's drops that precede the example
+	err     error
+	bytes   int64 // size of the example in the input
+}
+
+// newReader starts reading collection run k, after position resume or, if that is nil, from the beginning.
+func newReader(ctx context.Context, in *inputs, k int, resume *source.Cursor) *reader {
+	rd := &reader{out: make(chan reading, 256), taken: make(chan struct{}, 1), done: make(chan struct{})}
+	rd.most.Store(aheadBytes)
+	ctx, rd.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(rd.done)
+		rd.read(ctx, in, k, resume)
+	}()
+	return rd
+}
+
+func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cursor) {
+	var next reading
+	held := heldDrops{seen: map[dropKind]int{}, rest: map[dropKind]int{}}
+	src, err := in.open(ctx, in.paths[k], source.Options{
+		Drop:   func(d ledger.Drop) { d.Run = k; held.add(d) },
+		Resume: resume,
+		Inputs: in.began[k : k+1],
+		Part:   in.parts[k],
+	})
+	if err != nil {
+		next.drops, next.err = held.take(), err
+		rd.send(ctx, next)
+		return
+	}
+	defer src.Close()
+	models, subject := map[string]int64{}, where.Subject{}
+	at, end := in.bounds(k)
+	if resume != nil {
+		at = *resume
+	}
+	for {
+		before := at.Offset
+		if end > 0 && at.Row >= end {
+			next.err = in.ended(k, at)
+		} else if next.example, next.at, next.err = src.Next(ctx); next.err == nil {
+			at = next.at
+			next.example.Run, next.at.Run = k, k
+			if in.verdict != nil {
+				in.verdict.Give(next.example)
+			}
+			if in.scores != nil {
+				in.scores.Give(next.example)
+			}
+			subject.Example = next.example
+			if clause := in.where.FirstFailing(&subject); clause != "" {
+				why := ledger.Drop{Stage: ledger.Source, Reason: where.NotMet, Unit: unitExample, Detail: clause}
+				held.add(dropOf(next.example, why))
+				next.example = nil
+				rd.unmet++
+			} else if in.models {
+				countModels(models, next.example)
+			}
+			next.bytes = max(at.Offset-before, 0)
+		} else if errors.Is(next.err, io.EOF) {
+			next.err = in.exhausted(k, src.Inputs())
+		}
+		next.drops = held.take()
+		rd.seen, rd.inputs = *src.Stats(), src.Inputs()
+		rd.seen.Models = models
+		if next.err == nil && rd.seen.ReadyPairs > 0 && in.lower != "" {
+			next.err = exit.Failedf("%s names the better side of its pairs, which gets the higher score, but "+
+				"trajectory_builders.%s has score_direction: lower, which would reverse each pair: remove it",
+				in.paths[k], in.lower)
+		}
+		if !rd.send(ctx, next) || next.err != nil {
+			return
+		}
+		next = reading{}
+	}
+}
+
+// bounds returns the position at which to start reading path k, and the row before which to stop. A row of 0 means the
+// end of the file.
+func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
+	if p := in.parts[k]; p != nil {
+		return p.From, p.To.Row
+	}
+	return from, in.Limit
+}
+
+// heldDrops holds the drops that belong to the next reading. For each kind, it keeps as many as dropped.jsonl lists,
+// plus one that counts the rest. This bounds the memory for a file whose lines are all dropped.
+type heldDrops struct {
+	drops []ledger.Drop
+	seen  map[dropKind]int
+	rest  map[dropKind]int // index in drops of the drop that counts the rest
+}
+
+func (h *heldDrops) add(d ledger.Drop) {
+	k := kindOf(&d)
+	h.seen[k]++
+	switch n := h.seen[k]; {
+	case n <= listedDrops:
+		h.drops = append(h.drops, d)
+	case n == listedDrops+1:
+		d.Count = d.N()
+		h.rest[k] = len(h.drops)
+		h.drops = append(h.drops, d)
+	default:
+		h.drops[h.rest[k]].Count += d.N()
+	}
+}
+
+func (h *heldDrops) take() []ledger.Drop {
+	drops := h.drops
+	h.drops = nil
+	clear(h.seen)
+	return drops
+}
+
+// send puts an example into the queue once there is room for it. It returns false if the reader is stopped.
+func (rd *reader) send(ctx context.Context, next reading) bool {
+	for rd.ahead.Load() > 0 && rd.ahead.Load()+next.bytes > rd.most.Load() {
+		select {
+		case <-rd.taken:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	rd.ahead.Add(next.bytes)
+	select {
+	case rd.out <- next:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// lowerLimit lowers the limit on bytes read ahead. It is called when the builders have started.
+func (rd *reader) lowerLimit() { rd.most.Store(steadyBytes) }
+
+// next returns the next example. Once it returns an error, there aren't any more examples.
+func (rd *reader) next(ctx context.Context) (reading, error) {
+	select {
+	case next := <-rd.out:
+		rd.ahead.Add(-next.bytes)
+		select {
+		case rd.taken <- struct{}{}:
+		default:
+		}
+		return next, next.err
+	case <-ctx.Done():
+		return reading{}, context.Cause(ctx)
+	}
+}
+
+// close stops the reader and waits for it to finish. The fields seen, unmet and inputs may be read once close returns.
+func (rd *reader) close() {
+	if rd != nil {
+		rd.cancel()
+		<-rd.done // wait: the reader was cancelled
+	}
+}
+
+// readAhead starts reading the first input while the builders start. It does nothing if reading has to wait for the
+// position from which a resumed run continues, for the tokenizer that checks claims, or for the agent that produces the
+// input. It doesn't open pipes either, because that may block.
+func (r *run) readAhead(ctx context.Context) error {
+	in := r.in
+	if !r.plan.resume && !in.canProve() && in.collect == nil && len(in.began) > 0 && in.began[0].Size > 0 {
+		r.ahead = newReader(ctx, in, 0, nil)
+	}
+	return nil
 }

@@ -27,14 +27,13 @@ import (
 
 // inputs holds the files of a run, one per collection run, and how to read them.
 type inputs struct {
+	*plan
+	block  *config.Block // the entry under sources; nil means none
 	source source.Factory
 	paths  []string
 	// The field as holds all named paths if the source reads them as one input; paths then holds one joined string.
 	as      []string
 	began   []source.Input       // identities of the files when the run began
-	limit   int64                // at most this many examples per path; 0 means all
-	scores  *readers.Scores      // scores from dataset.scores; nil means none
-	verdict *readers.ScoreRules  // rules of dataset.score_rules; nil means none
 	where   runFilter            // selects the examples that are used
 	prove   source.Prove         // checks examples with the tokenizer; nil means that examples can't be checked
 	models  bool                 // whether to count the models that sampled the examples
@@ -47,28 +46,21 @@ type inputs struct {
 	collect func(ctx context.Context, c source.Collection) ([]string, error)
 }
 
-// finder finds the inputs of a run.
-type finder struct {
-	*plan
-	block *config.Block // the entry under sources; nil means none
-}
-
 // findInputs decides what to read. It uses --from, or else --endpoint or the sources section, or else the location
 // where NAT's evaluation wrote its output. A resumed run reads the same inputs again. A shard's Group stage and joined
 // runs don't read inputs.
 func findInputs(ctx context.Context, p *plan) (*inputs, error) {
 	switch {
 	case p.join != nil:
-		return &inputs{source: source.Factory{Type: p.join.parts[0].manifest.Source}}, nil
+		return &inputs{plan: p, source: source.Factory{Type: p.join.parts[0].manifest.Source}}, nil
 	case p.shard != nil && p.shard.stage == shards.Group:
-		return &inputs{}, p.shard.checkGroupable()
+		return &inputs{plan: p}, p.shard.checkGroupable()
 	}
 	in, err := chooseInputs(ctx, p)
 	if err != nil {
 		return nil, err
 	}
-	in.limit, in.lower = p.Limit, lowerBuilder(p.config)
-	in.scores, in.verdict, in.models = p.scores, p.verdict, p.asksForPolicy()
+	in.lower, in.models = lowerBuilder(p.config), p.asksForPolicy()
 	in.where, _ = p.where.Split(where.ExampleFields)
 	if err := in.identify(ctx); err != nil {
 		return nil, exit.With(exit.Environment, err)
@@ -175,20 +167,20 @@ func isCompressed(path string) bool {
 	return strings.HasSuffix(path, ".gz") || strings.HasSuffix(path, ".zst")
 }
 
-func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
-	var block *config.Block
+func chooseInputs(ctx context.Context, p *plan) (_ *inputs, err error) {
+	in := &inputs{plan: p}
 	switch blocks := p.config.Sources; len(blocks) {
 	case 0:
 	case 1:
-		block = &blocks[0]
+		in.block = &blocks[0]
 	default:
 		return nil, exit.Usagef("sources has %d entries, but a run reads only one: remove the others, or specify the input "+
 			"with --from", len(blocks))
 	}
-	x := finder{p, block}
-	if in, err := x.liveSource(); in != nil || err != nil {
+	if live, err := in.useLiveSource(); live || err != nil {
 		return in, err
 	}
+	block := in.block
 	kind := p.Source
 	if kind == "" && block != nil {
 		kind = block.Type
@@ -201,61 +193,58 @@ func chooseInputs(ctx context.Context, p *plan) (*inputs, error) {
 		}
 	}
 	if len(paths) == 0 {
-		var err error
 		if paths, err = natOutput(p.config.Eval); err != nil {
 			return nil, err
 		}
 		kind = cmp.Or(kind, readers.NATType)
 	}
-	files, err := x.expand(paths, kind)
-	if err != nil {
+	if in.paths, err = in.expand(paths, kind); err != nil {
 		return nil, exit.With(exit.Environment, err)
 	}
-	in := &inputs{paths: files}
 	if kind == "" || block == nil && len(p.From) > 0 && p.Compat == compat.Own {
-		return in, x.detect(ctx, in, kind)
+		return in, in.detect(ctx, kind)
 	}
 	f, ok := builtin.Source(kind)
 	if !ok || f.Open == nil {
 		return nil, exit.Usagef("unknown source %q; the sources are %s", kind, inspect.SourceNames())
 	}
-	in.read(f, x.sourceConfig(f), p.Compat)
+	in.read(f, in.sourceConfig(f))
 	return in, nil
 }
 
 // detect determines how to read the inputs if this isn't configured.
-func (x *finder) detect(ctx context.Context, in *inputs, kind string) error {
-	d, err := inspect.Detect(ctx, in.paths, inspect.Options{Paths: x.From, Source: kind, Map: x.keys})
+func (in *inputs) detect(ctx context.Context, kind string) error {
+	d, err := inspect.Detect(ctx, in.paths, inspect.Options{Paths: in.From, Source: kind, Map: in.keys})
 	if err != nil {
 		return err
 	}
 	f, config := d.Source, d.Config
 	for _, guess := range d.Guessed {
-		x.note("the input %s: %s", d.Files[0], guess)
+		in.note("the input %s: %s", d.Files[0], guess)
 	}
-	in.paths, x.PassedOver = d.Files, d.Passed
+	in.paths, in.PassedOver = d.Files, d.Passed
 	switch {
 	case f.Type == readers.NATType:
-		config = natKeys(x.config)
+		config = natKeys(in.config)
 	case f.OpenAll != nil: // this source reads all paths as one input, including folders
-		if in.paths, err = source.Matches(x.From); err != nil {
+		if in.paths, err = source.Matches(in.From); err != nil {
 			return exit.With(exit.Environment, err)
 		}
 	}
-	in.read(f, config, x.Compat)
+	in.read(f, config)
 	return nil
 }
 
 // read sets the source that reads the inputs. If the source reads all paths as one input, they are joined into one
 // path.
-func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
+func (in *inputs) read(f source.Factory, config any) {
 	in.source = f
 	if f.OpenAll != nil {
 		in.as = in.paths
 		in.paths = []string{strings.Join(in.as, ", ")}
 	}
 	in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-		opt.Raw, opt.Prove = m.RawInput(), in.prove
+		opt.Raw, opt.Prove = in.Compat.RawInput(), in.prove
 		if in.as != nil {
 			return f.OpenAll(ctx, config, in.as, opt)
 		}
@@ -265,12 +254,12 @@ func (in *inputs) read(f source.Factory, config any, m compat.Mode) {
 
 // sourceConfig returns a source's config, which is the configured one if its type matches, and the defaults otherwise.
 // Without an entry under sources, NAT's output is read with the keys that NAT's evaluation was given.
-func (x *finder) sourceConfig(f source.Factory) any {
+func (in *inputs) sourceConfig(f source.Factory) any {
 	switch {
-	case x.block != nil && x.block.Type == f.Type:
-		return x.block.Config
-	case x.block == nil && f.Type == readers.NATType:
-		return natKeys(x.config)
+	case in.block != nil && in.block.Type == f.Type:
+		return in.block.Config
+	case in.block == nil && f.Type == readers.NATType:
+		return natKeys(in.config)
 	}
 	cfg := f.New()
 	schema.Defaults(cfg)
@@ -278,17 +267,17 @@ func (x *finder) sourceConfig(f source.Factory) any {
 }
 
 // expand returns the files that paths refer to.
-func (x *finder) expand(paths []string, kind string) ([]string, error) {
+func (in *inputs) expand(paths []string, kind string) ([]string, error) {
 	name := readers.NATFile
 	if f, ok := builtin.Source(kind); ok && f.OpenAll != nil {
 		return source.Matches(paths)
 	} else if ok && f.File != "" {
 		name = f.File
 	}
-	files, err := x.Compat.Expand(paths, name, x.trainer.NumRuns)
-	if err == nil && x.Compat.RunsCounted() && x.trainer.NumRuns != len(files) &&
-		x.config.Has("trainers", x.config.Finetuning.Trainer, "num_runs") {
-		x.note("num_runs is %d, but there are %d inputs: each is read once", x.trainer.NumRuns, len(files))
+	files, err := in.Compat.Expand(paths, name, in.trainer.NumRuns)
+	if err == nil && in.Compat.RunsCounted() && in.trainer.NumRuns != len(files) &&
+		in.config.Has("trainers", in.config.Finetuning.Trainer, "num_runs") {
+		in.note("num_runs is %d, but there are %d inputs: each is read once", in.trainer.NumRuns, len(files))
 	}
 	return files, err
 }
@@ -325,56 +314,55 @@ func natKeys(c *config.Config) *readers.NATConfig {
 	return &cfg
 }
 
-// liveSource returns inputs that running an agent will produce. It returns nil if neither --endpoint nor the entry
-// under sources calls for that. The source's output is written to the run folder, one file per collection run in the
-// workflow_output.json format, and is then read like any other input.
-func (x *finder) liveSource() (in *inputs, err error) {
-	block := x.block
-	if x.Endpoint != "" {
-		if block, err = x.endpointOfFlags(); err != nil {
-			return nil, err
+// useLiveSource prepares for inputs that running an agent will produce. It returns false if neither --endpoint nor the
+// entry under sources calls for that. The source's output is written to the run folder, one file per collection run in
+// the workflow_output.json format, and is then read like any other input.
+func (in *inputs) useLiveSource() (live bool, err error) {
+	block := in.block
+	if in.Endpoint != "" {
+		if block, err = in.endpointOfFlags(); err != nil {
+			return false, err
 		}
 	}
-	if block == nil || len(x.From) > 0 || x.Source != "" {
-		return nil, nil
+	if block == nil || len(in.From) > 0 || in.Source != "" {
+		return false, nil
 	}
 	f, ok := builtin.Source(block.Type)
 	if !ok || f.Collect == nil {
-		return nil, nil
+		return false, nil
 	}
-	if x.planning {
-		return nil, exit.Usagef("--plan does not run an agent: collect the runs first, and specify them with --from")
+	if in.planning {
+		return false, exit.Usagef("--plan does not run an agent: collect the runs first, and specify them with --from")
 	}
-	in = new(inputs)
 	in.collect = func(ctx context.Context, c source.Collection) ([]string, error) {
-		c.Runs, c.RunsSet = x.trainer.NumRuns, x.config.Has("trainers", x.config.Finetuning.Trainer, "num_runs")
-		c.NATConfig = x.NATConfig
+		c.Runs, c.RunsSet = in.trainer.NumRuns, in.config.Has("trainers", in.config.Finetuning.Trainer, "num_runs")
+		c.NATConfig = in.NATConfig
 		return f.Collect(ctx, block.Config, c)
 	}
-	var keys any = natKeys(x.config)
+	var keys any = natKeys(in.config)
 	if f.Output != nil {
 		keys = f.Output(block.Config)
 	}
-	in.read(readers.NAT(), keys, x.Compat)
-	return in, nil
+	in.read(readers.NAT(), keys)
+	return true, nil
 }
 
 // endpointOfFlags converts NAT's --endpoint, --endpoint-timeout and --dataset to an entry under sources.
-func (x *finder) endpointOfFlags() (*config.Block, error) {
-	if len(x.From) > 0 {
+func (in *inputs) endpointOfFlags() (*config.Block, error) {
+	if len(in.From) > 0 {
 		return nil, exit.Usagef("--endpoint produces inputs and --from names existing ones: use one of the two")
 	}
-	if secret.Setting(x.Endpoint) {
+	if secret.Setting(in.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would be stored in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
-	cfg, keys := schema.New[readers.EndpointConfig](), natKeys(x.config)
-	cfg.Endpoint, cfg.Timeout, cfg.Dataset = x.Endpoint, x.EndpointTimeout, x.Dataset
+	cfg, keys := schema.New[readers.EndpointConfig](), natKeys(in.config)
+	cfg.Endpoint, cfg.Timeout, cfg.Dataset = in.Endpoint, in.EndpointTimeout, in.Dataset
 	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey,
 		keys.TrajectoryKey
-	if n := x.config.Eval.General.MaxConcurrency; n > 0 {
+	if n := in.config.Eval.General.MaxConcurrency; n > 0 {
 		cfg.Concurrency = n
 	}
-	if d := x.config.Eval.General.Dataset; cfg.Dataset == "" && d != nil {
+	if d := in.config.Eval.General.Dataset; cfg.Dataset == "" && d != nil {
 		cfg.Dataset, _ = d.FilePath.(string)
 	}
 	if cfg.Dataset == "" {

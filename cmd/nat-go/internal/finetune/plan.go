@@ -216,11 +216,8 @@ func (p *plan) readScores(ctx context.Context) (err error) {
 func (p *plan) chooseRules() (err error) {
 	d := p.config.Dataset
 	p.rules = curate.Rules{Dedupe: p.trainer.DeduplicatePairs, Contradictions: d.Contradictions == "drop"}
-	switch {
-	case d.MaxPairs != nil:
-		p.rules.MaxPairs = int64(*d.MaxPairs)
-	case p.trainer.MaxPairs != nil:
-		p.rules.MaxPairs = int64(*p.trainer.MaxPairs)
+	if most := cmp.Or(d.MaxPairs, p.trainer.MaxPairs); most != nil {
+		p.rules.MaxPairs = int64(*most)
 	}
 	seed := d.Split.Seed
 	if p.Seed != nil {

@@ -40,7 +40,7 @@ func (s *listSource) Close() error         { return nil }
 
 func readerOf(t *testing.T, s *listSource, resume *source.Cursor) *reader {
 	t.Helper()
-	p := &inputs{paths: []string{"a", "b"}, began: make([]source.Input, 2)}
+	p := &inputs{plan: &plan{}, paths: []string{"a", "b"}, began: make([]source.Input, 2)}
 	p.open = func(_ context.Context, path string, opt source.Options) (source.Source, error) {
 		if path != "b" {
 			t.Errorf("opened %q", path)
@@ -121,7 +121,7 @@ func TestReaderPassesLargeExamples(t *testing.T) {
 // TestReaderReportsDropsOfAnInputThatCannotBeOpened checks that nothing that a source dropped is lost.
 func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 	failed := errors.New("no such thing")
-	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
+	p := &inputs{plan: &plan{}, paths: []string{"a"}, began: make([]source.Input, 1)}
 	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		opt.Drop(ledger.Drop{Detail: "before"})
 		return nil, failed
@@ -136,7 +136,7 @@ func TestReaderReportsDropsOfAnInputThatCannotBeOpened(t *testing.T) {
 // TestReaderHoldsFewDrops checks that a file of nothing but drops takes no more memory than the list of them, and that
 // none goes uncounted.
 func TestReaderHoldsFewDrops(t *testing.T) {
-	p := &inputs{paths: []string{"a"}, began: make([]source.Input, 1)}
+	p := &inputs{plan: &plan{}, paths: []string{"a"}, began: make([]source.Input, 1)}
 	const many = 3*listedDrops + 7
 	p.open = func(_ context.Context, _ string, opt source.Options) (source.Source, error) {
 		for range many {

@@ -76,13 +76,10 @@ func openBegun(ctx context.Context, how Request, env Env) (*plan, error) {
 	}
 	p.folder, p.resume, p.begun, p.lock = folder, true, b, nothing.lock
 	p.complete, err = folder.ReadManifest()
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return p, checkVersion(b)
-	case err != nil:
-		return p, exit.Environmentf("can't read the run folder: %w", err)
 	}
-	return p, nil
+	return p, cant("read the run folder", err)
 }
 
 // planOf returns the plan with which a run was started.
@@ -141,11 +138,7 @@ func overrideComplete(p *plan, lock *runfolder.Lock) error {
 	if err := p.rewriteConfig(); err != nil {
 		return err
 	}
-	sum, err := p.folder.Sum(p.folder.Rel(p.folder.Config()))
-	if err == nil {
-		err = lock.AddFiles(sum)
-	}
-	return cant("write the manifest", err)
+	return cant("write the manifest", lock.AddFile(p.folder.Config()))
 }
 
 func readBegun(f runfolder.Folder) (*runfolder.Begun, error) {

@@ -75,8 +75,8 @@ func (m model) newProver(ctx context.Context) (*prover, error) {
 }
 
 // canProve reports whether the run can check the claims of its inputs.
-func (in *inputs) canProve(p *plan) bool {
-	return p.config.Collator.Tokenizer != "" && p.config.Collator.Policy != "" && in.source.OpenAll != nil
+func (in *inputs) canProve() bool {
+	return in.config.Collator.Tokenizer != "" && in.config.Collator.Policy != "" && in.source.OpenAll != nil
 }
 
 // prove implements source.Prove.

@@ -3,6 +3,7 @@ package finetune
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/nat-go/nat-go/builders/finding"
@@ -48,9 +49,7 @@ func (r handing) train(ctx context.Context) error {
 	r.out.sum.Job = job.Ref // Wait adds the model and the deployment to job.Ref
 	r.out.sum.Status = string(job.State())
 	if job.Phase == jobs.Done {
-		if werr := r.writeFinal(job); werr != nil {
-			err = errors.Join(err, exit.Environmentf("can't write final_metrics.json: %w", werr))
-		}
+		err = errors.Join(err, cant("write final_metrics.json", r.writeFinal(job)))
 	}
 	return err
 }
@@ -80,11 +79,7 @@ func (r handing) writeFinal(job *jobs.Job) error {
 	if err := r.out.history.WriteFinal(folder, job.Status, job.Ref); err != nil {
 		return err
 	}
-	sum, err := folder.Sum(folder.Rel(folder.FinalMetrics()))
-	if err != nil {
-		return err
-	}
-	return lock.AddFiles(sum)
+	return lock.AddFile(folder.FinalMetrics())
 }
 
 // unsubmitted returns the error for a complete data set that couldn't be submitted, and sets the summary's next step.
@@ -174,10 +169,8 @@ func (p *plan) chooseAdapter() error {
 }
 
 func adapterNamed(c *config.Config, name string) *config.Block {
-	for i := range c.Adapters {
-		if c.Adapters[i].Name == name {
-			return &c.Adapters[i]
-		}
+	if i := slices.IndexFunc(c.Adapters, func(b config.Block) bool { return b.Name == name }); i >= 0 {
+		return &c.Adapters[i]
 	}
 	return nil
 }

@@ -170,11 +170,10 @@ func open(ctx context.Context, s *Settings) (_ *Service, err error) {
 	if err := v.openBuilders(cfg); err != nil {
 		return nil, err
 	}
-	decoder, err := readers.NewTracesDecoder(ctx, *cfg.Sources[0].Config.(*readers.TracesConfig))
+	v.decoder, err = readers.NewTracesDecoder(ctx, *cfg.Sources[0].Config.(*readers.TracesConfig))
 	if err != nil {
 		return nil, problem(badSettings, "/sources/traces", "%v", err)
 	}
-	v.decoder = decoder
 	return v, nil
 }
 

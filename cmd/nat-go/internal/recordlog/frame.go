@@ -25,7 +25,7 @@ func (g *Group) decode(payload []byte, most Large) error {
 func (g *Group) read(in io.Reader, most Large, left int64) (size int64, err error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return 0, errShort
+		return 0, short(err)
 	}
 	n := binary.LittleEndian.Uint64(head[:])
 	if err := most.checkFrame(n, left); err != nil {
@@ -33,13 +33,21 @@ func (g *Group) read(in io.Reader, most Large, left int64) (size int64, err erro
 	}
 	g.frame = slices.Grow(g.frame[:0], int(n)+frameTail)[:n+frameTail]
 	if _, err := io.ReadFull(in, g.frame); err != nil {
-		return 0, errShort
+		return 0, short(err)
 	}
 	payload, sum := g.frame[:n], g.frame[n:]
 	if xxh3.Hash(payload) != binary.LittleEndian.Uint64(sum) {
 		return 0, errors.New("invalid checksum of a frame")
 	}
 	return int64(n) + frameHead + frameTail, g.decode(payload, most)
+}
+
+// short returns errShort for the end of a file, and any other error unchanged.
+func short(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errShort
+	}
+	return err
 }
 
 // group codes the payload of a group's frame.

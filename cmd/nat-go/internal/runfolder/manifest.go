@@ -345,16 +345,18 @@ func (l *Lock) AddFormats(formats []Written, files []File) (*Update, error) {
 	return u, err
 }
 
-// AddFiles adds files to the manifest, or replaces the entries of files that it already lists.
-func (l *Lock) AddFiles(files ...File) error {
+// AddFile adds the file at a path in the folder to the manifest, or replaces its entry.
+func (l *Lock) AddFile(path string) error {
+	f, err := l.Folder.Sum(l.Folder.Rel(path))
+	if err != nil {
+		return err
+	}
 	m, err := l.Folder.ReadManifest()
 	if err != nil {
 		return err
 	}
-	for _, f := range files {
-		m.Files = slices.DeleteFunc(m.Files, func(x File) bool { return x.Path == f.Path })
-	}
-	u, err := l.replace(map[string]any{"files": merge(m.Files, files)})
+	m.Files = slices.DeleteFunc(m.Files, func(x File) bool { return x.Path == f.Path })
+	u, err := l.replace(map[string]any{"files": merge(m.Files, []File{f})})
 	if err != nil {
 		return err
 	}

@@ -175,14 +175,10 @@ func ReadHead(frame []byte) (Head, error) {
 
 // FrameReader reads a file of frames.
 type FrameReader struct {
-	file  *os.File
-	in    *bufio.Reader
-	left  int64
-	block []byte // memory for the next frames; small frames share a block
+	file *os.File
+	in   *bufio.Reader
+	left int64
 }
-
-// frameBlock is the size of the blocks of memory that small frames share.
-const frameBlock = 256 << 10
 
 // ReadFrames opens a file of frames in a shard's folder. The file's size must match the shard's manifest.
 func ReadFrames(f runfolder.Folder, d *Done, path string) (*FrameReader, error) {
@@ -228,7 +224,7 @@ func (r *FrameReader) Next() ([]byte, error) {
 	if r.left -= frameHead + n; r.left < 0 || n > maxFrame {
 		return nil, r.damaged("unexpected end of a frame")
 	}
-	frame := r.room(int(n))
+	frame := make([]byte, n)
 	if _, err := io.ReadFull(r.in, frame); err != nil {
 		return nil, r.damaged("unexpected end of a frame")
 	}
@@ -236,19 +232,6 @@ func (r *FrameReader) Next() ([]byte, error) {
 		return nil, r.damaged("invalid checksum")
 	}
 	return frame, nil
-}
-
-// room returns a slice of n bytes for a frame.
-func (r *FrameReader) room(n int) []byte {
-	if n > frameBlock/8 {
-		return make([]byte, n)
-	}
-	if cap(r.block)-len(r.block) < n {
-		r.block = make([]byte, 0, frameBlock)
-	}
-	at := len(r.block)
-	r.block = r.block[:at+n]
-	return r.block[at : at+n : at+n]
 }
 
 // Close closes the file.
