@@ -95,11 +95,7 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 	if k.enc, err = m.encode(&k.res); err != nil {
 		return nil, err
 	}
-	spans := make([]chat.Span, len(k.turns))
-	for i, t := range k.turns {
-		spans[i] = chat.Span{Start: t.Start, End: t.End}
-	}
-	ranges := spans
+	ranges := lists.Map(k.turns, func(t turns.Turn) chat.Span { return chat.Span{Start: t.Start, End: t.End} })
 	if m.Rows {
 		ranges = turns.Trained(k.turns, nil)
 	}

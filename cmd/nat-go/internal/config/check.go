@@ -107,9 +107,7 @@ func (l *loader) check(c *Config) {
 		switch {
 		case natSections[name]:
 			c.passed = append(c.passed, name)
-			if firstForeign == nil {
-				firstForeign = key
-			}
+			firstForeign = cmp.Or(firstForeign, key)
 		case fill[name] != nil:
 			opt := schema.Options{Pointer: ptr, At: key}
 			if name == "finetuning" { // NAT ignores unknown keys here, too

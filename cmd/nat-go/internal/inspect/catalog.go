@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -243,9 +244,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if spec.SHA256 == "" {
-		spec.SHA256 = sum // so that the program that starts is the one that is locked
-	}
+	spec.SHA256 = cmp.Or(spec.SHA256, sum) // so that the program that starts is the one that is locked
 	spec.Beside = beside
 	spec.Instances = 1
 	p, err := host.Start(ctx, spec, zerolog.Nop())

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -54,10 +55,7 @@ func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
 func (y *yields) add(ex *ttc.Example, bytes int64) {
 	y.bytes = bytes
 	y.scales.Add(ex)
-	key := ex.Task
-	if key == "" {
-		key = fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID)
-	}
+	key := cmp.Or(ex.Task, fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID))
 	g := y.tasks[key]
 	if g == nil {
 		g = &ttc.Group{Key: key, Scales: &y.scales}
