@@ -1,4 +1,3 @@
-// Package lists has what package slices lacks.
 package lists
 
 // Map returns the results of f for the items of a list, in order. The result for an empty list is nil.

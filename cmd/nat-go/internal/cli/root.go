@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,8 +201,8 @@ func mistake(cmd *cobra.Command, err error) string {
 		return unknownFlag(cmd, unknown.GetSpecifiedName())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return fmt.Sprintf("--%s %s: expected %s; the flag means: %s",
-			f.Name, invalid.GetValue(), valueName(f), f.Usage)
+		value := cmp.Or(valueNames[f.Value.Type()], "a "+f.Value.Type())
+		return fmt.Sprintf("--%s %s: expected %s; the flag means: %s", f.Name, invalid.GetValue(), value, f.Usage)
 	case strings.Contains(err.Error(), "arg(s)"):
 		return fmt.Sprintf("%v; usage: %s", err, cmd.UseLine())
 	}
@@ -231,19 +232,10 @@ func unknownFlag(cmd *cobra.Command, name string) string {
 	return text + "; `" + cmd.CommandPath() + " --help` lists the flags"
 }
 
-func valueName(f *pflag.Flag) string {
-	switch t := f.Value.Type(); t {
-	case "int", "int64", "uint64":
-		return "a whole number"
-	case "bool":
-		return "true or false"
-	case "float64":
-		return "a number"
-	case "duration":
-		return "a duration such as 90s or 2m"
-	default:
-		return "a " + t
-	}
+// valueNames describes the values of flags, by type.
+var valueNames = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number", "float64": "a number",
+	"bool": "true or false", "duration": "a duration such as 90s or 2m",
 }
 
 // values returns the values of a flag or an argument, with any description after a tab.

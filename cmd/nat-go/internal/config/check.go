@@ -61,15 +61,10 @@ func topLevel() map[string]bool {
 }
 
 func (l *loader) types(section string) map[string]Component {
-	switch section {
-	case "sources":
-		return l.opt.Types.Sources
-	case "trajectory_builders":
-		return l.opt.Types.Builders
-	case "trainers":
-		return l.opt.Types.Trainers
-	}
-	return l.opt.Types.Adapters
+	t := &l.opt.Types
+	return map[string]map[string]Component{
+		"sources": t.Sources, "trajectory_builders": t.Builders, "trainers": t.Trainers, "trainer_adapters": t.Adapters,
+	}[section]
 }
 
 func (c Component) spec(typ string) *schema.Spec {
@@ -240,10 +235,7 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 
 func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown finding.Severity) {
 	into := map[string]*[]Block{
-		"sources":             &c.Sources,
-		"trajectory_builders": &c.Builders,
-		"trainers":            &c.Trainers,
-		"trainer_adapters":    &c.Adapters,
+		"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers, "trainer_adapters": &c.Adapters,
 	}[section]
 	if section == "sources" { // NAT, which ignores unknown keys, doesn't have this section
 		unknown = finding.Error
