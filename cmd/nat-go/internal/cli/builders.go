@@ -61,10 +61,8 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, err
 
 // start starts the plugin that the user named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
-	for _, b := range builtin.Builders() {
-		if typ := inspect.TypeOf(name); b.Info().Name == typ { // a short name such as dpo is accepted, as by --builder
-			name = typ
-		}
+	if b, ok := builtin.Builder(inspect.TypeOf(name)); ok { // a short name such as dpo is accepted, as by --builder
+		name = b.Info().Name
 	}
 	n, err := f.find(cmd, name)
 	if err != nil {
@@ -210,11 +208,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = printResult(cmd, report, report.Text)
-			if err == nil && report.Failed > 0 {
-				err = exit.With(exit.Failed, nil)
-			}
-			return err
+			return printReport(cmd, report, report.Text, report.Failed == 0)
 		},
 	}
 	flags.plugin.add(cmd)

@@ -186,11 +186,7 @@ The exit code is 1 if there is an error.`,
 			if err := verifyBatches(r, p.Run, tokens); err != nil {
 				return err
 			}
-			err = printResult(cmd, r, r.Text)
-			if err == nil && r.Errors > 0 {
-				return exit.With(exit.Failed, nil)
-			}
-			return err
+			return printReport(cmd, r, r.Text, r.Errors == 0)
 		},
 	}
 	cmd.Flags().StringVar(&tokens, "tokenizer", "", "tokenizer of the token batches; default: the one in the run's config.yml")

@@ -243,20 +243,17 @@ func (p *viewPrinter) print(v show.View) error {
 // read.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop
+	var views []show.View
+	missing := map[dropped][]int{} // indices of the views without messages, by example
 	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {
-		drops = append(drops, d)
+		if of := (dropped{d.Run, d.Example}); d.Example != "" {
+			missing[of] = append(missing[of], len(drops))
+		}
+		drops, views = append(drops, d), append(views, show.Drop(d))
 		return nil
 	})
 	if err != nil {
 		return exit.Default(exit.Failed, err)
-	}
-	views := make([]show.View, len(drops))
-	missing := map[dropped][]int{} // indices of the views without messages, by example
-	for i, d := range drops {
-		views[i] = show.Drop(d)
-		if of := (dropped{d.Run, d.Example}); d.Example != "" {
-			missing[of] = append(missing[of], i)
-		}
 	}
 	if len(missing) > 0 {
 		err := finetune.Reread(cmd.Context(), run, func(e *ttc.Example) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
@@ -30,6 +31,15 @@ func printResult(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 	}
 	return text(cmd.OutOrStdout())
+}
+
+// printReport is like printResult, for a report that says why a check failed, unless everything is sound.
+func printReport(cmd *cobra.Command, v any, text func(io.Writer) error, sound bool) error {
+	err := printResult(cmd, v, text)
+	if err == nil && !sound {
+		return exit.With(exit.Failed, nil)
+	}
+	return err
 }
 
 // printLine is like printResult, for a line of text.

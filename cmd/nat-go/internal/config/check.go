@@ -235,7 +235,8 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 
 func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown finding.Severity) {
 	into := map[string]*[]Block{
-		"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers, "trainer_adapters": &c.Adapters,
+		"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers,
+		"trainer_adapters": &c.Adapters,
 	}[section]
 	if section == "sources" { // NAT, which ignores unknown keys, doesn't have this section
 		unknown = finding.Error
@@ -273,11 +274,10 @@ func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	}
 	if l.doc.File(b.key) == finding.CommandLine { // a misspelt name in an override creates a new component
 		var names []string
-		if section := yamldoc.Lookup(l.doc.Root, b.Section); section != nil {
-			for i := 0; i+1 < len(section.Content); i += 2 {
-				if n := section.Content[i].Value; n != b.Name {
-					names = append(names, n)
-				}
+		section := yamldoc.Lookup(l.doc.Root, b.Section)
+		for i := 0; i+1 < len(section.Content); i += 2 {
+			if n := section.Content[i].Value; n != b.Name {
+				names = append(names, n)
 			}
 		}
 		if f.Suggestion = finding.Nearest(b.Name, names); f.Suggestion != "" {

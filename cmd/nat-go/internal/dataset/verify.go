@@ -268,21 +268,18 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 
 // whyUseless explains why a row isn't useful for training; it returns "" if the row is.
 func whyUseless(r *rows.Row) string {
-	switch {
+	var h hasher
+	switch completes := r.Kind == builders.KindDemonstration || r.Label != nil; {
 	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation || r.Kind == builders.KindState:
-		return "" // the row is a prompt or has tokens
-	case r.Kind == builders.KindDemonstration || r.Label != nil:
-		if silent(r.Completion) {
-			return "the completion is empty"
-		}
-		return ""
+		// the row is a prompt or has tokens
+	case completes && silent(r.Completion):
+		return "the completion is empty"
+	case completes:
 	case silent(r.Chosen):
 		return "the chosen answer is empty"
 	case silent(r.Rejected):
 		return "the rejected answer is empty"
-	}
-	var h hasher
-	if h.passage(r.Chosen) == h.passage(r.Rejected) {
+	case h.passage(r.Chosen) == h.passage(r.Rejected):
 		return "chosen and rejected are equal"
 	}
 	return ""

@@ -79,16 +79,11 @@ type Named struct {
 // Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer to
 // this program itself, and a path refers to the program at that path. For any other name, Program returns nil.
 func Program(name string, args []string) (*Named, error) {
-	for _, b := range builtin.Builders() {
-		if name == "" || name == builtin.PluginName || b.Info().Name == name {
-			spec := host.Spec{
-				Name:  builtin.PluginName,
-				Self:  true,
-				Args:  []string{builtin.ServeCommand},
-				Known: explain.Known,
-			}
-			return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
+	if _, ok := builtin.Builder(name); ok || name == "" || name == builtin.PluginName {
+		spec := host.Spec{
+			Name: builtin.PluginName, Self: true, Args: []string{builtin.ServeCommand}, Known: explain.Known,
 		}
+		return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
 	}
 	info, err := os.Stat(name)
 	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a path, because a plugin's name can't have this form
