@@ -17,3 +17,13 @@ func Find[T any](list []T, is func(T) bool) (x T, ok bool) {
 	}
 	return x, false
 }
+
+// Each calls f for the items of a list, in order, until f returns an error, and returns that error.
+func Each[T any](list []T, f func(T) error) error {
+	for _, x := range list {
+		if err := f(x); err != nil {
+			return err
+		}
+	}
+	return nil
+}

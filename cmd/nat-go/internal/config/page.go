@@ -69,33 +69,18 @@ func (r page) filter() {
 	}
 }
 
-// commonSettings lists the settings that users set most often, each by its section, type and key.
-var commonSettings = []struct{ section, component, key string }{
-	{"sources", "traces", "path"},
-	{"sources", "traces", "task_key"},
-	{"sources", "traces", "reward_key"},
+// commonSettings lists the settings that users set most often: the keys of sections, and of types in sections.
+var commonSettings = []struct{ section, component, keys string }{
+	{"sources", "traces", "path task_key reward_key"},
 	{"sources", "candidates", "score_key"},
 	{"sources", "claude_code", "redact.enabled"},
-	{"trajectory_builders", "dpo_traj_builder", "strategy"},
-	{"trajectory_builders", "dpo_traj_builder", "min_score_diff"},
-	{"trajectory_builders", "sdpo_traj_builder", "sites"},
-	{"trajectory_builders", "sdpo_traj_builder", "hints.sources"},
-	{"trajectory_builders", "sft_traj_builder", "select"},
-	{"trajectory_builders", "sft_traj_builder", "failed_calls"},
-	{"trajectory_builders", "sft_traj_builder", "train_reasoning"},
+	{"trajectory_builders", "dpo_traj_builder", "strategy min_score_diff"},
+	{"trajectory_builders", "sdpo_traj_builder", "sites hints.sources"},
+	{"trajectory_builders", "sft_traj_builder", "select failed_calls train_reasoning"},
 	{"trajectory_builders", "grpo_traj_builder", "drop_equal_rewards"},
-	{"dataset", "", "formats"},
-	{"dataset", "", "split.by"},
-	{"dataset", "", "split.validation"},
-	{"collator", "", "tokenizer"},
-	{"collator", "", "template"},
-	{"collator", "", "policy"},
-	{"collator", "", "max_length"},
-	{"collator", "", "batch_tokens"},
-	{"collator", "", "teacher.endpoint"},
-	{"finetuning", "", "enabled"},
-	{"finetuning", "", "trajectory_builder"},
-	{"finetuning", "", "output_dir"},
+	{"dataset", "", "formats split.by split.validation"},
+	{"collator", "", "tokenizer template policy max_length batch_tokens teacher.endpoint"},
+	{"finetuning", "", "enabled trajectory_builder output_dir"},
 }
 
 // page writes the settings. tables maps the signature of each table written so far to a link to that table.
@@ -114,8 +99,10 @@ func (r page) common(types Types, sections map[string]*schema.Spec) {
 			where = "[`" + c.component + "`](" + anchor(c.component) + ")"
 			spec = components[c.section][c.component].spec(c.component)
 		}
-		f := field(spec, c.key)
-		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, c.key, cell(defaultOf(f)), cell(f.Spec.Doc))
+		for key := range strings.FieldsSeq(c.keys) {
+			f := field(spec, key)
+			fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", where, key, cell(defaultOf(f)), cell(f.Spec.Doc))
+		}
 	}
 }
 

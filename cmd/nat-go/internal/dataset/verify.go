@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -68,25 +69,13 @@ func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error)
 	if o, err := p.RowOptions(); err == nil {
 		v.last = o.LastTurn
 	}
-	for _, f := range p.Texts() {
-		if err := v.format(f); err != nil {
-			return nil, err
-		}
-	}
-	for _, f := range p.Tokens() {
-		if err := v.tokens(f); err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(lists.Each(p.Texts(), v.format), lists.Each(p.Tokens(), v.tokens)); err != nil {
+		return nil, err
 	}
 	if manifest != nil {
 		v.manifest(manifest)
 	}
-	for _, path := range p.Trajectories {
-		if err := v.trajectories(path); err != nil {
-			return nil, err
-		}
-	}
-	return v.report, nil
+	return v.report, lists.Each(p.Trajectories, v.trajectories)
 }
 
 type verifier struct {
