@@ -293,16 +293,12 @@ func silent(p builders.Passage) bool {
 
 // sharing reports repeated rows, contradictions, and prompts and rows on both sides of the split.
 func (c *formatCheck) sharing() error {
-	err := c.prompts.each(func(g *shared) {
+	return cmp.Or(c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
 			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "%s has the same prompt (it is in %d training rows and %d validation rows)",
 				c.place(g.at(rows.Train)), t, v)
 		}
-	})
-	if err != nil {
-		return err
-	}
-	err = c.rows.each(func(g *shared) {
+	}), c.rows.each(func(g *shared) {
 		t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation)
 		if t > 0 && v > 0 {
 			c.find(c.at(rowOnBoth, g.at(rows.Validation)), "%s is the same row", c.place(g.at(rows.Train)))
@@ -312,15 +308,11 @@ func (c *formatCheck) sharing() error {
 				c.warn(c.at(repeatedRow, g.at(s)), "the same row occurs %d times", n)
 			}
 		}
-	})
-	if err != nil {
-		return err
-	}
-	return c.pairs.each(func(g *shared) {
+	}), c.pairs.each(func(g *shared) {
 		if g.bySide(0) > 0 && g.bySide(1) > 0 {
 			c.warn(c.at(contradiction, g.firstOf(0)), "%s says the opposite", c.place(g.firstOf(1)))
 		}
-	})
+	}))
 }
 
 // firstOf returns the first occurrence on a side, training before validation.

@@ -78,8 +78,7 @@ func FindLogs(home string, env func(string) string) []Logs {
 			_, below, _ := strings.Cut(p.dir, "/")
 			dir = filepath.Join(other, below)
 		}
-		logs := Logs{Program: p.program, Dir: dir, Next: p.instead}
-		logs.Next = cmp.Or(logs.Next, "nat-go run "+dir)
+		logs := Logs{Program: p.program, Dir: dir, Next: cmp.Or(p.instead, "nat-go run "+dir)}
 		_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err == nil && e.Type().IsRegular() && strings.HasPrefix(filepath.Ext(path), p.ext) {
 				var info fs.FileInfo
