@@ -138,10 +138,10 @@ func newBuildersNewCmd() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			text := fmt.Sprintf("wrote %s; %s describes how to build, check and use it\n", out, filepath.Join(out, "README.md"))
+			text := "wrote " + out + "; " + filepath.Join(out, "README.md") + " describes how to build, check and use it\n"
 			if lang == "go" && replace == "" && v == "v0.0.0" {
-				text += "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or pass " +
-					"--replace CHECKOUT\n"
+				text += "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, " +
+					"or pass --replace CHECKOUT\n"
 			}
 			return printText(cmd, map[string]string{"dir": out}, func(int) string { return text })
 		},

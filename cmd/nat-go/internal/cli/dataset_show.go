@@ -152,8 +152,8 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	if err == nil && q.Dropped && p.count == 0 && s.row == "" {
 		err = p.drops(cmd, runfolder.Folder(path), q)
 	}
-	if err == nil {
-		err = p.end()
+	if err == nil && p.asJSON {
+		_, err = p.w.Write(append(p.buf, "]}\n"...))
 	}
 	switch {
 	case err != nil || p.count > 0:
@@ -276,12 +276,4 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 type dropped struct {
 	run     int
 	example string
-}
-
-func (p *viewPrinter) end() error {
-	if p.asJSON {
-		_, err := p.w.Write(append(p.buf, "]}\n"...))
-		return err
-	}
-	return nil
 }

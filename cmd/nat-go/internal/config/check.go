@@ -49,15 +49,11 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 
 var pluginSpec = sync.OnceValue(func() *schema.Spec { return schema.MustOf(Plugin{}) })
 
-// topLevel returns all keys that a file may have at the top level.
-func topLevel() map[string]bool {
-	all := set("base", "plugins")
-	maps.Copy(all, natSections)
-	maps.Copy(all, componentSections)
-	for name := range sectionSpecs() {
-		all[name] = true
-	}
-	return all
+// topLevel lists all keys that a file may have at the top level.
+func topLevel() []string {
+	all := slices.AppendSeq([]string{"base", "plugins"}, maps.Keys(natSections))
+	all = slices.AppendSeq(all, maps.Keys(componentSections))
+	return slices.Sorted(slices.Values(slices.AppendSeq(all, maps.Keys(sectionSpecs()))))
 }
 
 func (l *loader) types(section string) map[string]Component {
@@ -139,7 +135,7 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 		l.add(finding.Finding{Severity: finding.Error})
 		return
 	}
-	known := slices.Sorted(maps.Keys(topLevel()))
+	known := topLevel()
 	f := newError(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "unknown section %q",
 		key.Value)
 	likely := likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]

@@ -206,7 +206,11 @@ func (r page) rows(spec *schema.Spec, prefix, where string, asInNAT *[]string) s
 			deep = nil
 		}
 		if !ofNAT {
-			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, cell(valueOf(f.Spec)), cell(defaultOf(f)), cell(doc))
+			value := f.Spec.TypeText()
+			if f.Spec.Example != "" {
+				value += ": `" + f.Spec.Example + "`"
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", name, cell(value), cell(defaultOf(f)), cell(doc))
 		}
 		if deep != nil {
 			if deep != f.Spec {
@@ -219,14 +223,6 @@ func (r page) rows(spec *schema.Spec, prefix, where string, asInNAT *[]string) s
 		}
 	}
 	return b.String()
-}
-
-// valueOf describes the values of a setting, with its example if it has one.
-func valueOf(s *schema.Spec) string {
-	if s.Example == "" {
-		return s.TypeText()
-	}
-	return s.TypeText() + ": `" + s.Example + "`"
 }
 
 // defaultOf returns a setting's default as shown on the page.

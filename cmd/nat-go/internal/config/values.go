@@ -55,7 +55,8 @@ func (c *Config) Decides(path []string) bool {
 		case "trainers":
 			used = path[1] == c.Finetuning.Trainer
 		case "plugins":
-			used = slices.ContainsFunc(c.Selected(), func(b Block) bool { return strings.HasPrefix(b.Type, path[1]+"/") })
+			serves := func(b Block) bool { return strings.HasPrefix(b.Type, path[1]+"/") }
+			used = slices.ContainsFunc(c.Selected(), serves)
 		case "eval":
 			used = path[1] == "general"
 		}

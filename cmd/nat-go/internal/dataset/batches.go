@@ -100,11 +100,8 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 		}
 	}
 	if found.Batches < want {
-		r.Findings = append(r.Findings, Finding{
-			Code:    badBatch,
-			File:    folder + batch.IndexName,
-			Message: fmt.Sprintf("the manifest counts %d batches, but the folder has %d", want, found.Batches),
-		})
+		text := fmt.Sprintf("the manifest counts %d batches, but the folder has %d", want, found.Batches)
+		r.Findings = append(r.Findings, Finding{Code: badBatch, File: folder + batch.IndexName, Message: text})
 		r.Errors++
 	}
 	return err

@@ -241,10 +241,7 @@ func (m *meter) turns(contexts []ttc.History, r *builders.Resolved) {
 
 func newMeter(render *turns.Renderer, tmp string) *meter {
 	m := &meter{
-		samples:  extsort.New(10, 0, tmp),
-		prompts:  newSharing(tmp),
-		rows:     newSharing(tmp),
-		swaps:    newSharing(tmp),
+		samples: extsort.New(10, 0, tmp), prompts: newSharing(tmp), rows: newSharing(tmp), swaps: newSharing(tmp),
 		examples: newSharing(tmp),
 	}
 	if render != nil {

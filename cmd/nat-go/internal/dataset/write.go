@@ -70,11 +70,11 @@ func TurnsLost(w runfolder.Written) string {
 	}
 	text := fmt.Sprintf("%s has rows for %s, but not for %d ", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	if f, _ := rows.Lookup(w.Format); f.LostTurns() == rows.NotAfterUser {
-		return text + "that don't answer a user, because TRL puts the hint in the last message; natgo.trl's HintTrainer " +
-			"accepts such turns"
+		return text + "that don't answer a user, because TRL puts the hint in the last message; natgo.trl's " +
+			"HintTrainer accepts such turns"
 	}
-	return text + "after a context-only turn, because its trainers train on every turn; formats trl, axolotl, ms_swift " +
-		"and openai_sft carry such turns, and so do token batches"
+	return text + "after a context-only turn, because its trainers train on every turn; formats trl, axolotl, " +
+		"ms_swift and openai_sft carry such turns, and so do token batches"
 }
 
 // Write writes the kept records in each text row format of s, in log order. Each file appears complete or not at all.
@@ -383,8 +383,8 @@ func (w *formatWriter) drop(r *builders.Resolved, why string) ledger.Drop {
 	o := r.Origin
 	return ledger.Drop{
 		Stage: ledger.Write, Reason: rows.FormatCannotCarry, Unit: Unit(w.enc.Name), Index: -1, Format: w.enc.Name,
-		Run: o.Run, Example: o.Example, Turn: r.Record.Header().Turn, Builder: o.Builder, File: o.File, Offset: o.Offset,
-		Detail: why,
+		Run: o.Run, Example: o.Example, Turn: r.Record.Header().Turn, Builder: o.Builder, File: o.File,
+		Offset: o.Offset, Detail: why,
 	}
 }
 

@@ -136,7 +136,8 @@ const file = "tokenizer.json"
 // cachedTokenizer returns the folder of a model's tokenizer in Hugging Face's cache, or "" if it isn't there. model is
 // "owner/name".
 func cachedTokenizer(model string) string {
-	return lastFolder(filepath.Join(cache(), dataset.Literal(folder(model)), "snapshots", "*", file))
+	folder := "models--" + strings.ReplaceAll(model, "/", "--")
+	return lastFolder(filepath.Join(cache(), dataset.Literal(folder), "snapshots", "*", file))
 }
 
 // maxNear is the maximum number of tokenizers that near lists.
@@ -166,9 +167,6 @@ func near(folders, names []string) (found []string) {
 	}
 	return found
 }
-
-// folder returns a model's folder in the cache.
-func folder(model string) string { return "models--" + strings.ReplaceAll(model, "/", "--") }
 
 func cache() string {
 	home := os.Getenv("HF_HOME")

@@ -297,11 +297,7 @@ func (m *measurement) floors() {
 // addLine adds the result for a line to the report, and compares the times with the machine's floors.
 func (m *measurement) addLine(l line) {
 	x := result{
-		Kernel:       l.k.name,
-		Path:         l.path,
-		Vocab:        m.v,
-		Threads:      l.threads,
-		MemoryNs:     l.memory.median(),
+		Kernel: l.k.name, Path: l.path, Vocab: m.v, Threads: l.threads, MemoryNs: l.memory.median(),
 		Instructions: instructions[l.path][l.k.name],
 	}
 	x.MicrosPerRow = x.MemoryNs * float64(m.v) / 1000
