@@ -119,10 +119,7 @@ func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written,
 // writeGroups writes the rows for groups.
 func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error]) error {
 	for g, err := range groups {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if s.NotKept != nil {
@@ -132,10 +129,8 @@ func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter
 			s.Progress(g.First, g.First+uint64(len(g.Records)))
 		}
 		s.members(g)
-		for _, w := range all {
-			if err := w.group(g, s.kept); err != nil {
-				return err
-			}
+		if err := lists.Each(all, func(w *formatWriter) error { return w.group(g, s.kept) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -185,10 +180,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	}
 	var found [8]rows.Contents // by kind
 	for g, err := range recordlog.GroupsAhead(s.Log) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		note(&found, g, s.Decisions)
