@@ -1,4 +1,3 @@
-// Package lists has what package slices lacks.
 package lists
 
 // Map returns the results of f for the items of a list, in order. The result for an empty list is nil.
@@ -17,4 +16,14 @@ func Find[T any](list []T, is func(T) bool) (x T, ok bool) {
 		}
 	}
 	return x, false
+}
+
+// Each calls f for the items of a list, in order, until f returns an error, and returns that error.
+func Each[T any](list []T, f func(T) error) error {
+	for _, x := range list {
+		if err := f(x); err != nil {
+			return err
+		}
+	}
+	return nil
 }

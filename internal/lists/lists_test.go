@@ -1,6 +1,7 @@
 package lists
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -22,5 +23,19 @@ func TestFind(t *testing.T) {
 	}
 	if got, ok := Find([]int{1}, isEven); ok || got != 0 {
 		t.Error(got, ok)
+	}
+}
+
+func TestEach(t *testing.T) {
+	odd := errors.New("odd")
+	n := 0
+	err := Each([]int{2, 4, 5, 6}, func(x int) error {
+		if n++; x%2 == 1 {
+			return odd
+		}
+		return nil
+	})
+	if err != odd || n != 3 {
+		t.Error(err, n)
 	}
 }

@@ -60,19 +60,15 @@ func (b *Bed) Close() error { return os.RemoveAll(b.Dir) }
 
 // Run executes a run on the input and returns its usage and the size in bytes of the data set it wrote. It removes the
 // data set.
-func (b *Bed) Run(ctx context.Context, formats ...string) (Usage, int64, error) {
-	return b.run(ctx, []string{"--from", b.Input}, formats)
-}
+func (b *Bed) Run(ctx context.Context) (Usage, int64, error) { return b.run(ctx, "--from", b.Input) }
 
-func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, error) {
+func (b *Bed) run(ctx context.Context, input ...string) (Usage, int64, error) {
 	out := filepath.Join(b.Dir, "out")
 	defer os.RemoveAll(out)
 	args := append([]string{
 		"finetune", "run", "--builder", "dpo", "--output-dir", out, "--run-id", "bench", "--dry-run",
+		"--format", "customizer",
 	}, input...)
-	for _, f := range formats {
-		args = append(args, "--format", f)
-	}
 	u, err := measure(exec.CommandContext(ctx, b.Program, args...))
 	if err != nil {
 		return u, 0, err
@@ -82,7 +78,7 @@ func (b *Bed) run(ctx context.Context, input, formats []string) (Usage, int64, e
 
 // RunPipe executes a run on input that is piped as it is generated, so the input may be larger than any disk. It
 // returns the run's usage and the input size in bytes.
-func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, int64, error) {
+func (b *Bed) RunPipe(ctx context.Context, s Shape) (Usage, int64, error) {
 	pipe := filepath.Join(b.Dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		return Usage{}, 0, fmt.Errorf("cannot create a pipe: %w", err)
@@ -99,7 +95,7 @@ func (b *Bed) RunPipe(ctx context.Context, s Shape, formats ...string) (Usage, i
 		}
 		fed <- err // wait: the channel is buffered and gets only one value
 	}()
-	u, _, err := b.run(ctx, []string{"--from", pipe, "--source", "workflow_output"}, formats)
+	u, _, err := b.run(ctx, "--from", pipe, "--source", "workflow_output")
 	if err != nil {
 		return u, 0, err
 	}

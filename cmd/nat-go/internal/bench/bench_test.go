@@ -102,11 +102,11 @@ func BenchmarkRunOnDisk(b *testing.B) {
 		var inMemory, onDisk []Usage
 		var floors []time.Duration
 		for i := range 6 {
-			m, _, err := memory.Run(b.Context(), "customizer")
+			m, _, err := memory.Run(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
-			d, rows, err := disk.Run(b.Context(), "customizer")
+			d, rows, err := disk.Run(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -167,7 +167,7 @@ func BenchmarkPipe(b *testing.B) {
 			s := Shape{Examples: 20, Turns: 3, Candidates: 8, Seed: 1}.Scaled(c.gb*1e9, bed.Bytes)
 			for b.Loop() {
 				began := time.Now()
-				u, bytes, err := bed.RunPipe(b.Context(), s, "customizer")
+				u, bytes, err := bed.RunPipe(b.Context(), s)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -84,7 +84,7 @@ func measureAll(ctx context.Context, o Options) (*Report, error) {
 	var ours, nats []Usage
 	var floors []time.Duration
 	for i := range o.Rounds + 1 {
-		u, rows, err := b.Run(ctx, "customizer")
+		u, rows, err := b.Run(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -123,7 +123,7 @@ func measureAll(ctx context.Context, o Options) (*Report, error) {
 // stream adds a run on a large input from a pipe.
 func (r *Report) stream(ctx context.Context, b *Bed, o Options) error {
 	s := o.Shape.Scaled(o.Stream*1e9, b.Bytes)
-	u, bytes, err := b.RunPipe(ctx, s, "customizer")
+	u, bytes, err := b.RunPipe(ctx, s)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,9 +47,7 @@ func measure(cmd *exec.Cmd) (Usage, error) {
 		return u, fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, text.Bytes())
 	}
 	u.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if u.Peak == 0 {
-		u.Peak = maxResident(cmd.ProcessState)
-	}
+	u.Peak = cmp.Or(u.Peak, maxResident(cmd.ProcessState))
 	return u, nil
 }
 

@@ -96,8 +96,7 @@ func Types() config.Types {
 		},
 		Trainers: map[string]config.Component{
 			trainers.TrainerType: {
-				Doc:    "collect, then hand over to a trainer adapter",
-				Config: &trainers.NemoCustomizerTrainer{},
+				Doc: "collect, then hand over to a trainer adapter", Config: &trainers.NemoCustomizerTrainer{},
 			},
 		},
 		Adapters: map[string]config.Component{},

@@ -92,14 +92,15 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 		}
 		k.filler = append(k.filler, k.turns[i].Filler...)
 	}
-	if k.enc, err = m.encode(&k.res); err != nil {
+	if m.Rows {
+		err = m.Tokenizer.EncodeRow(&k.enc, k.res.Text, turns.Template(&k.res))
+	} else {
+		k.enc, err = m.Tokenizer.Encode(k.res.Text, tokenizer.Options{ParseSpecial: true})
+	}
+	if err != nil {
 		return nil, err
 	}
-	spans := make([]chat.Span, len(k.turns))
-	for i, t := range k.turns {
-		spans[i] = chat.Span{Start: t.Start, End: t.End}
-	}
-	ranges := spans
+	ranges := lists.Map(k.turns, func(t turns.Turn) chat.Span { return chat.Span{Start: t.Start, End: t.End} })
 	if m.Rows {
 		ranges = turns.Trained(k.turns...)
 	}
@@ -114,14 +115,6 @@ func (m *Mask) examine(line []byte) (*masked, error) {
 		}
 	}
 	return k, nil
-}
-
-func (m *Mask) encode(res *template.Result) (enc tokenizer.Encoding, err error) {
-	if !m.Rows {
-		return m.Tokenizer.Encode(res.Text, tokenizer.Options{ParseSpecial: true})
-	}
-	err = m.Tokenizer.EncodeRow(&enc, res.Text, turns.Template(res))
-	return enc, err
 }
 
 // conversation returns a request's conversation, and the renderer with its variables: the template's own and the

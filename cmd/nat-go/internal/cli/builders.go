@@ -61,10 +61,8 @@ func (f *pluginFlags) find(cmd *cobra.Command, name string) (*inspect.Named, err
 
 // start starts the plugin that the user named.
 func (f *pluginFlags) start(cmd *cobra.Command, name string) (*host.Plugin, *inspect.Named, error) {
-	for _, b := range builtin.Builders() {
-		if typ := inspect.TypeOf(name); b.Info().Name == typ { // a short name such as dpo is accepted, as by --builder
-			name = typ
-		}
+	if b, ok := builtin.Builder(inspect.TypeOf(name)); ok { // a short name such as dpo is accepted, as by --builder
+		name = b.Info().Name
 	}
 	n, err := f.find(cmd, name)
 	if err != nil {
@@ -140,10 +138,10 @@ func newBuildersNewCmd() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			text := fmt.Sprintf("wrote %s; %s describes how to build, check and use it\n", out, filepath.Join(out, "README.md"))
+			text := "wrote " + out + "; " + filepath.Join(out, "README.md") + " describes how to build, check and use it\n"
 			if lang == "go" && replace == "" && v == "v0.0.0" {
-				text += "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, or pass " +
-					"--replace CHECKOUT\n"
+				text += "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, " +
+					"or pass --replace CHECKOUT\n"
 			}
 			return printText(cmd, map[string]string{"dir": out}, func(int) string { return text })
 		},
@@ -210,11 +208,7 @@ func newBuildersVerifyCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = printResult(cmd, report, report.Text)
-			if err == nil && report.Failed > 0 {
-				err = exit.With(exit.Failed, nil)
-			}
-			return err
+			return printReport(cmd, report, report.Text, report.Failed == 0)
 		},
 	}
 	flags.plugin.add(cmd)
@@ -326,10 +320,9 @@ files in its package. The lock file is next to the configuration; put it under v
 			if len(names) == 0 {
 				return exit.Usagef("nothing to lock: pass --config-file or plugin names")
 			}
-			for _, name := range names {
-				if err := c.LockPlugin(cmd.Context(), name); err != nil {
-					return err
-				}
+			lock := func(name string) error { return c.LockPlugin(cmd.Context(), name) }
+			if err := lists.Each(names, lock); err != nil {
+				return err
 			}
 			if err := c.Lock.Write(); err != nil {
 				return exit.With(exit.Environment, err)

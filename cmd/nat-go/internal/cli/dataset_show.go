@@ -21,6 +21,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenview"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -151,8 +152,8 @@ func (s *showFlags) showRecords(cmd *cobra.Command, path string) error {
 	if err == nil && q.Dropped && p.count == 0 && s.row == "" {
 		err = p.drops(cmd, runfolder.Folder(path), q)
 	}
-	if err == nil {
-		err = p.end()
+	if err == nil && p.asJSON {
+		_, err = p.w.Write(append(p.buf, "]}\n"...))
 	}
 	switch {
 	case err != nil || p.count > 0:
@@ -243,20 +244,17 @@ func (p *viewPrinter) print(v show.View) error {
 // read.
 func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.Query) error {
 	var drops []ledger.Drop
+	var views []show.View
+	missing := map[dropped][]int{} // indices of the views without messages, by example
 	err := dataset.EachDrop(run.Dropped(), q, func(d ledger.Drop) error {
-		drops = append(drops, d)
+		if of := (dropped{d.Run, d.Example}); d.Example != "" {
+			missing[of] = append(missing[of], len(drops))
+		}
+		drops, views = append(drops, d), append(views, show.Drop(d))
 		return nil
 	})
 	if err != nil {
 		return exit.Default(exit.Failed, err)
-	}
-	views := make([]show.View, len(drops))
-	missing := map[dropped][]int{} // indices of the views without messages, by example
-	for i, d := range drops {
-		views[i] = show.Drop(d)
-		if of := (dropped{d.Run, d.Example}); d.Example != "" {
-			missing[of] = append(missing[of], i)
-		}
 	}
 	if len(missing) > 0 {
 		err := finetune.Reread(cmd.Context(), run, func(e *ttc.Example) bool {
@@ -271,24 +269,11 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 			fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: cannot reread the dropped inputs: %v\n", err)
 		}
 	}
-	for _, v := range views {
-		if err := p.print(v); err != nil {
-			return err
-		}
-	}
-	return nil
+	return lists.Each(views, p.print)
 }
 
 // dropped identifies an example that was dropped as a whole or in part.
 type dropped struct {
 	run     int
 	example string
-}
-
-func (p *viewPrinter) end() error {
-	if p.asJSON {
-		_, err := p.w.Write(append(p.buf, "]}\n"...))
-		return err
-	}
-	return nil
 }

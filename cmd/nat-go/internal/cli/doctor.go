@@ -48,11 +48,8 @@ trainer can't be run.`,
 			if err != nil {
 				return err
 			}
-			err = printResult(cmd, report, func(w io.Writer) error { return report.Text(w, colored(w)) })
-			if err == nil && !report.Sound() {
-				return exit.With(exit.Failed, nil) // the report says why
-			}
-			return err
+			text := func(w io.Writer) error { return report.Text(w, colored(w)) }
+			return printReport(cmd, report, text, report.Sound())
 		},
 	}
 	s := cmd.Flags()

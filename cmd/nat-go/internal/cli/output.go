@@ -8,15 +8,21 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	"github.com/nat-go/nat-go/internal/objects"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/internal/terminal/columns"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // printResult prints a command's result as text or, with --json, as one JSON object.
@@ -25,6 +31,15 @@ func printResult(cmd *cobra.Command, v any, text func(io.Writer) error) error {
 		return json.NewEncoder(cmd.OutOrStdout()).Encode(v)
 	}
 	return text(cmd.OutOrStdout())
+}
+
+// printReport is like printResult, for a report that says why a check failed, unless everything is sound.
+func printReport(cmd *cobra.Command, v any, text func(io.Writer) error, sound bool) error {
+	err := printResult(cmd, v, text)
+	if err == nil && !sound {
+		return exit.With(exit.Failed, nil)
+	}
+	return err
 }
 
 // printLine is like printResult, for a line of text.
@@ -127,4 +142,160 @@ func findingsPrinter(cmd *cobra.Command) func([]finding.Finding) {
 // (https://no-color.org), and TERM isn't dumb.
 func colored(w io.Writer) bool {
 	return terminal.Is(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// progress shows the progress of a run: one line that is overwritten on a terminal, or a line every 10 s elsewhere.
+type progress struct {
+	mu    sync.Mutex // an upload reports from its own goroutine
+	w     io.Writer
+	now   func() time.Time
+	width func() int // columns of the terminal, which may change; 0 means not a terminal
+	quiet bool
+	last  time.Time
+	asked time.Time // when the system was last queried for the width
+	shown bool
+	step  string // the current step
+	began time.Time
+	from  int64 // amount already done when the step began; not 0 if the run is resumed
+}
+
+const (
+	terminalEvery = 100 * time.Millisecond
+	lineEvery     = 10 * time.Second
+	// ratesAfter is how long a step must have run before its rate and remaining time are meaningful.
+	ratesAfter = time.Second
+)
+
+func newProgress(cmd *cobra.Command) *progress {
+	w := cmd.ErrOrStderr()
+	return &progress{
+		w: w, now: time.Now, width: func() int { return terminal.Width(w) }, quiet: isQuiet(cmd), last: time.Now(),
+	}
+}
+
+// show displays a step's progress, if an update is due.
+func (p *progress) show(s finetune.Progress) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.quiet {
+		return
+	}
+	now := p.now()
+	if s.Step != p.step || s.Done < p.from {
+		p.step, p.began, p.from = s.Step, now, s.Done
+	}
+	if now.Sub(p.last) < terminalEvery || now.Sub(p.asked) < terminalEvery {
+		return // querying the terminal's width takes a system call
+	}
+	p.asked = now
+	width, every := p.width(), lineEvery
+	if width > 0 {
+		every = terminalEvery
+	}
+	if now.Sub(p.last) < every {
+		return
+	}
+	p.last = now
+	if width == 0 {
+		fmt.Fprintln(p.w, terminal.Line(p.line(s, now, 0)))
+		return
+	}
+	p.shown = true
+	// The last column stays free, because a terminal wraps after writing it.
+	fmt.Fprint(p.w, terminal.ClearLine()+columns.Fit(terminal.Line(p.line(s, now, width-1)), width-1))
+}
+
+const (
+	minBar = 8
+	maxBar = 24
+)
+
+// line returns a line like
+//
+//	build  [######------]  50 %  44.0 of 88.0 MiB  3s left  12.3 MiB/s  1000 examples, 84000 records
+//
+// most is the maximum width in columns. If the line is wider, parts at the end are omitted, but never the first two. If
+// most is 0, the width is unlimited and the bar is omitted.
+func (p *progress) line(s finetune.Progress, now time.Time, most int) string {
+	if s.Text != "" {
+		return s.Text
+	}
+	if s.Unit == "" {
+		return s.Step
+	}
+	percent := ""
+	if s.Total > 0 {
+		percent = fmt.Sprintf("%3d %%", min(100, 100*s.Done/s.Total))
+	}
+	rate, left := p.rate(s, now)
+	parts := []string{s.Step, percent, amountOf(s.Done, s.Total, s.Unit), left, rate, s.Detail}
+	parts = slices.DeleteFunc(parts, func(part string) bool { return part == "" })
+	const gap = 2
+	width := func() int { return utf8.RuneCountInString(strings.Join(parts, "  ")) }
+	for most > 0 && len(parts) > 2 && width() > most {
+		parts = parts[:len(parts)-1]
+	}
+	if room := most - width() - gap; most > 0 && s.Total > 0 && room >= minBar {
+		parts[0] += "  " + bar(s.Done, s.Total, min(room, maxBar))
+	}
+	return strings.Join(parts, "  ")
+}
+
+// rate formats a step's speed and, if the total is known, the time left at that speed. Both are empty while the speed
+// is unknown.
+func (p *progress) rate(s finetune.Progress, now time.Time) (rate, left string) {
+	took := now.Sub(p.began)
+	if took < ratesAfter || s.Done <= p.from {
+		return "", ""
+	}
+	perSecond := float64(s.Done-p.from) / took.Seconds()
+	if s.Unit == finetune.UnitByte {
+		rate = fmt.Sprintf("%.1f MiB/s", perSecond/(1<<20))
+	} else {
+		rate = fmt.Sprintf("%.0f/s", perSecond)
+	}
+	if s.Total > s.Done {
+		left = duration(time.Duration(float64(s.Total-s.Done)/perSecond*float64(time.Second))) + " left"
+	}
+	return rate, left
+}
+
+// duration formats a waiting time: 7s, 3m20s, 2h05m.
+func duration(d time.Duration) string {
+	switch d = d.Round(time.Second); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+func amountOf(done, total int64, unit string) string {
+	if unit == finetune.UnitByte {
+		if total > 0 {
+			return fmt.Sprintf("%.1f of %.1f MiB", float64(done)/(1<<20), float64(total)/(1<<20))
+		}
+		return fmt.Sprintf("%.1f MiB", float64(done)/(1<<20))
+	}
+	if total > 0 {
+		return fmt.Sprintf("%d of %s", done, ledger.Quantity(total, unit))
+	}
+	return ledger.Quantity(done, unit)
+}
+
+func bar(done, total int64, width int) string {
+	cells := width - 2
+	full := int(min(done, total) * int64(cells) / total)
+	return "[" + strings.Repeat("#", full) + strings.Repeat("-", cells-full) + "]"
+}
+
+// end clears the line.
+func (p *progress) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
+		p.shown = false
+		fmt.Fprint(p.w, terminal.ClearLine())
+	}
 }

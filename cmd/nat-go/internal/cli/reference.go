@@ -45,7 +45,8 @@ list all codes; with the name of an area (source, build, gate, curate, write, co
 				_, err := io.WriteString(cmd.OutOrStdout(), explain.Page(pages))
 				return err
 			}
-			return printText(cmd, map[string]any{"codes": pages}, func(width int) string { return explain.Text(pages, width) })
+			text := func(width int) string { return explain.Text(pages, width) }
+			return printText(cmd, map[string]any{"codes": pages}, text)
 		},
 	}
 	cmd.Flags().BoolVar(&all, "all", false, "print the codes in full, as one Markdown page: ttc/ledger/README.md")

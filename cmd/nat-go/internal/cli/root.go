@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -14,12 +17,18 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/nat-go/nat-go/builders/finding"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/builtin"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/explain"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/finetune"
 	_ "github.com/nat-go/nat-go/cmd/nat-go/internal/heapstart" // see there
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/secret"
 	"github.com/nat-go/nat-go/internal/terminal"
+	"github.com/nat-go/nat-go/ttc/source"
 )
 
 // Program is nat-go, with the settings that only tests change.
@@ -192,8 +201,8 @@ func mistake(cmd *cobra.Command, err error) string {
 		return unknownFlag(cmd, unknown.GetSpecifiedName())
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		return fmt.Sprintf("--%s %s: expected %s; the flag means: %s",
-			f.Name, invalid.GetValue(), valueName(f), f.Usage)
+		value := cmp.Or(valueNames[f.Value.Type()], "a "+f.Value.Type())
+		return fmt.Sprintf("--%s %s: expected %s; the flag means: %s", f.Name, invalid.GetValue(), value, f.Usage)
 	case strings.Contains(err.Error(), "arg(s)"):
 		return fmt.Sprintf("%v; usage: %s", err, cmd.UseLine())
 	}
@@ -223,17 +232,95 @@ func unknownFlag(cmd *cobra.Command, name string) string {
 	return text + "; `" + cmd.CommandPath() + " --help` lists the flags"
 }
 
-func valueName(f *pflag.Flag) string {
-	switch t := f.Value.Type(); t {
-	case "int", "int64", "uint64":
-		return "a whole number"
-	case "bool":
-		return "true or false"
-	case "float64":
-		return "a number"
-	case "duration":
-		return "a duration such as 90s or 2m"
-	default:
-		return "a " + t
+// valueNames describes the values of flags, by type.
+var valueNames = map[string]string{
+	"int": "a whole number", "int64": "a whole number", "uint64": "a whole number", "float64": "a number",
+	"bool": "true or false", "duration": "a duration such as 90s or 2m",
+}
+
+// values returns the values of a flag or an argument, with any description after a tab.
+type values func(cmd *cobra.Command) []string
+
+// addCompletions lets shells complete the values of flags and arguments. `nat-go completion SHELL` writes the script
+// for a shell.
+func addCompletions(root *cobra.Command) {
+	flags := map[string]values{
+		"format": formatValues, "builder": builderValues, "dropped": reasonValues, "source": sourceValues,
+		"compat": words("nat"), "split": words("train", "validation"), "report": words(findingFormats...),
+		"prompt-as": words("user_message", "text"), "lang": words("go", "python"), "draft": words("2020-12", "07"),
 	}
+	arguments := map[string]values{
+		"explain": codeValues, "resume": runValues, "status": runValues, "wait": runValues, "cancel": runValues,
+		"show": runValues, "stats": runValues, "verify": runValues, "convert": runValues,
+		"doctor": words("trl\tHugging Face's trainers"), "describe": builderValues, "try": builderValues,
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for name, list := range flags {
+			if c.Flags().Lookup(name) != nil {
+				then := completes(list, cobra.ShellCompDirectiveNoFileComp)
+				_ = c.RegisterFlagCompletionFunc(name, then) // the flag exists
+			}
+		}
+		if list := arguments[c.Name()]; list != nil && c.ValidArgsFunction == nil && !c.HasSubCommands() {
+			c.ValidArgsFunction = completes(list, cobra.ShellCompDirectiveDefault) // the argument may also be a path
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+}
+
+func completes(list values, then cobra.ShellCompDirective) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
+		fits := slices.DeleteFunc(list(cmd), func(v string) bool { return !strings.HasPrefix(v, begun) })
+		return fits, then
+	}
+}
+
+func words(list ...string) values {
+	return func(*cobra.Command) []string { return slices.Clone(list) }
+}
+
+func formatValues(*cobra.Command) (out []string) {
+	return strings.Split(dataset.Names(), ", ")
+}
+
+func sourceValues(*cobra.Command) []string {
+	return lists.Map(builtin.Sources(), func(f source.Factory) string { return f.Type })
+}
+
+func builderValues(*cobra.Command) (out []string) {
+	for name, c := range builtin.Types().Builders {
+		out = append(out, name+"\t"+c.Doc)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func reasonValues(cmd *cobra.Command) []string {
+	return slices.DeleteFunc(codeValues(cmd), func(v string) bool { return strings.HasPrefix(v, "NG") })
+}
+
+func codeValues(*cobra.Command) (out []string) {
+	pages, _ := explain.Find("")
+	for _, p := range pages {
+		first, _, _ := strings.Cut(p.Text, ". ")
+		out = append(out, p.Code+"\t"+first)
+	}
+	return out
+}
+
+// runValues returns the run folders in the output folders. Within each output folder they are in descending order of
+// name, because run ids begin with the time unless the user chose them.
+func runValues(cmd *cobra.Command) []string {
+	roots, err := cmd.Flags().GetStringArray("output-dir")
+	if err != nil {
+		roots = defaultOutputDirs
+	}
+	folders, _ := runfolder.List(roots...)
+	out := lists.Map(folders, func(f runfolder.Folder) string { return filepath.Clean(string(f)) })
+	slices.Reverse(out)
+	return out
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -54,10 +55,8 @@ func withCopies(cmd *cobra.Command, args []string, work func(args []string) erro
 	out := &restoringWriter{to: cmd.OutOrStdout(), copies: c}
 	cmd.SetOut(out)
 	err = exit.Reworded(work(args), func(text string) string { return string(c.restoreNames([]byte(text))) })
-	if _, ferr := out.to.Write(c.restoreNames(out.rest)); err == nil {
-		err = ferr
-	}
-	return err
+	_, ferr := out.to.Write(c.restoreNames(out.rest))
+	return cmp.Or(err, ferr)
 }
 
 // storedCopies are copies of stored objects, or of data that came from standard input.

@@ -283,8 +283,13 @@ func configOf(c *dpo.Config) *pairsSetting {
 
 // add counts a group. If builder isn't "", only that builder's counters and records are counted.
 func (m *builderMetrics) add(g *recordlog.Group, builder string) {
+	counters := map[string]*int64{
+		"total_examples": &m.TotalExamples, "total_turns": &m.TotalTurns, "total_candidates": &m.TotalCandidates,
+		"total_pairs": &m.TotalPairs, "skipped_single_candidate": &m.SkippedSingleCandidate,
+		"skipped_score_diff": &m.SkippedScoreDiff,
+	}
 	for _, c := range g.Counts {
-		if to := m.counter(c.Name); to != nil && (builder == "" || c.Builder == builder) {
+		if to := counters[c.Name]; to != nil && (builder == "" || c.Builder == builder) {
 			*to += c.N
 		}
 	}
@@ -293,23 +298,4 @@ func (m *builderMetrics) add(g *recordlog.Group, builder string) {
 			m.TotalTrajectories++
 		}
 	}
-}
-
-// counter returns the field for the builder's counter with that name, or nil if it isn't one of the fields.
-func (m *builderMetrics) counter(name string) *int64 {
-	switch name {
-	case "total_examples":
-		return &m.TotalExamples
-	case "total_turns":
-		return &m.TotalTurns
-	case "total_candidates":
-		return &m.TotalCandidates
-	case "total_pairs":
-		return &m.TotalPairs
-	case "skipped_single_candidate":
-		return &m.SkippedSingleCandidate
-	case "skipped_score_diff":
-		return &m.SkippedScoreDiff
-	}
-	return nil
 }

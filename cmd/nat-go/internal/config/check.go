@@ -49,27 +49,18 @@ var sectionSpecs = sync.OnceValue(func() map[string]*schema.Spec {
 
 var pluginSpec = sync.OnceValue(func() *schema.Spec { return schema.MustOf(Plugin{}) })
 
-// topLevel returns all keys that a file may have at the top level.
-func topLevel() map[string]bool {
-	all := set("base", "plugins")
-	maps.Copy(all, natSections)
-	maps.Copy(all, componentSections)
-	for name := range sectionSpecs() {
-		all[name] = true
-	}
-	return all
+// topLevel lists all keys that a file may have at the top level.
+func topLevel() []string {
+	all := slices.AppendSeq([]string{"base", "plugins"}, maps.Keys(natSections))
+	all = slices.AppendSeq(all, maps.Keys(componentSections))
+	return slices.Sorted(slices.Values(slices.AppendSeq(all, maps.Keys(sectionSpecs()))))
 }
 
 func (l *loader) types(section string) map[string]Component {
-	switch section {
-	case "sources":
-		return l.opt.Types.Sources
-	case "trajectory_builders":
-		return l.opt.Types.Builders
-	case "trainers":
-		return l.opt.Types.Trainers
-	}
-	return l.opt.Types.Adapters
+	t := &l.opt.Types
+	return map[string]map[string]Component{
+		"sources": t.Sources, "trajectory_builders": t.Builders, "trainers": t.Trainers, "trainer_adapters": t.Adapters,
+	}[section]
 }
 
 func (c Component) spec(typ string) *schema.Spec {
@@ -107,9 +98,7 @@ func (l *loader) check(c *Config) {
 		switch {
 		case natSections[name]:
 			c.passed = append(c.passed, name)
-			if firstForeign == nil {
-				firstForeign = key
-			}
+			firstForeign = cmp.Or(firstForeign, key)
 		case fill[name] != nil:
 			opt := schema.Options{Pointer: ptr, At: key}
 			if name == "finetuning" { // NAT ignores unknown keys here, too
@@ -146,7 +135,7 @@ func (l *loader) unknownSection(key *yaml.Node, ptr string) {
 		l.add(finding.Finding{Severity: finding.Error})
 		return
 	}
-	known := slices.Sorted(maps.Keys(topLevel()))
+	known := topLevel()
 	f := newError(schema.CodeUnknownKey, "remove it; sections: "+strings.Join(known, ", "), "unknown section %q",
 		key.Value)
 	likely := likelySections[strings.ToLower(strings.ReplaceAll(key.Value, "-", "_"))]
@@ -242,10 +231,8 @@ func (l *loader) oneProgram(p *Plugin, v *yaml.Node, ptr string) {
 
 func (l *loader) components(c *Config, section string, key, node *yaml.Node, unknown finding.Severity) {
 	into := map[string]*[]Block{
-		"sources":             &c.Sources,
-		"trajectory_builders": &c.Builders,
-		"trainers":            &c.Trainers,
-		"trainer_adapters":    &c.Adapters,
+		"sources": &c.Sources, "trajectory_builders": &c.Builders, "trainers": &c.Trainers,
+		"trainer_adapters": &c.Adapters,
 	}[section]
 	if section == "sources" { // NAT, which ignores unknown keys, doesn't have this section
 		unknown = finding.Error
@@ -283,11 +270,10 @@ func (l *loader) noType(b *Block, ptr string, types map[string]Component) {
 	}
 	if l.doc.File(b.key) == finding.CommandLine { // a misspelt name in an override creates a new component
 		var names []string
-		if section := yamldoc.Lookup(l.doc.Root, b.Section); section != nil {
-			for i := 0; i+1 < len(section.Content); i += 2 {
-				if n := section.Content[i].Value; n != b.Name {
-					names = append(names, n)
-				}
+		section := yamldoc.Lookup(l.doc.Root, b.Section)
+		for i := 0; i+1 < len(section.Content); i += 2 {
+			if n := section.Content[i].Value; n != b.Name {
+				names = append(names, n)
 			}
 		}
 		if f.Suggestion = finding.Nearest(b.Name, names); f.Suggestion != "" {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -112,7 +111,7 @@ func (l *loader) specAt(path []string) (*schema.Spec, *finding.Finding) {
 	}
 	section, ours := sectionSpecs()[top]
 	if !ours && !componentSections[top] && top != "plugins" {
-		known := slices.Sorted(maps.Keys(topLevel()))
+		known := topLevel()
 		return nil, unknownStep(path, 0, known, finding.Nearest(top, known))
 	}
 	at := 1

@@ -72,12 +72,8 @@ func (s *sharing) each(f func(*shared)) error {
 		key = [16]byte(row)
 		split, side := row[16]&1, row[17]&1
 		if g.count[split][side] == 0 {
-			g.first[split][side] = occurrence{
-				rows.Split(split),
-				side,
-				binary.BigEndian.Uint32(row[18:]),
-				int64(binary.BigEndian.Uint64(row[22:])),
-			}
+			file, n := binary.BigEndian.Uint32(row[18:]), binary.BigEndian.Uint64(row[22:])
+			g.first[split][side] = occurrence{rows.Split(split), side, file, int64(n)}
 		}
 		g.count[split][side]++
 		n++

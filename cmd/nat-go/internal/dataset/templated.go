@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
@@ -50,15 +52,11 @@ func (a *templateTrial) row(row *rows.Row) {
 
 func (a *templateTrial) conversation(nodes []ttc.Node, tools []chat.Tool) {
 	a.counts.Conversations++
-	messages := make([]chat.Message, len(nodes))
-	for i := range nodes {
-		messages[i] = nodes[i].Message
-	}
+	messages := lists.Map(nodes, func(n ttc.Node) chat.Message { return n.Message })
 	shown, err := a.shown(messages, tools)
 	if err != nil {
-		if a.counts.Refused++; a.counts.Why == "" {
-			a.counts.Why = err.Error()
-		}
+		a.counts.Refused++
+		a.counts.Why = cmp.Or(a.counts.Why, err.Error())
 		return
 	}
 	for i := range messages {

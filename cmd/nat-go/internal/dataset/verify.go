@@ -15,6 +15,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -68,25 +69,13 @@ func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error)
 	if o, err := p.RowOptions(); err == nil {
 		v.last = o.LastTurn
 	}
-	for _, f := range p.Texts() {
-		if err := v.format(f); err != nil {
-			return nil, err
-		}
-	}
-	for _, f := range p.Tokens() {
-		if err := v.tokens(f); err != nil {
-			return nil, err
-		}
+	if err := cmp.Or(lists.Each(p.Texts(), v.format), lists.Each(p.Tokens(), v.tokens)); err != nil {
+		return nil, err
 	}
 	if manifest != nil {
 		v.manifest(manifest)
 	}
-	for _, path := range p.Trajectories {
-		if err := v.trajectories(path); err != nil {
-			return nil, err
-		}
-	}
-	return v.report, nil
+	return v.report, lists.Each(p.Trajectories, v.trajectories)
 }
 
 type verifier struct {
@@ -268,21 +257,18 @@ func (c *formatCheck) index(row *rows.Row, at occurrence) error {
 
 // whyUseless explains why a row isn't useful for training; it returns "" if the row is.
 func whyUseless(r *rows.Row) string {
-	switch {
+	var h hasher
+	switch completes := r.Kind == builders.KindDemonstration || r.Label != nil; {
 	case r.Kind == builders.KindRollout || r.Kind == builders.KindDistillation || r.Kind == builders.KindState:
-		return "" // the row is a prompt or has tokens
-	case r.Kind == builders.KindDemonstration || r.Label != nil:
-		if silent(r.Completion) {
-			return "the completion is empty"
-		}
-		return ""
+		// the row is a prompt or has tokens
+	case completes && silent(r.Completion):
+		return "the completion is empty"
+	case completes:
 	case silent(r.Chosen):
 		return "the chosen answer is empty"
 	case silent(r.Rejected):
 		return "the rejected answer is empty"
-	}
-	var h hasher
-	if h.passage(r.Chosen) == h.passage(r.Rejected) {
+	case h.passage(r.Chosen) == h.passage(r.Rejected):
 		return "chosen and rejected are equal"
 	}
 	return ""
@@ -307,16 +293,12 @@ func silent(p builders.Passage) bool {
 
 // sharing reports repeated rows, contradictions, and prompts and rows on both sides of the split.
 func (c *formatCheck) sharing() error {
-	err := c.prompts.each(func(g *shared) {
+	return cmp.Or(c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
 			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "%s has the same prompt (it is in %d training rows and %d validation rows)",
 				c.place(g.at(rows.Train)), t, v)
 		}
-	})
-	if err != nil {
-		return err
-	}
-	err = c.rows.each(func(g *shared) {
+	}), c.rows.each(func(g *shared) {
 		t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation)
 		if t > 0 && v > 0 {
 			c.find(c.at(rowOnBoth, g.at(rows.Validation)), "%s is the same row", c.place(g.at(rows.Train)))
@@ -326,15 +308,11 @@ func (c *formatCheck) sharing() error {
 				c.warn(c.at(repeatedRow, g.at(s)), "the same row occurs %d times", n)
 			}
 		}
-	})
-	if err != nil {
-		return err
-	}
-	return c.pairs.each(func(g *shared) {
+	}), c.pairs.each(func(g *shared) {
 		if g.bySide(0) > 0 && g.bySide(1) > 0 {
 			c.warn(c.at(contradiction, g.firstOf(0)), "%s says the opposite", c.place(g.firstOf(1)))
 		}
-	})
+	}))
 }
 
 // firstOf returns the first occurrence on a side, training before validation.
@@ -402,11 +380,8 @@ func (c *formatCheck) origins() error {
 			c.find(f, "line refers to row %d of %s, which has %d rows", o.Row, o.File, c.counts[i])
 		}
 		next[i] = o.Row + 1
-		if err := c.contexts(i, &o); err != nil {
-			return err
-		}
-		return examples.add(xxh3.HashString128(curate.NameOf(o.Run, o.Example)).Bytes(),
-			occurrence{split: c.folder.Files[i].Split, file: uint32(i), row: o.Row})
+		at := occurrence{split: c.folder.Files[i].Split, file: uint32(i), row: o.Row}
+		return cmp.Or(c.contexts(i, &o), examples.add(xxh3.HashString128(curate.NameOf(o.Run, o.Example)).Bytes(), at))
 	})
 	if err != nil {
 		return err

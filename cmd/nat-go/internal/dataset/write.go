@@ -70,11 +70,11 @@ func TurnsLost(w runfolder.Written) string {
 	}
 	text := fmt.Sprintf("%s has rows for %s, but not for %d ", w.Format, ledger.Quantity(t.Turns, "turn"), t.Lost)
 	if f, _ := rows.Lookup(w.Format); f.LostTurns() == rows.NotAfterUser {
-		return text + "that don't answer a user, because TRL puts the hint in the last message; natgo.trl's HintTrainer " +
-			"accepts such turns"
+		return text + "that don't answer a user, because TRL puts the hint in the last message; natgo.trl's " +
+			"HintTrainer accepts such turns"
 	}
-	return text + "after a context-only turn, because its trainers train on every turn; formats trl, axolotl, ms_swift " +
-		"and openai_sft carry such turns, and so do token batches"
+	return text + "after a context-only turn, because its trainers train on every turn; formats trl, axolotl, " +
+		"ms_swift and openai_sft carry such turns, and so do token batches"
 }
 
 // Write writes the kept records in each text row format of s, in log order. Each file appears complete or not at all.
@@ -119,10 +119,7 @@ func (s *Spec) write(fill func(all []*formatWriter) error) ([]runfolder.Written,
 // writeGroups writes the rows for groups.
 func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter.Seq2[*recordlog.Group, error]) error {
 	for g, err := range groups {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		if s.NotKept != nil {
@@ -132,10 +129,8 @@ func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter
 			s.Progress(g.First, g.First+uint64(len(g.Records)))
 		}
 		s.members(g)
-		for _, w := range all {
-			if err := w.group(g, s.kept); err != nil {
-				return err
-			}
+		if err := lists.Each(all, func(w *formatWriter) error { return w.group(g, s.kept) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -185,10 +180,7 @@ func (s *Spec) survey(ctx context.Context, all []*formatWriter) error {
 	}
 	var found [8]rows.Contents // by kind
 	for g, err := range recordlog.GroupsAhead(s.Log) {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err != nil {
+		if err := cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
 		note(&found, g, s.Decisions)
@@ -383,8 +375,8 @@ func (w *formatWriter) drop(r *builders.Resolved, why string) ledger.Drop {
 	o := r.Origin
 	return ledger.Drop{
 		Stage: ledger.Write, Reason: rows.FormatCannotCarry, Unit: Unit(w.enc.Name), Index: -1, Format: w.enc.Name,
-		Run: o.Run, Example: o.Example, Turn: r.Record.Header().Turn, Builder: o.Builder, File: o.File, Offset: o.Offset,
-		Detail: why,
+		Run: o.Run, Example: o.Example, Turn: r.Record.Header().Turn, Builder: o.Builder, File: o.File,
+		Offset: o.Offset, Detail: why,
 	}
 }
 

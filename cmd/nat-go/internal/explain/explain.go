@@ -69,19 +69,14 @@ func Find(what string) ([]ledger.Code, error) {
 			pages = append(pages, c)
 		}
 	}
-	if len(pages) == 0 {
-		return nil, fmt.Errorf("unknown code %q%s; `nat-go explain` lists all", what, nearest(what))
+	if len(pages) > 0 {
+		return pages, nil
 	}
-	return pages, nil
-}
-
-// nearest returns the end of an error message that suggests the most similar code, or "" if none is similar.
-func nearest(what string) string {
-	all := lists.Map(codes(), func(c ledger.Code) string { return c.Code })
-	if near := finding.Nearest(what, all); near != "" {
-		return fmt.Sprintf("; did you mean %s?", near)
+	near := finding.Nearest(what, lists.Map(codes(), func(c ledger.Code) string { return c.Code }))
+	if near != "" {
+		near = "; did you mean " + near + "?"
 	}
-	return ""
+	return nil, fmt.Errorf("unknown code %q%s; `nat-go explain` lists all", what, near)
 }
 
 // Text formats a single page in full, or several as a list, in at most width columns; 0 means no limit.

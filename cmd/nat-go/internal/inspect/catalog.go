@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Catalog finds the configured and the installed plugins. Lock is the content of their lock file.
@@ -78,16 +80,11 @@ type Named struct {
 // Program resolves names that don't need a catalog. "", builtin.PluginName and the names of built-in builders refer to
 // this program itself, and a path refers to the program at that path. For any other name, Program returns nil.
 func Program(name string, args []string) (*Named, error) {
-	for _, b := range builtin.Builders() {
-		if name == "" || name == builtin.PluginName || b.Info().Name == name {
-			spec := host.Spec{
-				Name:  builtin.PluginName,
-				Self:  true,
-				Args:  []string{builtin.ServeCommand},
-				Known: explain.Known,
-			}
-			return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
+	if _, ok := builtin.Builder(name); ok || name == "" || name == builtin.PluginName {
+		spec := host.Spec{
+			Name: builtin.PluginName, Self: true, Args: []string{builtin.ServeCommand}, Known: explain.Known,
 		}
+		return &Named{Spec: spec, Builder: strings.TrimPrefix(name, builtin.PluginName), name: name}, nil
 	}
 	info, err := os.Stat(name)
 	if filepath.IsAbs(name) || strings.HasPrefix(name, ".") { // a path, because a plugin's name can't have this form
@@ -166,10 +163,8 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	for _, d := range drops {
-		if err := plugins.PrintDrop(w, d); err != nil {
-			return err
-		}
+	if err := lists.Each(drops, func(d ledger.Drop) error { return plugins.PrintDrop(w, d) }); err != nil {
+		return err
 	}
 	results, err := conformance.Build(ctx, p, t.Builder, t.Settings, groups)
 	if _, ok := errors.AsType[*host.ConfigError](err); ok {
@@ -243,9 +238,7 @@ func (c *Catalog) LockPlugin(ctx context.Context, name string) error {
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	if spec.SHA256 == "" {
-		spec.SHA256 = sum // so that the program that starts is the one that is locked
-	}
+	spec.SHA256 = cmp.Or(spec.SHA256, sum) // so that the program that starts is the one that is locked
 	spec.Beside = beside
 	spec.Instances = 1
 	p, err := host.Start(ctx, spec, zerolog.Nop())

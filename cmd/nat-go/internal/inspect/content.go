@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -61,14 +62,10 @@ func (k *check) content(ctx context.Context, b *config.Block, f source.Factory) 
 
 // sampledFiles returns at most maxSampled regular files of a source's inputs, spread evenly over all files.
 func sampledFiles(f source.Factory, paths []string) (files []string) {
-	name := readers.NATFile
-	if f.File != "" {
-		name = f.File
-	}
 	paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool {
 		return p == source.Stdin || objects.Is(p) || strings.Contains(p, "${")
 	})
-	all, err := source.Expand(paths, name)
+	all, err := source.Expand(paths, cmp.Or(f.File, readers.NATFile))
 	if f.OpenAll != nil {
 		all, err = source.Matches(paths)
 	}
@@ -104,11 +101,7 @@ func (k *check) reportUnreadable(ctx context.Context, b *config.Block, file stri
 			what = fmt.Sprintf("line %d: %s", bad.Line, what)
 		}
 	}
-	if as := k.readAs(ctx, b, file); as != "" {
-		fix = as
-	} else if fix == "" {
-		fix = "specify another file, or recreate this one"
-	}
+	fix = cmp.Or(k.readAs(ctx, b, file), fix, "specify another file, or recreate this one")
 	k.report(config.CodeContent, fmt.Sprintf("the input %q can't be read as %s: %s", file, b.Type, secret.Shape(what)),
 		fix, b.Section, b.Name, "path")
 }
@@ -121,10 +114,7 @@ func clause(text string) string {
 
 // reportUnusable reports a file that doesn't contain anything usable.
 func (k *check) reportUnusable(ctx context.Context, b *config.Block, file string, r *Report) {
-	fix := k.readAs(ctx, b, file)
-	if fix == "" {
-		fix = "`nat-go inspect " + file + "` shows how it can be read"
-	}
+	fix := cmp.Or(k.readAs(ctx, b, file), "`nat-go inspect "+file+"` shows how it can be read")
 	k.report(config.CodeContent,
 		fmt.Sprintf("nothing at the beginning of the input %q can be used as %s: %s", file, b.Type, dropped(r)), fix,
 		b.Section, b.Name, "path")

@@ -332,13 +332,9 @@ func examineAll(ctx context.Context, files []string, opt Options) (*chooser, err
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range c.skipIrregular(files) {
-		if err := c.examine(ctx, file); err != nil {
-			return nil, err
-		}
+	err = lists.Each(c.skipIrregular(files), func(file string) error { return c.examine(ctx, file) })
+	if err == nil && len(c.kinds) == 0 {
+		err = c.none()
 	}
-	if len(c.kinds) == 0 {
-		return nil, c.none()
-	}
-	return c, nil
+	return c, err
 }

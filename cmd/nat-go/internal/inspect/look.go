@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,11 +219,8 @@ func expand(opt *Options) ([]string, error) {
 	for i, p := range opt.Paths {
 		opt.Paths[i] = logsIn(p)
 	}
-	name := readers.NATFile
-	if f, ok := builtin.Source(opt.Source); ok && f.File != "" {
-		name = f.File
-	}
-	return source.Expand(opt.Paths, name)
+	f, _ := builtin.Source(opt.Source)
+	return source.Expand(opt.Paths, cmp.Or(f.File, readers.NATFile))
 }
 
 func chooseOne(ctx context.Context, file, only string, given map[string]string) (*readers.Found, error) {

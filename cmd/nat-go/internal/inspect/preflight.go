@@ -349,8 +349,8 @@ func (k *check) turns(names []string) {
 				if lines == "messages" {
 					fix += ", or set dataset.turns: last if the trainer trains only on the last turn"
 				}
-				k.warn(i, fmt.Sprintf("trainers of %s rows train on every assistant turn, but %s trains only on the last",
-					name, b.Name), fix)
+				k.warn(i, fmt.Sprintf("trainers of %s rows train on every assistant turn, but %s trains only on the "+
+					"last", name, b.Name), fix)
 			default:
 				k.warn(i, fmt.Sprintf("trainers of %s rows can't train only on calls, as %s requires", name, b.Name),
 					"set collator.tokenizer: token batches mark the calls, and the format sft_parquet has them for TRL")

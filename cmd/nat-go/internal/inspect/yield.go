@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -54,10 +55,7 @@ func newYields() *yields { return &yields{tasks: map[string]*ttc.Group{}} }
 func (y *yields) add(ex *ttc.Example, bytes int64) {
 	y.bytes = bytes
 	y.scales.Add(ex)
-	key := ex.Task
-	if key == "" {
-		key = fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID)
-	}
+	key := cmp.Or(ex.Task, fmt.Sprintf("\x00%d/%s", ex.Run, ex.ID))
 	g := y.tasks[key]
 	if g == nil {
 		g = &ttc.Group{Key: key, Scales: &y.scales}
@@ -227,20 +225,21 @@ var allRemedies = sync.OnceValue(func() (of map[string][]remedy) {
 // remedies finds, for each builder that makes no records, the first remedy that helps. It tries remedies on the sample
 // if they name a builder.
 func (y *yields) remedies(ctx context.Context, r *Report) error {
+	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
 	for i := range r.Builders {
 		b := &r.Builders[i]
 		if b.Records > 0 {
 			continue
 		}
-		for _, m := range r.remediesOf(b) {
+		for _, m := range allRemedies()[b.Builder] { // best first
+			if m.Calls != nil && *m.Calls != (r.ToolCalls > 0) || m.Unscored && !unscored {
+				continue // the remedy is for other inputs
+			}
 			made, err := y.tried(ctx, r, m)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err != nil {
-				continue // the builder refuses the input with these settings
-			}
-			if made != 0 {
+			if err == nil && made != 0 { // an error means that the builder refuses the input with these settings
 				b.Remedy = r.command(m, made)
 				break
 			}
@@ -249,7 +248,8 @@ func (y *yields) remedies(ctx context.Context, r *Report) error {
 	return nil
 }
 
-// tried returns how many records the builder named by a remedy makes, or -1 if the remedy doesn't name one.
+// tried returns how many records the builder named by a remedy makes, or -1 if the remedy doesn't name one. It then
+// only describes what the input or the settings lack.
 func (y *yields) tried(ctx context.Context, r *Report, m remedy) (int64, error) {
 	if m.Builder == "" {
 		return -1, nil
@@ -266,18 +266,6 @@ func (r *Report) command(m remedy, made int64) string {
 		return fmt.Sprintf("`%s` makes %d: %s", line, made, m.Why)
 	}
 	return fmt.Sprintf("%s: `%s`", m.Why, line)
-}
-
-// remediesOf lists the remedies for a builder that makes no records, best first. A remedy without a builder only
-// describes what the input or the settings lack, so it can't be tried.
-func (r *Report) remediesOf(y *Yield) (all []remedy) {
-	unscored := r.Scored == 0 && r.Examples > 0 && r.Candidates == 0
-	for _, m := range allRemedies()[y.Builder] {
-		if (m.Calls == nil || *m.Calls == (r.ToolCalls > 0)) && (!m.Unscored || unscored) {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // Also describes the records that builders other than the chosen ones would make from the input.
@@ -304,7 +292,7 @@ func (r *Report) Also() (out []string) {
 		case statesBuilder:
 			unit, with = "state", " to sample from"
 		}
-		out = append(out, fmt.Sprintf("%s%s%s: add --builder %s%s", some, ledger.Quantity(n, unit), with, y.Name(), more))
+		out = append(out, some+ledger.Quantity(n, unit)+with+": add --builder "+y.Name()+more)
 	}
 	return out
 }

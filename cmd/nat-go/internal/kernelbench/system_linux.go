@@ -1,6 +1,7 @@
 package kernelbench
 
 import (
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,4 +19,13 @@ func large[T any](n int) []T {
 	}
 	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // on failure, the memory has small pages
 	return unsafe.Slice((*T)(unsafe.Pointer(&b[0])), n)
+}
+
+// processorTime returns the processor time of the current thread, which other processes hardly affect.
+func processorTime() time.Duration {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
+		return time.Duration(time.Now().UnixNano())
+	}
+	return time.Duration(t.Nano())
 }

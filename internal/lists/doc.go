@@ -1,0 +1,2 @@
+// Package lists has what package slices lacks.
+package lists
