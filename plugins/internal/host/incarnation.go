@@ -134,7 +134,9 @@ func (p *Plugin) launch(ctx context.Context, number int) (*incarnation, error) {
 		return nil, p.startError(p.mask(err), pump.lastLines()...)
 	}
 	log = log.With().Int("pid", proc.pid()).Logger()
-	pump.setLog(log)
+	pump.mu.Lock()
+	pump.log = log // with the process id, which may become known only after the first lines
+	pump.mu.Unlock()
 	log.Debug().Str("version", inc.desc.Version).Msg("plugin started")
 	go func() {
 		<-proc.done // wait: until the process ends
