@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -290,14 +291,11 @@ func (s *Spec) findPackage(ctx context.Context, interpreter string) (string, err
 			"wheel` writes to dist: `%s -m pip install WHEEL grpcio "+
 			"protobuf`", interpreter, serveModule, s.Module, interpreter)
 	case err != nil:
-		return "", fmt.Errorf("%s cannot locate the module %s: %s", interpreter, s.Module, lastLine(stderr))
+		said := bytes.TrimSpace(stderr)
+		last := said[bytes.LastIndexByte(said, '\n')+1:]
+		return "", fmt.Errorf("%s cannot locate the module %s: %s", interpreter, s.Module, last)
 	case json.Unmarshal(out, &where) != nil || !filepath.IsAbs(where.Path):
 		return "", fmt.Errorf("%s says that the module %s is at %q", interpreter, s.Module, out)
 	}
 	return where.Path, nil
-}
-
-func lastLine(text []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return lines[len(lines)-1]
 }

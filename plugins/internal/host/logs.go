@@ -78,13 +78,6 @@ func (p *logPump) pace(lines, bytes int) {
 	}
 }
 
-// setLog replaces the log, because the process id may become known only after the first lines.
-func (p *logPump) setLog(log zerolog.Logger) {
-	p.mu.Lock()
-	p.log = log
-	p.mu.Unlock()
-}
-
 // warn writes a line of our own to the log.
 func (p *logPump) warn(message string) {
 	p.mu.Lock()

@@ -234,7 +234,12 @@ func (in *instance) adopt(inc *incarnation) error {
 		inc.close(0)
 		return errStopped
 	}
-	go in.awaitEnd(inc)
+	go func() {
+		<-inc.dead // wait: until the incarnation ends
+		in.mu.Lock()
+		in.bury(inc)
+		in.mu.Unlock()
+	}()
 	if inc.proc != nil && slices.Contains(inc.desc.Capabilities, wire.Ping) {
 		go inc.watch(spec.BatchTimeout / 6)
 	}
@@ -260,14 +265,6 @@ func (in *instance) step(e event, err error) supervisor {
 		in.last = err
 	}
 	return in.sup
-}
-
-// awaitEnd waits for the end of an incarnation.
-func (in *instance) awaitEnd(inc *incarnation) {
-	<-inc.dead // wait: until the incarnation ends
-	in.mu.Lock()
-	in.bury(inc)
-	in.mu.Unlock()
 }
 
 func (in *instance) bury(inc *incarnation) {

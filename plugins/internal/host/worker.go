@@ -117,9 +117,11 @@ func (w *worker) isolate(ctx context.Context, js []*job) (rest []*job, err error
 		for _, j := range inHand { // at most one
 			if j.alone++; outside(err) && j.alone < aloneTries {
 				js = append([]*job{j}, js...)
-			} else {
-				w.poison(j, err)
+				continue
 			}
+			poison := &PoisonError{Builder: w.session.name, Group: j.group.Key, Err: err}
+			w.session.plugin.log.Error().Err(poison).Msg("a group makes the plugin fail; it is dropped")
+			w.session.refuse(j, poisonGroup, poison)
 		}
 	}
 	return nil, nil
@@ -131,12 +133,6 @@ const aloneTries = 3
 func fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.As(err, new(*circuitError)) || errors.As(err, new(*ConfigError)) ||
 		errors.Is(err, errStopped) || errors.Is(err, errNoCredit)
-}
-
-func (w *worker) poison(j *job, cause error) {
-	err := &PoisonError{Builder: w.session.name, Group: j.group.Key, Err: cause}
-	w.session.plugin.log.Error().Err(err).Msg("a group makes the plugin fail; it is dropped")
-	w.session.refuse(j, poisonGroup, err)
 }
 
 // attempt sends jobs over one stream, first those taken from the backlog, until the feed ends, pause is closed, or
@@ -350,7 +346,11 @@ func (a *attempt) send() (more bool, err error) {
 		j, more, err := a.next(idle, w)
 		if j == nil {
 			if err == nil {
-				err = a.sendEnd(w)
+				err = w.Flush()
+			}
+			if err == nil {
+				a.sent.Store(true)
+				err = a.endIfDone()
 			}
 			return more, err
 		}
@@ -413,15 +413,6 @@ func (a *attempt) next(idle *time.Timer, w *wire.GroupWriter) (j *job, more bool
 	case <-a.ctx.Done():
 		return nil, true, context.Cause(a.ctx)
 	}
-}
-
-// sendEnd sends the partly filled frame, and ends the stream if everything has been answered.
-func (a *attempt) sendEnd(w *wire.GroupWriter) error {
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	a.sent.Store(true)
-	return a.endIfDone()
 }
 
 func (a *attempt) write(m *pb.BuildRequest) error {

@@ -94,7 +94,9 @@ func compare(
 		for k := range r.ours {
 			tokens := match(theirs[k], r.ours[k])
 			same = found.add(number, tokens) && same
-			if begins(r.ours[k].IDs, theirs[k].IDs) && !slices.Contains(c.Cut, number) {
+			whole, part := r.ours[k].IDs, theirs[k].IDs
+			cut := len(part) < len(whole) && slices.Equal(whole[:len(part)], part)
+			if cut && !slices.Contains(c.Cut, number) {
 				c.Cut = append(c.Cut, number)
 			}
 			if number == detail {
@@ -110,11 +112,6 @@ func compare(
 	}
 	c.Differences = found
 	return c, a.versions, nil
-}
-
-// begins reports whether whole begins with part and is longer.
-func begins(whole, part []int32) bool {
-	return len(part) < len(whole) && slices.Equal(whole[:len(part)], part)
 }
 
 // token is a token of a row. It is in the trainer's sequence, in ours, or in both.

@@ -353,20 +353,16 @@ func (d distribution) count(values ...iter.Seq[float64]) (h histogram, counts []
 	for _, list := range values {
 		in := make([]int64, n)
 		for v := range list {
-			in[h.bin(v, n)]++
+			bin := int(v - h.Min)
+			if !h.Whole {
+				bin = min(n-1, int(float64(n)*(v-h.Min)/(h.Max-h.Min)))
+			}
+			in[bin]++
 		}
 		counts = append(counts, in)
 	}
 	h.Bins = counts[0]
 	return h, counts, true
-}
-
-// bin returns the index of a value's bin, out of n bins.
-func (h *histogram) bin(v float64, n int) int {
-	if h.Whole {
-		return int(v - h.Min)
-	}
-	return min(n-1, int(float64(n)*(v-h.Min)/(h.Max-h.Min)))
 }
 
 func (r *Run) histograms() []histogram {

@@ -34,7 +34,6 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 // Server shows runs in one user's browser.
 type Server struct {
 	listener net.Listener
-	server   *http.Server
 	token    string
 	port     string
 	names    []string // allowed values of a request's Host
@@ -92,10 +91,9 @@ func (s *Server) known(host string) bool {
 
 // Serve answers requests until the context is done.
 func (s *Server) Serve(ctx context.Context, r *Run) error {
-	s.server = httpServer(ctx, s.handler(r))
-	stop := context.AfterFunc(ctx, func() { _ = s.server.Close() })
-	defer stop()
-	err := s.server.Serve(&door{Listener: s.listener})
+	server := httpServer(ctx, s.handler(r))
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	err := server.Serve(&door{Listener: s.listener})
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -201,15 +199,10 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 	v := &visitor{c, d}
 	d.mu.Lock()
-	d.strangers = append(d.strangers, v)
-	var leaving *visitor
-	if len(d.strangers) > maxStrangers {
-		leaving = d.strangers[0]
+	defer d.mu.Unlock()
+	if d.strangers = append(d.strangers, v); len(d.strangers) > maxStrangers {
+		_ = d.strangers[0].Conn.Close()
 		d.strangers = slices.Delete(d.strangers, 0, 1)
-	}
-	d.mu.Unlock()
-	if leaving != nil {
-		_ = leaving.Conn.Close()
 	}
 	return v, nil
 }

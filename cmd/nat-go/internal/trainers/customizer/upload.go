@@ -112,7 +112,10 @@ func (a *Adapter) upload(ctx context.Context, dataset string, f file) error {
 		object := map[string]any{"path": f.remote, "algo": "sha256", "oid": oid, "size": f.size}
 		body = httpclient.Bytes{ContentType: ndjson, Data: append(commitHeader(f), commitLine("lfsFile", object)...)}
 	} else {
-		body = newInline(f, a.progress(f))
+		body = &inline{
+			file: f, progress: a.progress(f), head: append(commitHeader(f), `{"key":"file","value":{"content":"`...),
+			tail: `","path":` + string(trainers.JSON(f.remote).Data) + `,"encoding":"base64"}}` + "\n",
+		}
 	}
 	_, err = a.hub.Do(ctx, httpclient.Request{
 		Op: "commit " + f.remote, Method: http.MethodPost,
@@ -133,10 +136,9 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 	if err != nil {
 		return false, trainers.LocalError("read "+f.local, "", err)
 	}
-	sample := make([]byte, sampleBytes)
-	n, err := io.ReadFull(h, sample)
+	sample, err := io.ReadAll(io.LimitReader(h, sampleBytes))
 	h.Close()
-	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil {
 		return false, trainers.LocalError("read "+f.local, "", err)
 	}
 	op := "announce " + f.remote
@@ -149,7 +151,7 @@ func (a *Adapter) preupload(ctx context.Context, repo string, f file) (lfs bool,
 	}
 	if err := a.hub.DoJSON(ctx, step(op, http.MethodPost, "/v1/hf/api/datasets/"+repo+"/preupload/main",
 		trainers.JSON(map[string]any{"files": []any{map[string]any{
-			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample[:n]), "size": f.size,
+			"path": f.remote, "sample": base64.StdEncoding.EncodeToString(sample), "size": f.size,
 		}}})), &answer); err != nil {
 		return false, err
 	}
@@ -335,14 +337,6 @@ type inline struct {
 	head     []byte
 	tail     string
 	progress func(int64)
-}
-
-func newInline(f file, progress func(int64)) *inline {
-	return &inline{
-		file: f, progress: progress,
-		head: append(commitHeader(f), `{"key":"file","value":{"content":"`...),
-		tail: `","path":` + string(trainers.JSON(f.remote).Data) + `,"encoding":"base64"}}` + "\n",
-	}
 }
 
 // Type returns the content type.

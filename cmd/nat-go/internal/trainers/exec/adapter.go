@@ -20,6 +20,7 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
 	"github.com/nat-go/nat-go/internal/durable"
+	"github.com/nat-go/nat-go/internal/httpclient"
 	"github.com/nat-go/nat-go/internal/process"
 )
 
@@ -239,11 +240,8 @@ func (b *submissionRecord) elsewhere(dir string) error {
 }
 
 func hostname() string {
-	host, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return host
+	host, _ := os.Hostname()
+	return cmp.Or(host, "unknown")
 }
 
 func inode(path string) uint64 {
@@ -263,10 +261,8 @@ func recordedGroup(ctx context.Context, dir string) (int, error) {
 		if err == nil || !errors.Is(err, fs.ErrNotExist) || !living {
 			return pid, err
 		}
-		select {
-		case <-ctx.Done():
+		if !httpclient.Sleep(ctx, 10*time.Millisecond) {
 			return 0, ctx.Err()
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
@@ -409,12 +405,12 @@ const lockTimeout = 2 * time.Second
 
 // waitReleased waits for the processes to release the lock, and reports whether they did within the limit.
 func waitReleased(ctx context.Context, dir string, limit time.Duration) bool {
-	end := time.Now().Add(limit)
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	for alive(dir) {
-		if ctx.Err() != nil || time.Now().After(end) {
+		if !httpclient.Sleep(ctx, 20*time.Millisecond) {
 			return false
 		}
-		time.Sleep(20 * time.Millisecond)
 	}
 	return true
 }

@@ -122,12 +122,7 @@ func readEnd(path string, n int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := make([]byte, min(n, size))
-	_, err = f.ReadAt(b, size-int64(len(b)))
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return b, err
+	return io.ReadAll(io.NewSectionReader(f, max(0, size-n), n))
 }
 
 // lastLines returns up to n lines from the end of the output, with secrets removed even if the part that is read begins
