@@ -172,9 +172,7 @@ func samePrompt(chosen, rejected *madeSide) bool {
 }
 
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides.
-func (w *worker) fitPair(
-	p *promptOf, r *turns.Renderer, sides [2]continuation, pair *madePair,
-) (*madePair, *cause) {
+func (w *worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, pair *madePair) (*madePair, *cause) {
 	limit := w.cfg.MaxPairLength
 	if w.sizes = append(w.sizes, pair.longest()); pair.longest() <= limit {
 		return pair, nil

@@ -326,8 +326,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	w.runs = runs
 	if straddle >= 0 {
 		o := b.offsets[straddle]
-		return refuse(StraddleEdge, "the token %q crosses the edge of a trained turn",
-			b.v.res.Text[o.Start:o.End])
+		return refuse(StraddleEdge, "the token %q crosses the edge of a trained turn", b.v.res.Text[o.Start:o.End])
 	}
 	for i, run := range runs {
 		if run.Start == run.End {

@@ -98,7 +98,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 	if r != nil {
 		return nil, r
 	}
-	why := ""
+	var why []string
 	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend, modeLead, modeBelow} {
 		detail, r := w.spliceAs(given, mode, site, s)
 		if r != nil {
@@ -120,12 +120,9 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 			}
 			return s, nil
 		}
-		if why != "" {
-			why += "; "
-		}
-		why += mode + ": " + detail
+		why = append(why, mode+": "+detail)
 	}
-	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, why)
+	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, strings.Join(why, "; "))
 }
 
 // givenContext is the model's input before a turn, as it appears in a row.

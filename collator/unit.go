@@ -39,12 +39,13 @@ func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused
 // the model wrote nothing in it, or only reasoning that is context. A turn with ids from the source is never empty,
 // because the model sampled its end. The conversation is nil if no other turn is trained on.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
+	said = m
 	for i := range m.nodes {
 		n := &m.nodes[i]
 		if !m.trained[i] || len(n.TokenIDs) > 0 || m.part.has(&n.Message) {
 			continue
 		}
-		if said == nil {
+		if said == m {
 			kept := *m
 			kept.trained = slices.Clone(m.trained)
 			said = &kept
@@ -52,10 +53,7 @@ func (m *material) withoutEmpty() (said *material, refusals []cause) {
 		said.trained[i] = false
 		refusals = append(refusals, *refuse(EmptyTurn, "message %d has neither text nor calls", m.place(i)))
 	}
-	switch {
-	case said == nil:
-		return m, nil
-	case !slices.Contains(said.trained, true):
+	if len(refusals) > 0 && !slices.Contains(said.trained, true) {
 		return nil, refusals
 	}
 	return said, refusals
@@ -92,10 +90,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		}
 		one, r := w.turn(m, i, fit)
 		if r != nil {
-			turnsRefused = append(turnsRefused, *r)
-			if first == nil {
-				first = r
-			}
+			turnsRefused, first = append(turnsRefused, *r), cmp.Or(first, r)
 			continue
 		}
 		rows = append(rows, *one)

@@ -66,7 +66,6 @@ type assembly struct {
 	rows    []*Row
 	layout  Layout
 	form    Form
-	pad     int64
 	seqs    [][]*Side // of each side
 	width   []int     // width T of each side
 }
@@ -163,9 +162,9 @@ func (a *assembly) positions(name string, side int) tensors.Tensor {
 	return tensors.Of(name, cells, t.Shape...)
 }
 
-// assemble makes a batch's tensors.
-func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []tensors.Tensor {
-	a := &assembly{channel: c, rows: rows, layout: layout, form: form, pad: pad, width: make([]int, len(c.Sides))}
+// newAssembly returns an assembly with the widths of its sides.
+func newAssembly(c *Channel, rows []*Row, layout Layout, form Form) *assembly {
+	a := &assembly{channel: c, rows: rows, layout: layout, form: form, width: make([]int, len(c.Sides))}
 	for side := range c.Sides {
 		a.seqs = append(a.seqs, seqs(c, rows, side))
 		for _, s := range a.seqs[side] {
@@ -180,6 +179,12 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	if form.EqualWidth {
 		a.width[0] = a.width[1]
 	}
+	return a
+}
+
+// assemble makes a batch's tensors.
+func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []tensors.Tensor {
+	a := newAssembly(c, rows, layout, form)
 	var out []tensors.Tensor
 	for side, prefix := range c.Sides {
 		out = append(out, a.grid(prefix+"input_ids", side, pad, func(cells []int64, s *Side) {
