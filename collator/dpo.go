@@ -292,25 +292,22 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err)
 	}
-	b := &sideBuilder{w: w, m: m, v: &view{r: r, res: res}, own: turns.Template(&res)}
 	end := len(res.Text)
 	if cut != "" {
 		end = prefix.Text(res.Text, cut)
 	}
-	if refusal := b.text(0, end, 0); refusal != nil {
+	ids, refusal := w.encodePart(&res, 0, end)
+	switch {
+	case refusal != nil:
 		return nil, refusal
-	}
-	if len(b.ids) == 0 {
+	case len(ids) == 0:
 		return nil, refuse(EmptyPromptTokens, "the prompt has no tokens") // D17
+	case cut == "" && p.ids == nil:
+		p.ids = map[*turns.Renderer][]int32{r: ids}
+	case cut == "":
+		p.ids[r] = ids
 	}
-	if cut != "" {
-		return b.ids, nil
-	}
-	if p.ids == nil {
-		p.ids = map[*turns.Renderer][]int32{}
-	}
-	p.ids[r] = b.ids
-	return b.ids, nil
+	return ids, nil
 }
 
 // promptOf is a prompt and the values cached for it.

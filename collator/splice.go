@@ -433,20 +433,12 @@ func commonSuffix(a, b string) (n int) {
 
 // encodePart encodes bytes [from, to) of a render separately.
 func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause) {
-	w.spans = w.spans[:0]
-	for _, r := range turns.Template(res) {
-		if r.End > from && r.Start < to {
-			w.spans = append(w.spans, chat.Span{Start: max(r.Start, from) - from, End: min(r.End, to) - from})
-		}
-	}
-	w.enc.Reset()
 	if from == to {
 		return nil, nil
 	}
-	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, res.Text[from:to], w.spans); err != nil {
-		return nil, refuseTokens(err)
-	}
-	return slices.Clone(w.enc.IDs), nil
+	w.enc.Reset()
+	refusal := w.encode(&w.enc, res.Text, turns.Template(res), from, to)
+	return slices.Clone(w.enc.IDs), refusal
 }
 
 // checkTeacher checks that the teacher's tokens up to the target match the text rendered with the hint, given that the
