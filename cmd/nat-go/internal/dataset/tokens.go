@@ -11,14 +11,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
-	"github.com/nat-go/nat-go/collator/rows"
 )
-
-// splits lists each split of rows with the corresponding split of batches.
-var splits = []struct {
-	rows    rows.Split
-	batches batch.Split
-}{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
 
 // WriteTokens writes the formats that are built from a run's token batches, each to its own folder in a data set. A
 // split without rows doesn't get a file. ready is like Spec.Ready.
@@ -67,9 +60,9 @@ func (w *tokenWriter) format(f Format) error {
 	if err := os.MkdirAll(filepath.Join(w.dataSet, f.Name), 0o755); err != nil {
 		return err
 	}
-	for _, split := range splits {
-		name := f.Name + "/" + f.Files(f.Carries[0], split.rows)
-		file, n, err := w.split(f, name, split.batches)
+	for _, split := range []batch.Split{batch.Train, batch.Validation} {
+		name := f.Name + "/" + f.Files(f.Carries[0], split)
+		file, n, err := w.split(f, name, split)
 		if err != nil {
 			return err
 		}
@@ -78,7 +71,7 @@ func (w *tokenWriter) format(f Format) error {
 		}
 		w.files, written.Records = append(w.files, file), written.Records+n
 		written.Files = append(written.Files, runfolder.RowFile{
-			Path: name, Kind: f.Carries[0].String(), Split: split.rows.String(), Rows: n,
+			Path: name, Kind: f.Carries[0].String(), Split: split.String(), Rows: n,
 			Bytes: file.Bytes, XXH3: file.XXH3,
 		})
 	}
