@@ -78,8 +78,8 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 	return spec
 }
 
-// startWorker returns a function that starts a worker for the calling goroutine. The worker stays on its thread, because
-// the tokenizer library allocates memory for each thread and couldn't reuse it on another one.
+// startWorker returns a function that starts a worker for the calling goroutine. The worker stays on its thread: the
+// tokenizer library allocates memory for each thread and couldn't reuse it on another one.
 func startWorker[Made any](c *Collator, work func(*worker, []Item) (Made, error)) func() fanout.Worker[[]Item, Made] {
 	return func() fanout.Worker[[]Item, Made] {
 		runtime.LockOSThread()

@@ -335,8 +335,8 @@ type cachedSide struct {
 // maxCachedSides is the number of cached sides at which a prompt's cache is emptied.
 const maxCachedSides = 64
 
-// promptFor returns the worker's last prompt if it matches the item's. Otherwise it creates a new one, because all pairs
-// of a turn share the prompt, and each answer occurs in several pairs.
+// promptFor returns the worker's last prompt if it matches the item's. Otherwise it creates a new one. All pairs of a
+// turn share the prompt, and each answer occurs in several pairs.
 func (w *worker) promptFor(it *Item, nodes []ttc.Node) *promptOf {
 	p, last := it.Record.Prompt, w.lastPrompt
 	if last == nil || last.text != p.Text || p.Text == "" && !sameSlice(last.nodes, nodes) ||

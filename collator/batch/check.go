@@ -116,7 +116,8 @@ func compare(c *Channel, layout Layout, l *Line, rows []*Row, all []tensors.Tens
 // sameShape checks that two tensors have the same type and shape.
 func sameShape(got, want tensors.Tensor) error {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return fmt.Errorf("invalid tensor %s: got %s %v, expected %s %v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
+		return fmt.Errorf("invalid tensor %s: got %s %v, expected %s %v", want.Name, got.DType, got.Shape, want.DType,
+			want.Shape)
 	}
 	return nil
 }
@@ -379,8 +380,8 @@ func (r *reader) plane(prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row returns the range of row i's cells in the tensor. A packed row begins at the position given as after, which is the
-// end of the previous row.
+// row returns the range of row i's cells in the tensor. A packed row begins at the position given as after, the end of
+// the previous row.
 func (p *plane) row(i, after, rows int) (start, end int, err error) {
 	switch {
 	case p.lengths == nil && rows != p.shape[0]:
