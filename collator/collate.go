@@ -78,8 +78,8 @@ func (c *Collator) spec(sum *summary) batch.Spec {
 	return spec
 }
 
-// startWorker returns a function that starts a worker for the calling goroutine. The worker stays on its thread, because
-// the tokenizer library allocates memory for each thread and couldn't reuse it on another one.
+// startWorker returns a function that starts a worker for the calling goroutine. The worker stays on its thread: the
+// tokenizer library allocates memory for each thread and couldn't reuse it on another one.
 func startWorker[Made any](c *Collator, work func(*worker, []Item) (Made, error)) func() fanout.Worker[[]Item, Made] {
 	return func() fanout.Worker[[]Item, Made] {
 		runtime.LockOSThread()
@@ -229,20 +229,18 @@ func (s *summary) book(it *subject, dropped bool, o *counts) (group int64, rows 
 	if dropped {
 		return group, nil
 	}
-	s.records.In++
-	s.turns.In += int64(o.Turns)
-	s.turns.Out += int64(o.Turns - len(o.TurnDrops))
-	for _, d := range o.TurnDrops {
-		s.dropped(it.drop("turn", &d))
+	count := func(a *ledger.Account, n int, lost []cause) {
+		a.In, a.Out = a.In+int64(n), a.Out+int64(n-len(lost))
+		for i := range lost {
+			s.dropped(it.drop(a.Unit, &lost[i]))
+		}
 	}
+	s.records.In++
+	count(&s.turns, o.Turns, o.TurnDrops)
 	for _, n := range o.Sizes {
 		s.stats.Sizes.Add(n)
 	}
-	s.sites.In += int64(o.Sites)
-	s.sites.Out += int64(o.Sites - len(o.SiteDrops))
-	for _, d := range o.SiteDrops {
-		s.dropped(it.drop("site", &d))
-	}
+	count(&s.sites, o.Sites, o.SiteDrops)
 	if o.Refused != nil {
 		s.dropped(it.drop("record", o.Refused))
 		return group, nil

@@ -115,8 +115,7 @@ func New(cfg Config) (*Collator, error) {
 	cfg.MaxPairLength = cmp.Or(cfg.MaxPairLength, cfg.MaxLength)
 	switch {
 	case cfg.MaxPairLength < 2:
-		return nil, fmt.Errorf("collator: invalid max_dpo_length %d: a row has at least two "+
-			"tokens", cfg.MaxPairLength)
+		return nil, fmt.Errorf("collator: invalid max_dpo_length %d: a row has at least two tokens", cfg.MaxPairLength)
 	case cfg.BatchTokens < cfg.MaxPairLength:
 		return nil, fmt.Errorf("collator: batch_tokens (%d) must be at least max_dpo_length (%d)",
 			cfg.BatchTokens, cfg.MaxPairLength)

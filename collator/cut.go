@@ -104,7 +104,7 @@ func fitSide(cut func([]ttc.Node) []block) fitter {
 			if r != nil {
 				return nil, 0, r
 			}
-			return &madeSide{side: s, cut: cutTrained(m, short)}, len(s.IDs), nil
+			return &madeSide{side: s, lost: w.cutTrained(m, short)}, len(s.IDs), nil
 		})
 	}
 }
@@ -180,11 +180,11 @@ func (w *worker) renderAgain(m *material, v *view) (*view, *cause) {
 	return next, nil
 }
 
-// cutTrained returns the indices in the record of the trained messages of m that are missing from short.
-func cutTrained(m, short *material) (out []int) {
+// cutTrained returns a refusal for each trained message of m that is missing from short.
+func (w *worker) cutTrained(m, short *material) (out []cause) {
 	for i, on := range m.trained {
 		if on && !slices.Contains(short.index, m.place(i)) {
-			out = append(out, m.place(i))
+			out = append(out, *refuse(TooLong, "message %d was cut out to fit %d tokens", m.place(i), w.cfg.MaxLength))
 		}
 	}
 	return out

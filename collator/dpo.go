@@ -172,9 +172,7 @@ func samePrompt(chosen, rejected *madeSide) bool {
 }
 
 // fitPair makes a pair fit by cutting the same blocks of the prompt on both sides.
-func (w *worker) fitPair(
-	p *promptOf, r *turns.Renderer, sides [2]continuation, pair *madePair,
-) (*madePair, *cause) {
+func (w *worker) fitPair(p *promptOf, r *turns.Renderer, sides [2]continuation, pair *madePair) (*madePair, *cause) {
 	limit := w.cfg.MaxPairLength
 	if w.sizes = append(w.sizes, pair.longest()); pair.longest() <= limit {
 		return pair, nil
@@ -294,25 +292,22 @@ func (w *worker) promptIDs(p *promptOf, r *turns.Renderer, cut string) ([]int32,
 	if err != nil {
 		return nil, refuse(TemplateRefused, "%v", err)
 	}
-	b := &sideBuilder{w: w, m: m, v: &view{r: r, res: res}, own: turns.Template(&res)}
 	end := len(res.Text)
 	if cut != "" {
 		end = prefix.Text(res.Text, cut)
 	}
-	if refusal := b.text(0, end, 0); refusal != nil {
+	ids, refusal := w.encodePart(&res, 0, end)
+	switch {
+	case refusal != nil:
 		return nil, refusal
-	}
-	if len(b.ids) == 0 {
+	case len(ids) == 0:
 		return nil, refuse(EmptyPromptTokens, "the prompt has no tokens") // D17
+	case cut == "" && p.ids == nil:
+		p.ids = map[*turns.Renderer][]int32{r: ids}
+	case cut == "":
+		p.ids[r] = ids
 	}
-	if cut != "" {
-		return b.ids, nil
-	}
-	if p.ids == nil {
-		p.ids = map[*turns.Renderer][]int32{}
-	}
-	p.ids[r] = b.ids
-	return b.ids, nil
+	return ids, nil
 }
 
 // promptOf is a prompt and the values cached for it.
@@ -340,8 +335,8 @@ type cachedSide struct {
 // maxCachedSides is the number of cached sides at which a prompt's cache is emptied.
 const maxCachedSides = 64
 
-// promptFor returns the worker's last prompt if it matches the item's. Otherwise it creates a new one, because all pairs
-// of a turn share the prompt, and each answer occurs in several pairs.
+// promptFor returns the worker's last prompt if it matches the item's. Otherwise it creates a new one. All pairs of a
+// turn share the prompt, and each answer occurs in several pairs.
 func (w *worker) promptFor(it *Item, nodes []ttc.Node) *promptOf {
 	p, last := it.Record.Prompt, w.lastPrompt
 	if last == nil || last.text != p.Text || p.Text == "" && !sameSlice(last.nodes, nodes) ||

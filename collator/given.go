@@ -29,11 +29,11 @@ func (c *Collator) PromptTokens(messages []chat.Message, tools []chat.Tool) ([]i
 		if err != nil {
 			return nil, err
 		}
-		w.enc.Reset()
-		if err := c.cfg.Tokenizer.EncodeRow(&w.enc, res.Text, turns.Template(&res)); err != nil {
-			return nil, err
+		ids, why := w.encodePart(&res, 0, len(res.Text))
+		if why != nil {
+			return nil, errors.New(why.Detail)
 		}
-		out = append(out, len(w.enc.IDs))
+		out = append(out, len(ids))
 	}
 	return out, nil
 }

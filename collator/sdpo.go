@@ -357,10 +357,7 @@ func (w *worker) teach(student *side, splices []splice, sites []builders.Site) (
 	slices.SortStableFunc(splices, func(a, b splice) int { return a.at - b.at })
 	groups := [][]splice{splices}
 	if !w.cfg.Cumulative {
-		groups = nil
-		for _, s := range splices {
-			groups = append(groups, []splice{s})
-		}
+		groups = slices.Collect(slices.Chunk(splices, 1))
 	}
 	for k, group := range groups {
 		var ids []int32

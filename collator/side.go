@@ -257,15 +257,9 @@ func (b *sideBuilder) text(from, to, skip int) *cause {
 	if from+skip >= to {
 		return nil
 	}
-	w := b.w
-	w.spans = w.spans[:0]
-	i := sort.Search(len(b.own), func(i int) bool { return b.own[i].End > from })
-	for ; i < len(b.own) && b.own[i].Start < to; i++ {
-		w.spans = append(w.spans, chat.Span{Start: max(b.own[i].Start, from) - from, End: min(b.own[i].End, to) - from})
-	}
 	row := tokenizer.Encoding{IDs: b.ids, Offsets: b.offsets}
-	if err := w.cfg.Tokenizer.EncodeRow(&row, b.v.res.Text[from:to], w.spans); err != nil {
-		return refuseTokens(err)
+	if refusal := b.w.encode(&row, b.v.res.Text, b.own, from, to); refusal != nil {
+		return refusal
 	}
 	first := len(b.ids)
 	b.ids, b.offsets = row.IDs[:first], row.Offsets[:first]
@@ -280,9 +274,19 @@ func (b *sideBuilder) text(from, to, skip int) *cause {
 	return nil
 }
 
-func refuseTokens(err error) *cause {
+// encode appends the tokens of bytes [from, to) of a text. own lists the ranges of the template's own text.
+func (w *worker) encode(row *tokenizer.Encoding, text string, own []chat.Span, from, to int) *cause {
+	w.spans = w.spans[:0]
+	i := sort.Search(len(own), func(i int) bool { return own[i].End > from })
+	for ; i < len(own) && own[i].Start < to; i++ {
+		w.spans = append(w.spans, chat.Span{Start: max(own[i].Start, from) - from, End: min(own[i].End, to) - from})
+	}
+	err := w.cfg.Tokenizer.EncodeRow(row, text[from:to], w.spans)
 	var e *tokenizer.Error
-	if errors.As(err, &e) && e.Code == tokenizer.CodeSpecialInText {
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e) && e.Code == tokenizer.CodeSpecialInText:
 		return refuse(SpecialTokenInText, "%v", err)
 	}
 	return refuse(NotTokenizable, "%v", err)
@@ -326,8 +330,7 @@ func (b *sideBuilder) mask(ranges []chat.Span, owners []*turns.Turn) *cause {
 	w.runs = runs
 	if straddle >= 0 {
 		o := b.offsets[straddle]
-		return refuse(StraddleEdge, "the token %q crosses the edge of a trained turn",
-			b.v.res.Text[o.Start:o.End])
+		return refuse(StraddleEdge, "the token %q crosses the edge of a trained turn", b.v.res.Text[o.Start:o.End])
 	}
 	for i, run := range runs {
 		if run.Start == run.End {

@@ -98,7 +98,7 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 	if r != nil {
 		return nil, r
 	}
-	why := ""
+	var why []string
 	for _, mode := range []string{modeSystem, modeUser, modeAppend, modeLine, modePrepend, modeLead, modeBelow} {
 		detail, r := w.spliceAs(given, mode, site, s)
 		if r != nil {
@@ -120,12 +120,9 @@ func (w *worker) splice(m *material, v *view, student *side, at int, site *build
 			}
 			return s, nil
 		}
-		if why != "" {
-			why += "; "
-		}
-		why += mode + ": " + detail
+		why = append(why, mode+": "+detail)
 	}
-	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, why)
+	return nil, refuse(HintUnplaceable, "before message %d: %s", s.message, strings.Join(why, "; "))
 }
 
 // givenContext is the model's input before a turn, as it appears in a row.
@@ -436,20 +433,12 @@ func commonSuffix(a, b string) (n int) {
 
 // encodePart encodes bytes [from, to) of a render separately.
 func (w *worker) encodePart(res *template.Result, from, to int) ([]int32, *cause) {
-	w.spans = w.spans[:0]
-	for _, r := range turns.Template(res) {
-		if r.End > from && r.Start < to {
-			w.spans = append(w.spans, chat.Span{Start: max(r.Start, from) - from, End: min(r.End, to) - from})
-		}
-	}
-	w.enc.Reset()
 	if from == to {
 		return nil, nil
 	}
-	if err := w.cfg.Tokenizer.EncodeRow(&w.enc, res.Text[from:to], w.spans); err != nil {
-		return nil, refuseTokens(err)
-	}
-	return slices.Clone(w.enc.IDs), nil
+	w.enc.Reset()
+	refusal := w.encode(&w.enc, res.Text, turns.Template(res), from, to)
+	return slices.Clone(w.enc.IDs), refusal
 }
 
 // checkTeacher checks that the teacher's tokens up to the target match the text rendered with the hint, given that the

@@ -51,8 +51,7 @@ func TemplateText(c *tokenizer.Config, name string) (string, error) {
 		return PlainTemplate, nil
 	}
 	if name == "" {
-		return "", errors.New("cannot choose a chat template: the tokenizer has no default, so " +
-			"name one")
+		return "", errors.New("cannot choose a chat template: the tokenizer has no default, so name one")
 	}
 	return "", fmt.Errorf("unknown template %q: neither a file nor a template of the tokenizer", name)
 }

@@ -16,12 +16,10 @@ import (
 type madeSide struct {
 	*side
 	by     *turns.Renderer // the renderer used
-	view   *view           // the view that a trajectory was made from
-	cut    []int           // trained messages that were cut out, as indices in the record
+	lost   []cause         // why turns that should be in the loss aren't
 	short  bool            // whether any text was cut out
 	kept   bool            // see keptFiller
 	prompt string          // of a preference, the text before the first trained turn
-	partly []int           // messages that are not trained on because the template shows them only in part
 }
 
 // rollout makes the rows of one conversation, either a single row or one per trained turn. turnsRefused lists the
@@ -39,12 +37,13 @@ func (w *worker) rollout(m *material, fit fitter) (rows []madeSide, turnsRefused
 // the model wrote nothing in it, or only reasoning that is context. A turn with ids from the source is never empty,
 // because the model sampled its end. The conversation is nil if no other turn is trained on.
 func (m *material) withoutEmpty() (said *material, refusals []cause) {
+	said = m
 	for i := range m.nodes {
 		n := &m.nodes[i]
 		if !m.trained[i] || len(n.TokenIDs) > 0 || m.part.has(&n.Message) {
 			continue
 		}
-		if said == nil {
+		if said == m {
 			kept := *m
 			kept.trained = slices.Clone(m.trained)
 			said = &kept
@@ -52,10 +51,7 @@ func (m *material) withoutEmpty() (said *material, refusals []cause) {
 		said.trained[i] = false
 		refusals = append(refusals, *refuse(EmptyTurn, "message %d has neither text nor calls", m.place(i)))
 	}
-	switch {
-	case said == nil:
-		return m, nil
-	case !slices.Contains(said.trained, true):
+	if len(refusals) > 0 && !slices.Contains(said.trained, true) {
 		return nil, refusals
 	}
 	return said, refusals
@@ -68,16 +64,10 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 	}
 	var first *cause
 	if w.cfg.Rows != PerTurn {
-		one, unstable, r := w.trajectory(m, fit)
+		one, r := w.trajectory(m, fit)
 		switch {
-		case r == nil && len(unstable) == 0:
-			return []madeSide{*one}, w.lost(one), nil
-		case r == nil && w.cfg.Rows == Trajectory:
-			refusals := w.lost(one)
-			for _, i := range unstable {
-				refusals = append(refusals, *one.view.whyUnlike(m, i))
-			}
-			return []madeSide{*one}, refusals, nil
+		case r == nil && one != nil:
+			return []madeSide{*one}, one.lost, nil
 		case w.cfg.Rows == Trajectory, r != nil && r.Reason != TooLong && r.Reason != TemplateRefused && !retryable(r):
 			return nil, nil, r
 		}
@@ -92,10 +82,7 @@ func (w *worker) spoken(m *material, fit fitter) (rows []madeSide, turnsRefused 
 		}
 		one, r := w.turn(m, i, fit)
 		if r != nil {
-			turnsRefused = append(turnsRefused, *r)
-			if first == nil {
-				first = r
-			}
+			turnsRefused, first = append(turnsRefused, *r), cmp.Or(first, r)
 			continue
 		}
 		rows = append(rows, *one)
@@ -121,21 +108,10 @@ func unlikeSampled(message int) *cause {
 	return refuse(GenerationPromptMismatch, "the render does not show message %d as it was sampled", message)
 }
 
-// lost returns a refusal for each turn that should be in the loss but was cut out or is rendered only in part.
-func (w *worker) lost(one *madeSide) (out []cause) {
-	for _, i := range one.partly {
-		out = append(out, *partlyRendered(i))
-	}
-	for _, i := range one.cut {
-		out = append(out, *refuse(TooLong, "message %d was cut out to fit %d tokens", i, w.cfg.MaxLength))
-	}
-	return out
-}
-
-// trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, unstable
-// lists the turns that the first renderer doesn't show that way. With Auto no row is then made; otherwise only the
-// other turns are trained on. If there are none, refusal gives the reason.
-func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []int, refusal *cause) {
+// trajectory makes one row from a conversation. If no renderer shows all trained turns as they were sampled, then with
+// Auto no row is made; otherwise only the turns that the first renderer shows that way are trained on. If there are
+// none, refusal gives the reason.
+func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, refusal *cause) {
 	var shown *view // the first view, or the one that shows all turns as they were sampled
 	var bad []int   // its turns that aren't
 	var first *cause
@@ -161,9 +137,9 @@ func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []
 	}
 	switch {
 	case shown == nil:
-		return nil, nil, first
+		return nil, first
 	case len(bad) > 0 && w.cfg.Rows == Auto:
-		return nil, bad, nil
+		return nil, nil
 	}
 	partly := shown.partly(m)
 	kept := *m
@@ -173,18 +149,24 @@ func (w *worker) trajectory(m *material, fit fitter) (one *madeSide, unstable []
 	}
 	switch on := slices.Contains(kept.trained, true); {
 	case !on && len(bad) > 0:
-		return nil, nil, shown.whyUnlike(m, bad[0])
+		return nil, shown.whyUnlike(m, bad[0])
 	case !on:
-		return nil, nil, partlyRendered(m.place(partly[0]))
+		return nil, partlyRendered(m.place(partly[0]))
 	}
-	one, refusal = fit(w, &kept, shown)
-	if one != nil {
-		one.by, one.view = shown.r, shown
-		for _, i := range partly {
-			one.partly = append(one.partly, m.place(i))
-		}
+	if one, refusal = fit(w, &kept, shown); refusal != nil {
+		return nil, refusal
 	}
-	return one, bad, refusal
+	one.by = shown.r
+	var lost []cause
+	for _, i := range partly {
+		lost = append(lost, *partlyRendered(m.place(i)))
+	}
+	lost = append(lost, one.lost...)
+	for _, i := range bad {
+		lost = append(lost, *shown.whyUnlike(m, i))
+	}
+	one.lost = lost
+	return one, nil
 }
 
 func partlyRendered(message int) *cause {

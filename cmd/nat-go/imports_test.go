@@ -16,7 +16,7 @@ const module = "github.com/nat-go/nat-go/"
 // /... is a whole subtree. A package is judged by the longest pattern it matches; imports within its own pattern are
 // always fine.
 var mayImport = map[string][]string{
-	"ttc/json":             {},
+	"ttc/json":             {"ttc/internal/pytext"},
 	"ttc/ledger":           {},
 	"internal/...":         {}, // plumbing that belongs to no room
 	"internal/calls":       {"ttc", "ttc/chat", "ttc/json"},
@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 		"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/...",
 	},
 	"builders/states": {
-		"builders/sdpo", "builders", "builders/schema", "internal/where", "ttc/...",
+		"builders/internal/emit", "builders/sdpo", "builders", "builders/schema", "internal/where", "ttc/...",
 	},
 	"plugins":               {},
 	"plugins/proto/...":     {},
@@ -140,7 +140,7 @@ func TestImportsGoOneWay(t *testing.T) {
 var sdkNeeds = []string{
 	"plugins/proto/nat/builder/v1", "plugins/sdk", "plugins/internal/wire",
 	"builders", "builders/finding", "builders/schema", "builders/yamldoc",
-	"ttc", "ttc/chat", "ttc/json", "ttc/ledger", "internal/secret", "internal/terminal",
+	"ttc", "ttc/chat", "ttc/internal/pytext", "ttc/json", "ttc/ledger", "internal/secret", "internal/terminal",
 }
 
 // sdkModules lists the modules that a plugin links: gRPC's, the validator's, and YAML.

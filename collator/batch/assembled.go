@@ -70,17 +70,9 @@ func (a *Assembled) Add(spec *Spec, c *Channel, split Split, rows []*Row) (Count
 // cells counts the tokens of a batch, including padding. Each side is padded to its own width or, if the widths must be
 // equal, to the teacher's.
 func (spec *Spec) cells(c *Channel, rows []*Row) (n int) {
-	width := 0
-	equal := spec.Form.forChannel(c, spec.Layout.forChannel(c)).EqualWidth
-	for side := len(c.Sides) - 1; side >= 0; side-- {
-		all := seqs(c, rows, side)
-		if !equal {
-			width = 0
-		}
-		for _, s := range all {
-			width = max(width, len(s.IDs))
-		}
-		n += width * len(all)
+	a := newAssembly(c, rows, Padded, spec.Form.forChannel(c, spec.Layout.forChannel(c)))
+	for side, width := range a.width {
+		n += width * len(a.seqs[side])
 	}
 	return n
 }

@@ -15,24 +15,22 @@ type Channel struct {
 	Sides []string // prefix of each side's tensors
 	// columns appends the channel's columns other than ids, attention masks, positions and row columns.
 	columns func(dst []tensors.Tensor, b *assembly) []tensors.Tensor
-	// variant distinguishes rows that can't share a batch because their columns differ.
-	variant func(*Row) uint8
 }
 
 // The channels, in the same order as in index.jsonl.
 var (
-	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels, variant: oneVariant}
-	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns, variant: dpoVariant}
-	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns, variant: rlVariant}
+	SFT = &Channel{Name: "sft", Sides: []string{""}, columns: labels}
+	DPO = &Channel{Name: "dpo", Sides: []string{"chosen_", "rejected_"}, columns: pairColumns}
+	RL  = &Channel{Name: "rl", Sides: []string{""}, columns: rolloutColumns}
 	// SDPO has one teacher per site, or one for all sites in a row, so there may be more teachers than students.
-	SDPO = &Channel{Name: "sdpo", Sides: []string{"student_", "teacher_"}, columns: sitePairs, variant: oneVariant}
+	SDPO = &Channel{Name: "sdpo", Sides: []string{"student_", "teacher_"}, columns: sitePairs}
 )
 
 var channels = []*Channel{SFT, DPO, RL, SDPO}
 
 // examples describes step files with a row for each example. A row combines a rollout, as in RL, with a teacher, which
 // is the same rollout with all its hints. Batches never belong to this channel.
-var examples = &Channel{Name: "examples", Sides: SDPO.Sides, columns: exampleColumns, variant: rlVariant}
+var examples = &Channel{Name: "examples", Sides: SDPO.Sides, columns: exampleColumns}
 
 // Lookup finds a channel by name.
 func Lookup(name string) *Channel {
@@ -44,17 +42,9 @@ func Lookup(name string) *Channel {
 	return nil
 }
 
-func oneVariant(*Row) uint8 { return 0 }
-
-func dpoVariant(r *Row) uint8 {
-	if r.Meta.Ref != nil {
-		return 1
-	}
-	return 0
-}
-
-func rlVariant(r *Row) uint8 {
-	if r.Sides[0].LogProbs != nil {
+// variant distinguishes rows that can't share a batch because only some have log-probs, and so more columns.
+func (c *Channel) variant(r *Row) uint8 {
+	if c == DPO && r.Meta.Ref != nil || c == RL && r.Sides[0].LogProbs != nil {
 		return 1
 	}
 	return 0
@@ -66,7 +56,6 @@ type assembly struct {
 	rows    []*Row
 	layout  Layout
 	form    Form
-	pad     int64
 	seqs    [][]*Side // of each side
 	width   []int     // width T of each side
 }
@@ -163,9 +152,9 @@ func (a *assembly) positions(name string, side int) tensors.Tensor {
 	return tensors.Of(name, cells, t.Shape...)
 }
 
-// assemble makes a batch's tensors.
-func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []tensors.Tensor {
-	a := &assembly{channel: c, rows: rows, layout: layout, form: form, pad: pad, width: make([]int, len(c.Sides))}
+// newAssembly returns an assembly with the widths of its sides.
+func newAssembly(c *Channel, rows []*Row, layout Layout, form Form) *assembly {
+	a := &assembly{channel: c, rows: rows, layout: layout, form: form, width: make([]int, len(c.Sides))}
 	for side := range c.Sides {
 		a.seqs = append(a.seqs, seqs(c, rows, side))
 		for _, s := range a.seqs[side] {
@@ -180,6 +169,12 @@ func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []te
 	if form.EqualWidth {
 		a.width[0] = a.width[1]
 	}
+	return a
+}
+
+// assemble makes a batch's tensors.
+func assemble(c *Channel, rows []*Row, layout Layout, form Form, pad int64) []tensors.Tensor {
+	a := newAssembly(c, rows, layout, form)
 	var out []tensors.Tensor
 	for side, prefix := range c.Sides {
 		out = append(out, a.grid(prefix+"input_ids", side, pad, func(cells []int64, s *Side) {

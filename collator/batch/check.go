@@ -116,7 +116,8 @@ func compare(c *Channel, layout Layout, l *Line, rows []*Row, all []tensors.Tens
 // sameShape checks that two tensors have the same type and shape.
 func sameShape(got, want tensors.Tensor) error {
 	if got.DType != want.DType || !slices.Equal(got.Shape, want.Shape) {
-		return fmt.Errorf("invalid tensor %s: got %s %v, expected %s %v", want.Name, got.DType, got.Shape, want.DType, want.Shape)
+		return fmt.Errorf("invalid tensor %s: got %s %v, expected %s %v", want.Name, got.DType, got.Shape, want.DType,
+			want.Shape)
 	}
 	return nil
 }
@@ -225,21 +226,18 @@ func checkWeights(got, made tensors.Tensor) error {
 
 // reader fetches tensors by their names in the padded layout.
 type reader struct {
-	tensors []tensors.Tensor
-	name    func(string) string // maps names in the padded layout to names in this file; nil if they are equal
+	channel *Channel
+	layout  Layout
+	tensors map[string]tensors.Tensor
 	err     error
 }
 
 func (r *reader) find(name string) (tensors.Tensor, bool) {
-	if r.name != nil {
-		name = r.name(name)
+	if r.layout == Composer {
+		name = composerName(r.channel, name)
 	}
-	for _, t := range r.tensors {
-		if t.Name == name {
-			return t, true
-		}
-	}
-	return tensors.Tensor{}, false
+	t, ok := r.tensors[name]
+	return t, ok
 }
 
 func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []int) {
@@ -264,19 +262,15 @@ func items[T int64 | float32](r *reader, name string, dims int) (v []T, shape []
 
 // unpack rebuilds rows from a batch's tensors and its line. compare checks the rest.
 func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, error) {
-	r := &reader{tensors: all}
-	if layout == Composer {
-		r.name = func(name string) string { return composerName(c, name) }
-	}
+	r := &reader{channel: c, layout: layout, tensors: byName(all)}
 	weights, _ := items[float32](r, "row_weight", 1)
-	if r.err == nil && len(weights) != len(l.RowInfo) {
-		r.err = fmt.Errorf("mismatched rows: %d in the file, %d in row_info", len(weights), len(l.RowInfo))
-	}
-	if r.err == nil && len(weights) == 0 {
-		r.err = errors.New("invalid tensor row_weight: got no rows, expected at least 1")
-	}
-	if r.err != nil {
+	switch {
+	case r.err != nil:
 		return nil, r.err
+	case len(weights) != len(l.RowInfo):
+		return nil, fmt.Errorf("mismatched rows: %d in the file, %d in row_info", len(weights), len(l.RowInfo))
+	case len(weights) == 0:
+		return nil, errors.New("invalid tensor row_weight: got no rows, expected at least 1")
 	}
 	rows := make([]*Row, len(weights))
 	for i := range rows {
@@ -295,7 +289,7 @@ func unpack(c *Channel, layout Layout, l *Line, all []tensors.Tensor) ([]*Row, e
 		return rows, unpackSites(r, l, rows)
 	}
 	for side, prefix := range c.Sides {
-		if err := unpackSide(r, c, l, rows, side, prefix); err != nil {
+		if err := unpackSide(r, l, rows, side, prefix); err != nil {
 			return nil, err
 		}
 	}
@@ -309,13 +303,13 @@ func (m *Meta) ownerBefore() bool {
 	})
 }
 
-func unpackSide(r *reader, c *Channel, l *Line, rows []*Row, side int, prefix string) error {
-	p, err := readPlane(r, c, l, prefix)
+func unpackSide(r *reader, l *Line, rows []*Row, side int, prefix string) error {
+	p, err := r.plane(prefix)
 	if err != nil {
 		return err
 	}
 	off := l.ignored()
-	if c == RL || l.Layout == Composer.String() {
+	if r.channel == RL || r.layout == Composer {
 		off = 0 // a mask
 	}
 	at := 0
@@ -360,20 +354,20 @@ type plane struct {
 	logps             []float32
 }
 
-func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
+func (r *reader) plane(prefix string) (*plane, error) {
 	p := &plane{prefix: prefix}
 	p.ids, p.shape = items[int64](r, prefix+"input_ids", 2)
 	trained := prefix + "labels"
-	if c == RL {
+	if r.channel == RL {
 		trained = "response_mask"
 	}
 	p.labels, _ = items[int64](r, trained, 2)
-	if l.Layout == Packed.String() {
+	if r.layout == Packed {
 		p.lengths, _ = items[int64](r, "seq_lengths", 1)
 	} else {
 		p.mask, _ = items[int64](r, prefix+"attention_mask", 2)
 	}
-	if _, ok := r.find("old_logprobs"); ok && c == RL {
+	if _, ok := r.find("old_logprobs"); ok && r.channel == RL {
 		p.logps, _ = items[float32](r, "old_logprobs", 2)
 	}
 	if r.err != nil {
@@ -386,8 +380,8 @@ func readPlane(r *reader, c *Channel, l *Line, prefix string) (*plane, error) {
 	return p, nil
 }
 
-// row returns the range of row i's cells in the tensor. A packed row begins at the position given as after, which is the
-// end of the previous row.
+// row returns the range of row i's cells in the tensor. A packed row begins at the position given as after, the end of
+// the previous row.
 func (p *plane) row(i, after, rows int) (start, end int, err error) {
 	switch {
 	case p.lengths == nil && rows != p.shape[0]:

@@ -23,9 +23,9 @@ type planned struct {
 }
 
 // plan yields the batches in order.
-func (s *Spool) plan(budget int, layout Layout, form Form) iter.Seq2[*planned, error] {
+func (s *Spool) plan(spec *Spec) iter.Seq2[*planned, error] {
 	return func(yield func(*planned, error) bool) {
-		p := planner{budget: budget, order: s.order, layout: layout, form: form}
+		p := planner{spec: spec, order: s.order}
 		for b, err := range s.entries.All() {
 			var e entry
 			if err == nil {
@@ -46,10 +46,8 @@ func (s *Spool) plan(budget int, layout Layout, form Form) iter.Seq2[*planned, e
 }
 
 type planner struct {
-	budget  int
+	spec    *Spec
 	order   Order
-	layout  Layout
-	form    Form
 	window  []entry
 	tokens  int
 	windows uint64
@@ -62,7 +60,7 @@ func (p *planner) full(e *entry) bool {
 	}
 	w := &p.window[0]
 	return w.Channel != e.Channel || w.Split != e.Split || w.Variant != e.Variant ||
-		len(p.window) >= windowRows || p.tokens >= windowBatches*p.budget
+		len(p.window) >= windowRows || p.tokens >= windowBatches*p.spec.Budget
 }
 
 func (p *planner) flush(yield func(*planned, error) bool) bool {
@@ -70,18 +68,19 @@ func (p *planner) flush(yield func(*planned, error) bool) bool {
 		return true
 	}
 	c := channels[p.window[0].Channel]
-	layout := p.layout.forChannel(c)
+	layout := p.spec.Layout.forChannel(c)
 	rows := slices.Clone(p.window) // cloned because the next window reuses the memory
+	shuffled := !p.order.Added && !p.order.Task
 	var batches [][]entry
 	if layout == Packed {
-		batches = pack(rows, p.budget, !p.order.Task)
+		batches = pack(rows, p.spec.Budget, !p.order.Task)
 	} else {
-		if !p.order.Added && !p.order.Task {
+		if shuffled {
 			rows = byLength(rows)
 		}
-		batches = cut(rows, p.budget, p.form.forChannel(c, layout).EqualWidth)
+		batches = cut(rows, p.spec.Budget, p.spec.Form.forChannel(c, layout).EqualWidth)
 	}
-	if !p.order.Added && !p.order.Task { // the window's batches are in order of length, so shuffle them
+	if shuffled { // the window's batches are in order of length, so shuffle them
 		slices.SortStableFunc(batches, func(a, b []entry) int {
 			return cmp.Compare(mix(p.order.Seed, p.order.Epoch, p.windows, a[0].Hash),
 				mix(p.order.Seed, p.order.Epoch, p.windows, b[0].Hash))

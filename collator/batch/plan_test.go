@@ -4,12 +4,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/nat-go/nat-go/internal/property"
 )
 
 // TestCutKeepsBudget checks that a padded batch of several rows stays within the budget if its rows have several
 // sequences each, which are all padded to the longest one of the batch.
 func TestCutKeepsBudget(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
+	property.Check(t, func(t *rapid.T) {
 		equal := rapid.Bool().Draw(t, "equal")
 		budget := rapid.IntRange(1, 2000).Draw(t, "budget")
 		type row struct{ one, width, sequences int }

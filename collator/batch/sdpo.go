@@ -83,12 +83,8 @@ func sitesOf(rows []*Row) []Site {
 	for _, r := range rows {
 		for _, s := range r.Meta.Sites {
 			out = append(out, Site{
-				Record:     r.Meta.rollout(),
-				Example:    r.Meta.Example,
-				Site:       s.Site,
-				HintSHA256: s.HintSHA256,
-				Kind:       s.Kind,
-				Class:      s.Class,
+				Record: r.Meta.rollout(), Example: r.Meta.Example, Site: s.Site, HintSHA256: s.HintSHA256,
+				Kind: s.Kind, Class: s.Class,
 			})
 		}
 	}
@@ -115,14 +111,10 @@ func sitePairs(dst []tensors.Tensor, a *assembly) []tensors.Tensor {
 			s := &r.Meta.Sites[k]
 			for _, run := range s.Pairs {
 				for p := run.Start; p < run.End; p++ {
+					at := int64(p+r.shift(s.Teacher, p)) - 1
 					pairs = append(pairs, pair{
-						int64(i),
-						int64(p) - 1,
-						teacher + int64(s.Teacher),
-						int64(p+r.shift(s.Teacher, p)) - 1,
-						int64(r.Sides[0].IDs[p]),
-						site,
-						s.PairWeight(r.Weight),
+						row: int64(i), pos: int64(p) - 1, teacher: teacher + int64(s.Teacher), at: at,
+						id: int64(r.Sides[0].IDs[p]), site: site, weight: s.PairWeight(r.Weight),
 					})
 				}
 			}
@@ -297,7 +289,7 @@ func unpackSites(r *reader, l *Line, rows []*Row) error {
 		}
 		row.Sides = append([]Side{student[i]}, teachers[next:next+n]...)
 		next += n
-		if l.Layout == Composer.String() {
+		if r.layout == Composer {
 			if err := endTogether(row, l.Form); err != nil {
 				return fmt.Errorf("row %d: %w", i, err)
 			}

@@ -194,7 +194,7 @@ type job struct {
 func (s *Spool) jobs(spec *Spec) iter.Seq2[job, error] {
 	return func(yield func(job, error) bool) {
 		numbers := map[string]int{}
-		for p, err := range s.plan(spec.Budget, spec.Layout, spec.Form) {
+		for p, err := range s.plan(spec) {
 			if err != nil {
 				yield(job{}, err)
 				return

@@ -165,17 +165,16 @@ func each(bits []uint16, value func(uint16) float32) []float32 {
 
 // gather copies rows from a matrix.
 func gather(m kernels.Matrix, at []int) kernels.Matrix {
-	v := m.Cols
 	if m.DType == kernels.Float32 {
-		x := make([]float32, 0, len(at)*v)
-		for _, r := range at {
-			x = append(x, m.F32[r*v:(r+1)*v]...)
-		}
-		return kernels.F32Matrix(x, len(at), v)
+		return kernels.F32Matrix(pick(m.F32, at, m.Cols), len(at), m.Cols)
 	}
-	x := make([]uint16, 0, len(at)*v)
-	for _, r := range at {
-		x = append(x, m.U16[r*v:(r+1)*v]...)
+	return kernels.Matrix{DType: m.DType, U16: pick(m.U16, at, m.Cols), Rows: len(at), Cols: m.Cols}
+}
+
+func pick[T any](items []T, rows []int, cols int) []T {
+	x := make([]T, 0, len(rows)*cols)
+	for _, r := range rows {
+		x = append(x, items[r*cols:(r+1)*cols]...)
 	}
-	return kernels.Matrix{DType: m.DType, U16: x, Rows: len(at), Cols: v}
+	return x
 }

@@ -180,8 +180,7 @@ func (d *Dump) pairLogits(c *columns, prefix string, targets []int64) (m kernels
 			mask[r*int64(grid[1])+next] == 0 {
 			next++
 		}
-		if r < 0 || r >= int64(grid[0]) || p < 0 || next >= int64(grid[1]) ||
-			ids[r*int64(grid[1])+next] != targets[i] {
+		if r < 0 || r >= int64(grid[0]) || p < 0 || next >= int64(grid[1]) || ids[r*int64(grid[1])+next] != targets[i] {
 			c.err = fmt.Errorf("pair %d: %sinput_ids at row %d, position %d + 1 is not the target id %d", i, prefix, r, p, targets[i])
 		}
 		at = append(at, int(r)*grid[1]+int(p))

@@ -9,26 +9,20 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/turns"
 	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Split is the part of the data set a row belongs to.
-type Split uint8
+type Split = batch.Split
 
 // The parts of a data set.
 const (
-	Train Split = iota
-	Validation
+	Train      = batch.Train
+	Validation = batch.Validation
 )
-
-func (s Split) String() string {
-	if s == Validation {
-		return "validation"
-	}
-	return "train"
-}
 
 // Options are the settings of row formats.
 type Options struct {

@@ -73,28 +73,21 @@ func (e *Encoder) compact(dst []byte, raw json.Raw) []byte {
 // the reverse. pyarrow, and therefore the datasets library, refuses a file that contains one.
 func loneSurrogate(row []byte) bool {
 	for {
-		i := bytes.Index(row, []byte(`\u`))
+		i := bytes.IndexByte(row, '\\')
 		if i < 0 {
 			return false
 		}
-		before := i
-		for before > 0 && row[before-1] == '\\' {
-			before--
-		}
-		if (i-before)%2 == 1 { // the backslash itself is escaped
-			row = row[i+2:]
-			continue
-		}
-		switch half(row[i:]) {
+		row = row[i:]
+		switch half(row) {
 		case high:
-			if half(row[i+6:]) != low {
+			if half(row[6:]) != low {
 				return true
 			}
-			row = row[i+12:]
+			row = row[12:]
 		case low:
 			return true
 		default:
-			row = row[i+6:]
+			row = row[min(2, len(row)):] // another escape, which may be that of a backslash
 		}
 	}
 }

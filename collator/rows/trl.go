@@ -19,27 +19,28 @@ var trl = Format{
 	Consumer: "TRL (DPOTrainer, SFTTrainer)",
 	Shape:    `{"prompt": [messages], "chosen": [message], "rejected": [message]}; sft.jsonl: {"prompt": [messages], "completion": [message]}`,
 	Carries:  []builders.Kind{builders.KindPreference, builders.KindDemonstration},
-	Files: func(k builders.Kind, s Split) string {
-		switch {
-		case k == builders.KindDemonstration && s == Validation:
-			return "sft_validation.jsonl"
-		case k == builders.KindDemonstration:
-			return "sft.jsonl"
-		case s == Validation:
-			return "validation.jsonl"
-		}
-		return "train.jsonl"
-	},
-	holds:   "preferences and demonstrations",
-	encode:  (*Encoder).trlRow,
-	several: true,
-	read:    (*rowReader).trl,
+	Files:    func(k builders.Kind, s Split) string { return fileName(k, s) + ".jsonl" },
+	holds:    "preferences and demonstrations",
+	encode:   (*Encoder).trlRow,
+	several:  true,
+	read:     (*rowReader).trl,
 	columns: func(k builders.Kind, c columns) parquet.Group {
 		if k == builders.KindDemonstration {
 			return c.withTools(parquet.Group{"prompt": c.messages(), "completion": c.messages()})
 		}
 		return c.withTools(parquet.Group{"prompt": c.passage(), "chosen": c.passage(), "rejected": c.passage()})
 	},
+}
+
+// fileName returns the split's name or, for demonstrations, sft or sft_validation.
+func fileName(k builders.Kind, s Split) string {
+	switch {
+	case k != builders.KindDemonstration:
+		return s.String()
+	case s == Validation:
+		return "sft_validation"
+	}
+	return "sft"
 }
 
 func (r *rowReader) trl() *Row {

@@ -35,16 +35,10 @@ var verl = Format{
 	Carries:  []builders.Kind{builders.KindDemonstration, builders.KindRollout, builders.KindState},
 	Prompts:  true,
 	Files: func(k builders.Kind, s Split) string {
-		switch {
-		case k == builders.KindDemonstration && s == Validation:
-			return "sft_validation.parquet"
-		case k == builders.KindDemonstration:
-			return "sft.parquet"
-		}
 		if k == builders.KindState {
 			return "states_" + s.String() + ".parquet"
 		}
-		return s.String() + ".parquet"
+		return fileName(k, s) + ".parquet"
 	},
 	holds:    "demonstrations, and the prompts of rollouts and states",
 	encode:   (*Encoder).verlRow,

@@ -10,9 +10,7 @@ import (
 )
 
 // Terminal colours.
-const (
-	green, dim, yellow = "32", "2", "33"
-)
+const green, dim, yellow = "32", "2", "33"
 
 // minTokens is the minimum width of a column of tokens.
 const minTokens = 16

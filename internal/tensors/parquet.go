@@ -25,8 +25,6 @@ type Kind int
 const (
 	Int64List   Kind = iota // []int64
 	Uint8List               // []uint8, stored as 32-bit integers marked as unsigned 8-bit
-	Float32List             // []float32
-	Int64Cell               // int64
 	Float32Cell             // float32
 	TextCell                // string
 )
@@ -68,8 +66,6 @@ func NewParquetWriter(w io.Writer, columns ...Column) (*ParquetWriter, error) {
 var nodes = map[Kind]parquet.Node{
 	Int64List:   parquet.List(parquet.Int(64)),
 	Uint8List:   parquet.List(parquet.Uint(8)),
-	Float32List: parquet.List(parquet.Leaf(parquet.FloatType)),
-	Int64Cell:   parquet.Int(64),
 	Float32Cell: parquet.Leaf(parquet.FloatType),
 	TextCell:    parquet.String(),
 }
@@ -110,10 +106,6 @@ func appendCell(out parquet.Row, kind Kind, leaf int, cell any) (parquet.Row, bo
 	case []uint8:
 		return list(out, leaf, c, func(v uint8) parquet.Value { return parquet.Int32Value(int32(v)) }),
 			kind == Uint8List
-	case []float32:
-		return list(out, leaf, c, parquet.FloatValue), kind == Float32List
-	case int64:
-		return append(out, parquet.Int64Value(c).Level(0, 0, leaf)), kind == Int64Cell
 	case float32:
 		return append(out, parquet.FloatValue(c).Level(0, 0, leaf)), kind == Float32Cell
 	case string:

@@ -1,4 +1,3 @@
-// Package emit holds what the builders share: an output that keeps the first error, and the contents of their records.
 package emit
 
 import (

@@ -107,12 +107,6 @@ func (r *Report) VerifyBatches(run runfolder.Folder, tok *tokenizer.Tokenizer) e
 	return err
 }
 
-// splits lists each split of rows with the corresponding split of batches.
-var splits = []struct {
-	rows    rows.Split
-	batches batch.Split
-}{{rows.Train, batch.Train}, {rows.Validation, batch.Validation}}
-
 // WriteTokens writes the formats that are built from a run's token batches, each to its own folder in a data set. A
 // split without rows doesn't get a file. ready is like Spec.Ready.
 func WriteTokens(run runfolder.Folder, dataSet string, formats []Format, ready Ready) ([]runfolder.Written, error) {
@@ -158,9 +152,9 @@ func (w *tokenWriter) format(f Format) error {
 	if err := os.MkdirAll(filepath.Join(w.dataSet, f.Name), 0o755); err != nil {
 		return err
 	}
-	for _, split := range splits {
-		name := f.Name + "/" + f.Files(f.Carries[0], split.rows)
-		file, n, err := w.split(f, name, split.batches)
+	for _, split := range []batch.Split{batch.Train, batch.Validation} {
+		name := f.Name + "/" + f.Files(f.Carries[0], split)
+		file, n, err := w.split(f, name, split)
 		if err != nil {
 			return err
 		}
@@ -168,7 +162,7 @@ func (w *tokenWriter) format(f Format) error {
 			continue
 		}
 		w.files, written.Records = append(w.files, file), written.Records+n
-		written.Files = append(written.Files, rowFileOf(name, f.Carries[0], split.rows, n, file))
+		written.Files = append(written.Files, rowFileOf(name, f.Carries[0], split, n, file))
 	}
 	w.all = append(w.all, written)
 	return nil
