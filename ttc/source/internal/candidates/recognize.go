@@ -32,7 +32,6 @@ var (
 		Others: []string{"question", "query", "instruction", "input", "messages", "problem", "user", "human", "q"},
 		Last:   []string{"context", "conversation", "conversations"},
 	}
-
 	systemKey = source.Key{
 		Setting: "system_key", Means: "the system message", Is: (*source.Column).Text,
 		Others: []string{"system", "system_prompt", "system_message"},

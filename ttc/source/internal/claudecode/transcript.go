@@ -210,7 +210,6 @@ func (t *transcript) user(l *line) {
 		rec.given = append(rec.given, ref)
 		if m.Role == "tool" {
 			rec.results = append(rec.results, ref)
-
 			t.results[m.ToolCallID] = append(t.results[m.ToolCallID], rec)
 		}
 	}

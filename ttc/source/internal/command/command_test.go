@@ -51,7 +51,6 @@ func TestCollect(t *testing.T) {
 	cfg.Runs, cfg.NATConfig = 2, file(t, "nat.yml", natYAML)
 	cfg.Command = shell(program+`; echo x >> "`+t.TempDir()+`/count"; grep -q "dir: $1" "$3" || exit 9; ls -l "$3" | grep -q '^-rw-------' || exit 8; echo "$3" > "$1/copy"`, "{output_dir}", "{run}", "{config}")
 	dir := t.TempDir()
-
 	read := schema.New[nat.Config]()
 	var err error
 	if read.Path, err = collect(t.Context(), cfg, dir); err != nil {

@@ -735,3 +735,29 @@ func BenchmarkRead(b *testing.B) {
 	}
 	sessiontest.Bench(b, Factory(), sessiontest.Write(b, b.TempDir(), "e.jsonl", out.String()), 4000)
 }
+
+// TestInterrupted: a file that wasn't read to its end isn't dropped as one in another format.
+func TestInterrupted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "export.jsonl")
+	if err := os.WriteFile(path, []byte("{}\n{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tally := &source.Tally{}
+	limits := session.Limits{MaxLine: 1 << 20, MaxSession: 1 << 20, MaxObjects: 1000, MaxNames: 1 << 20}
+	if _, err := read(ctx, []string{path}, limits, tally); err == nil || tally.S.Dropped != nil {
+		t.Errorf("%v, dropped %v", err, tally.S.Dropped)
+	}
+}
+
+// TestInstrumentation: fields of later versions don't hide the instrumentation's name and version.
+func TestInstrumentation(t *testing.T) {
+	scope := []byte{
+		0x48, 1, // field 9 of the list of spans: a number
+		0x0a, 7, 0x48, 1, 0x0a, 1, 'n', 0x12, 0, // the scope, with such a field before its name
+	}
+	if got, want := instrumentation(scope), scopeOf("n", ""); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}

@@ -242,10 +242,12 @@ func traceOf(item []byte, kind byte) (trace string) {
 
 // instrumentation returns the instrumentation that wrote a scope's items.
 func instrumentation(scope []byte) source.Version {
-	about := firstBelow(scope, 1)
 	var name, version []byte
-	below(about, 1, func(v []byte) bool { name = v; return true })
-	below(about, 2, func(v []byte) bool { version = v; return true })
+	below(scope, 1, func(about []byte) bool {
+		below(about, 1, func(v []byte) bool { name = v; return true })
+		below(about, 2, func(v []byte) bool { version = v; return true })
+		return true
+	})
 	return scopeOf(string(name), string(version))
 }
 

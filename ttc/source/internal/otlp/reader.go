@@ -109,12 +109,16 @@ func (r *reader) file(ctx context.Context) error {
 			return r.err == nil
 		})
 	}
-	if r.known {
-		r.tally.CountUnread("requests that hold neither spans nor log records", r.others)
-	} else {
+	err = cmp.Or(err, r.err)
+	switch {
+	case err != nil:
+		return err
+	case !r.known:
 		r.tally.Drop(ledger.Drop{Unit: "file", Reason: session.OtherFormat, Index: -1, File: r.path})
+	default:
+		r.tally.CountUnread("requests that hold neither spans nor log records", r.others)
 	}
-	return cmp.Or(err, r.err)
+	return nil
 }
 
 // request stores the items of an export request: resources contain scopes, which contain spans or log records.

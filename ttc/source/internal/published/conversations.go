@@ -265,7 +265,7 @@ func tool(t json.Raw) json.Raw {
 		}
 		properties = properties.Set(name, property.End())
 		if !optional && value(p, "default") == nil {
-			required = required.Add(json.Raw(key))
+			required = required.Add(key)
 		}
 	}
 	schema := compose.Object(nil).Text("type", "object")

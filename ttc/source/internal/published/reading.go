@@ -1,7 +1,6 @@
 package published
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -43,7 +42,9 @@ type reading struct {
 
 // fail sets the error unless an earlier read has failed.
 func (r *reading) fail(format string, args ...any) {
-	r.err = cmp.Or(r.err, fmt.Errorf(format, args...))
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
 }
 
 // text returns the text under a key.

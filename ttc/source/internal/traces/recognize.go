@@ -34,7 +34,6 @@ var (
 		Others: []string{"question", "query", "instruction", "input", "problem", "user", "human", "q"},
 		Last:   []string{"context"},
 	}
-
 	systemKey = source.Key{
 		Setting: "system_key", Default: "system", Means: "the system message", Is: (*source.Column).Text,
 		Others: []string{"system_prompt", "system_message"},
