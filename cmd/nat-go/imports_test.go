@@ -42,7 +42,7 @@ var mayImport = map[string][]string{
 		"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/...",
 	},
 	"builders/states": {
-		"builders/sdpo", "builders", "builders/schema", "internal/where", "ttc/...",
+		"builders/internal/...", "builders/sdpo", "builders", "builders/schema", "internal/where", "ttc/...",
 	},
 	"plugins":               {},
 	"plugins/proto/...":     {},
