@@ -177,7 +177,10 @@ func (c *Chooser) bounds() (left Left) {
 	c.winner = n
 	if c.cfg.MinChosen != nil {
 		least := c.turned(*c.cfg.MinChosen)
-		c.winner = sort.Search(n, func(r int) bool { return c.score[r] < least })
+		c.winner = 0
+		for c.winner < n && c.score[c.winner] >= least {
+			c.winner++
+		}
 	}
 	tie, far := 0, 0
 	for i := range n {

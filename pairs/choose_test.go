@@ -2,6 +2,7 @@ package pairs
 
 import (
 	"fmt"
+	"math"
 	"math/rand"
 	"slices"
 	"testing"
@@ -20,6 +21,20 @@ func show(ps []Pair) string {
 		s += fmt.Sprintf("%d>%d ", p.Chosen, p.Rejected)
 	}
 	return s
+}
+
+// TestNoNumber checks that NaN neither wins a pair nor is a minimum that a score reaches.
+func TestNoNumber(t *testing.T) {
+	nan, low := math.NaN(), 0.1
+	for _, c := range []struct {
+		least  float64
+		scores []float64
+	}{{nan, []float64{0.9, 0.2}}, {low, []float64{nan, nan}}} {
+		r := NewChooser(Config{Strategy: Exhaustive, MinChosen: &c.least}).Choose(c.scores, nil)
+		if len(r.Pairs) > 0 || r.Left.BelowMinChosen == 0 {
+			t.Errorf("minimum %v, scores %v: %s%+v", c.least, c.scores, show(r.Pairs), r.Left)
+		}
+	}
 }
 
 func TestStrategies(t *testing.T) {

@@ -134,6 +134,9 @@ func (b *Builder) choose(set []*rollout, singleReason ledger.Reason, out *emit.O
 	}
 	chosen := pairs.NewChooser(b.cfg.chooser()).Choose(scores, nil)
 	for _, p := range chosen.Pairs {
+		if out.Err != nil {
+			return
+		}
 		b.pair(set[p.Chosen], set[p.Rejected], p.Margin, out)
 	}
 	out.Count("pairs_not_taken", chosen.Left.Total())

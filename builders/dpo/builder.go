@@ -89,6 +89,9 @@ func (b *Builder) example(s *scratch, g *ttc.Group, e int, out *emit.Output) {
 	}
 	t := tally{turns: int64(len(s.turns))}
 	for i := range s.turns {
+		if out.Err != nil {
+			return
+		}
 		b.turn(s, g, e, &s.turns[i], out, &t)
 	}
 	if t.pairs > 0 {
@@ -167,6 +170,9 @@ func (b *Builder) turn(s *scratch, g *ttc.Group, e int, t *turn, out *emit.Outpu
 	}
 	var left pairs.Left
 	for _, group := range f.Groups {
+		if out.Err != nil {
+			return
+		}
 		if err := b.pairs.Check(len(group)); err != nil {
 			out.Fail(fmt.Errorf("turn %q: %w", t.id, err))
 			return
@@ -214,6 +220,9 @@ func (b *Builder) records(
 ) {
 	ex := g.Examples[e]
 	for _, p := range chosen {
+		if out.Err != nil {
+			return
+		}
 		wi, li := group[p.Chosen], group[p.Rejected]
 		win, lose := &ex.Candidates[wi], &ex.Candidates[li]
 		*rec = builders.Preference{} // cleared and filled field by field, because a record is large

@@ -2,7 +2,9 @@ package dpo
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
 	"testing"
@@ -37,6 +39,30 @@ func (r *recorder) Count(name string, n int64) error {
 	}
 	r.counts[name] += n
 	return nil
+}
+
+// full is an output that takes nothing.
+type full struct{ builders.Output }
+
+func (full) Record(builders.Record) error { return io.ErrShortWrite }
+
+// TestEndsAtOnce checks that a build stops making pairs when its output fails.
+func TestEndsAtOnce(t *testing.T) {
+	cfg := schema.New[Config]()
+	cfg.Metadata = true
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cands []ttc.Candidate
+	for i := range 300 {
+		cands = append(cands, cand(fmt.Sprint("move ", i), float64(i)))
+	}
+	g := &ttc.Group{Examples: []*ttc.Example{example(cands...)}}
+	if n := testing.AllocsPerRun(2, func() { err = b.Build(t.Context(), g, full{}) }); n > 10_000 ||
+		!errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("%v after %v allocations", err, n)
+	}
 }
 
 func build(t testing.TB, cfg Config, ex *ttc.Example) *recorder {

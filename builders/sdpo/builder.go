@@ -152,6 +152,9 @@ func (b *Builder) example(
 		seen: map[[2]int]bool{}, counted: map[[2]int]bool{},
 	}
 	for _, t := range traces {
+		if out.Over(ctx) {
+			return
+		}
 		w.trace(t)
 		t.words = nil
 	}
@@ -318,6 +321,8 @@ func (w *work) site(t *trace, f *failure, target builders.Target) *builders.Site
 	case why != "":
 	case w.sites >= w.cfg.MaxSites:
 		why = siteBudget
+	case w.out.Over(w.ctx): // ask no source in vain
+		return nil
 	default:
 		s.siblings = w.siblings
 		if h, why, detail = w.hintFor(w.ctx, &s); w.out.Over(w.ctx) {

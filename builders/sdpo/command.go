@@ -92,9 +92,12 @@ func (c *commandSource) hint(ctx context.Context, s *site) (hint, error) {
 	if a.Failed != "" {
 		return hint{}, errors.New(a.Failed)
 	}
-	h := hint{source: sourceCommand, kind: kindOf(cmp.Or(a.Kind, c.cfg.Kind)), none: a.Hint == nil}
+	h := hint{source: sourceCommand, kind: builders.Hindsight, none: a.Hint == nil}
 	if a.Hint != nil {
 		h.text = *a.Hint
+	}
+	if cmp.Or(a.Kind, c.cfg.Kind) == "knowable" { // anything else in a stored answer counts as hindsight
+		h.kind = builders.Knowable
 	}
 	return h, nil
 }
@@ -178,7 +181,10 @@ func (c *commandSource) ask(ctx context.Context, q *question) (a stored, err err
 		return a, err
 	}
 	n, err := f.Write(append(line, '\n'))
-	if err = cmp.Or(err, f.Sync()); err != nil {
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
 		return a, answersError(err)
 	}
 	c.known[q.ID] = a

@@ -2,8 +2,11 @@ package sdpo
 
 import (
 	"bufio"
+	"bytes"
 	stdjson "encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +16,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/ttc"
+	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // TestMain lets the tests use this binary as a hint command: the first argument selects its behaviour.
@@ -191,6 +198,45 @@ func TestCommand(t *testing.T) {
 	}
 	if got := build(t, cfg, ex); len(got.drops) == 0 || !strings.Contains(got.drops[0].Detail, "damaged at byte 0") {
 		t.Error(got.drops)
+	}
+}
+
+// TestCommandStoredKind checks that an answer of an unknown kind in the file of answers counts as hindsight.
+func TestCommandStoredKind(t *testing.T) {
+	cfg, _ := commandConfig(t, "good")
+	ex := example(t, failing2(t))
+	build(t, cfg, ex)
+	text, err := os.ReadFile(cfg.Hints.Command.Answers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.ReplaceAll(text, []byte(`"knowable"`), []byte(`"Hindsight"`))
+	if err := os.WriteFile(cfg.Hints.Command.Answers, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Hints.Allow = []string{"knowable"}
+	if got := build(t, cfg, ex).sites(); len(got) > 0 {
+		t.Error(got)
+	}
+}
+
+// full is an output that takes nothing.
+type full struct{ builders.Output }
+
+func (full) Drop(ledger.Drop) error    { return io.ErrShortWrite }
+func (full) Count(string, int64) error { return io.ErrShortWrite }
+
+// TestCommandIsNotAskedInVain checks that a build whose output has failed asks for no hints.
+func TestCommandIsNotAskedInVain(t *testing.T) {
+	cfg, asked := commandConfig(t, "good")
+	b, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	g := &ttc.Group{Examples: []*ttc.Example{example(t, failing2(t))}}
+	if err := b.Build(t.Context(), g, full{}); !errors.Is(err, io.ErrShortWrite) || asked() != 0 {
+		t.Errorf("%v, %d questions", err, asked())
 	}
 }
 

@@ -23,11 +23,14 @@ var toldKinds = map[string]string{
 // class returns the fault named by the source's kind of error, or "" if none is named.
 func (e *told) class() string {
 	plain := strings.Map(func(r rune) rune {
-		if r < 'a' || r > 'z' {
-			return -1
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z':
+			return r
 		}
-		return r
-	}, strings.ToLower(e.kind))
+		return -1
+	}, e.kind)
 	for class, kinds := range toldKinds {
 		if slices.Contains(strings.Fields(kinds), plain) {
 			return class

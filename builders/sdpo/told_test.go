@@ -178,6 +178,7 @@ func TestFaultsByName(t *testing.T) {
 		"INVALID_ARGUMENTS": badSchema,
 		"":                  "",
 		"weird":             "",
+		"un\u212anown tool": "",
 	} {
 		t.Run(kind, func(t *testing.T) {
 			if got := (&told{kind: kind}).class(); got != want {

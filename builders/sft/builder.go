@@ -117,6 +117,9 @@ func (b *Builder) choose(g *ttc.Group, cs []choice, scale ttc.Scale, out *emit.O
 	b.pick(g, cs)
 	only := scale.Graded && scale.Low == scale.High && b.cfg.MinScore == nil && b.cfg.Select != "all"
 	for _, c := range cs {
+		if out.Err != nil {
+			return
+		}
 		if c.why != "" {
 			out.Drop(dropOf(g.Examples[c.example], c))
 			continue

@@ -67,6 +67,9 @@ func (b *Builder) Build(ctx context.Context, g *ttc.Group, to builders.Output) e
 	var subject where.Subject
 	subject.InGroup(g)
 	for e, ex := range g.Examples {
+		if out.Err != nil {
+			break
+		}
 		unmet := map[string]int64{} // turns, by clause
 		places := found[e]
 		if slices.Contains(b.cfg.At, atTurns) {

@@ -42,12 +42,12 @@ var mayImport = map[string][]string{
 		"internal/...", "builders", "builders/schema", "builders/finding", "builders/yamldoc", "pairs", "ttc/...",
 	},
 	"builders/states": {
-		"builders/internal/emit", "builders/sdpo", "builders", "builders/schema", "internal/where", "ttc/...",
+		"builders/internal/...", "builders/sdpo", "builders", "builders/schema", "internal/where", "ttc/...",
 	},
 	"plugins":               {},
 	"plugins/proto/...":     {},
 	"plugins/python":        {},
-	"plugins/internal/wire": {"plugins/proto/...", "builders", "builders/finding", "ttc/..."},
+	"plugins/internal/wire": {"plugins/proto/...", "builders", "ttc/..."},
 	"plugins/sdk/...": {
 		"internal/...", "plugins/proto/...", "plugins/internal/wire", "builders", "builders/schema", "builders/finding",
 		"builders/yamldoc", "ttc/...",

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 )
 
 // commandLine runs the command line of a program that was started by hand, and returns the exit code.
@@ -83,13 +82,20 @@ func (p *Plugin) printDescription(w io.Writer) error {
 	return e.Encode(out)
 }
 
-// printSchema prints the schema of the builder that the first argument names, or of the only builder.
-func (p *Plugin) printSchema(w io.Writer, args []string) error {
-	name := strings.Join(args[:min(1, len(args))], "")
+// pick returns the builder with the given name or, if name is empty, the only builder.
+func (p *Plugin) pick(name string) (Factory, error) {
 	if name == "" && len(p.Builders) == 1 {
-		name = p.Builders[0].info.Name
+		return p.Builders[0], nil
 	}
-	f, err := p.factory(name)
+	return p.factory(name)
+}
+
+func (p *Plugin) printSchema(w io.Writer, args []string) error {
+	name := ""
+	if len(args) > 0 {
+		name = args[0]
+	}
+	f, err := p.pick(name)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ func TestPatterns(t *testing.T) {
 	asked := map[string]bool{}
 	for _, name := range documentMarks {
 		asked[name] = true
+		if patterns()[name] == "" {
+			t.Errorf("no pattern %s", name)
+		}
 	}
 	for _, f := range files {
 		text, err := os.ReadFile(f)

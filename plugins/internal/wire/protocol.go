@@ -1,10 +1,7 @@
 package wire
 
 import (
-	"fmt"
-
 	"github.com/nat-go/nat-go/builders"
-	"github.com/nat-go/nat-go/builders/finding"
 	pb "github.com/nat-go/nat-go/plugins/proto/nat/builder/v1"
 )
 
@@ -107,19 +104,12 @@ func ReadDescription(m *pb.DescribeResponse) (Description, error) {
 	return out, d.err
 }
 
-// Findings writes findings, except for notes. It omits their positions, which refer to the JSON that the host generated
-// from the user's file.
-func Findings(fs []finding.Finding) (out []*pb.Finding) {
+// Findings writes findings.
+func Findings(fs []Finding) (out []*pb.Finding) {
 	for _, f := range fs {
 		severity := pb.Severity_SEVERITY_ERROR
-		switch f.Severity {
-		case finding.Note:
-			continue
-		case finding.Warning:
+		if f.Warning {
 			severity = pb.Severity_SEVERITY_WARNING
-		}
-		if f.Fix == "" && f.Suggestion != "" {
-			f.Fix = fmt.Sprintf("did you mean %s?", f.Suggestion)
 		}
 		out = append(out, &pb.Finding{
 			Pointer: f.Pointer, Message: f.Message, Fix: f.Fix, Code: f.Code, Severity: severity,
