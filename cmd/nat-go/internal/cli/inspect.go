@@ -35,7 +35,7 @@ counts and the recorded ids. A call whose trace disagrees with the tokenizer cou
 			if len(paths) == 0 {
 				return listLogs(cmd)
 			}
-			in.Paths = paths
+			in.From = paths
 			found, err := finetune.Inspect(cmd.Context(), in)
 			if err != nil {
 				return err
