@@ -36,7 +36,7 @@ func (r *run) account(ctx context.Context) error {
 	// A merge writes its starting state only now, because the folder of an interrupted merge must not look like a run
 	// that can be resumed.
 	if r.plan.join != nil {
-		if err := (decider{r}).writeBegun(made.Inputs); err != nil {
+		if err := (decider{r.plan, r.tokens}).writeBegun(made.Inputs); err != nil {
 			return exit.Default(exit.Environment, err)
 		}
 	}
@@ -62,7 +62,7 @@ func (r *run) account(ctx context.Context) error {
 			out.warn("%s: %s", b.Name, text)
 		}
 	}
-	failure := verdict{r}.failure(ctx, seen)
+	failure := verdict{r.plan, out}.failure(ctx, seen)
 	made.Status, made.Warnings, made.Seed = runfolder.Completed, out.sum.Warnings, r.plan.rules.Split.Seed
 	if seen.Fidelity != nil {
 		made.Fidelity = &runfolder.Fidelity{
@@ -87,7 +87,10 @@ func (r *run) account(ctx context.Context) error {
 }
 
 // verdict determines whether a run succeeded.
-type verdict struct{ *run }
+type verdict struct {
+	plan *plan
+	out  *report
+}
 
 // failure returns an error if the run failed although everything was written, because the books don't balance or
 // nothing is left to train on.

@@ -70,7 +70,7 @@ func TestFailedRunStaysFailed(t *testing.T) {
 func TestEmptyRunFails(t *testing.T) {
 	r := newRun(&plan{folder: "r", config: &config.Config{}}, Env{})
 	r.out.made.Counts.Kept = 3
-	v := verdict{r}
+	v := verdict{r.plan, r.out}
 	if err := v.failure(context.Background(), &source.Stats{}); exit.Code(err) != exit.Failed ||
 		!strings.Contains(err.Error(), "empty") {
 		t.Error(err)

@@ -45,20 +45,22 @@ type cursor struct {
 // recording writes groups to the record log, and adds them to the index and the books. Later stages use its index,
 // marks and position in addition to the log.
 type recording struct {
-	*run
-	index   *curate.Index // index of the records; nil after curation
-	log     *recordlog.Writer
-	frame   *recordlog.Builder // frame for the group being logged
-	where   runFilter          // selects the records that are used
-	marked  marked
-	at      cursor        // position in the inputs up to which groups are in the log
-	order   *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
-	scratch []curate.Entry
+	plan     *plan
+	out      *report
+	builders []*builder
+	index    *curate.Index // index of the records; nil after curation
+	log      *recordlog.Writer
+	frame    *recordlog.Builder // frame for the group being logged
+	where    runFilter          // selects the records that are used
+	marked   marked
+	at       cursor        // position in the inputs up to which groups are in the log
+	order    *shards.Order // in a shard's Group stage, the positions of the groups in the log; otherwise nil
+	scratch  []curate.Entry
 }
 
 // newRecording stores a recording with a new index in r.built.
 func newRecording(r *run) (b *recording, err error) {
-	b = &recording{run: r, marked: marked{seen: map[string]bool{}}}
+	b = &recording{plan: r.plan, out: r.out, builders: r.builders, marked: marked{seen: map[string]bool{}}}
 	_, b.where = r.plan.where.Split(where.ExampleFields)
 	b.index, err = curate.NewIndex(r.plan.indexRules(), string(r.plan.folder))
 	r.built = b
@@ -68,6 +70,9 @@ func newRecording(r *run) (b *recording, err error) {
 // building is the stage that builds records.
 type building struct {
 	*recording
+	env      Env
+	in       *inputs
+	ahead    *reader // a reader that has already started to read the first input; nil once used
 	unit     builders.Unit
 	total    int64 // total bytes of all inputs; 0 means unknown
 	unmet    int64 // examples dropped by dataset.where in the collection runs read so far
@@ -85,7 +90,9 @@ func (r *run) build(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	b := &building{recording: log, unit: unitOf(r.plan, r.builders), total: r.in.bytes()}
+	b := &building{
+		recording: log, env: r.env, in: r.in, ahead: r.ahead, unit: unitOf(r.plan, r.builders), total: r.in.bytes(),
+	}
 	if err := b.openLog(ctx); err != nil {
 		return err
 	}
@@ -105,7 +112,7 @@ func (r *run) build(ctx context.Context) (err error) {
 			}
 		}
 	}
-	r.reportScores()
+	reportScores(r.plan, r.out, b.at.Seen.Examples)
 	r.out.info("records built", "examples", b.at.Seen.Examples, "candidates", b.at.Seen.Candidates,
 		"records", r.out.books.Account(ledger.Gate, unitRecord).In)
 	return nil

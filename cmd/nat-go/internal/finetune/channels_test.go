@@ -158,7 +158,7 @@ func TestSameTokenizer(t *testing.T) {
 		{"other", "", "mine", "other"},
 	} {
 		section := config.Collator{Tokenizer: c.own, Teacher: &config.Teacher{}}
-		x := teaching{&run{plan: &plan{config: &config.Config{Collator: section}}, tokens: &tokens{tokenizer: tok}}}
+		x := teaching{config: &section, tokenizer: tok}
 		s := &config.Server{Endpoint: "http://127.0.0.1:1", Protocol: "atropos", Model: c.model, TokenizerName: c.name}
 		client, err := x.client(s, nil)
 		if err == nil {

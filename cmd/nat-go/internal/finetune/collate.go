@@ -219,16 +219,23 @@ func (r *run) openTokens(ctx context.Context) (err error) {
 	if r.tokens, err = openTokens(ctx, r.plan); err != nil || r.plan.divided == nil {
 		return err
 	}
-	return decider{r}.checkPlanned()
+	return decider{r.plan, r.tokens}.checkPlanned()
 }
 
 // collation is the stage that makes token batches.
-type collation struct{ *run }
+type collation struct {
+	plan      *plan
+	env       Env
+	out       *report
+	tokens    *tokens // nil without a tokenizer
+	decisions *curate.Decisions
+	at        *cursor // position at the end of the inputs
+}
 
 // collate makes token batches from the records that the collator has a channel for.
 func (r collation) collate(ctx context.Context) error {
-	t, d, at := r.tokens, r.decisions, &r.built.at
-	if t == nil || d.Kept() == 0 {
+	t := r.tokens
+	if t == nil || r.decisions.Kept() == 0 {
 		return nil
 	}
 	folder := r.plan.folder
@@ -239,8 +246,8 @@ func (r collation) collate(ctx context.Context) error {
 	if r.env.Collating != nil {
 		done = r.env.Collating()
 	}
-	t.takePolicy(r.plan, &at.Seen, at.Groups > 0)
-	r.advisePolicy(t, &at.Seen)
+	t.takePolicy(r.plan, &r.at.Seen, r.at.Groups > 0)
+	r.advisePolicy()
 	res, err := r.batches(ctx)
 	done()
 	if err != nil {
@@ -259,7 +266,7 @@ func (r collation) collate(ctx context.Context) error {
 		r.out.warn("collator.tokenizer has no chat template: %s; set collator.template if the model has one",
 			collator.PlainAdvice)
 	}
-	taught, err := teaching{r.run}.teach(ctx, res.Counts)
+	taught, err := teaching{&r.plan.config.Collator, folder, t.tokenizer, r.out}.teach(ctx, res.Counts)
 	if err != nil {
 		return err
 	}
@@ -393,8 +400,9 @@ func (t *tokens) takePolicy(p *plan, seen *source.Stats, byTask bool) {
 
 // advisePolicy warns if the model to be trained is unknown although the inputs name the models that sampled the
 // rollouts. In that case, no rollout counts as sampled by the model to be trained.
-func (r collation) advisePolicy(t *tokens, seen *source.Stats) {
-	if t.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
+func (r collation) advisePolicy() {
+	seen := &r.at.Seen
+	if r.tokens.policy != "" || !r.plan.asksForPolicy() || len(seen.Models) == 0 {
 		return
 	}
 	names := slices.Sorted(maps.Keys(seen.Models))

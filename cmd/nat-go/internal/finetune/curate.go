@@ -25,19 +25,21 @@ import (
 )
 
 // curation is the stage that decides which records to keep.
-type curation struct{ *run }
+type curation struct {
+	plan       *plan
+	out        *report
+	benchmarks *overlap.Index // nil if there are none
+}
 
 // curate decides on every record in the log.
-func (r curation) curate(ctx context.Context) error {
-	b := r.built
+func (r *curation) curate(ctx context.Context, b *recording) (*curate.Decisions, error) {
 	d, err := r.decide(ctx, b)
 	if err == nil && r.benchmarks != nil {
 		r.out.made.Overlaps, r.plan.overlaps, err = readOverlaps(r.plan.folder)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.decisions = d
 	b.index.Close()
 	b.index = nil // free its memory
 	r.warnOfIdleMarks(b.marked)
@@ -59,11 +61,11 @@ func (r curation) curate(ctx context.Context) error {
 		}
 	}
 	r.out.info("records curated", "kept", d.Kept())
-	return nil
+	return d, nil
 }
 
 // decide makes the decisions, or reads them if an earlier merge of the shards made them.
-func (r curation) decide(ctx context.Context, b *recording) (*curate.Decisions, error) {
+func (r *curation) decide(ctx context.Context, b *recording) (*curate.Decisions, error) {
 	if m := r.plan.merging; r.plan.isDecided() {
 		return cutDecisions(m.dir, m.cut, r.plan.folder)
 	}
@@ -104,7 +106,7 @@ func (m *marked) lookUp(file *marks.File, content [16]byte, ordinal uint64) {
 }
 
 // warnOfIdleMarks adds a warning if there are marks that don't match any record.
-func (r curation) warnOfIdleMarks(m marked) {
+func (r *curation) warnOfIdleMarks(m marked) {
 	if r.plan.marks == nil {
 		return
 	}
@@ -120,7 +122,7 @@ func (r curation) warnOfIdleMarks(m marked) {
 	}
 }
 
-func (r curation) writeDecisions(d *curate.Decisions) error {
+func (r *curation) writeDecisions(d *curate.Decisions) error {
 	f, err := durable.Create(r.plan.folder.Decisions())
 	if err != nil {
 		return err
@@ -155,7 +157,7 @@ func (p *plan) exampleOf(ordinal uint64) string {
 const listedOverlaps = 100
 
 // readBenchmarks reads the files specified in dataset.contamination.
-func (r curation) readBenchmarks(ctx context.Context) error {
+func (r *curation) readBenchmarks(ctx context.Context) error {
 	c := r.plan.config.Dataset.Contamination
 	if c == nil {
 		return nil
@@ -178,7 +180,7 @@ func (r curation) readBenchmarks(ctx context.Context) error {
 
 // listOverlaps lists the records that share words with benchmarks, and drops them if the action setting is drop. It
 // reads the log twice, because words shared by many examples can be recognised only after all examples are read.
-func (r curation) listOverlaps(ctx context.Context, index *curate.Index) error {
+func (r *curation) listOverlaps(ctx context.Context, index *curate.Index) error {
 	x := r.benchmarks
 	for g, err := range recordlog.GroupsAhead(r.plan.folder.Records()) {
 		if err := cmp.Or(err, ctx.Err()); err != nil {

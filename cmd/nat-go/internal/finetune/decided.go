@@ -26,7 +26,10 @@ import (
 )
 
 // decider collects everything that determines the bytes of the run's output, and detects changes to it.
-type decider struct{ *run }
+type decider struct {
+	plan   *plan
+	tokens *tokens // nil without a tokenizer
+}
 
 // decided returns hashes of everything that determines the bytes of the run's output, except its inputs and flags,
 // which are recorded elsewhere without hashing.
@@ -206,6 +209,9 @@ func (x decider) addPlugins(d *runfolder.Decided) error {
 // addFile adds a file's content. It adds nothing for a missing file, which its reader reports, or for anything that
 // isn't a regular file, such as a folder.
 func addFile(d *runfolder.Decided, name, path string) error {
+	if _, err := os.Stat(path); err != nil && !objects.Is(path) {
+		return nil
+	}
 	sum, err := contentSum(path)
 	if sum != "" {
 		d.Add(name, sum)
@@ -213,8 +219,8 @@ func addFile(d *runfolder.Decided, name, path string) error {
 	return err
 }
 
-// contentSum returns a hash of a regular file's content, or "" for a missing file or any other kind of file. For an
-// object, it returns the size, ETag and time that the storage reports.
+// contentSum returns a hash of a regular file's content, or "" for any other kind of file. For an object, it returns
+// the size, ETag and time that the storage reports.
 func contentSum(path string) (string, error) {
 	if objects.Is(path) {
 		in, err := source.Identify(context.Background(), []string{path})
@@ -223,8 +229,9 @@ func contentSum(path string) (string, error) {
 		}
 		return fmt.Sprintf("%d %s %s", in.Size, in.ETag, in.ModTime.Format(time.RFC3339)), nil
 	}
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return "", nil
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return "", err
 	}
 	return runfolder.ContentSum(path)
 }

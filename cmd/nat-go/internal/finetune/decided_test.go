@@ -193,7 +193,7 @@ finetuning: {enabled: true, trajectory_builder: mine}
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := decider{&run{plan: p}}.decided(salt)
+		d, err := decider{plan: p}.decided(salt)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,7 +279,7 @@ finetuning: {enabled: true, trajectory_builder: h, output_dir: out}
 	}
 	decided := func() *runfolder.Decided {
 		d := runfolder.NewDecided("salt")
-		x := decider{&run{plan: &plan{config: c}}}
+		x := decider{plan: &plan{config: c}}
 		if err := x.addNamedFiles(d); err != nil {
 			t.Fatal(err)
 		}

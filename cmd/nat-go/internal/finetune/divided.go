@@ -160,15 +160,15 @@ func (d *divided) close() {
 // prepareRows renders and tokenises the shard's records, one frame for each group in its log, so that the merge doesn't
 // have to. It continues after the groups that an earlier attempt prepared.
 func (r sharding) prepareRows(ctx context.Context) error {
-	t := r.tokens
+	t := r.run.tokens
 	if t == nil {
 		return nil
 	}
-	if s := r.plan.shard; s.stage == shards.Group {
+	if s := r.run.plan.shard; s.stage == shards.Group {
 		seen := s.seen()
-		t.takePolicy(r.plan, &seen, true)
+		t.takePolicy(r.run.plan, &seen, true)
 	}
-	rows, before, err := shards.OpenPrepared(r.plan.folder)
+	rows, before, err := shards.OpenPrepared(r.run.plan.folder)
 	if err != nil {
 		return exit.Environmentf("can't keep the token rows: %w", err)
 	}
@@ -186,13 +186,13 @@ func (r sharding) prepareRows(ctx context.Context) error {
 // prepared already; before is their number. Before a group's records, it sends their number to the channel records.
 func (r sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.Seq2[[]collator.Item, error] {
 	return func(yield func([]collator.Item, error) bool) {
-		c, err := recordlog.ReadCommit(r.plan.folder.Records())
+		c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
 		if err != nil {
 			yield(nil, err)
 			return
 		}
 		at := uint64(0)
-		for g, err := range recordlog.Groups(r.plan.folder.Records()) {
+		for g, err := range recordlog.Groups(r.run.plan.folder.Records()) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -205,7 +205,7 @@ func (r sharding) unprepared(t *tokens, before uint64, records chan<- int) iter.
 				return
 			}
 			done := int64(g.First) + int64(len(g.Records))
-			r.out.tell(Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: unitRecord})
+			r.run.out.tell(Progress{Step: "tokenise", Done: done, Total: int64(c.Records), Unit: unitRecord})
 		}
 	}
 }

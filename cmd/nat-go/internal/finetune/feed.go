@@ -389,11 +389,11 @@ func (rd *reader) read(ctx context.Context, in *inputs, k int, resume *source.Cu
 		} else if next.example, next.at, next.err = src.Next(ctx); next.err == nil {
 			at = next.at
 			next.example.Run, next.at.Run = k, k
-			if in.verdict != nil {
-				in.verdict.Give(next.example)
+			if in.plan.verdict != nil {
+				in.plan.verdict.Give(next.example)
 			}
-			if in.scores != nil {
-				in.scores.Give(next.example)
+			if in.plan.scores != nil {
+				in.plan.scores.Give(next.example)
 			}
 			subject.Example = next.example
 			if clause := in.where.FirstFailing(&subject); clause != "" {
@@ -429,7 +429,7 @@ func (in *inputs) bounds(k int) (from source.Cursor, end int64) {
 	if p := in.parts[k]; p != nil {
 		return p.From, p.To.Row
 	}
-	return from, in.Limit
+	return from, in.plan.Limit
 }
 
 // heldDrops holds the drops that belong to the next reading. For each kind, it keeps as many as dropped.jsonl lists,

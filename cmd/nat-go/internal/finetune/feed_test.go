@@ -145,7 +145,7 @@ func TestFailedFeedLeavesTheLogOpen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &building{recording: &recording{run: &run{env: Env{Now: time.Now}}, log: log}}
+		b := &building{recording: &recording{log: log}, env: Env{Now: time.Now}}
 		ctx, cancel := context.WithCancelCause(context.Background())
 		if !fed {
 			time.AfterFunc(20*time.Millisecond, func() { cancel(failed) })

@@ -150,3 +150,26 @@ func TestARunWithoutAManifestIsNotVerifiable(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreadable checks that a program that is gone has no content to compare, and that a data set that can't be listed
+// isn't taken for an empty one.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	if sum, err := contentSum(filepath.Join(dir, "gone")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%q, %v", sum, err)
+	}
+	p := &plan{Request: Request{RunID: "r"}, folder: runfolder.Folder(dir), copyTo: filepath.Join(dir, "copy")}
+	from := p.folder.Format("customizer")
+	if err := (writing{plan: p}).copyForNAT(); err != nil {
+		t.Errorf("without the format: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Dir(from), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(from, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := (writing{plan: p}).copyForNAT(); err == nil {
+		t.Error("copied a folder that is a file")
+	}
+}

@@ -27,7 +27,7 @@ import (
 
 // inputs holds the files of a run, one per collection run, and how to read them.
 type inputs struct {
-	*plan
+	plan   *plan
 	block  *config.Block // the entry under sources; nil means none
 	source source.Factory
 	paths  []string
@@ -214,20 +214,20 @@ func chooseInputs(ctx context.Context, p *plan) (_ *inputs, err error) {
 
 // detect determines how to read the inputs if this isn't configured.
 func (in *inputs) detect(ctx context.Context, kind string) error {
-	d, err := inspect.Detect(ctx, in.paths, inspect.Options{Paths: in.From, Source: kind, Map: in.keys})
+	d, err := inspect.Detect(ctx, in.paths, inspect.Options{Paths: in.plan.From, Source: kind, Map: in.plan.keys})
 	if err != nil {
 		return err
 	}
 	f, config := d.Source, d.Config
 	for _, guess := range d.Guessed {
-		in.note("the input %s: %s", d.Files[0], guess)
+		in.plan.note("the input %s: %s", d.Files[0], guess)
 	}
-	in.paths, in.PassedOver = d.Files, d.Passed
+	in.paths, in.plan.PassedOver = d.Files, d.Passed
 	switch {
 	case f.Type == readers.NATType:
-		config = natKeys(in.config)
+		config = natKeys(in.plan.config)
 	case f.OpenAll != nil: // this source reads all paths as one input, including folders
-		if in.paths, err = source.Matches(in.From); err != nil {
+		if in.paths, err = source.Matches(in.plan.From); err != nil {
 			return exit.With(exit.Environment, err)
 		}
 	}
@@ -244,7 +244,7 @@ func (in *inputs) read(f source.Factory, config any) {
 		in.paths = []string{strings.Join(in.as, ", ")}
 	}
 	in.open = func(ctx context.Context, path string, opt source.Options) (source.Source, error) {
-		opt.Raw, opt.Prove = in.Compat.RawInput(), in.prove
+		opt.Raw, opt.Prove = in.plan.Compat.RawInput(), in.prove
 		if in.as != nil {
 			return f.OpenAll(ctx, config, in.as, opt)
 		}
@@ -259,7 +259,7 @@ func (in *inputs) sourceConfig(f source.Factory) any {
 	case in.block != nil && in.block.Type == f.Type:
 		return in.block.Config
 	case in.block == nil && f.Type == readers.NATType:
-		return natKeys(in.config)
+		return natKeys(in.plan.config)
 	}
 	cfg := f.New()
 	schema.Defaults(cfg)
@@ -274,10 +274,10 @@ func (in *inputs) expand(paths []string, kind string) ([]string, error) {
 	} else if ok && f.File != "" {
 		name = f.File
 	}
-	files, err := in.Compat.Expand(paths, name, in.trainer.NumRuns)
-	if err == nil && in.Compat.RunsCounted() && in.trainer.NumRuns != len(files) &&
-		in.config.Has("trainers", in.config.Finetuning.Trainer, "num_runs") {
-		in.note("num_runs is %d, but there are %d inputs: each is read once", in.trainer.NumRuns, len(files))
+	files, err := in.plan.Compat.Expand(paths, name, in.plan.trainer.NumRuns)
+	if err == nil && in.plan.Compat.RunsCounted() && in.plan.trainer.NumRuns != len(files) &&
+		in.plan.config.Has("trainers", in.plan.config.Finetuning.Trainer, "num_runs") {
+		in.plan.note("num_runs is %d, but there are %d inputs: each is read once", in.plan.trainer.NumRuns, len(files))
 	}
 	return files, err
 }
@@ -319,27 +319,27 @@ func natKeys(c *config.Config) *readers.NATConfig {
 // the workflow_output.json format, and is then read like any other input.
 func (in *inputs) useLiveSource() (live bool, err error) {
 	block := in.block
-	if in.Endpoint != "" {
+	if in.plan.Endpoint != "" {
 		if block, err = in.endpointOfFlags(); err != nil {
 			return false, err
 		}
 	}
-	if block == nil || len(in.From) > 0 || in.Source != "" {
+	if block == nil || len(in.plan.From) > 0 || in.plan.Source != "" {
 		return false, nil
 	}
 	f, ok := builtin.Source(block.Type)
 	if !ok || f.Collect == nil {
 		return false, nil
 	}
-	if in.planning {
+	if in.plan.planning {
 		return false, exit.Usagef("--plan does not run an agent: collect the runs first, and specify them with --from")
 	}
 	in.collect = func(ctx context.Context, c source.Collection) ([]string, error) {
-		c.Runs, c.RunsSet = in.trainer.NumRuns, in.config.Has("trainers", in.config.Finetuning.Trainer, "num_runs")
-		c.NATConfig = in.NATConfig
+		c.Runs, c.NATConfig = in.plan.trainer.NumRuns, in.plan.NATConfig
+		c.RunsSet = in.plan.config.Has("trainers", in.plan.config.Finetuning.Trainer, "num_runs")
 		return f.Collect(ctx, block.Config, c)
 	}
-	var keys any = natKeys(in.config)
+	var keys any = natKeys(in.plan.config)
 	if f.Output != nil {
 		keys = f.Output(block.Config)
 	}
@@ -349,20 +349,20 @@ func (in *inputs) useLiveSource() (live bool, err error) {
 
 // endpointOfFlags converts NAT's --endpoint, --endpoint-timeout and --dataset to an entry under sources.
 func (in *inputs) endpointOfFlags() (*config.Block, error) {
-	if len(in.From) > 0 {
+	if len(in.plan.From) > 0 {
 		return nil, exit.Usagef("--endpoint produces inputs and --from names existing ones: use one of the two")
 	}
-	if secret.Setting(in.Endpoint) {
+	if secret.Setting(in.plan.Endpoint) {
 		return nil, exit.Usagef("--endpoint has a password in it, which would be stored in the run folder: write the address under sources instead, with ${VARIABLE} for the password")
 	}
-	cfg, keys := schema.New[readers.EndpointConfig](), natKeys(in.config)
-	cfg.Endpoint, cfg.Timeout, cfg.Dataset = in.Endpoint, in.EndpointTimeout, in.Dataset
+	cfg, keys := schema.New[readers.EndpointConfig](), natKeys(in.plan.config)
+	cfg.Endpoint, cfg.Timeout, cfg.Dataset = in.plan.Endpoint, in.plan.EndpointTimeout, in.plan.Dataset
 	cfg.IDKey, cfg.QuestionKey, cfg.AnswerKey, cfg.TrajectoryKey = keys.IDKey, keys.QuestionKey, keys.AnswerKey,
 		keys.TrajectoryKey
-	if n := in.config.Eval.General.MaxConcurrency; n > 0 {
+	if n := in.plan.config.Eval.General.MaxConcurrency; n > 0 {
 		cfg.Concurrency = n
 	}
-	if d := in.config.Eval.General.Dataset; cfg.Dataset == "" && d != nil {
+	if d := in.plan.config.Eval.General.Dataset; cfg.Dataset == "" && d != nil {
 		cfg.Dataset, _ = d.FilePath.(string)
 	}
 	if cfg.Dataset == "" {

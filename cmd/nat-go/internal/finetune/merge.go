@@ -237,12 +237,12 @@ func copyOnce(from, to string) error {
 }
 
 // joiner joins finished runs.
-type joiner struct{ *run }
+type joiner struct{ run *run }
 
 // joinRuns is the stage that writes the groups of all parts to the log, one part after another, and adds them to the
 // index and the books.
 func (r joiner) joinRuns(ctx context.Context) error {
-	p := r.plan
+	p := r.run.plan
 	b, err := newRecording(r.run)
 	if err != nil {
 		return exit.With(exit.Usage, err)

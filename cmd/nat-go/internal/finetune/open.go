@@ -32,7 +32,7 @@ const builtinPlugin = "nat-go"
 // the run continues with.
 func (r *run) openFolder(ctx context.Context) (err error) {
 	if r.plan.resume {
-		if r.out.made.Accepted, err = (decider{r}).acceptChanges(); err != nil {
+		if r.out.made.Accepted, err = (decider{r.plan, r.tokens}).acceptChanges(); err != nil {
 			return err
 		}
 		return r.plan.rewriteConfig()
@@ -53,7 +53,7 @@ func (r *run) openFolder(ctx context.Context) (err error) {
 	r.out.sum.NotStarted = false
 	err = r.plan.writeConfig(folder.Config())
 	if err == nil && r.plan.join == nil { // the inputs of joined runs aren't known yet
-		err = decider{r}.writeBegun(r.in.began)
+		err = decider{r.plan, r.tokens}.writeBegun(r.in.began)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the run's config.yml: %w", err))

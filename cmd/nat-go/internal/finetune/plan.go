@@ -97,7 +97,10 @@ func readPlan(ctx context.Context, req Request, env Env) (*plan, error) {
 			return nil, err
 		}
 	}
-	return p, p.readScores(ctx)
+	if err := p.readScores(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // name chooses the run's id and folder.

@@ -117,7 +117,7 @@ func (r *run) submit(ctx context.Context) error {
 	}
 	r.unlock()
 	r.plan.DryRun = false
-	return handing{r}.train(ctx)
+	return handing{r.plan, r.env, r.out}.train(ctx)
 }
 
 // overrideComplete applies overrides to a run whose data set is complete. It returns an error if one would change the

@@ -12,7 +12,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
-	"github.com/nat-go/nat-go/cmd/nat-go/internal/overlap"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -83,18 +82,19 @@ type run struct {
 	out  *report
 	lock *runfolder.Lock
 
-	started    *processes
-	in         *inputs
-	ahead      *reader        // a reader that has already started to read the first input; nil once used
-	tokens     *tokens        // nil without a tokenizer
-	benchmarks *overlap.Index // nil if there are none
-	builders   []*builder
-	built      *recording
-	decisions  *curate.Decisions
+	started   *processes
+	in        *inputs
+	ahead     *reader // a reader that has already started to read the first input, or nil
+	tokens    *tokens // nil without a tokenizer
+	builders  []*builder
+	built     *recording
+	curation  *curation
+	decisions *curate.Decisions
 }
 
 func newRun(p *plan, env Env) *run {
-	return &run{plan: p, env: env, out: newReport(p, env), lock: p.lock}
+	out := newReport(p, env)
+	return &run{plan: p, env: env, out: out, lock: p.lock, curation: &curation{plan: p, out: out}}
 }
 
 // pairsOf returns the first dpo builder that the configuration selects.
@@ -113,9 +113,9 @@ type stage func(context.Context) error
 
 // stages returns the stages of the run, in order.
 func (r *run) stages() []stage {
-	open := []stage{r.find, r.openTokens, curation{r}.readBenchmarks, r.openFolder, r.listDrops}
-	dataSet := []stage{writing{r}.write, collation{r}.collate, r.account}
-	train := []stage{handing{r}.train}
+	open := []stage{r.find, r.openTokens, r.curation.readBenchmarks, r.openFolder, r.listDrops}
+	dataSet := []stage{r.write, r.collate, r.account}
+	train := []stage{handing{r.plan, r.env, r.out}.train}
 	switch p, m := r.plan, (merger{r}); {
 	case p.complete != nil:
 		return []stage{r.submit}
@@ -124,14 +124,27 @@ func (r *run) stages() []stage {
 	case p.shard != nil:
 		return sharding{r}.stages()
 	case p.join != nil:
-		return slices.Concat(open, []stage{joiner{r}.joinRuns, curation{r}.curate}, dataSet)
+		return slices.Concat(open, []stage{joiner{r}.joinRuns, r.curate}, dataSet)
 	case p.merging != nil && p.merging.leave:
 		return slices.Concat([]stage{m.skipIfLeft}, open, []stage{m.joinShards, m.leaveWriting})
 	case p.merging != nil:
 		return slices.Concat(open, []stage{m.joinShards}, dataSet, train)
 	}
-	build := []stage{r.openBuilders, r.collect, r.build, curation{r}.curate}
+	build := []stage{r.openBuilders, r.collect, r.build, r.curate}
 	return slices.Concat([]stage{r.start, r.find, r.readAhead}, open[1:], build, dataSet, train)
+}
+
+func (r *run) curate(ctx context.Context) (err error) {
+	r.decisions, err = r.curation.curate(ctx, r.built)
+	return err
+}
+
+func (r *run) write(ctx context.Context) error {
+	return writing{r.plan, r.out, r.decisions}.write(ctx)
+}
+
+func (r *run) collate(ctx context.Context) error {
+	return collation{r.plan, r.env, r.out, r.tokens, r.decisions, &r.built.at}.collate(ctx)
 }
 
 // errSealed is returned by a stage whose output already exists. It ends the run successfully.
@@ -170,9 +183,8 @@ func (r *run) close() {
 // reportScores warns if dataset.scores doesn't have a score for any example, and about rules that didn't score any
 // example. It logs how many scores each rule gave. It does nothing for resumed and divided runs, which don't see all
 // examples.
-func (r *run) reportScores() {
-	p, out := r.plan, r.out
-	if p.resume || p.divided != nil || r.built.at.Seen.Examples == 0 {
+func reportScores(p *plan, out *report, examples int64) {
+	if p.resume || p.divided != nil || examples == 0 {
 		return
 	}
 	if p.verdict != nil {
@@ -202,7 +214,7 @@ func (r *run) end(ctx context.Context) (*Summary, error) {
 	r.out.books.abort()
 	r.out.count()
 	if err != nil {
-		err = verdict{r}.explain(err, r.lock != nil)
+		err = verdict{r.plan, r.out}.explain(err, r.lock != nil)
 		r.out.sum.Error = r.env.hide(err.Error())
 		if r.out.sum.Job == nil { // with a job, the status is the job's
 			r.out.sum.Status = runfolder.Failed

@@ -16,15 +16,21 @@ import (
 
 // Inspection is a request to examine inputs.
 type Inspection struct {
-	inspect.Options
-	Map   []string // meanings of the inputs' keys: "output=response"
-	Model model    // model whose calls are checked; the zero value means that calls aren't checked
+	From     []string // inputs
+	Source   string   // the source type; empty means the one that matches the inputs
+	Map      []string // meanings of the inputs' keys: "output=response"
+	Builders []string // builders that the user named; if set, others are tried only on the beginning of the inputs
+	Model    model    // model whose calls are checked; the zero value means that calls aren't checked
+	Where    string   // expression, as in dataset.where, for the examples to examine
+	Quick    bool     // read only a sample of each file
 }
 
-func (in *Inspection) options() (opt inspect.Options, err error) {
-	opt, opt.Tokenizers = in.Options, true
-	opt.Map, err = keyMap(in.Map)
-	return opt, err
+func (in *Inspection) options() (inspect.Options, error) {
+	keys, err := keyMap(in.Map)
+	return inspect.Options{
+		Paths: in.From, Source: in.Source, Map: keys, Builders: in.Builders, Tokenizers: true, Quick: in.Quick,
+		Where: in.Where,
+	}, err
 }
 
 // Propose reports how a run would read the inputs, and what it would make from them.
@@ -47,7 +53,7 @@ func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer p.close()
+		defer p.tokens.close()
 		opt.Prove = p.prove
 	}
 	return inspect.Inspect(ctx, opt)
@@ -56,8 +62,8 @@ func Inspect(ctx context.Context, in Inspection) (*inspect.Inspection, error) {
 // prover checks traces' claims about one model's calls, using its tokenizer and template. It doesn't check the calls of
 // other models, whose tokenizers may differ.
 type prover struct {
-	model string
-	*tokens
+	model  string
+	tokens *tokens
 }
 
 // model is a model whose calls can be checked.
@@ -76,7 +82,7 @@ func (m model) newProver(ctx context.Context) (*prover, error) {
 
 // canProve reports whether the run can check the claims of its inputs.
 func (in *inputs) canProve() bool {
-	return in.config.Collator.Tokenizer != "" && in.config.Collator.Policy != "" && in.source.OpenAll != nil
+	return in.plan.config.Collator.Tokenizer != "" && in.plan.config.Collator.Policy != "" && in.source.OpenAll != nil
 }
 
 // prove implements source.Prove.
@@ -85,7 +91,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 		return 0, 0
 	}
 	if c.PromptTokens > 0 {
-		counts, err := p.collator.PromptTokens(c.Given, c.Tools)
+		counts, err := p.tokens.collator.PromptTokens(c.Given, c.Tools)
 		switch {
 		case err != nil: // the template rejects these messages, which is reported when rows are made
 		case slices.Contains(counts, int(c.PromptTokens)):
@@ -95,7 +101,7 @@ func (p prover) prove(c *source.Claim) (proven ttc.Proofs, refuted ttc.Gaps) {
 		}
 	}
 	if len(c.IDs) > 0 {
-		if text, err := p.tokenizer.Decode(c.IDs, false); err == nil && saysSame(text, c.Answer) {
+		if text, err := p.tokens.tokenizer.Decode(c.IDs, false); err == nil && saysSame(text, c.Answer) {
 			proven |= ttc.IDsProven
 		} else {
 			refuted |= ttc.IDsDiffer

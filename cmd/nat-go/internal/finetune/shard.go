@@ -68,26 +68,26 @@ func openShard(ctx context.Context, of *Shard, env Env) (*plan, error) {
 func (s *shard) stores() bool { return s != nil && s.stage == shards.Build && s.plan.Tasks }
 
 // sharding provides the stages of a run that makes a shard.
-type sharding struct{ *run }
+type sharding struct{ run *run }
 
 // stages returns the stages of the run, in order. They depend on the shard's stage.
 func (r sharding) stages() []stage {
-	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, r.openTokens}
-	read := []stage{r.listDrops, r.find}
-	switch s := r.plan.shard; {
+	open := []stage{r.checkSealed, r.lockShard, r.checkSealed, r.run.openTokens}
+	read := []stage{r.run.listDrops, r.run.find}
+	switch s := r.run.plan.shard; {
 	case s.stage == shards.Write:
 		return append(open, r.writeShard)
 	case s.stores():
 		return slices.Concat(open, read, []stage{r.store, r.finishShard})
 	}
-	build := []stage{r.start, r.openBuilders, r.build, r.prepareRows, r.finishShard}
+	build := []stage{r.run.start, r.run.openBuilders, r.run.build, r.prepareRows, r.finishShard}
 	return slices.Concat(open, read, build)
 }
 
 // checkSealed ends the run if this stage of the shard is already done. It returns a different error if one of its files
 // is missing or has a different size.
 func (r sharding) checkSealed(context.Context) error {
-	s := r.plan.shard
+	s := r.run.plan.shard
 	d, err := s.dir.ReadDone(s.plan, s.stage, s.number)
 	if err != nil {
 		return exit.With(exit.Failed, err)
@@ -95,26 +95,26 @@ func (r sharding) checkSealed(context.Context) error {
 	if d == nil {
 		return nil
 	}
-	r.out.sum.Status = runfolder.Completed
-	r.out.sum.Warnings = append(r.out.sum.Warnings, AlreadyBuilt(s.stage))
+	r.run.out.sum.Status = runfolder.Completed
+	r.run.out.sum.Warnings = append(r.run.out.sum.Warnings, AlreadyBuilt(s.stage))
 	for _, f := range d.Files {
-		path := filepath.Join(string(r.plan.folder), filepath.FromSlash(f.Path))
+		path := filepath.Join(string(r.run.plan.folder), filepath.FromSlash(f.Path))
 		if info, err := os.Stat(path); err != nil || info.Size() != f.Bytes {
 			return exit.Failedf("%s differs from the file that shard %d wrote: remove %s and rerun the shard",
-				path, d.Shard, r.plan.folder)
+				path, d.Shard, r.run.plan.folder)
 		}
 	}
 	if s.stage == shards.Write {
-		x, err := readShare(r.plan.folder, d)
+		x, err := readShare(r.run.plan.folder, d)
 		if err != nil {
 			return err
 		}
-		r.out.sum.Share = x.summary()
+		r.run.out.sum.Share = x.summary()
 	}
-	AddAccounts(r.out.books.Book, d.Books)
+	AddAccounts(r.run.out.books.Book, d.Books)
 	for _, a := range d.Books {
 		for reason, n := range a.Dropped {
-			r.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
+			r.run.out.books.Drop(ledger.Drop{Stage: a.Stage, Unit: a.Unit, Reason: reason, Count: n})
 		}
 	}
 	return errSealed
@@ -131,8 +131,8 @@ func AlreadyBuilt(stage shards.Stage) string {
 // store reads the shard's parts of the inputs, and stores the examples for stage Group. After an interruption, it
 // starts again from the beginning, which only repeats the reading.
 func (r sharding) store(ctx context.Context) (err error) {
-	s := r.plan.shard
-	if err := recordlog.Reset(r.plan.folder.Records()); err != nil {
+	s := r.run.plan.shard
+	if err := recordlog.Reset(r.run.plan.folder.Records()); err != nil {
 		return exit.Environmentf("can't start the record log: %w", err)
 	}
 	s.spill, err = group.NewSpill(host.NewExampleCodec(), s.dir.Spill(s.number), len(s.plan.Shards))
@@ -140,7 +140,7 @@ func (r sharding) store(ctx context.Context) (err error) {
 		return exit.Environmentf("can't keep the examples: %w", err)
 	}
 	defer s.spill.Abort()
-	if err := r.build(ctx); err != nil {
+	if err := r.run.build(ctx); err != nil {
 		return err
 	}
 	return cant("keep the examples", s.spill.Close())
@@ -203,28 +203,28 @@ func (s *shard) openOrder(groups int64) (*shards.Order, error) {
 
 // lockShard creates and locks the shard's folder. It returns an error if another process is working there.
 func (r sharding) lockShard(context.Context) (err error) {
-	folder := r.plan.folder
+	folder := r.run.plan.folder
 	if err := os.MkdirAll(folder.Records(), 0o755); err != nil {
 		return exit.Environmentf("can't make the folder of the shard: %w", err)
 	}
-	if r.lock, err = folder.Lock(r.plan.commandToContinue()); err != nil {
+	if r.run.lock, err = folder.Lock(r.run.plan.commandToContinue()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
-	return cant("clean up the folder of the shard", r.lock.Sweep())
+	return cant("clean up the folder of the shard", r.run.lock.Sweep())
 }
 
 // finishShard closes the books of a shard that was built, and writes its manifest.
 func (r sharding) finishShard(ctx context.Context) error {
-	if err := r.out.books.close(); err != nil {
+	if err := r.run.out.books.close(); err != nil {
 		return exit.Environmentf("can't write the list of drops: %w", err)
 	}
-	c, err := r.out.knowLog(r.plan.folder)
+	c, err := r.run.out.knowLog(r.run.plan.folder)
 	if err != nil {
 		return err
 	}
 	return r.seal(ctx, &shards.Done{
-		Seen: r.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.out.books.Accounts(),
-		Counters: r.out.books.counters,
+		Seen: r.run.built.at.Seen, Groups: c.Groups, Records: c.Records, Books: r.run.out.books.Accounts(),
+		Counters: r.run.out.books.counters,
 	})
 }
 
@@ -233,19 +233,19 @@ func (r sharding) seal(ctx context.Context, d *shards.Done) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	s := r.plan.shard
-	files, err := r.lock.Sums(r.out.known)
+	s := r.run.plan.shard
+	files, err := r.run.lock.Sums(r.run.out.known)
 	if err == nil {
-		err = r.lock.Check()
+		err = r.run.lock.Check()
 	}
 	if err == nil {
 		d.NatGo, d.Plan, d.Stage, d.Shard, d.Files = Version(), s.plan.Sum, s.stage, s.number, files
-		err = shards.WriteDone(r.plan.folder, d)
+		err = shards.WriteDone(r.run.plan.folder, d)
 	}
 	if err != nil {
 		return exit.Default(exit.Environment, fmt.Errorf("can't write the manifest of the shard: %w", err))
 	}
-	r.out.sum.Status = runfolder.Completed
+	r.run.out.sum.Status = runfolder.Completed
 	return nil
 }
 

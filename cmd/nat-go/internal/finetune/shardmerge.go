@@ -108,30 +108,30 @@ func (p *plan) isDecided() bool {
 }
 
 // merger provides the stages of a run that is made from shards.
-type merger struct{ *run }
+type merger struct{ run *run }
 
 // joinShards joins the shards' logs. It then decides on the records and, concurrently, joins the rows.
 func (r merger) joinShards(ctx context.Context) error {
 	if err := r.joinLogs(ctx); err != nil {
 		return err
 	}
-	for _, block := range r.plan.config.Selected() {
-		r.builders = append(r.builders, &builder{name: block.Name}) // for recordNames
+	for _, block := range r.run.plan.config.Selected() {
+		r.run.builders = append(r.run.builders, &builder{name: block.Name}) // for recordNames
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return r.joinRows(ctx) })
 	g.Go(func() error {
-		if err := r.build(ctx); err != nil {
+		if err := r.run.build(ctx); err != nil {
 			return err
 		}
-		return curation{r.run}.curate(ctx)
+		return r.run.curate(ctx)
 	})
 	return g.Wait() // wait: both goroutines watch ctx
 }
 
 // joinLogs joins the shards' logs into the run's log, unless that is already complete.
 func (r merger) joinLogs(ctx context.Context) error {
-	dir := r.plan.folder.Records()
+	dir := r.run.plan.folder.Records()
 	if c, err := recordlog.ReadCommit(dir); err == nil && c.Done {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (r merger) joinLogs(ctx context.Context) error {
 		return exit.Environmentf("can't join the record logs: %w", err)
 	}
 	defer j.Close()
-	if err := r.plan.merging.join(ctx, j, r.in); err != nil {
+	if err := r.run.plan.merging.join(ctx, j, r.run.in); err != nil {
 		return logError("join the record logs", err)
 	}
 	return nil

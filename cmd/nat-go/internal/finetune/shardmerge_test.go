@@ -92,7 +92,7 @@ func TestDamagedShareIsRefused(t *testing.T) {
 // TestFullDiskOfAMerge checks that nobody is told to resume a merge of runs, whose folder is removed.
 func TestFullDiskOfAMerge(t *testing.T) {
 	p := &plan{folder: "out/r", join: &joining{}, config: &config.Config{}}
-	err := verdict{newRun(p, testEnv(t))}.explain(syscall.ENOSPC, true)
+	err := verdict{p, newReport(p, testEnv(t))}.explain(syscall.ENOSPC, true)
 	if !strings.HasSuffix(err.Error(), "make room on the disk of out/r, then merge again") {
 		t.Error(err)
 	}

@@ -85,11 +85,11 @@ func (r *run) divide(ctx context.Context) error {
 		}
 		tasks = tasks || b.unit == builders.UnitTask
 	}
-	decided, err := decider{r}.decided("")
+	decided, err := decider{r.plan, r.tokens}.decided("")
 	if err != nil {
 		return err
 	}
-	c := &cutter{run: r}
+	c := &cutter{plan: r.plan, out: r.out, in: r.in}
 	if err := c.cut(ctx, r.plan.Divide); err != nil {
 		return err
 	}
@@ -120,7 +120,9 @@ func (c *cutter) write(out *Planned) error {
 
 // cutter reads the inputs and cuts them at example boundaries into shards of roughly equal size.
 type cutter struct {
-	*run
+	plan   *plan
+	out    *report
+	in     *inputs
 	number int
 	total  int64 // total size of all inputs on disk
 	before int64 // size of the inputs before the current one

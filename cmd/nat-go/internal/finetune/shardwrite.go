@@ -63,20 +63,21 @@ func readShare(f runfolder.Folder, d *shards.Done) (*share, error) {
 
 // leaveWriting is the stage that divides the rows among the shards.
 func (r merger) leaveWriting(ctx context.Context) error {
-	m, d, t := r.plan.merging, r.decisions, r.tokens
+	m, d, t := r.run.plan.merging, r.run.decisions, r.run.tokens
 	if err := m.dir.NewCut(); err != nil {
 		return exit.Environmentf("can't divide the data set: %w", err)
 	}
-	c, err := recordlog.ReadCommit(r.plan.folder.Records())
+	c, err := recordlog.ReadCommit(r.run.plan.folder.Records())
 	if err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	cut := &shards.Cut{Plan: m.plan.Sum, Log: c.XXH3, Ranges: m.allRanges(c), Warning: d.Warning}
-	if cut.Decisions, err = runfolder.ContentSum(r.plan.folder.Decisions()); err != nil {
+	if cut.Decisions, err = runfolder.ContentSum(r.run.plan.folder.Decisions()); err != nil {
 		return exit.With(exit.Environment, err)
 	}
 	if t != nil && d.Kept() > 0 {
-		if cut.Collated, err = (collation{r.run}).divideBatches(ctx); err != nil {
+		of := collation{r.run.plan, r.run.env, r.run.out, t, d, &r.run.built.at}
+		if cut.Collated, err = of.divideBatches(ctx); err != nil {
 			return exit.Default(exit.Environment, fmt.Errorf("can't divide the batches: %w", err))
 		}
 	}
@@ -112,20 +113,20 @@ func (m *merging) allRanges(c recordlog.Commit) []recordlog.Range {
 
 // skipIfLeft ends the run if an earlier merge has divided the rows.
 func (r merger) skipIfLeft(context.Context) error {
-	if r.plan.merging.cut == nil {
+	if r.run.plan.merging.cut == nil {
 		return nil
 	}
-	r.out.warn("the rows are already divided among the shards; nothing was done")
+	r.run.out.warn("the rows are already divided among the shards; nothing was done")
 	r.reportLeft()
 	return errSealed
 }
 
 // reportLeft sets the summary's next step: the shards must write their rows.
 func (r merger) reportLeft() {
-	r.out.sum.Status, r.out.sum.RunDir = runfolder.Completed, string(r.plan.folder)
-	r.out.sum.NotStarted = false
-	r.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes a shard's share; then "+
-		"merge again", r.plan.merging.dir)
+	r.run.out.sum.Status, r.run.out.sum.RunDir = runfolder.Completed, string(r.run.plan.folder)
+	r.run.out.sum.NotStarted = false
+	r.run.out.sum.Next = fmt.Sprintf("`nat-go shard run %s --stage write --index I` writes a shard's share; then "+
+		"merge again", r.run.plan.merging.dir)
 }
 
 // divideBatches cuts the batches, divides them among the shards, and returns the collator's result as JSON.
@@ -173,7 +174,7 @@ func (p *closing) Close() error {
 
 // writeShard writes the shard's share of the data set.
 func (r sharding) writeShard(ctx context.Context) error {
-	s, t := r.plan.shard, r.tokens
+	s, t := r.run.plan.shard, r.run.tokens
 	cut, err := s.dir.ReadCut(s.plan)
 	if err != nil {
 		return err
@@ -182,11 +183,11 @@ func (r sharding) writeShard(ctx context.Context) error {
 		return exit.Environmentf("the data set is not divided yet: `nat-go shard merge %s --leave-writing` divides "+
 			"it, once all shards are built", s.dir)
 	}
-	if r.decisions, err = cutDecisions(s.dir, cut, s.run); err != nil {
+	if r.run.decisions, err = cutDecisions(s.dir, cut, s.run); err != nil {
 		return err
 	}
-	if c := r.plan.config.Dataset.Contamination; c != nil {
-		if _, r.plan.overlaps, err = readOverlaps(s.run); err != nil {
+	if c := r.run.plan.config.Dataset.Contamination; c != nil {
+		if _, r.run.plan.overlaps, err = readOverlaps(s.run); err != nil {
 			return err
 		}
 	}
@@ -201,12 +202,12 @@ func (r sharding) writeShard(ctx context.Context) error {
 	}
 	text, err := json.Marshal(made)
 	if err == nil {
-		err = durable.WriteFile(shareFile(r.plan.folder), text)
+		err = durable.WriteFile(shareFile(r.run.plan.folder), text)
 	}
 	if err != nil {
 		return exit.Environmentf("can't write the shard's share: %w", err)
 	}
-	r.out.sum.Share = made.summary()
+	r.run.out.sum.Share = made.summary()
 	return r.seal(ctx, &shards.Done{})
 }
 
@@ -235,23 +236,23 @@ func cutDecisions(dir shards.Folder, cut *shards.Cut, run runfolder.Folder) (*cu
 
 // writeRows writes the rows of a range of the merged log.
 func (r sharding) writeRows(ctx context.Context, x recordlog.Range) (*dataset.Share, error) {
-	folder, s := r.plan.folder, r.plan.shard
+	folder, s := r.run.plan.folder, r.run.plan.shard
 	for _, dir := range []string{folder.Dataset(), folder.Batches()} { // remove the output of an interrupted attempt
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
 	}
-	drops, err := newListing(shareDrops(folder), r.env.hide)
+	drops, err := newListing(shareDrops(folder), r.run.env.hide)
 	if err != nil {
 		return nil, err
 	}
 	defer drops.abort()
-	spec := writing{r.run}.spec(s.run.Records())
+	spec := writing{r.run.plan, r.run.out, r.run.decisions}.spec(s.run.Records())
 	spec.Dropped, spec.NotKept = drops.list, drops.list
 	spec.Progress = func(first, _ uint64) {
-		r.out.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
+		r.run.out.tell(Progress{Step: "write", Done: int64(first - x.First), Unit: unitRecord})
 	}
-	written, err := dataset.WritePart(ctx, spec, withDecisions(recordlog.GroupsIn(spec.Log, x), r.decisions))
+	written, err := dataset.WritePart(ctx, spec, withDecisions(recordlog.GroupsIn(spec.Log, x), r.run.decisions))
 	if err != nil {
 		return nil, err
 	}
@@ -279,7 +280,7 @@ const maxScores = 16 << 30
 
 // writeBatches writes the shard's share of the batches.
 func (r sharding) writeBatches(ctx context.Context, t *tokens) (counts map[string]batch.Count, err error) {
-	s, folder := r.plan.shard, r.plan.folder
+	s, folder := r.run.plan.shard, r.run.plan.folder
 	if err := s.checkComplete(); err != nil {
 		return nil, err
 	}
@@ -315,17 +316,17 @@ func (r sharding) writeBatches(ctx context.Context, t *tokens) (counts map[strin
 
 // joinRows joins the text rows that the shards wrote, if writing was left to them, into m.rows.
 func (r merger) joinRows(ctx context.Context) (err error) {
-	m := r.plan.merging
+	m := r.run.plan.merging
 	if m.cut == nil {
 		return nil
 	}
 	var all []*dataset.Share
 	var dirs []string
-	s := dataset.Spec{Dir: r.plan.folder.Dataset(), Options: r.plan.options, Ready: r.out.know}
+	s := dataset.Spec{Dir: r.run.plan.folder.Dataset(), Options: r.run.plan.options, Ready: r.run.out.know}
 	for i, x := range m.shares {
 		all, dirs = append(all, x.Rows), append(dirs, m.dir.Shard(shards.Write, i).Dataset())
 		if len(x.Rows.Formats) > 0 { // Formats is empty if no records are kept
-			s.Formats = r.plan.formats
+			s.Formats = r.run.plan.formats
 		}
 	}
 	m.rows, err = dataset.Join(ctx, s, all, dirs)

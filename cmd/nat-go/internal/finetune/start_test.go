@@ -78,3 +78,18 @@ func TestStartBeforeInputs(t *testing.T) {
 		})
 	}
 }
+
+// TestNoRunIDBeforeStart checks that the summary of a run whose scores can't be read doesn't have a run id, because no
+// run has that id.
+func TestNoRunIDBeforeStart(t *testing.T) {
+	t.Chdir(t.TempDir())
+	config := "dataset: {scores: {path: gone.jsonl}}\ntrajectory_builders: {m: {_type: dpo_traj_builder}}\n" +
+		"finetuning: {enabled: true, trajectory_builder: m, output_dir: out}\n"
+	if err := os.WriteFile("config.yml", []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sum, err := Run(t.Context(), Request{ConfigFile: "config.yml", From: []string{"in.json"}}, testEnv(t))
+	if err == nil || !strings.Contains(err.Error(), "dataset.scores") || sum.RunID != "" {
+		t.Errorf("run %q, %v", sum.RunID, err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/config"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/batch"
 	"github.com/nat-go/nat-go/collator/teacher"
 	"github.com/nat-go/nat-go/collator/tokenizer"
@@ -44,7 +45,7 @@ func probes(tok *tokenizer.Tokenizer) (out []teacher.Probe, err error) {
 // client makes the client for a `collator.teacher` server. Answers are kept in the run's folder, so that a resumed run
 // produces the same bytes. settled is called when the server is done with a sequence.
 func (r teaching) client(s *config.Server, settled func()) (*teacher.Client, error) {
-	c, tok, own := r.plan.config.Collator.Teacher, r.tokens.tokenizer, r.plan.config.Collator.Tokenizer
+	c, tok, own := r.config.Teacher, r.tokenizer, r.config.Tokenizer
 	v := teacher.Vocabulary{
 		Fingerprint: tok.Fingerprint(), Size: max(tok.VocabSize(), int(tok.MaxID())+1),
 		Assume: s.Vocabulary == "assume",
@@ -63,7 +64,7 @@ func (r teaching) client(s *config.Server, settled func()) (*teacher.Client, err
 	return teacher.New(teacher.Options{
 		Name: s.Name, Endpoint: s.Endpoint, Protocol: s.Protocol, Model: s.Model, APIKey: s.APIKey.Reveal(),
 		TopK: c.LogProbs(), Concurrency: c.Concurrency, Timeout: c.AnswerTimeout(s.Protocol), MaxAnswer: c.MaxAnswer,
-		Store: r.plan.folder.Teacher(), Vocabulary: v, Settled: settled,
+		Store: r.folder.Teacher(), Vocabulary: v, Settled: settled,
 	})
 }
 
@@ -110,12 +111,17 @@ func base(name string) string {
 }
 
 // teaching adds a teacher's columns to token batches.
-type teaching struct{ *run }
+type teaching struct {
+	config    *config.Collator
+	folder    runfolder.Folder
+	tokenizer *tokenizer.Tokenizer
+	out       *report
+}
 
 // teach processes the batches as configured in `collator.teacher`: it adds the teacher's columns, drops hints without
 // effect and sites whose predictions differ too little, and spreads weights. Dropped sites are recorded in the books.
 func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*teacher.Report, error) {
-	c := r.plan.config.Collator.Teacher
+	c := r.config.Teacher
 	if c == nil || !needsTeacher(c, counts) {
 		return nil, nil
 	}
@@ -130,7 +136,7 @@ func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*te
 		return nil, err
 	}
 	defer stop()
-	rep, err := w.Run(ctx, r.plan.folder.Batches())
+	rep, err := w.Run(ctx, r.folder.Batches())
 	if err != nil {
 		return nil, exit.Environmentf("collator.teacher: %w", err)
 	}
@@ -143,7 +149,7 @@ func (r teaching) teach(ctx context.Context, counts map[string]batch.Count) (*te
 
 // askServers sets up w to ask the configured servers, if there are any. done closes the connections.
 func (r teaching) askServers(w *teacher.Work) (done func(), err error) {
-	c, settled := r.plan.config.Collator.Teacher, r.scoring("sequence")
+	c, settled := r.config.Teacher, r.scoring("sequence")
 	w.Rollouts = c.Rollouts
 	if c.Endpoint != "" {
 		w.Client, err = r.client(&config.Server{
@@ -178,7 +184,7 @@ func (r teaching) askServers(w *teacher.Work) (done func(), err error) {
 
 // weigh sets up w to compare dumped logits or a program's logits, if configured. done ends the program.
 func (r teaching) weigh(w *teacher.Work) (done func(), err error) {
-	c, tok := r.plan.config.Collator.Teacher, r.tokens.tokenizer
+	c, tok := r.config.Teacher, r.tokenizer
 	done = func() {}
 	if c.Dumps == "" && c.Logits == nil {
 		return done, nil
@@ -203,7 +209,7 @@ func (r teaching) weigh(w *teacher.Work) (done func(), err error) {
 	}
 	w.Weighing.WrongWay = c.Logits.WrongWay == "drop"
 	w.Weighing.Scoring = &teacher.Scoring{
-		Program: program, Command: c.Logits.Command, Fingerprint: tok.Fingerprint(), Store: r.plan.folder.Teacher(),
+		Program: program, Command: c.Logits.Command, Fingerprint: tok.Fingerprint(), Store: r.folder.Teacher(),
 		Settled: r.scoring("site"),
 	}
 	return program.Close, nil

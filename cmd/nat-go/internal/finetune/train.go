@@ -18,7 +18,11 @@ import (
 )
 
 // handing is the stage that hands the data set to a trainer.
-type handing struct{ *run }
+type handing struct {
+	plan *plan
+	env  Env
+	out  *report
+}
 
 // train hands the complete data set to the trainer, and waits for the job unless told otherwise. If the trainer can't
 // be reached, the data set remains complete.

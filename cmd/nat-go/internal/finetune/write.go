@@ -2,6 +2,7 @@ package finetune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/cmd/nat-go/internal/curate"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/dataset"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
@@ -22,7 +24,11 @@ import (
 )
 
 // writing is the stage that writes text rows.
-type writing struct{ *run }
+type writing struct {
+	plan      *plan
+	out       *report
+	decisions *curate.Decisions
+}
 
 // write writes the rows of the requested text formats and, in NAT's mode, NAT's trajectories. If none of the records
 // are kept, it writes no rows, but lists the drops.
@@ -188,13 +194,17 @@ func (r writing) warnOfReader(written []runfolder.Written) {
 func (r writing) copyForNAT() error {
 	to := filepath.Join(r.plan.copyTo, r.plan.RunID)
 	from := r.plan.folder.Format("customizer")
-	names, err := fs.Glob(os.DirFS(from), "*_file.jsonl")
-	if err == nil && len(names) > 0 {
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), "_file.jsonl") })
+	if err == nil && len(entries) > 0 {
 		err = os.MkdirAll(to, 0o755)
 	}
-	for _, name := range names {
+	for _, e := range entries {
 		if err == nil {
-			err = copyFile(filepath.Join(to, name), filepath.Join(from, name))
+			err = copyFile(filepath.Join(to, e.Name()), filepath.Join(from, e.Name()))
 		}
 	}
 	return cant("copy the data set to dataset_output_dir", err)
