@@ -316,7 +316,7 @@ func newTable(beta float64) *table {
 		t.geometric, t.narrow = newGeometricTable(), alignedRows(2*(narrowDegree+1)+1, 8)
 		f, slope, _ := scaled(0.5, narrowH)
 		_, _, r := scaled(0.5, -narrowH)
-		tabulate(t.narrow, 8, f, slope, r, 0.5, 1)
+		tabulate(t.narrow, 8, f, slope, r, false, false, 1) // r is that of negative D, which doesn't grow
 	}
 	return t
 }
@@ -326,21 +326,21 @@ func newSignedTable(beta, h float64, n, degree int) [][]float32 {
 	t := alignedRows(2*(degree+1)+1, 2*n)
 	for _, sign := range []float64{1, -1} {
 		f, slope, r := scaled(beta, sign*h)
-		tabulate(t, n, f, slope, r, beta, sign)
+		psi, rate := growing(beta, sign > 0)
+		tabulate(t, n, f, slope, r, psi, rate, sign)
 	}
 	return t
 }
 
 // tabulate fits psi, its slope and rate, as functions of |D|, in n segments. Each has a column of the table: the
-// centre, then the coefficients of psi and those of rate. sign is -1 for pieces that are looked up by D < 0, which have
-// the second half of the columns.
-func tabulate(t [][]float32, n int, f, slope, r func(float64) float64, beta, sign float64) {
+// centre, then the coefficients of psi and of rate. The last segment is extended linearly where psi or rate grows. sign
+// is -1 for pieces that are looked up by D < 0, which have the second half of the columns.
+func tabulate(t [][]float32, n int, f, slope, r func(float64) float64, psi, rate bool, sign float64) {
 	coefficients := len(t) / 2
 	for i := range n {
 		lo, hi, at := edge(i, n), edge(i+1, n), slot(i, n)
 		p, q := fitPiece(f, slope, lo, hi, coefficients-1), fitRate(r, lo, hi, coefficients-1)
 		if i == n-1 {
-			psi, rate := growing(beta, sign > 0)
 			p, q = flatPiece(f, lo, psi), flatPiece(r, lo, rate)
 		}
 		if sign < 0 {

@@ -1,5 +1,7 @@
 package lists
 
+import "slices"
+
 // Map returns the results of f for the items of a list, in order. The result for an empty list is nil.
 func Map[T, U any](list []T, f func(T) U) (out []U) {
 	for _, x := range list {
@@ -10,20 +12,8 @@ func Map[T, U any](list []T, f func(T) U) (out []U) {
 
 // Find returns the first item for which is returns true.
 func Find[T any](list []T, is func(T) bool) (x T, ok bool) {
-	for _, x := range list {
-		if is(x) {
-			return x, true
-		}
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i], true
 	}
 	return x, false
-}
-
-// Each calls f for the items of a list, in order, until f returns an error, and returns that error.
-func Each[T any](list []T, f func(T) error) error {
-	for _, x := range list {
-		if err := f(x); err != nil {
-			return err
-		}
-	}
-	return nil
 }

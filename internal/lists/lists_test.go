@@ -1,7 +1,6 @@
 package lists
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"testing"
@@ -23,19 +22,5 @@ func TestFind(t *testing.T) {
 	}
 	if got, ok := Find([]int{1}, isEven); ok || got != 0 {
 		t.Error(got, ok)
-	}
-}
-
-func TestEach(t *testing.T) {
-	odd := errors.New("odd")
-	n := 0
-	err := Each([]int{2, 4, 5, 6}, func(x int) error {
-		if n++; x%2 == 1 {
-			return odd
-		}
-		return nil
-	})
-	if err != odd || n != 3 {
-		t.Error(err, n)
 	}
 }

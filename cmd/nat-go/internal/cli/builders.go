@@ -320,9 +320,10 @@ files in its package. The lock file is next to the configuration; put it under v
 			if len(names) == 0 {
 				return exit.Usagef("nothing to lock: pass --config-file or plugin names")
 			}
-			lock := func(name string) error { return c.LockPlugin(cmd.Context(), name) }
-			if err := lists.Each(names, lock); err != nil {
-				return err
+			for _, name := range names {
+				if err := c.LockPlugin(cmd.Context(), name); err != nil {
+					return err
+				}
 			}
 			if err := c.Lock.Write(); err != nil {
 				return exit.With(exit.Environment, err)

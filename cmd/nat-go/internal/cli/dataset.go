@@ -19,7 +19,6 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenizer"
 	"github.com/nat-go/nat-go/collator/turns"
-	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/objects"
 )
 
@@ -97,7 +96,12 @@ omit: reasoning, tool calls, and conversations that it refuses.`,
 				return err
 			}
 			return printResult(cmd, map[string]any{"stats": all}, func(w io.Writer) error {
-				return lists.Each(all, func(s *dataset.Stats) error { return s.Text(w, explain.Code) })
+				for _, s := range all {
+					if err := s.Text(w, explain.Code); err != nil {
+						return err
+					}
+				}
+				return nil
 			})
 		},
 	}

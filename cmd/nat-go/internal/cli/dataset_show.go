@@ -21,7 +21,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/show"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/collator/tokenview"
-	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/internal/terminal"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
@@ -269,7 +268,12 @@ func (p *viewPrinter) drops(cmd *cobra.Command, run runfolder.Folder, q dataset.
 			fmt.Fprintf(cmd.ErrOrStderr(), "nat-go: cannot reread the dropped inputs: %v\n", err)
 		}
 	}
-	return lists.Each(views, p.print)
+	for _, v := range views {
+		if err := p.print(v); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // dropped identifies an example that was dropped as a whole or in part.

@@ -60,7 +60,12 @@ counts and the recorded ids. A call whose trace disagrees with the tokenizer cou
 				shown = found.Reports[0]
 			}
 			return printResult(cmd, shown, func(w io.Writer) error {
-				return lists.Each(found.Reports, func(r *inspect.Report) error { return r.Screen(w) })
+				for _, r := range found.Reports {
+					if err := r.Screen(w); err != nil {
+						return err
+					}
+				}
+				return nil
 			})
 		},
 	}

@@ -63,7 +63,9 @@ type FormatFolder struct {
 }
 
 // name returns the name of one of the folder's files in reports: <format>/<file>.
-func (f FormatFolder) name(file string) string { return filepath.Base(f.Dir) + "/" + file }
+func (f FormatFolder) name(file string) string {
+	return filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file)) // without the folder if that is the working folder
+}
 
 // RowFile is a file of rows.
 type RowFile struct {
@@ -436,7 +438,7 @@ func (p *Place) PickRows(
 	}
 	for _, folder := range texts {
 		for _, file := range folder.Files {
-			full := folder.name(file.Name)
+			full := filepath.Base(folder.Dir) + "/" + file.Name
 			if name != full && name != file.Name {
 				continue
 			}

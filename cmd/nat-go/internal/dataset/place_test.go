@@ -75,3 +75,42 @@ func TestFindInOddFolders(t *testing.T) {
 		})
 	}
 }
+
+// TestFilesHereAreNamedWithoutAFolder verifies rows in the working folder, whose name isn't known.
+func TestFilesHereAreNamedWithoutAFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const name = "train.jsonl"
+	row := `{"prompt": "p", "chosen": "c", "rejected": "r"}` + "\n"
+	if err := os.WriteFile(name, []byte(row), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{name, "."} {
+		p, err := Find(path, DefaultLimits)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Verify(p, nil, t.TempDir())
+		if err != nil || len(r.Files) != 1 || r.Files[0].Path != name {
+			t.Errorf("%s: %+v, %v", path, r, err)
+		}
+	}
+}
+
+// TestVerifyStopsAtTheFirstError checks that token rows aren't read once text rows can't be.
+func TestVerifyStopsAtTheFirstError(t *testing.T) {
+	there, missing := filepath.Join(t.TempDir(), "train.jsonl"), filepath.Join(t.TempDir(), "train.jsonl")
+	if err := os.WriteFile(there, []byte("{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trl, _ := Lookup("trl")
+	read := false
+	tokens := Format{Format: sftParquet.Format, tokens: &tokenRows{wrong: func([]byte) string { read = true; return "" }}}
+	p := &Place{Formats: []FormatFolder{
+		{Format: trl, Dir: filepath.Dir(missing), Files: []RowFile{rowFileAt(missing, DefaultLimits)}},
+		{Format: tokens, Dir: filepath.Dir(there), Files: []RowFile{rowFileAt(there, DefaultLimits)}},
+	}}
+	r, err := Verify(p, nil, t.TempDir())
+	if err == nil || r != nil || read {
+		t.Errorf("%+v, %v, %v", r, err, read)
+	}
+}

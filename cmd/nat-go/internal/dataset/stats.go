@@ -399,20 +399,26 @@ func (m *meter) stats(of string) (*Stats, error) {
 	}
 	perPrompt := of != "records"
 	var failed error
-	err := cmp.Or(m.prompts.each(func(g *shared) {
+	err := m.prompts.each(func(g *shared) {
 		s.Prompts++
 		both(g, &s.Leakage.Prompts)
 		if n := g.bySide(0); perPrompt && n > 0 && failed == nil {
 			failed = m.sample("pairs a prompt", float64(n))
 		}
-	}), m.rows.each(func(g *shared) {
-		s.Duplicates += max(0, g.bySplit(rows.Train)-1) + max(0, g.bySplit(rows.Validation)-1)
-		both(g, &s.Leakage.Records)
-	}), m.examples.each(func(g *shared) {
-		s.Examples++
-		both(g, &s.Leakage.Examples)
-	}))
-	if err = cmp.Or(err, failed); err == nil && m.pairs > 0 {
+	})
+	if err = cmp.Or(err, failed); err == nil {
+		err = m.rows.each(func(g *shared) {
+			s.Duplicates += max(0, g.bySplit(rows.Train)-1) + max(0, g.bySplit(rows.Validation)-1)
+			both(g, &s.Leakage.Records)
+		})
+	}
+	if err == nil {
+		err = m.examples.each(func(g *shared) {
+			s.Examples++
+			both(g, &s.Leakage.Examples)
+		})
+	}
+	if err == nil && m.pairs > 0 {
 		s.Pairs = &pairStats{
 			Margins:      []spread{},
 			ChosenLonger: float64(m.longer) / float64(m.pairs),

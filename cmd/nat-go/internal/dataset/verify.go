@@ -15,7 +15,6 @@ import (
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/runfolder"
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
-	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc/chat"
 )
 
@@ -69,13 +68,25 @@ func Verify(p *Place, manifest []runfolder.Written, tmp string) (*Report, error)
 	if o, err := p.RowOptions(); err == nil {
 		v.last = o.LastTurn
 	}
-	if err := cmp.Or(lists.Each(p.Texts(), v.format), lists.Each(p.Tokens(), v.tokens)); err != nil {
-		return nil, err
+	for _, f := range p.Texts() {
+		if err := v.format(f); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range p.Tokens() {
+		if err := v.tokens(f); err != nil {
+			return nil, err
+		}
 	}
 	if manifest != nil {
 		v.manifest(manifest)
 	}
-	return v.report, lists.Each(p.Trajectories, v.trajectories)
+	for _, path := range p.Trajectories {
+		if err := v.trajectories(path); err != nil {
+			return nil, err
+		}
+	}
+	return v.report, nil
 }
 
 type verifier struct {
@@ -293,12 +304,16 @@ func silent(p builders.Passage) bool {
 
 // sharing reports repeated rows, contradictions, and prompts and rows on both sides of the split.
 func (c *formatCheck) sharing() error {
-	return cmp.Or(c.prompts.each(func(g *shared) {
+	err := c.prompts.each(func(g *shared) {
 		if t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation); t > 0 && v > 0 {
 			c.find(c.at(promptOnBoth, g.at(rows.Validation)), "%s has the same prompt (it is in %d training rows and %d validation rows)",
 				c.place(g.at(rows.Train)), t, v)
 		}
-	}), c.rows.each(func(g *shared) {
+	})
+	if err != nil {
+		return err
+	}
+	err = c.rows.each(func(g *shared) {
 		t, v := g.bySplit(rows.Train), g.bySplit(rows.Validation)
 		if t > 0 && v > 0 {
 			c.find(c.at(rowOnBoth, g.at(rows.Validation)), "%s is the same row", c.place(g.at(rows.Train)))
@@ -308,11 +323,15 @@ func (c *formatCheck) sharing() error {
 				c.warn(c.at(repeatedRow, g.at(s)), "the same row occurs %d times", n)
 			}
 		}
-	}), c.pairs.each(func(g *shared) {
+	})
+	if err != nil {
+		return err
+	}
+	return c.pairs.each(func(g *shared) {
 		if g.bySide(0) > 0 && g.bySide(1) > 0 {
 			c.warn(c.at(contradiction, g.firstOf(0)), "%s says the opposite", c.place(g.firstOf(1)))
 		}
-	}))
+	})
 }
 
 // firstOf returns the first occurrence on a side, training before validation.

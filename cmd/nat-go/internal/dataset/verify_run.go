@@ -18,7 +18,6 @@ import (
 	"github.com/nat-go/nat-go/collator/rows"
 	"github.com/nat-go/nat-go/internal/durable"
 	"github.com/nat-go/nat-go/internal/lines"
-	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
@@ -206,8 +205,10 @@ func (v *verifier) log(p *Place, manifest *runfolder.Manifest) error {
 			o.group(g, d)
 		}
 	}
-	if err := lists.Each(all, func(o *originsRead) error { return o.rest(v) }); err != nil {
-		return err
+	for _, o := range all {
+		if err := o.rest(v); err != nil {
+			return err
+		}
 	}
 	return v.again(p, d, manifest)
 }

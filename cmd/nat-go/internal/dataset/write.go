@@ -129,8 +129,10 @@ func (s *Spec) writeGroups(ctx context.Context, all []*formatWriter, groups iter
 			s.Progress(g.First, g.First+uint64(len(g.Records)))
 		}
 		s.members(g)
-		if err := lists.Each(all, func(w *formatWriter) error { return w.group(g, s.kept) }); err != nil {
-			return err
+		for _, w := range all {
+			if err := w.group(g, s.kept); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

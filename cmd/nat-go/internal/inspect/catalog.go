@@ -29,7 +29,6 @@ import (
 	"github.com/nat-go/nat-go/internal/terminal/columns"
 	"github.com/nat-go/nat-go/plugins/conformance"
 	"github.com/nat-go/nat-go/plugins/host"
-	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
 // Catalog finds the configured and the installed plugins. Lock is the content of their lock file.
@@ -163,8 +162,10 @@ func (t *Try) Run(ctx context.Context, p *host.Plugin, w, wrong io.Writer) error
 	if err != nil {
 		return exit.With(exit.Usage, err)
 	}
-	if err := lists.Each(drops, func(d ledger.Drop) error { return plugins.PrintDrop(w, d) }); err != nil {
-		return err
+	for _, d := range drops {
+		if err := plugins.PrintDrop(w, d); err != nil {
+			return err
+		}
 	}
 	results, err := conformance.Build(ctx, p, t.Builder, t.Settings, groups)
 	if _, ok := errors.AsType[*host.ConfigError](err); ok {

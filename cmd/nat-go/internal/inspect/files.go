@@ -332,9 +332,13 @@ func examineAll(ctx context.Context, files []string, opt Options) (*chooser, err
 	if err != nil {
 		return nil, err
 	}
-	err = lists.Each(c.skipIrregular(files), func(file string) error { return c.examine(ctx, file) })
-	if err == nil && len(c.kinds) == 0 {
-		err = c.none()
+	for _, file := range c.skipIrregular(files) {
+		if err := c.examine(ctx, file); err != nil {
+			return nil, err
+		}
 	}
-	return c, err
+	if len(c.kinds) == 0 {
+		return nil, c.none()
+	}
+	return c, nil
 }

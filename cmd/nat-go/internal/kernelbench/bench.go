@@ -1,7 +1,6 @@
 package kernelbench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/bench"
-	"github.com/nat-go/nat-go/internal/lists"
 	"github.com/nat-go/nat-go/kernels"
 )
 
@@ -117,7 +115,10 @@ func (rep *Report) print(w io.Writer) error {
 			bench.Optional("%.1f", x.Instructions), bench.Optional("%.0f %%", 100*x.OfFMA),
 			bench.Optional("%.0f %%", 100*x.OfDRAM), 100*x.OfMemory, bench.Optional("%.2f", x.Speedup))
 	}
-	if err := cmp.Or(t.Flush(), rep.printGrid(w)); err != nil {
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if err := rep.printGrid(w); err != nil {
 		return err
 	}
 	_, err := fmt.Fprintln(w, "\nof FMA: time of the instructions at the FMA rate, divided by the cached time; above 100 % if additions and permutes have separate units.\nof DRAM: time to read (and, for gradients, write) the bytes at the rate measured for reading two streams, divided by the time from memory.\nof both: the larger of that DRAM time and the cached time, divided by the time from memory.\nTimes are medians of interleaved rounds, with large pages if the system has them.")
@@ -132,10 +133,17 @@ func measure(ctx context.Context, o Options) (*Report, error) {
 			rep.Paths = append(rep.Paths, p)
 		}
 	}
-	if err := lists.Each(o.Vocab, func(v int) error { return rep.vocabulary(ctx, o, v) }); err != nil {
-		return nil, err
+	for _, v := range o.Vocab {
+		if err := rep.vocabulary(ctx, o, v); err != nil {
+			return nil, err
+		}
 	}
-	return rep, lists.Each(o.Vocab, func(v int) error { return rep.measureGrid(ctx, &o, v) })
+	for _, v := range o.Vocab {
+		if err := rep.measureGrid(ctx, &o, v); err != nil {
+			return nil, err
+		}
+	}
+	return rep, nil
 }
 
 // data holds both sides' logits, as float32 and as bfloat16, and a gradient. The logits are larger than the caches.
@@ -184,8 +192,10 @@ func (t *task) median() float64 {
 func (rep *Report) vocabulary(ctx context.Context, o Options, v int) error {
 	m := &measurement{rep: rep, o: o, v: v, data: newData(v, o.MiB), read: map[place]*task{}, fma: map[place]*task{}}
 	for _, path := range rep.Paths {
-		if err := lists.Each(o.Threads, func(th int) error { return m.plan(place{path, th}) }); err != nil {
-			return err
+		for _, th := range o.Threads {
+			if err := m.plan(place{path, th}); err != nil {
+				return err
+			}
 		}
 	}
 	if err := m.time(ctx); err != nil {
