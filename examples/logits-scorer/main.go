@@ -57,8 +57,10 @@ func serve(in io.Reader, out io.Writer, memory io.WriterAt, vocab int) error {
 			return fmt.Errorf("unknown protocol %q", q.Hello)
 		default:
 			rows, err := score(q.Sequences, memory, size, vocab)
-			if answer["rows"] = rows; err != nil {
-				answer = map[string]any{"id": q.ID, "error": err.Error()}
+			if err != nil {
+				answer["error"] = err.Error()
+			} else {
+				answer["rows"] = rows
 			}
 		}
 		if err := enc.Encode(answer); err != nil {

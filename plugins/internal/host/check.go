@@ -164,20 +164,20 @@ type spans struct {
 // add counts the targets of a record's references, which must exist.
 func (s *spans) add(r builders.Record) {
 	for _, c := range builders.Contents(r) {
-		r := c.Ref
-		if r.Part != builders.NodeSpan || s.seen[r] {
+		ref := c.Ref
+		if ref.Part != builders.NodeSpan || s.seen[ref] {
 			continue // a candidate's text is in memory once, regardless of the number of references
 		}
 		if s.seen == nil {
 			s.seen = map[builders.Ref]bool{}
 		}
-		s.seen[r] = true
-		nodes := s.group.Examples[r.Example].Graph.Nodes
+		s.seen[ref] = true
+		nodes := s.group.Examples[ref.Example].Graph.Nodes
 		length := 0
-		for n := r.Last; n >= 0; n = nodes[n].Parent {
+		for n := ref.Last; n >= 0; n = nodes[n].Parent {
 			length++
 		}
-		for n := r.Last; length > r.Skip; n = nodes[n].Parent {
+		for n := ref.Last; length > ref.Skip; n = nodes[n].Parent {
 			s.bytes += nodeBytes(&nodes[n])
 			length--
 		}

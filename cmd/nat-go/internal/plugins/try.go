@@ -21,20 +21,21 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/readers"
 )
 
-// Print writes a builder's results for a group as JSON lines, with references resolved.
+// Print writes a builder's results for a group as JSON lines, with references resolved. It resolves one record at a
+// time, because all records with their preceding messages can take gigabytes.
 func Print(w io.Writer, r host.Result) error {
-	var lines []map[string]any
 	for _, rec := range r.Records {
-		lines = append(lines, resolved(r.Group, rec))
+		if err := printLine(w, resolved(r.Group, rec)); err != nil {
+			return err
+		}
 	}
 	for _, d := range r.Drops {
-		lines = append(lines, map[string]any{"drop": d})
+		if err := PrintDrop(w, d); err != nil {
+			return err
+		}
 	}
 	for _, c := range r.Counts {
-		lines = append(lines, map[string]any{"count": c.Name, "n": c.N})
-	}
-	for _, line := range lines {
-		if err := printLine(w, line); err != nil {
+		if err := printLine(w, map[string]any{"count": c.Name, "n": c.N}); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package plugins_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -35,3 +36,26 @@ func TestPrintGoesThroughTheGate(t *testing.T) {
 		t.Error(out.String())
 	}
 }
+
+// TestPrintResolvesOneRecordAtATime: the records of a long session with all preceding messages would take gigabytes.
+func TestPrintResolvesOneRecordAtATime(t *testing.T) {
+	result := host.Result{Group: &ttc.Group{Examples: []*ttc.Example{{ID: "a"}}}}
+	for range 1000 {
+		result.Records = append(result.Records, &builders.State{Messages: builders.Content{
+			Ref: builders.Ref{Part: builders.InlineMessages}, Messages: []chat.Message{{Role: "user", Text: "q"}},
+		}})
+	}
+	allocated := testing.AllocsPerRun(1, func() {
+		if plugins.Print(refusing{}, result) == nil {
+			t.Error("no error")
+		}
+	})
+	if allocated >= 1000 {
+		t.Errorf("%.0f allocations before the first line is written", allocated)
+	}
+}
+
+// refusing is a writer that fails.
+type refusing struct{}
+
+func (refusing) Write([]byte) (int, error) { return 0, errors.New("refused") }

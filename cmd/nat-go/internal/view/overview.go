@@ -167,17 +167,20 @@ func (r *Run) summarise() (*overview, error) {
 		Run: r.name(), Records: len(r.table.Entries), Facets: facets, Histograms: r.histograms(), Split: r.balances(),
 		Formats: []format{},
 	}
-	var builder, kind, fidelity, decision [256]int64
+	var builder, kind, fidelity, dropped [256]int64
 	for i := range r.table.Entries {
 		e := &r.table.Entries[i]
 		builder[e.Builder]++
 		kind[e.Kind]++
 		fidelity[e.Fidelity]++
-		decision[r.decision(uint64(i))]++
+		d := r.decision(uint64(i))
+		if _, isDrop := d.Reason(); isDrop {
+			dropped[d]++
+		}
 	}
 	facets["builder"] = counted(&builder, func(i uint8) string { return r.table.Builders[i] })
 	facets["kind"] = counted(&kind, func(i uint8) string { return builders.Kind(i).String() })
-	facets["reason"] = counted(&decision, func(i uint8) string {
+	facets["reason"] = counted(&dropped, func(i uint8) string {
 		reason, _ := curate.Decision(i).Reason()
 		return string(reason)
 	})
@@ -197,15 +200,12 @@ func (r *Run) summarise() (*overview, error) {
 	return s, err
 }
 
-// counted returns a facet from the counts of numbered values. It omits values without a name.
+// counted returns a facet from the counts of numbered values. It omits values that don't occur.
 func counted(counts *[256]int64, name func(i uint8) string) facet {
 	f := facet{}
 	for i, n := range counts {
-		if n == 0 {
-			continue
-		}
-		if text := name(uint8(i)); text != "" {
-			f = append(f, value{text, n})
+		if n > 0 {
+			f = append(f, value{name(uint8(i)), n})
 		}
 	}
 	return f.sorted()

@@ -182,3 +182,20 @@ func TestModulesFormNoCircle(t *testing.T) {
 		}
 	}
 }
+
+// TestFacets: every builder's records are counted, even if the builder has no name, and only drops have a reason.
+func TestFacets(t *testing.T) {
+	r := &Run{table: &table{
+		Builders: []string{"b", ""}, Entries: []entry{{Task: 1}, {Task: 2}, {Task: 3, Builder: 1}},
+	}}
+	o, err := r.summarise()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(facet{{"b", 2}, {"", 1}}, o.Facets["builder"]); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(facet{}, o.Facets["reason"]); diff != "" {
+		t.Error(diff)
+	}
+}
