@@ -33,9 +33,12 @@ func Len(s string) int {
 
 // ByteIndex returns the byte offset of code point i in s, or len(s) if i is at or past the end.
 func ByteIndex(s string, i int) int {
+	if i <= 0 {
+		return 0
+	}
 	for b := range len(s) {
 		if s[b]&0xc0 != 0x80 {
-			if i <= 0 {
+			if i == 0 {
 				return b
 			}
 			i--
