@@ -432,8 +432,13 @@ func (w *worker) flags(s *madeSide) (out []string) {
 		on   bool
 		name string
 	}{
-		{s.short, "truncated"}, {s.cutOff, "cut_off"}, {s.side.short, "call_ids"}, {len(s.open) > 0, "no_stop_token"},
-		{s.kept, keptFiller}, {s.by.Cuts(), "prompt_cut"}, {!s.by.Cuts() && s.by != w.render, "no_think"},
+		{s.short, "truncated"},
+		{s.cutOff, "cut_off"},
+		{s.side.short, "call_ids"},
+		{len(s.open) > 0, "no_stop_token"},
+		{s.kept, keptFiller},
+		{s.by.Cuts(), "prompt_cut"},
+		{!s.by.Cuts() && s.by != w.render, "no_think"},
 	} {
 		if flag.on {
 			out = append(out, flag.name)

@@ -187,8 +187,10 @@ func checkCounts(l *Line, rows []*Row) error {
 		what       string
 		line, file int64
 	}{
-		{"rows", int64(l.Rows), int64(file.Rows)}, {"tokens", l.Tokens, file.Tokens},
-		{"distinct tokens", l.Distinct, file.Distinct}, {"active tokens", l.NActive, file.NActive},
+		{"rows", int64(l.Rows), int64(file.Rows)},
+		{"tokens", l.Tokens, file.Tokens},
+		{"distinct tokens", l.Distinct, file.Distinct},
+		{"active tokens", l.NActive, file.NActive},
 	} {
 		if n.line != n.file {
 			return fmt.Errorf("mismatched %s: the line says %d, the file has %d", n.what, n.line, n.file)

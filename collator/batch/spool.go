@@ -137,7 +137,7 @@ type entry struct {
 
 var entryWidth = binary.Size(entry{})
 
-// total returns the number of tokens in the row, over all sides, if the sequences of a side are padded to equal lengths.
+// total returns the number of tokens in the row, over all sides, with the sequences of a side padded to equal lengths.
 func (e *entry) total() int { return extent{}.with(e, false).cells() }
 
 // mix hashes words, such as a seed, an epoch and a row's number, into a pseudo-random sort key. It mixes in each word

@@ -343,7 +343,8 @@ func (c *checker) explain(g *grid) {
 		want func(i int) float64
 		what string
 	}{
-		{next(1), "each term is one token too early"}, {next(-1), "each term is one token too late"},
+		{next(1), "each term is one token too early"},
+		{next(-1), "each term is one token too late"},
 		{func(i int) float64 { return -g.ours[i] }, "the sign is flipped"},
 	} {
 		if all(mistake.want) {

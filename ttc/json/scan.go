@@ -384,8 +384,8 @@ const (
 // words are the words that are values, by their first letters.
 var words = [256]string{'t': "true", 'f': "false", 'n': "null", 'N': "NaN", 'I': "Infinity"}
 
-// scalar reads a number or a word at data[i]. It returns where it stopped, like scan; it needs more input unless the end
-// of the number or word is certain.
+// scalar reads a number or a word at data[i]. It returns where it stopped, like scan; it needs more input unless the
+// end of the number or word is certain.
 func (s *scanner) scalar(data []byte, i int, final bool) (int, status) {
 	c := data[i]
 	switch {

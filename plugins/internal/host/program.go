@@ -269,6 +269,7 @@ type sameAddresses struct{}
 func (sameAddresses) PluginToHost(network, addr string) (string, string, error) {
 	return network, addr, nil
 }
+
 func (sameAddresses) HostToPlugin(network, addr string) (string, string, error) {
 	return network, addr, nil
 }

@@ -38,8 +38,9 @@ func (st *state) newLoop(of val, rest iterator) *loop {
 }
 
 func (l *loop) advance() (val, bool) {
-	item, ok := l.after, true
+	item := l.after
 	if isMissing(item) {
+		var ok bool
 		if item, ok = l.rest.next(); !ok {
 			return missing, false
 		}
@@ -159,13 +160,12 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) 
 			rest, items = filter(st, rest), missing
 		}
 		var l *loop
-		var loopValue val
+		var loopValue, item val
 		if extended {
 			l = st.newLoop(items, rest)
 			loopValue = pyvalue.OfObject(l)
 		}
 		empty := true
-		var item val
 		var again func()
 		for done := 0; ; done++ {
 			if k != nil && st.heads != nil {
@@ -192,9 +192,7 @@ func (c *compiler) loopBody(n *forNode, outer, body, otherwise *frame, k *fork) 
 			if fl == flowBreak {
 				break
 			}
-			if fl == flowOn {
-				empty = false
-			}
+			empty = empty && fl != flowOn
 		}
 		if empty && orElse != nil {
 			return orElse(st)

@@ -138,7 +138,8 @@ func newBuildersNewCmd() *cobra.Command {
 			if err != nil {
 				return exit.With(exit.Usage, err)
 			}
-			text := "wrote " + out + "; " + filepath.Join(out, "README.md") + " describes how to build, check and use it\n"
+			text := "wrote " + out + "; " + filepath.Join(out, "README.md") +
+				" describes how to build, check and use it\n"
 			if lang == "go" && replace == "" && v == "v0.0.0" {
 				text += "this nat-go was built from a checkout: run `go get github.com/nat-go/nat-go@latest` there, " +
 					"or pass --replace CHECKOUT\n"

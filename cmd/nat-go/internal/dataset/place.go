@@ -64,7 +64,8 @@ type FormatFolder struct {
 
 // name returns the name of one of the folder's files in reports: <format>/<file>.
 func (f FormatFolder) name(file string) string {
-	return filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file)) // without the folder if that is the working folder
+	// Join omits the folder if it is the working folder.
+	return filepath.ToSlash(filepath.Join(filepath.Base(f.Dir), file))
 }
 
 // RowFile is a file of rows.

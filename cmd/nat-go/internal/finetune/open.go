@@ -92,7 +92,7 @@ func (r *run) start(ctx context.Context) error {
 		ps.started[name] = sync.OnceValues(func() (*host.Plugin, error) {
 			return startPlugin(ctx, name, r.plan.config, lock, r.env)
 		})
-		go ps.started[name]()
+		go func() { _, _ = ps.started[name]() }()
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"slices"
 
 	"github.com/nat-go/nat-go/builders"
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/compat"
@@ -99,7 +100,8 @@ func (r *run) divide(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.out.sum.Planned = &Planned{Dir: r.plan.division, Notes: append(r.out.sum.Warnings, c.notes...), Plan: &shards.Plan{
+	notes := slices.Concat(r.out.sum.Warnings, c.notes)
+	r.out.sum.Planned = &Planned{Dir: r.plan.division, Notes: notes, Plan: &shards.Plan{
 		Version: shards.Version, NatGo: Version(), RunID: r.plan.RunID, Request: text, Inputs: c.inputs,
 		Decided: decided, Tasks: tasks, Shards: c.shards,
 	}}

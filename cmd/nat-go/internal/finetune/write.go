@@ -198,7 +198,9 @@ func (r writing) copyForNAT() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !strings.HasSuffix(e.Name(), "_file.jsonl") })
+	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		return !strings.HasSuffix(e.Name(), "_file.jsonl")
+	})
 	if err == nil && len(entries) > 0 {
 		err = os.MkdirAll(to, 0o755)
 	}

@@ -55,7 +55,9 @@ func eachJSON(cfg *Config, f io.Reader, layout json.Layout, do func(entry) error
 		q, ok := raw.Get(cfg.QuestionKey)
 		if raw.Kind() != json.Object || !ok {
 			what := fmt.Sprintf("entry %d has no %q", row, cfg.QuestionKey)
-			return &source.Error{Path: cfg.Dataset, Offset: offset, Line: r.Line(), What: what, Help: "Set question_key"}
+			return &source.Error{
+				Path: cfg.Dataset, Offset: offset, Line: r.Line(), What: what, Help: "Set question_key",
+			}
 		}
 		if err := do(entry{raw: append(json.Raw(nil), raw...), question: append(json.Raw(nil), q...)}); err != nil {
 			return err

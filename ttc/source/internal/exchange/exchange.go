@@ -98,13 +98,13 @@ func TokenIDs(list json.Raw) (out []int32) {
 // SetTokens sets the ids that the model generated in a call, and their log-probs if there is one for each id.
 func SetTokens(c *calls.Call, ids, logProbs json.Raw) {
 	c.TokenIDs = TokenIDs(ids)
-	if probs := LogProbs(logProbs); len(probs) == len(c.TokenIDs) {
+	if probs := readLogProbs(logProbs); len(probs) == len(c.TokenIDs) {
 		c.LogProbs = probs
 	}
 }
 
-// LogProbs reads log-probs. It returns nil if the list contains anything else, such as a positive number.
-func LogProbs(list json.Raw) (out []float32) {
+// readLogProbs reads log-probs. It returns nil if the list contains anything else, such as a positive number.
+func readLogProbs(list json.Raw) (out []float32) {
 	for e := range list.Elements() {
 		f, ok := e.Float64()
 		if !ok || math.IsNaN(f) || f > 0 {

@@ -429,8 +429,8 @@ func (c *Client) tail(ctx context.Context, j *Job, from int64) int64 {
 	if !ok || c.Output == nil {
 		return from
 	}
-	// A trainer may print faster than this loop reads. So until the job has ended, a call reads only about tailBytes, to
-	// avoid delaying signals and time limits.
+	// A trainer may print faster than this loop reads. So until the job has ended, a call reads only about tailBytes,
+	// to avoid delaying signals and time limits.
 	for end := from + tailBytes; (from < end || j.Status.State.Terminal()) && ctx.Err() == nil; {
 		text, next, err := t.Tail(ctx, *j.Ref, from)
 		if err != nil {
