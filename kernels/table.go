@@ -316,7 +316,7 @@ func newTable(beta float64) *table {
 		t.geometric, t.narrow = newGeometricTable(), alignedRows(2*(narrowDegree+1)+1, 8)
 		f, slope, _ := scaled(0.5, narrowH)
 		_, _, r := scaled(0.5, -narrowH)
-		tabulate(t.narrow, 8, f, slope, r, false, false, 1) // r is that of negative D, which doesn't grow
+		tabulate(t.narrow, 8, f, slope, r, false, false, 1) // r is the rate for negative D, which doesn't grow
 	}
 	return t
 }

@@ -104,7 +104,7 @@ type Format struct {
 	// TakesNull means that the consumer treats a key whose value is null as missing.
 	TakesNull bool
 	holds     string // the kinds of records in Carries, in words
-	// encode appends the rows for a record, separated by calls to next. If records share rows, it appends those of
+	// encode appends the rows for a record, separated by calls to next. If records share rows, it appends the rows of
 	// Encoder.records, of which r is the first.
 	encode   func(e *Encoder, dst []byte, r *builders.Resolved) []byte
 	read     func(*rowReader) *Row

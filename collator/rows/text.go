@@ -87,7 +87,7 @@ func loneSurrogate(row []byte) bool {
 		case low:
 			return true
 		default:
-			row = row[min(2, len(row)):] // another escape, which may be that of a backslash
+			row = row[min(2, len(row)):] // another escape, possibly of a backslash
 		}
 	}
 }

@@ -497,7 +497,7 @@ func (o *object) named(explained bool) (rule string, certain bool) {
 	return "", false
 }
 
-// shaped returns the rule for an object whose members together are those of an error.
+// shaped returns the rule for an object whose members together form an error.
 func (o *object) shaped() (rule string, certain bool) {
 	if len(o.keys) == 1 {
 		for e := range o.by["detail"].Elements() { // FastAPI
