@@ -126,6 +126,13 @@ func shortenIDs(m *chat.Message) (mapped bool) {
 	return mapped
 }
 
+// hasLongID reports whether shortenIDs would change a message.
+func hasLongID(n ttc.Node) bool {
+	m := n.Message
+	m.ToolCalls = slices.Clone(m.ToolCalls)
+	return shortenIDs(&m)
+}
+
 // arguments decides how a call's arguments are rendered.
 func (w *worker) arguments(m *material, call *chat.ToolCall, message int) *cause {
 	how := ""

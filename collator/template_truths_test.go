@@ -153,6 +153,27 @@ func TestTurnsThatATemplateSplits(t *testing.T) {
 	}
 }
 
+// TestShortenedIDsAreFlagged checks that rows with shortened call ids say so, and that turns before them don't.
+func TestShortenedIDsAreFlagged(t *testing.T) {
+	cfg := toyConfig(t, "chatml.jinja")
+	cfg.Template = `{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}{{ raise_exception('nine') }}{% endif %}{% endfor %}` +
+		`{{ '<|im_start|>' + m.role + '\n' + (m.content or '') }}{% for c in m.tool_calls or [] %}{{ '<tool_call>' + c.function.name + ' ' + c.function.arguments | tojson + '</tool_call>' }}{% endfor %}{{ '<|im_end|>\n' }}{% endfor %}` +
+		`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+	ms := append(says("user: q", "assistant: a", "user: r"), callMessage("", "frob", `{"a": 1}`), say("tool: done"), say("assistant: so"))
+	ms[3].ToolCalls[0].ID = "call_" + strings.Repeat("x", 24)
+	ms[4].ToolCallID = ms[3].ToolCalls[0].ID
+	for rows, flagged := range map[RowUnit]int{Trajectory: 1, PerTurn: 2} {
+		cfg.Rows = rows
+		got := 0
+		for _, r := range collate(t, cfg, one([]Item{demonstration("x", nodes(ms))})).rows {
+			if slices.Contains(r.Meta.Flags, "call_ids") {
+				got++
+			}
+		}
+		want(t, got, flagged)
+	}
+}
+
 // TestSidesOfDifferentPrompts checks that a pair is refused if the template opens a thought before one side only.
 func TestSidesOfDifferentPrompts(t *testing.T) {
 	pair := func(chosen, rejected chat.Message) Item {

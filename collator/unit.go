@@ -235,6 +235,7 @@ func (w *worker) turn(m *material, i int, fit fitter) (*madeSide, *cause) {
 		tools:     m.tools,
 		conv:      m.conv.Head(i + 1),
 		args:      m.args,
+		ids:       m.ids && slices.ContainsFunc(m.nodes[:i+1], hasLongID),
 		elsewhere: m.trained,
 	}
 	part.trained[i] = true
