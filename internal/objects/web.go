@@ -139,7 +139,7 @@ func (c *web) stat(ctx context.Context, at place) (Info, error) {
 }
 
 func (c *web) get(ctx context.Context, at place, from, n int64, is Info) (io.ReadCloser, error) {
-	resp, err := c.ask(ctx, at, from, from+n-1, is) //nolint:bodyclose // checked closes what it refuses, the caller the rest
+	resp, err := c.ask(ctx, at, from, from+n-1, is) //nolint:bodyclose // checked or the caller closes it
 	if err != nil {
 		return nil, err
 	}
