@@ -92,7 +92,7 @@ func (w *writer) body() string {
 }
 
 func (w *writer) statement() string {
-	kind := w.r.IntN(14)
+	kind := w.r.IntN(13)
 	if w.depth > 3 {
 		kind = w.r.IntN(3)
 	}
@@ -133,8 +133,6 @@ func (w *writer) statement() string {
 	case 11:
 		return w.tag("filter "+w.pick("upper", "trim", "indent(1)", "replace('a', 'b')")) + w.body() +
 			w.tag("endfilter")
-	case 12:
-		return w.tag("with x = "+w.expr(1)) + w.body() + w.tag("endwith")
 	}
 	return w.tag("macro "+w.pick("mac3", "mac4")+w.pick("()", "(a)", "(a, b=1)", "(a=x, b=none)")) + w.body() +
 		w.tag("endmacro")
