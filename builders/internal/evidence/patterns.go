@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	_ "embed"
 	"regexp"
 	"strings"
@@ -23,7 +24,9 @@ var patterns = sync.OnceValue(func() map[string]string {
 			name = piece
 			continue
 		}
-		named[name] += included.ReplaceAllStringFunc(piece, func(s string) string { return named[s[2:len(s)-2]] })
+		named[name] += included.ReplaceAllStringFunc(piece, func(s string) string {
+			return cmp.Or(named[s[2:len(s)-2]], s) // a test finds names that aren't defined earlier
+		})
 	}
 	return named
 })

@@ -38,8 +38,8 @@ func TestPatterns(t *testing.T) {
 			if expr == "" {
 				t.Errorf("%s: no pattern %s", f, name)
 			}
-			if _, err := regexp.Compile(expr); err != nil {
-				t.Errorf("%s: %v", name, err)
+			if _, err := regexp.Compile(expr); err != nil || strings.Contains(expr, "{{") {
+				t.Errorf("%s: %v; %s", name, err, expr)
 			}
 		}
 	}
