@@ -58,8 +58,8 @@ func TestCutKeepsBudget(t *testing.T) {
 	})
 }
 
-// TestFilesKeepBudget checks that the ids in a batch's file, including padding, stay within the budget, if its rows have
-// several teachers, of which the first is the longest, or if a student is as wide as its teacher.
+// TestFilesKeepBudget checks that the ids in a batch's file, including padding, stay within the budget, if its rows
+// have several teachers, of which the first is the longest, or if a student is as wide as its teacher.
 func TestFilesKeepBudget(t *testing.T) {
 	several := siteRow()
 	several.Sides = append(several.Sides, Side{IDs: slices.Clone(several.Sides[0].IDs)})
@@ -89,7 +89,7 @@ func TestFilesKeepBudget(t *testing.T) {
 	}
 }
 
-// writeTwo writes a row twice and returns the batches' lines. It checks that the files have no more ids than the budget.
+// writeTwo writes a row twice and returns the batches' lines. It checks that the files keep the budget.
 func writeTwo(t *testing.T, r *Row, spec Spec) []Line {
 	t.Helper()
 	spec.Dir, spec.VocabSize = t.TempDir(), 100
