@@ -153,7 +153,8 @@ func TestTurnsThatATemplateSplits(t *testing.T) {
 	}
 }
 
-// TestShortenedIDsAreFlagged checks that rows with shortened call ids say so, and that turns before them don't.
+// TestShortenedIDsAreFlagged checks that rows with shortened call ids say so, that turns before them and rows of a
+// template without a limit don't, and that the record keeps its ids.
 func TestShortenedIDsAreFlagged(t *testing.T) {
 	cfg := toyConfig(t, "chatml.jinja")
 	cfg.Template = `{% for m in messages %}{% for c in m.tool_calls or [] %}{% if c.id | length != 9 %}{{ raise_exception('nine') }}{% endif %}{% endfor %}` +
@@ -162,16 +163,22 @@ func TestShortenedIDsAreFlagged(t *testing.T) {
 	ms := append(says("user: q", "assistant: a", "user: r"), callMessage("", "frob", `{"a": 1}`), say("tool: done"), say("assistant: so"))
 	ms[3].ToolCalls[0].ID = "call_" + strings.Repeat("x", 24)
 	ms[4].ToolCallID = ms[3].ToolCalls[0].ID
-	for rows, flagged := range map[RowUnit]int{Trajectory: 1, PerTurn: 2} {
-		cfg.Rows = rows
-		got := 0
+	flagged := func(cfg Config) (n int) {
 		for _, r := range collate(t, cfg, one([]Item{demonstration("x", nodes(ms))})).rows {
 			if slices.Contains(r.Meta.Flags, "call_ids") {
-				got++
+				n++
 			}
 		}
-		want(t, got, flagged)
+		return n
 	}
+	for rows, n := range map[RowUnit]int{Trajectory: 1, PerTurn: 2} {
+		cfg.Rows = rows
+		want(t, flagged(cfg), n)
+	}
+	want(t, ms[3].ToolCalls[0].ID, ms[4].ToolCallID)
+	cfg = toyConfig(t, "chatml.jinja")
+	cfg.Rows = PerTurn
+	want(t, flagged(cfg), 0)
 }
 
 // TestSidesOfDifferentPrompts checks that a pair is refused if the template opens a thought before one side only.

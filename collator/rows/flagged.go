@@ -148,25 +148,25 @@ func (r *rowReader) flagged(key string, check func(*chat.Message) string, tools 
 func flagReader(key string, trained *[]bool, check func(*chat.Message) string) func(*chat.Message) string {
 	return func(m *chat.Message) string {
 		ours := m.Role == "assistant" || m.Role == swiftCall
-		flag, rest := true, m.Extra[:0]
+		flag, rest, wrong := true, m.Extra[:0], ""
 		for _, x := range m.Extra {
 			switch n, isNumber := x.Value.Int64(); {
 			case x.Key != key:
 				rest = append(rest, x)
 			case x.Value.Kind() == json.Null: // loaders fill in null for a missing key
 			case !ours:
-				return "is not the assistant's and has the key " + key
+				wrong = "is not the assistant's and has the key " + key
 			case x.Value.Kind() == json.Bool:
 				flag, _ = x.Value.Bool()
 			case isNumber && (n == 0 || n == 1):
 				flag = n == 1
 			default:
-				return "has an unknown value of " + key
+				wrong = "has an unknown value of " + key
 			}
 		}
 		m.Extra = rest
 		*trained = append(*trained, flag && ours)
-		return check(m)
+		return cmp.Or(wrong, check(m))
 	}
 }
 

@@ -106,6 +106,8 @@ func TestReadRefuses(t *testing.T) {
 		{atropos, `{"tokens": [1], "masks": [[1]], "scores": [1]}`, `expected a list`},
 		{atropos, `{"tokens": [[1]], "masks": [[1]], "scores": [1], "inference_logprobs": [[]]}`, `has 0 for 1 tokens`},
 		{trl, `{"prompt": [], "completion": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": [1]}}]}]}`, `arguments are not an object`},
+		{msSwift, `{"messages": [{"role": "user", "content": "q", "loss": true}, {"role": "assistant", "content": "a"}]}`, `is not the assistant's and has the key loss`},
+		{msSwift, `{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a", "loss": 2}]}`, `unknown value of loss`},
 		{openAI, `{"input": 1, "preferred_output": "c", "non_preferred_output": "r"}`, `expected an object`},
 		{openAI, `{"input": {"messages": [{"role": "assistant", "content": null, "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}]}, "preferred_output": "c", "non_preferred_output": "r"}`, `not a string`},
 	} {

@@ -3,9 +3,12 @@ package emit
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/nat-go/nat-go/builders"
+	"github.com/nat-go/nat-go/pairs"
+	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/ledger"
 )
 
@@ -39,5 +42,48 @@ func TestFirstError(t *testing.T) {
 	out.Fail(context.Canceled)
 	if !out.Over(t.Context()) || !errors.Is(out.Err, errFull) || to.n != 3 {
 		t.Errorf("%v after %d results", out.Err, to.n)
+	}
+}
+
+// TestCancelled checks that a build whose context is done is over, and keeps the context's error.
+func TestCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if out := (&Output{To: &full{left: 9}}); !out.Over(ctx) || !errors.Is(out.Err, context.Canceled) {
+		t.Errorf("not over: %v", out.Err)
+	}
+}
+
+func TestUnusable(t *testing.T) {
+	for want, c := range map[ledger.Reason]ttc.Candidate{
+		"":                   {Output: "a"},
+		pairs.FailedScorer:   {Output: "a", ScoreError: "e"},
+		ledger.EmptyResponse: {},
+		pairs.ReprPrompt:     {Output: "a", Prompt: ttc.Prompt{Form: ttc.OtherPrompt}},
+	} {
+		if got := Unusable(&c); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestFinite(t *testing.T) {
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if Finite(x) {
+			t.Errorf("%v is finite", x)
+		}
+	}
+	if !Finite(-0.5) {
+		t.Error("-0.5 isn't finite")
+	}
+}
+
+// TestBrief checks that a text isn't cut within a character.
+func TestBrief(t *testing.T) {
+	if got := Brief("aé", 2); got != "a..." {
+		t.Errorf("got %q", got)
+	}
+	if got := Brief("aé", 3); got != "aé" {
+		t.Errorf("got %q", got)
 	}
 }
