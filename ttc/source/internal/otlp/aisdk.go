@@ -9,8 +9,14 @@ import (
 )
 
 // aiSDK reads an AI SDK call: the messages as given to the provider, and an answer spread over attributes. Up to
-// version 5, reasoning is found only in the histories of later calls.
-func (e *modelCall) aiSDK(a attributes) {
+// version 5, reasoning is found only in the histories of later calls. If attributes are missing, parts of the answer may
+// be among them.
+func (e *modelCall) aiSDK(s *span) {
+	a := s.attributes
+	if s.cut {
+		e.broken = overLimit
+		return
+	}
 	for tool := range e.list(a, "ai.prompt.tools").Elements() {
 		e.addTool(tool.Bytes())
 	}

@@ -38,18 +38,23 @@ const details = "gen_ai.client.inference.operation.details"
 // genAI reads the GenAI conventions. The same content may be on the span and on a record next to it.
 func (e *modelCall) genAI(s *span) {
 	e.toolsUnsaid = s.attributes["gen_ai.client.operation.duration"] == nil // set by the AI SDK, which records tools
-	from := s.attributes
+	from, cut := s.attributes, s.cut
 	if from["gen_ai.output.messages"] == nil {
 		for _, ev := range s.events {
 			if ev.name == details {
-				from = ev.attributes
+				from, cut = ev.attributes, ev.cut
 				e.id = cmp.Or(e.id, from.text("gen_ai.response.id"))
 				e.model = cmp.Or(e.model, from.first("gen_ai.response.model", "gen_ai.request.model"))
 			}
 		}
 	}
 	e.tools = exchange.Tools(e.list(from, "gen_ai.tool.definitions"))
-	if from["gen_ai.input.messages"] == nil && from["gen_ai.output.messages"] == nil {
+	input, wrote := from["gen_ai.input.messages"] != nil, from["gen_ai.output.messages"] != nil
+	switch {
+	case input != wrote && cut, !input && !wrote && s.cutEvents:
+		e.broken = overLimit
+		return
+	case !input && !wrote:
 		e.legacy(s.events)
 		return
 	}
@@ -61,6 +66,12 @@ func (e *modelCall) genAI(s *span) {
 	}
 	for m := range e.list(from, "gen_ai.input.messages").Elements() {
 		e.input = append(e.input, messageOf(m)...)
+	}
+	if cut { // the tools and the instructions may be among the missing attributes
+		e.toolsUnsaid = true
+		if len(e.input) == 0 || e.input[0].Role != "system" {
+			e.gaps |= ttc.NoSystem
+		}
 	}
 	for m := range e.list(from, "gen_ai.output.messages").Elements() {
 		out := messageOf(m)

@@ -308,6 +308,79 @@ func TestDifference9NumberedPrompts(t *testing.T) {
 	}
 }
 
+// TestCutSpans: a call that lost attributes or events isn't taken for a whole one. It is dropped if its messages may be
+// among what it lost, and what else is missing counts as unknown.
+func TestCutSpans(t *testing.T) {
+	genAI := attrs{
+		"gen_ai.operation.name": "chat", "gen_ai.input.messages": list(text("user", "q")),
+		"gen_ai.output.messages": list(text("assistant", "a")), "gen_ai.client.operation.duration": 1.0,
+		"gen_ai.system_instructions": `[{"type":"text","content":"s"}]`,
+		"gen_ai.tool.definitions":    `[{"type":"function","name":"f"}]`,
+	}
+	sdk := attrs{
+		"ai.operationId": "ai.generateText.doGenerate", "ai.response.text": "a",
+		"ai.prompt.messages": `[{"role":"user","content":"q"}]`,
+	}
+	said := func(name string) *tracepb.Span_Event {
+		return &tracepb.Span_Event{Name: name, Attributes: attrs{
+			"gen_ai.event.content": `{"content":"q","message":{"content":"a"}}`,
+		}.list()}
+	}
+	old := []*tracepb.Span_Event{said("gen_ai.user.message"), said("gen_ai.choice")}
+	const lost = "dropped: missing_history"
+	for name, c := range map[string]struct {
+		attributes attrs
+		without    []string
+		events     []*tracepb.Span_Event
+		cut        func(*tracepb.Span)
+		want       string
+	}{
+		"other attributes": {genAI, nil, nil, nil, "s / q / a*: "},
+		"tools":            {genAI, []string{"gen_ai.tool.definitions"}, nil, nil, "s / q / a*: no_tools"},
+		"instructions":     {genAI, []string{"gen_ai.system_instructions"}, nil, nil, "q / a*: no_system_prompt"},
+		"the input":        {genAI, []string{"gen_ai.input.messages"}, nil, nil, lost},
+		"the answer":       {genAI, []string{"gen_ai.output.messages"}, nil, nil, lost},
+		"AI SDK":           {sdk, nil, nil, nil, lost},
+		"events": {
+			attrs{"gen_ai.operation.name": "chat"}, nil, old, func(s *tracepb.Span) { s.DroppedEventsCount = 1 }, lost,
+		},
+		"an event's attributes": {
+			attrs{"gen_ai.operation.name": "chat"}, nil, old,
+			func(s *tracepb.Span) { s.Events[0].DroppedAttributesCount = 1 }, lost,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attrs{}
+			for k, v := range c.attributes {
+				if !slices.Contains(c.without, k) {
+					a[k] = v
+				}
+			}
+			span := made("one", "", 1, a)
+			if span.Events = c.events; c.cut != nil {
+				c.cut(span)
+			} else {
+				span.DroppedAttributesCount = 1
+			}
+			for file, export := range map[string]string{
+				"e.jsonl": lines(t, spansOf(span)), "e.binpb": string(binaryOf(t, spansOf(span))),
+			} {
+				r := sessiontest.ReadText(t, Factory(), file, export)
+				got := ""
+				for _, ex := range r.Examples {
+					got += sessiontest.Walks(ex) + ": " + strings.Join(ex.Gaps.Names(), " ")
+				}
+				for _, d := range r.Drops {
+					got += "dropped: " + string(d.Reason)
+				}
+				if got != c.want {
+					t.Errorf("%s: got %q, want %q", file, got, c.want)
+				}
+			}
+		})
+	}
+}
+
 // TestCutNumberedPrompts: a call that lost attributes is dropped, whether the exporter counted them or not. It isn't
 // read as a shorter history.
 func TestCutNumberedPrompts(t *testing.T) {

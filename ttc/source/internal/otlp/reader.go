@@ -85,7 +85,7 @@ func read(ctx context.Context, files []string, limits session.Limits, tally *sou
 		}
 		return trace
 	}
-	return session.ReadStored(files, limits, tally, keep, sessionOf, r.session)
+	return session.ReadStored(ctx, files, limits, tally, keep, sessionOf, r.session)
 }
 
 // file stores the content of a file.

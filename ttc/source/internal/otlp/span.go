@@ -38,6 +38,7 @@ type span struct {
 	start             int64
 	attributes        attributes
 	cut               bool // attributes are missing because their number exceeded the exporter's limit
+	cutEvents         bool // events, or attributes of events, are missing for this reason
 	failed            bool
 	status            string // message of the span's status
 	events            []event
@@ -53,6 +54,7 @@ type event struct {
 	place      int64 // index among the events of its span; offset of a log record
 	body       json.Raw
 	attributes attributes
+	cut        bool // attributes are missing
 }
 
 // attributes holds an item's attributes, as plain JSON.
@@ -213,39 +215,45 @@ func nanoseconds(values ...json.Raw) int64 {
 // spanOf reads a kept span.
 func spanOf(kept session.Kept) *span {
 	m := members(json.Raw(kept.JSON[1:]), "spanId", "parentSpanId", "traceId", "startTimeUnixNano", "attributes",
-		"droppedAttributesCount", "status", "events")
+		"droppedAttributesCount", "droppedEventsCount", "status", "events")
 	s := &span{
 		id:     hexID(textOf(m["spanId"]), spanBytes),
 		parent: hexID(textOf(m["parentSpanId"]), spanBytes),
 		trace:  hexID(textOf(m["traceId"]), traceBytes),
 		start:  nanoseconds(m["startTimeUnixNano"]), attributes: attributesOf(m["attributes"]),
+		cut: positive(m["droppedAttributesCount"]), cutEvents: positive(m["droppedEventsCount"]),
 		path: kept.Path, offset: kept.Offset,
 	}
-	cut, _ := m["droppedAttributesCount"].Int64()
-	s.cut = cut > 0
 	status := members(m["status"], "code", "message")
 	code, _ := status["code"].Int64()
 	s.failed = code == 2 || status["code"].Is("STATUS_CODE_ERROR")
 	s.status = textOf(status["message"])
 	for e := range m["events"].Elements() {
-		of := members(e, "name", "timeUnixNano", "attributes")
+		of := members(e, "name", "timeUnixNano", "attributes", "droppedAttributesCount")
 		ev := event{
 			name: textOf(of["name"]), at: nanoseconds(of["timeUnixNano"]), place: int64(len(s.events)),
-			attributes: attributesOf(of["attributes"]),
+			attributes: attributesOf(of["attributes"]), cut: positive(of["droppedAttributesCount"]),
 		}
+		s.cutEvents = s.cutEvents || ev.cut
 		ev.body = ev.attributes.structured("gen_ai.event.content")
 		s.events = append(s.events, ev)
 	}
 	return s
 }
 
+func positive(v json.Raw) bool {
+	n, _ := v.Int64()
+	return n > 0
+}
+
 // eventOf reads a stored log record. It also returns the record's trace and span ids.
 func eventOf(kept session.Kept) (ev event, trace, of string) {
 	m := members(json.Raw(kept.JSON[1:]), "traceId", "spanId", "eventName", "timeUnixNano", "observedTimeUnixNano",
-		"attributes", "body")
+		"attributes", "droppedAttributesCount", "body")
 	ev = event{
 		name: textOf(m["eventName"]), at: nanoseconds(m["timeUnixNano"], m["observedTimeUnixNano"]),
 		place: kept.Offset, attributes: attributesOf(m["attributes"]), body: appendPlain(nil, m["body"], 0),
+		cut: positive(m["droppedAttributesCount"]),
 	}
 	ev.name = cmp.Or(ev.name, ev.attributes.text("event.name"))
 	if ev.body.Kind() == json.String { // a logging library's bridge writes the body as text

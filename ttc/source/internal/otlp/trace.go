@@ -109,7 +109,7 @@ func (t *traces) addEvent(part session.Kept) {
 		s = &span{id: id, trace: trace, start: ev.at, path: part.Path, offset: part.Offset}
 		t.spans[trace+id] = s
 	}
-	s.events = append(s.events, ev)
+	s.events, s.cutEvents = append(s.events, ev), s.cutEvents || ev.cut
 }
 
 // spanKind is the kind of operation that a span represents.
@@ -352,7 +352,7 @@ func modelCallOf(s *span) (e modelCall) {
 	}
 	switch {
 	case a["ai.prompt.messages"] != nil:
-		e.aiSDK(a)
+		e.aiSDK(s)
 	case a.text("openinference.span.kind") != "":
 		e.openInference(s)
 	case a["gen_ai.prompt.0.role"] != nil || a["gen_ai.completion.0.role"] != nil:

@@ -48,14 +48,14 @@ var (
 	}}
 	eventShape = &shape{fields: map[protowire.Number]field{
 		1: {key: "timeUnixNano", kind: timeKind}, 2: {key: "name"},
-		3: {key: "attributes", kind: listKind, of: attributeShape},
+		3: {key: "attributes", kind: listKind, of: attributeShape}, 4: {key: "droppedAttributesCount", kind: intKind},
 	}}
 	spanShape = &shape{fields: map[protowire.Number]field{
 		1: {key: "traceId", kind: idKind}, 2: {key: "spanId", kind: idKind}, 4: {key: "parentSpanId", kind: idKind},
 		5: {key: "name"}, 7: {key: "startTimeUnixNano", kind: timeKind},
 		9:  {key: "attributes", kind: listKind, of: attributeShape},
 		10: {key: "droppedAttributesCount", kind: intKind}, 11: {key: "events", kind: listKind, of: eventShape},
-		15: {key: "status", kind: nestedKind, of: statusShape},
+		12: {key: "droppedEventsCount", kind: intKind}, 15: {key: "status", kind: nestedKind, of: statusShape},
 	}}
 	statusShape = &shape{fields: map[protowire.Number]field{2: {key: "message"}, 3: {key: "code", kind: intKind}}}
 	placeShape  = &shape{fields: map[protowire.Number]field{
@@ -63,7 +63,7 @@ var (
 	}}
 	logShape = &shape{fields: map[protowire.Number]field{
 		1: {key: "timeUnixNano", kind: timeKind}, 5: {key: "body", kind: nestedKind, of: valueShape},
-		6: {key: "attributes", kind: listKind, of: attributeShape}, 9: {key: "traceId", kind: idKind},
+		6: {key: "attributes", kind: listKind, of: attributeShape}, 7: {key: "droppedAttributesCount", kind: intKind}, 9: {key: "traceId", kind: idKind},
 		10: {key: "spanId", kind: idKind}, 11: {key: "observedTimeUnixNano", kind: timeKind}, 12: {key: "eventName"},
 	}}
 )
