@@ -22,7 +22,8 @@ type Exchange struct {
 	// Instructed reports whether the first message is the request's instructions, which don't apply to later requests
 	// that continue the response.
 	Instructed bool
-	Answers    []Answer    // the choices
+	Answers    []Answer    // the choices, or the parts of a response within which the server ran tools
+	Said       []calls.Message // messages of a response, from the Responses API
 	Tools      []chat.Tool // nil if unknown; empty if the request has none
 	Gaps       ttc.Gaps
 	Unread     map[string]int64 // number of items that aren't understood, by type
@@ -33,6 +34,7 @@ type Exchange struct {
 // Answer is a model's answer.
 type Answer struct {
 	chat.Message
+	Given    []calls.Message // messages of the response that precede the answer
 	Finish   string
 	TokenIDs []int32
 	LogProbs []float32
@@ -44,10 +46,10 @@ var ErrShape = errors.New("response is not from chat completions, the Responses 
 // Of reads a request and its response, in the response's format.
 func Of(request, response json.Raw) (Exchange, error) {
 	switch {
-	case isChat(response):
-		return Chat(request, response)
 	case IsResponses(response):
 		return Responses(request, response)
+	case isChat(response):
+		return Chat(request, response)
 	case isAnthropic(response):
 		return anthropic(request, response)
 	}
@@ -151,6 +153,9 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 			choice.ID = id + "/" + strconv.Itoa(i)
 		}
 		choice.Input = slices.Clone(input)
+		for _, m := range a.Given {
+			choice.Input = append(choice.Input, s.Message(m))
+		}
 		choice.Output, choice.FinishReason = a.Message, a.Finish
 		choice.TokenIDs, choice.LogProbs = a.TokenIDs, a.LogProbs
 		choice.Gaps |= Gap(&a.Message)

@@ -28,25 +28,31 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	e.Input = in.End()
 	out := Items{Unread: in.Unread}
 	out.Add(session.At(response, "output"))
-	for _, m := range out.End() {
-		if m.Role == "assistant" {
-			e.Answers = append(e.Answers, Answer{Message: m.Message})
+	e.Said = out.End()
+	for i, m := range e.Said {
+		if m.Role == "assistant" { // if there are several, the server ran tools between them
+			a := Answer{Message: m.Message, Given: e.Said[:i], Finish: ResponseFinish(nil, &m.Message)}
+			e.Answers = append(e.Answers, a)
 		}
 	}
-	if len(e.Answers) > 0 { // if there are several, the server ran tools between them
-		e.Answers = e.Answers[:1]
-		e.Answers[0].Finish = ResponseFinish(response, &e.Answers[0].Message)
+	if n := len(e.Answers); n > 0 {
+		e.Answers[n-1].Finish = ResponseFinish(response, &e.Answers[n-1].Message)
 	}
 	if out.Hidden {
 		e.Gaps |= ttc.HiddenReasoning
 	}
 	e.Unread = out.Unread
-	// The server adds a conversation's earlier items to the input.
-	if conversation, ok := request.Get("conversation"); e.Unread != nil || ok && conversation.Kind() != json.Null {
+	// The server adds a conversation's earlier items, and the messages and tools of a prompt that it stores.
+	prompt := session.Value(request, "prompt") != nil
+	if e.Unread != nil || prompt || session.Value(request, "conversation") != nil {
 		e.Gaps |= ttc.RebuiltHistory
 	}
-	usage := session.At(response, "usage")
-	e.Usage = calls.Usage{Input: count(usage, "input_tokens"), Output: count(usage, "output_tokens")}
+	if prompt && len(e.Tools) == 0 {
+		e.Tools = nil
+	}
+	if usage := session.At(response, "usage"); len(e.Answers) == 1 {
+		e.Usage = calls.Usage{Input: count(usage, "input_tokens"), Output: count(usage, "output_tokens")}
+	}
 	return e, nil
 }
 

@@ -231,7 +231,7 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 			l.out.Give(int(l.assembled))
 			return nil, false
 		}
-		x.full = slices.Concat(x.full, past, l.refs([]calls.Message{{Message: at.Answers[0].Message}}), own)
+		x.full = slices.Concat(x.full, past, l.refs(at.Said), own)
 		at = x
 	}
 	return c.full, true

@@ -229,6 +229,10 @@ func TestWhatTheLogLacks(t *testing.T) {
 			strings.Replace(responsesLine("1", "", "", "q", "a"), `"model"`, `"conversation":"v","model"`, 1),
 			"rebuilt_history", "map[]",
 		},
+		"a stored prompt": {
+			strings.Replace(responsesLine("1", "", "", "q", "a"), `"model"`, `"prompt":{"id":"p"},"model"`, 1),
+			"rebuilt_history", "map[]",
+		},
 		"an item of the input": {
 			itemsLine("1", "", `{"type":"item_reference","id":"x"},`+said("user", "q"), "a"),
 			"rebuilt_history", "map[items of type item_reference:1]",
@@ -260,6 +264,35 @@ func TestWhatTheLogLacks(t *testing.T) {
 				t.Errorf("got %q, want %q; %+v", walks, want, r.Drops)
 			}
 		})
+	}
+}
+
+// TestToolsOfTheServer: a response within which the server ran a tool holds several answers. Each is a call, given what
+// precedes it, and so is the call that continues the response.
+func TestToolsOfTheServer(t *testing.T) {
+	output := `"output":[{"type":"reasoning","content":[{"type":"reasoning_text","text":"hm"}]},` +
+		`{"type":"tool_search_call","call_id":"c","arguments":{"q":"x"}},` +
+		`{"type":"tool_search_output","call_id":"c","tools":[{"name":"f"}]},`
+	first := strings.Replace(responsesLine("1", "", "s", "q", "a"), `"output":[`, output, 1)
+	r := sessiontest.One(t, Responses(), "log.jsonl", first+responsesLine("2", "1", "s", "r", "b"),
+		`s / q / [c]* / c=[{"name":"f"}] / a* / r / b*`)
+	sessiontest.Balanced(t, r)
+	if ex := r.Examples[0]; r.Stats.Calls != 3 || ex.Graph.Nodes[2].FinishReason != "tool_calls" ||
+		ex.Graph.Nodes[4].FinishReason != "stop" {
+		t.Errorf("%+v: %+v", r.Stats, ex.Graph.Nodes)
+	}
+}
+
+// TestStoredPrompt: without tools in the request, the tools of a prompt that the server stores are unknown.
+func TestStoredPrompt(t *testing.T) {
+	for tools, want := range map[string]string{
+		"": "no_tools rebuilt_history", `"tools":[{"type":"function","name":"f"}],`: "rebuilt_history",
+	} {
+		r := sessiontest.ReadText(t, Responses(), "log.jsonl",
+			strings.Replace(responsesLine("1", "", "", "q", "a"), `"model"`, tools+`"prompt":{"id":"p"},"model"`, 1))
+		if got := strings.Join(r.Examples[0].Gaps.Names(), " "); got != want {
+			t.Errorf("%s: got %q, want %q", tools, got, want)
+		}
 	}
 }
 
