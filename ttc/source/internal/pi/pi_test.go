@@ -111,6 +111,26 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
+// TestUnknownCompactions: a compaction that keeps nothing gives the model no message again, so it isn't charged to the
+// session's messages.
+func TestUnknownCompactions(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(header)
+	const n = 6000 // the square of it exceeds the limit
+	for i := range n {
+		entryOf := fmt.Sprintf(`{"id":"%d","parentId":"%d",`, i, i-1)
+		if i == 0 {
+			entryOf = `{"id":"0","parentId":null,`
+		}
+		b.WriteString(entryOf + `"type":"compaction","summary":"s","firstKeptEntryId":"none"}` + "\n")
+	}
+	b.WriteString(answer("x", fmt.Sprint(n-1), said("a")))
+	r := sessiontest.ReadText(t, pi.Factory(), "in.jsonl", b.String())
+	if len(r.Examples) != 1 || r.Stats.Unread["compactions that keep the messages from an unknown entry on"] != n {
+		t.Errorf("%d examples, %+v", len(r.Examples), r.Stats)
+	}
+}
+
 // TestLongSession: a session's memory grows with its length, not with the square of it.
 func TestLongSession(t *testing.T) {
 	var b strings.Builder

@@ -41,23 +41,25 @@ func sessionID(entry json.Raw) string {
 	return session.Text(entry, "id")
 }
 
-type reader struct{ tally *source.Tally }
+type reader struct {
+	tally  *source.Tally
+	places map[string]place // place after each entry, by id
+}
 
 // add adds the calls in a file's entries.
 func add(s *calls.Session, entries []session.Kept, tally *source.Tally) {
-	r := &reader{tally}
-	places := map[string]place{} // place after each entry, by id
+	r := &reader{tally, map[string]place{}}
 	var last place
 	for _, part := range entries {
 		entry := json.Raw(part.JSON)
 		id, before := session.Text(entry, "id"), last
 		parent, ok := entry.Get("parentId")
 		name, _ := parent.Text()
-		if at, known := places[name]; known || ok && parent.Kind() == json.Null {
+		if at, known := r.places[name]; known || ok && parent.Kind() == json.Null {
 			before = at
 		}
 		last = r.after(s, part, before)
-		places[id] = last
+		r.places[id] = last
 		if s.TooLarge() {
 			break
 		}
@@ -122,12 +124,15 @@ func (r *reader) after(s *calls.Session, part session.Kept, before place) place 
 func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 	id, first := session.Text(entry, "id"), session.Text(entry, "firstKeptEntryId")
 	var kept []*session.Given // from the last to the first
-	known := false
-	for g := before.path; g != nil && !known; g = g.Before {
-		kept = append(kept, g)
-		known = g.Entry == first && first != ""
+	_, known := r.places[first]
+	if known = known && first != ""; known {
+		known = false
+		for g := before.path; g != nil && !known; g = g.Before {
+			kept = append(kept, g)
+			known = g.Entry == first
+		}
+		s.Give(len(kept)) // the kept messages are relinked
 	}
-	s.Give(len(kept)) // the kept messages are relinked
 	if !known {
 		r.tally.CountUnread("compactions that keep the messages from an unknown entry on", 1)
 		kept = nil
