@@ -249,6 +249,37 @@ func TestTrials(t *testing.T) {
 	}
 }
 
+// TestEqualTrajectories: trials whose trajectories are equal, or have the same session id, each count with their own
+// reward. A job that is there twice counts once.
+func TestEqualTrajectories(t *testing.T) {
+	dir := t.TempDir()
+	trial := func(name string, reward int, answer string) {
+		folder := filepath.Base(name)
+		sessiontest.Write(t, dir, name+"/result.json", fmt.Sprintf(
+			`{"task_name":"t","trial_name":"%s","verifier_result":{"rewards":{"reward":%d}}}`, folder, reward))
+		sessiontest.Write(t, dir, name+"/agent/trajectory.json",
+			trajectory("", step("user", "q", ""), step("agent", answer, "")))
+	}
+	trial("one/a", 1, "x")
+	trial("one/b", 0, "x")
+	trial("one/c", 0, "x")
+	trial("one/d", 1, "y")
+	trial("two/a", 1, "x")
+	r := sessiontest.Read(t, Factory(), dir)
+	sessiontest.Balanced(t, r)
+	var got []string
+	for _, ex := range r.Examples {
+		got = append(got, fmt.Sprint(ex.Trial, " ", *ex.Reward, " ", sessiontest.Walks(ex)))
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff([]string{"a 1 q / x*", "b 0 q / x*", "c 0 q / x*", "d 1 q / y*"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := r.Stats.Dropped["session"][source.IdenticalRow]; n != 1 {
+		t.Errorf("%d identical, %+v", n, r.Drops)
+	}
+}
+
 // TestNamedTrajectory: the result of a trial belongs to its trajectory, if that alone is named.
 func TestNamedTrajectory(t *testing.T) {
 	dir := t.TempDir()

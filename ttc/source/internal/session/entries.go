@@ -33,7 +33,7 @@ func (e Entries) read(ctx context.Context, files []string, limits Limits, tally 
 	for _, n := range e.Names {
 		n.Limit(limits.MaxNames)
 	}
-	return ReadStored(files, limits, tally, func(s *Store, path string) error {
+	return ReadStored(ctx, files, limits, tally, func(s *Store, path string) error {
 		return e.file(ctx, s, path, limits, tally)
 	}, e.Regroup, e.Sessions)
 }

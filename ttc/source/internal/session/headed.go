@@ -25,7 +25,7 @@ func (h Headed) Read(ctx context.Context, files []string, limits Limits, tally *
 	if h.Name == nil {
 		h.Name = Stem
 	}
-	return ReadStored(files, limits, tally, func(s *Store, path string) error {
+	return ReadStored(ctx, files, limits, tally, func(s *Store, path string) error {
 		return h.file(ctx, s, path, limits.MaxLine, tally)
 	}, nil, func(g Group) []*calls.Session {
 		g.Sort()

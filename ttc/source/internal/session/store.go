@@ -3,10 +3,12 @@ package session
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strings"
 
@@ -25,11 +27,12 @@ type Store struct {
 	spool  *spool.File
 	order  *extsort.Sorter
 	paths  []string
+	trials []*source.TrialResult // of the paths; nil if a file is not from a Harbor trial
 	packed []byte
 	row    [rowWidth]byte
 }
 
-// Widths in bytes. A row holds the start and a hash of the session's id, which order the sessions; a hash of the
+// Widths in bytes. A row holds the start and a hash of the session's key, which order the sessions; a hash of the
 // content, which makes the order of files irrelevant; the content's location; and whether the part may recur.
 const (
 	idWidth   = 40
@@ -56,7 +59,9 @@ func newStore() (*Store, error) {
 }
 
 // Begin sets the file that the next parts come from.
-func (s *Store) Begin(path string) { s.paths = append(s.paths, path) }
+func (s *Store) Begin(ctx context.Context, path string) {
+	s.paths, s.trials = append(s.paths, path), append(s.trials, source.TrialOf(ctx, path))
+}
 
 // Add stores a part of a session. If the session has an equal part, this one is left out.
 func (s *Store) Add(id string, raw []byte, offset int64) error { return s.add(id, raw, offset, 0) }
@@ -73,7 +78,7 @@ func (s *Store) add(id string, raw []byte, offset int64, recurring byte) error {
 	if err != nil {
 		return fmt.Errorf("cannot store sessions in a temporary file: %w", err)
 	}
-	row := appendKey(s.row[:0], id)
+	row := s.appendKey(s.row[:0], id, len(s.paths)-1)
 	content := xxh3.Hash128(raw).Bytes()
 	row = append(row, content[:]...)
 	row = binary.BigEndian.AppendUint64(row, uint64(at))
@@ -83,10 +88,18 @@ func (s *Store) add(id string, raw []byte, offset int64, recurring byte) error {
 	return s.order.Add(append(row, recurring))
 }
 
-// appendKey appends the key that orders sessions.
-func appendKey(row []byte, id string) []byte {
+// appendKey appends the key that orders sessions. Each trial has sessions of its own, since trials may have equal
+// trajectories.
+func (s *Store) appendKey(row []byte, id string, path int) []byte {
 	var start [idWidth]byte
 	copy(start[:], id)
+	if t := s.trials[path]; t != nil {
+		reward := math.NaN()
+		if t.Reward != nil {
+			reward = *t.Reward
+		}
+		id = fmt.Sprint(id, "\x00", t.Task, "\x00", t.Name, "\x00", reward)
+	}
 	sum := xxh3.HashString128(id).Bytes()
 	return append(append(row, start[:]...), sum[:]...)
 }
@@ -97,7 +110,8 @@ func (s *Store) regroup(id func(old string) string) error {
 	for row, err := range s.order.All() {
 		if err == nil {
 			old := string(bytes.TrimRight(row[:idWidth], "\x00"))
-			err = order.Add(append(appendKey(s.row[:0], id(old)), row[keyWidth:]...))
+			path := int(binary.BigEndian.Uint32(row[partWidth+12:]))
+			err = order.Add(append(s.appendKey(s.row[:0], id(old), path), row[keyWidth:]...))
 		}
 		if err != nil {
 			order.Close()
@@ -183,6 +197,7 @@ type Group struct {
 	Tally    *source.Tally
 	TooLarge bool
 	Path     string // path of one of its parts
+	trial    *source.TrialResult
 }
 
 // Sort arranges the parts by file and position.
@@ -194,7 +209,8 @@ func (g *Group) Sort() {
 
 func (s *Store) load(g *Group, place []byte, limits Limits) error {
 	packed := make([]byte, binary.BigEndian.Uint32(place[8:]))
-	g.Path = s.paths[binary.BigEndian.Uint32(place[12:])]
+	path := binary.BigEndian.Uint32(place[12:])
+	g.Path, g.trial = s.paths[path], s.trials[path]
 	if _, err := s.spool.ReadAt(packed, int64(binary.BigEndian.Uint64(place))); err != nil {
 		return fmt.Errorf("cannot read the temporary session file: %w", err)
 	}

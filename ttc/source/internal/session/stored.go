@@ -24,7 +24,7 @@ type stored struct {
 // function sessions with each group of items, to build its sessions. The function id, if not nil, maps the id under
 // which items were stored to the session's actual id; ReadStored calls it after all files have been read.
 func ReadStored(
-	files []string, limits Limits, tally *source.Tally,
+	ctx context.Context, files []string, limits Limits, tally *source.Tally,
 	file func(s *Store, path string) error, id func(string) string, sessions func(Group) []*calls.Session,
 ) (Reader, error) {
 	store, err := newStore()
@@ -32,7 +32,7 @@ func ReadStored(
 		return nil, err
 	}
 	for _, path := range files {
-		store.Begin(path)
+		store.Begin(ctx, path)
 		if err := file(store, path); err != nil {
 			store.Close()
 			return nil, err
@@ -71,23 +71,16 @@ func (r *stored) Next(ctx context.Context) (*calls.Session, error) {
 		}
 		g.Tally = r.tally
 		r.queue = r.make(g)
-		score(ctx, r.queue, g.Path)
+		if t := g.trial; t != nil {
+			for _, s := range r.queue {
+				s.Task, s.Trial, s.Reward = t.Task, t.Name, t.Reward
+			}
+		}
 	}
 	s := r.queue[0]
 	r.queue[0] = nil
 	r.queue = r.queue[1:]
 	return s, nil
-}
-
-// score sets the task, trial and reward of sessions that are from a Harbor trial.
-func score(ctx context.Context, all []*calls.Session, path string) {
-	t := source.TrialOf(ctx, path)
-	if t == nil {
-		return
-	}
-	for _, s := range all {
-		s.Task, s.Trial, s.Reward = t.Task, t.Name, t.Reward
-	}
 }
 
 // Close stops reading and closes the store.
