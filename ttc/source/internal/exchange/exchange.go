@@ -22,9 +22,9 @@ type Exchange struct {
 	// Instructed reports whether the first message is the request's instructions, which don't apply to later requests
 	// that continue the response.
 	Instructed bool
-	Answers    []Answer    // the choices, or the parts of a response within which the server ran tools
+	Answers    []Answer        // the choices, or the parts of a response within which the server ran tools
 	Said       []calls.Message // messages of a response, from the Responses API
-	Tools      []chat.Tool // nil if unknown; empty if the request has none
+	Tools      []chat.Tool     // nil if unknown; empty if the request has none
 	Gaps       ttc.Gaps
 	Unread     map[string]int64 // number of items that aren't understood, by type
 	Usage      calls.Usage
