@@ -134,7 +134,7 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	metrics := session.At(step, "metrics")
 	number := func(key string) int64 { f, _ := session.At(metrics, key).Float64(); return int64(f) }
 	c.Usage = calls.Usage{Input: number("prompt_tokens"), Output: number("completion_tokens")}
-	exchange.SetTokens(&c, session.At(metrics, "completion_token_ids"), session.At(metrics, "logprobs"))
+	c.TokenIDs, c.LogProbs = exchange.Tokens(session.At(metrics, "completion_token_ids"), session.At(metrics, "logprobs"))
 	t.s.Add(c)
 }
 

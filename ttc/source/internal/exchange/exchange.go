@@ -34,7 +34,8 @@ type Exchange struct {
 // Answer is a model's answer.
 type Answer struct {
 	chat.Message
-	Given    []calls.Message // messages of the response that precede the answer
+	Given    int      // number of messages of the response that precede the answer
+	Gaps     ttc.Gaps // of this answer
 	Finish   string
 	TokenIDs []int32
 	LogProbs []float32
@@ -47,7 +48,7 @@ var ErrShape = errors.New("response is not from chat completions, the Responses 
 func Of(request, response json.Raw) (Exchange, error) {
 	switch {
 	case IsResponses(response):
-		return Responses(request, response)
+		return Responses(request, response, false), nil
 	case isChat(response):
 		return Chat(request, response)
 	case isAnthropic(response):
@@ -97,12 +98,13 @@ func TokenIDs(list json.Raw) (out []int32) {
 	return out
 }
 
-// SetTokens sets the ids that the model generated in a call, and their log-probs if there is one for each id.
-func SetTokens(c *calls.Call, ids, logProbs json.Raw) {
-	c.TokenIDs = TokenIDs(ids)
-	if probs := readLogProbs(logProbs); len(probs) == len(c.TokenIDs) {
-		c.LogProbs = probs
+// Tokens reads the ids that a model generated, and their log-probs if there is one for each id.
+func Tokens(list, logProbs json.Raw) (ids []int32, probs []float32) {
+	ids, probs = TokenIDs(list), readLogProbs(logProbs)
+	if len(probs) != len(ids) {
+		probs = nil
 	}
+	return ids, probs
 }
 
 // readLogProbs reads log-probs. It returns nil if the list contains anything else, such as a positive number.
@@ -141,10 +143,9 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 		if e.Previous != "" {
 			c.Gaps |= ttc.RebuiltHistory
 		}
-		for i := range e.Input {
-			input = append(input, s.Message(e.Input[i]))
-		}
+		input = Refs(s, e.Input)
 	}
+	said := Refs(s, e.Said)
 	id := c.ID
 	for i := range e.Answers {
 		a := &e.Answers[i]
@@ -152,15 +153,21 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 		if i > 0 {
 			choice.ID = id + "/" + strconv.Itoa(i)
 		}
-		choice.Input = slices.Clone(input)
-		for _, m := range a.Given {
-			choice.Input = append(choice.Input, s.Message(m))
-		}
+		choice.Input = slices.Concat(input, said[:a.Given])
 		choice.Output, choice.FinishReason = a.Message, a.Finish
 		choice.TokenIDs, choice.LogProbs = a.TokenIDs, a.LogProbs
-		choice.Gaps |= Gap(&a.Message)
+		choice.Gaps |= a.Gaps | Gap(&a.Message)
 		s.Add(choice)
 	}
+}
+
+// Refs adds messages to a session, and returns references to them.
+func Refs(s *calls.Session, messages []calls.Message) []calls.Ref {
+	refs := make([]calls.Ref, len(messages))
+	for i, m := range messages {
+		refs[i] = s.Message(m)
+	}
+	return refs
 }
 
 // MarkFailed sets whether the tools of the input's results failed, given by call id, where the messages don't say it.

@@ -14,34 +14,26 @@ import (
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
-// Responses reads a Responses API request and its response.
-func Responses(request, response json.Raw) (Exchange, error) {
+// Responses reads a Responses API request and its response. Summaries count as reasoning if the argument says so, since
+// servers of open models put reasoning there.
+func Responses(request, response json.Raw, summaries bool) Exchange {
 	e := Exchange{
 		ID: session.Text(response, "id"), Model: session.Text(response, "model"), Tools: requestTools(request),
 		Previous: session.Text(request, "previous_response_id"),
 		Time:     session.Seconds(session.At(response, "created_at")),
 	}
-	in := Items{}
-	in.Instructions(request)
-	e.Instructed = in.Len() > 0
-	in.Add(session.At(request, "input"))
-	e.Input = in.End()
-	out := Items{Unread: in.Unread}
-	out.Add(session.At(response, "output"))
-	e.Said = out.End()
-	for i, m := range e.Said {
-		if m.Role == "assistant" { // if there are several, the server ran tools between them
-			a := Answer{Message: m.Message, Given: e.Said[:i], Finish: ResponseFinish(nil, &m.Message)}
-			e.Answers = append(e.Answers, a)
-		}
+	in := items{summaries: summaries}
+	if text := session.Text(request, "instructions"); text != "" {
+		in.out, e.Instructed = []calls.Message{TextMessage("system", text)}, true
 	}
-	if n := len(e.Answers); n > 0 {
+	in.add(session.At(request, "input"))
+	out := items{summaries: summaries, unread: in.unread}
+	out.add(session.At(response, "output"))
+	e.Input, e.Said, e.Answers, e.Unread = in.out, out.out, out.answers, out.unread
+	n := len(e.Answers)
+	if n > 0 { // if there are several, the server ran tools between them
 		e.Answers[n-1].Finish = ResponseFinish(response, &e.Answers[n-1].Message)
 	}
-	if out.Hidden {
-		e.Gaps |= ttc.HiddenReasoning
-	}
-	e.Unread = out.Unread
 	// The server adds a conversation's earlier items, and the messages and tools of a prompt that it stores.
 	prompt := session.Value(request, "prompt") != nil
 	if e.Unread != nil || prompt || session.Value(request, "conversation") != nil {
@@ -50,10 +42,10 @@ func Responses(request, response json.Raw) (Exchange, error) {
 	if prompt && len(e.Tools) == 0 {
 		e.Tools = nil
 	}
-	if usage := session.At(response, "usage"); len(e.Answers) == 1 {
+	if usage := session.At(response, "usage"); n == 1 {
 		e.Usage = calls.Usage{Input: count(usage, "input_tokens"), Output: count(usage, "output_tokens")}
 	}
-	return e, nil
+	return e
 }
 
 // ResponseFinish returns the reason the last answer in a response ended.
@@ -69,93 +61,91 @@ func ResponseFinish(response json.Raw, m *chat.Message) string {
 	return "stop"
 }
 
-// Items builds messages from Responses API items: a turn's text, reasoning and calls, which are separate items, become
+// items builds messages from Responses API items: a turn's text, reasoning and calls, which are separate items, become
 // one message.
-type Items struct {
-	Summaries bool             // read summaries as reasoning, since servers of open models put reasoning there
-	Hidden    bool             // the text of some reasoning is missing
-	Unread    map[string]int64 // number of items that aren't understood, by type
-	Turn      func(items []json.Raw, m *chat.Message)
-
-	out   []calls.Message
-	open  *chat.Message
-	items []json.Raw // items of the open turn
+type items struct {
+	summaries bool             // read summaries as reasoning
+	unread    map[string]int64 // number of items that aren't understood, by type
+	out       []calls.Message
+	answers   []Answer // the model's messages among them
+	open      *Answer  // the turn being read
 }
 
-// Instructions adds a request's instructions, which are its system prompt.
-func (t *Items) Instructions(request json.Raw) {
-	if text := session.Text(request, "instructions"); text != "" {
-		t.out = append(t.out, TextMessage("system", text))
-	}
+// ItemMessages returns the messages in a list of items.
+func ItemMessages(list json.Raw) []calls.Message {
+	var t items
+	t.add(list)
+	return t.out
 }
 
-// Add adds a list of items or a string, which is a user message.
-func (t *Items) Add(list json.Raw) {
+// add adds a list of items or a string, which is a user message.
+func (t *items) add(list json.Raw) {
 	if list.Kind() == json.String {
-		t.end()
-		t.out = append(t.out, calls.Message{Message: Content("user", list)})
+		t.say(calls.Message{Message: Content("user", list)})
 		return
 	}
 	for item := range list.Elements() {
-		t.add(item)
+		t.item(item)
 	}
+	t.end()
 }
 
-func (t *Items) add(item json.Raw) {
+func (t *items) item(item json.Raw) {
 	typ := session.Text(item, "type")
 	switch {
 	case typ == "message" || typ == "":
+		content := session.At(item, "content")
 		if role := Role(session.Text(item, "role")); role != "assistant" {
-			t.end()
-			t.out = append(t.out, calls.Message{Message: Content(role, session.At(item, "content"))})
+			t.say(calls.Message{Message: Content(role, content)})
 			return
 		}
-		AddText(t.turn(item), Content("assistant", session.At(item, "content")))
+		AddText(&t.turn(item).Message, Content("assistant", content))
 	case typ == "reasoning":
-		if !AddReasoning(t.turn(item), item, t.Summaries) {
-			t.Hidden = true
+		if a := t.turn(item); !AddReasoning(&a.Message, item, t.summaries) {
+			a.Gaps |= ttc.HiddenReasoning
 		}
 	case IsCall(typ):
-		m := t.turn(item)
-		m.ToolCalls = append(m.ToolCalls, ItemCall(typ, item))
+		a := t.turn(item)
+		a.ToolCalls = append(a.ToolCalls, ItemCall(typ, item))
 	case IsResult(typ):
-		t.end()
-		t.out = append(t.out, ItemResult(item))
+		t.say(ItemResult(item))
 	default:
-		if t.Unread == nil {
-			t.Unread = map[string]int64{}
+		if t.unread == nil {
+			t.unread = map[string]int64{}
 		}
-		t.Unread[typ]++
+		t.unread[typ]++
 	}
 }
 
-// turn returns the message for the turn that an item belongs to.
-func (t *Items) turn(item json.Raw) *chat.Message {
+// turn returns the answer of the turn that an item belongs to.
+func (t *items) turn(item json.Raw) *Answer {
 	if t.open == nil {
-		t.open = &chat.Message{Role: "assistant", Form: chat.Null}
+		t.open = &Answer{Message: chat.Message{Role: "assistant", Form: chat.Null}, Given: len(t.out)}
 	}
-	t.items = append(t.items, item)
+	if t.open.TokenIDs == nil { // NeMo Gym's ids
+		t.open.TokenIDs, t.open.LogProbs = Tokens(
+			session.At(item, "generation_token_ids"), session.At(item, "generation_log_probs"),
+		)
+	}
 	return t.open
 }
 
-func (t *Items) end() {
-	if t.open == nil {
-		return
-	}
-	t.out = append(t.out, calls.Message{Message: *t.open})
-	if t.Turn != nil {
-		t.Turn(t.items, t.open)
-	}
-	t.open, t.items = nil, nil
+// say adds a message that isn't the model's.
+func (t *items) say(m calls.Message) {
+	t.end()
+	t.out = append(t.out, m)
 }
 
-// Len returns the number of messages.
-func (t *Items) Len() int { return len(t.out) }
-
-// End ends the turn, and returns the messages so far.
-func (t *Items) End() []calls.Message {
-	t.end()
-	return t.out
+// end ends the turn.
+func (t *items) end() {
+	a := t.open
+	if a == nil {
+		return
+	}
+	if a.Finish = ResponseFinish(nil, &a.Message); t.unread != nil { // the model saw the items so far, at least in part
+		a.Gaps |= ttc.RebuiltHistory
+	}
+	t.out, t.answers, t.open = append(t.out, calls.Message{Message: a.Message}), append(t.answers, *a), nil
 }
 
 // CountUnread counts items that aren't understood.

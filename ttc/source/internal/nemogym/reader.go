@@ -2,11 +2,10 @@ package nemogym
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/nat-go/nat-go/internal/calls"
-	"github.com/nat-go/nat-go/ttc"
-	"github.com/nat-go/nat-go/ttc/chat"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
@@ -65,94 +64,27 @@ func sessionOf(g session.Group, part session.Kept, i int) *calls.Session {
 	id, _ := key(raw)
 	s := g.Limits.New(cmp.Or(id, "rollout-"+strconv.Itoa(i)))
 	s.Task, s.Trial, s.Reward = taskOf(raw), trialOf(raw), session.Finite(session.At(raw, "reward"))
-	t := turns{
-		request: session.At(raw, "responses_create_params"), response: session.At(raw, "response"), part: part, s: s,
-	}
-	if !exchange.IsResponses(t.response) {
+	response := session.At(raw, "response")
+	if !exchange.IsResponses(response) {
 		g.Tally.DropCall(session.FailedCall, "the rollout has no response", s.ID, part.Path, part.Offset)
 		return nil
 	}
-	t.read()
-	exchange.CountUnread(g.Tally, t.items.Unread)
+	e := exchange.Responses(session.At(raw, "responses_create_params"), response, true)
+	exchange.CountUnread(g.Tally, e.Unread)
 	if masked, _ := session.At(raw, "mask_sample").Bool(); masked {
-		for range t.calls {
+		for range e.Answers {
 			g.Tally.DropCall(maskedSample, "", s.ID, part.Path, part.Offset)
 		}
 		return nil
 	}
-	t.add()
+	input, said := exchange.Refs(s, e.Input), exchange.Refs(s, e.Said)
+	for i, a := range e.Answers {
+		s.Add(calls.Call{
+			ID: s.ID + "/" + strconv.Itoa(i+1), Model: e.Model, Time: e.Time + int64(i) + 1, Tools: e.Tools,
+			Input: slices.Concat(input, said[:a.Given]), Output: a.Message, FinishReason: a.Finish,
+			TokenIDs: a.TokenIDs, LogProbs: a.LogProbs, Usage: e.Usage, Gaps: a.Gaps | exchange.Gap(&a.Message),
+			File: part.Path, Offset: part.Offset,
+		})
+	}
 	return s
-}
-
-// turns holds a rollout's calls.
-type turns struct {
-	request, response json.Raw
-	part              session.Kept
-	s                 *calls.Session
-	items             exchange.Items
-	calls             []turn
-}
-
-// turn is a call. Its input consists of the first messages of the rollout; given is their number.
-type turn struct {
-	calls.Call
-	given int
-}
-
-// read reads the items in the request and in the response.
-func (t *turns) read() {
-	t.items.Summaries = true
-	t.items.Instructions(t.request)
-	t.items.Add(session.At(t.request, "input"))
-	t.items.End() // messages in the request weren't written in this rollout
-	t.items.Hidden = false
-	t.items.Turn = t.turn
-	t.items.Add(session.At(t.response, "output"))
-	t.items.End()
-}
-
-// turn records the call that produced these items.
-func (t *turns) turn(items []json.Raw, m *chat.Message) {
-	c := turn{calls.Call{Output: *m, FinishReason: "stop"}, t.items.Len() - 1}
-	if m.ToolCalls != nil {
-		c.FinishReason = "tool_calls"
-	}
-	if t.items.Hidden {
-		c.Gaps |= ttc.HiddenReasoning
-		t.items.Hidden = false
-	}
-	if t.items.Unread != nil { // the model saw the items so far, at least in part
-		c.Gaps |= ttc.RebuiltHistory
-	}
-	for _, item := range items {
-		exchange.SetTokens(&c.Call, session.At(item, "generation_token_ids"), session.At(item, "generation_log_probs"))
-		if c.TokenIDs != nil {
-			break
-		}
-	}
-	c.Gaps |= exchange.Gap(m)
-	t.calls = append(t.calls, c)
-}
-
-// add adds the calls.
-func (t *turns) add() {
-	e, _ := exchange.Responses(t.request, t.response)
-	messages := t.items.End()
-	refs := make([]calls.Ref, len(messages))
-	for i, m := range messages {
-		refs[i] = t.s.Message(m)
-	}
-	for i := range t.calls {
-		c := &t.calls[i]
-		c.ID, c.Model, c.Time = t.s.ID+"/"+strconv.Itoa(i+1), e.Model, e.Time+int64(i)+1
-		c.Tools, c.File, c.Offset = e.Tools, t.part.Path, t.part.Offset
-		c.Input = refs[:c.given:c.given]
-		if len(t.calls) == 1 {
-			c.Usage = e.Usage
-		}
-		if i == len(t.calls)-1 {
-			c.FinishReason = exchange.ResponseFinish(t.response, &c.Output)
-		}
-		t.s.Add(c.Call)
-	}
 }

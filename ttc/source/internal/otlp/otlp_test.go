@@ -345,7 +345,8 @@ func TestCutSpans(t *testing.T) {
 			attrs{"gen_ai.operation.name": "chat"}, nil, old, func(s *tracepb.Span) { s.DroppedEventsCount = 1 }, lost,
 		},
 		"an event's attributes": {
-			attrs{"gen_ai.operation.name": "chat"}, nil, old,
+			attrs{"gen_ai.operation.name": "chat"},
+			nil, old,
 			func(s *tracepb.Span) { s.Events[0].DroppedAttributesCount = 1 }, lost,
 		},
 	} {

@@ -215,11 +215,11 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 		return nil, false
 	}
 	if at.full == nil {
-		at.full = l.refs(at.Input)
+		at.full = exchange.Refs(l.out, at.Input)
 	}
 	for _, x := range slices.Backward(chain) {
 		x.open = false
-		own, past := l.refs(x.Input), at.full
+		own, past := exchange.Refs(l.out, x.Input), at.full
 		x.Gaps |= at.Gaps & ttc.RebuiltHistory
 		if x.Instructed {
 			x.full, own = append(x.full, own[0]), own[1:]
@@ -231,16 +231,8 @@ func (l *log) history(c *call) ([]calls.Ref, bool) {
 			l.out.Give(int(l.assembled))
 			return nil, false
 		}
-		x.full = slices.Concat(x.full, past, l.refs(at.Said), own)
+		x.full = slices.Concat(x.full, past, exchange.Refs(l.out, at.Said), own)
 		at = x
 	}
 	return c.full, true
-}
-
-func (l *log) refs(messages []calls.Message) []calls.Ref {
-	out := make([]calls.Ref, len(messages))
-	for i, m := range messages {
-		out[i] = l.out.Message(m)
-	}
-	return out
 }

@@ -42,9 +42,7 @@ func isItemContent(content json.Raw) bool {
 }
 
 func itemMessages(list json.Raw) (out []chat.Message) {
-	var items exchange.Items
-	items.Add(list)
-	for _, m := range items.End() {
+	for _, m := range exchange.ItemMessages(list) {
 		out = append(out, withError(m))
 	}
 	return out
