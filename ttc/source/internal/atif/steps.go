@@ -77,9 +77,7 @@ func (t *steps) step(step json.Raw, n int64) {
 		return
 	}
 	answer := exchange.Content("assistant", body)
-	if text := session.Text(step, "reasoning_content"); text != "" {
-		answer.Reasoning, answer.ReasoningKey = text, "reasoning_content"
-	}
+	exchange.Think(&answer, session.Text(step, "reasoning_content"))
 	for c := range session.At(step, "tool_calls").Elements() {
 		answer.ToolCalls = append(answer.ToolCalls, exchange.CallOf(c, "tool_call_id", "function_name", "arguments"))
 	}

@@ -34,8 +34,7 @@ func recognize(h *source.Head) source.Reading {
 
 // isOthers reports whether a line is from Qwen Code, whose lines have the same keys, with messages in Google's format.
 func isOthers(line json.Raw) bool {
-	_, parts := session.At(line, "message").Get("parts")
-	return parts
+	return session.Has(session.At(line, "message"), "parts")
 }
 
 // isBare reports whether a line without a session id is from Claude Code. (Tools that clean up files remove the id.)
@@ -45,16 +44,11 @@ func isBare(line json.Raw) bool {
 
 // isLine reports whether an object is a line of a session.
 func isLine(line json.Raw) bool {
-	if _, ok := line.Get("sessionId"); !ok && !isBare(line) {
-		return false
-	}
 	text, ok := session.At(line, "type").Text()
-	if !ok || isOthers(line) {
+	if !ok || isOthers(line) || !session.Has(line, "sessionId") && !isBare(line) {
 		return false
 	}
-	_, parent := line.Get("parentUuid")
-	_, message := line.Get("message")
-	return parent || message || ignoredTypes[text] || text == "api-request" || text == "api-request-shape"
+	return session.Has(line, "parentUuid") || session.Has(line, "message") || ignoredTypes[text] || text == "api-request" || text == "api-request-shape"
 }
 
 // reader iterates over sessions in id order.

@@ -1,8 +1,6 @@
 package cline
 
 import (
-	"bytes"
-	stdjson "encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -117,7 +115,8 @@ func told(content json.Raw) []calls.Message {
 			continue
 		}
 		if v := session.At(b, "content"); isValue(v) {
-			out[i].Message = chat.Message{Role: "tool", Form: chat.Text, Text: compact(v), ToolCallID: out[i].ToolCallID}
+			out[i].Message = chat.Message{Role: "tool", Form: chat.Text, ToolCallID: out[i].ToolCallID}
+			out[i].Text = string(json.AppendCompact(nil, v))
 		}
 		i++
 	}
@@ -135,14 +134,6 @@ func isValue(v json.Raw) bool {
 		}
 	}
 	return v.Kind() == json.Object
-}
-
-func compact(v json.Raw) string {
-	var b bytes.Buffer
-	if stdjson.Compact(&b, v) != nil {
-		return string(v)
-	}
-	return b.String()
 }
 
 // unwrapped returns a user's text without the enclosing tag, which records the user's mode and isn't sent to the model.

@@ -29,9 +29,8 @@ func Factory() source.Factory {
 // the timestamp.
 func isLine(line json.Raw) bool {
 	typ := session.Text(line, "type")
-	_, at := line.Get("timestamp")
 	return session.At(line, "payload").Kind() == json.Object &&
-		(typ == "response_item" || at && (known[typ] || ignoredItems[typ]))
+		(typ == "response_item" || session.Has(line, "timestamp") && (known[typ] || ignoredItems[typ]))
 }
 
 // reader iterates over threads in id order.

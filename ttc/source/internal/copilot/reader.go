@@ -176,9 +176,7 @@ func (r *reader) answer(t *conversation, agent string, part session.Kept) {
 	data, m := session.Value(event, "data"), &t.answer
 	m.Role, m.Form = "assistant", chat.Text
 	m.Text += session.Text(data, "content")
-	if text := session.Text(data, "reasoningText"); text != "" {
-		m.Reasoning, m.ReasoningKey = m.Reasoning+text, "reasoning_content"
-	}
+	exchange.Think(m, session.Text(data, "reasoningText"))
 	for request := range session.Value(data, "toolRequests").Elements() {
 		m.ToolCalls = append(m.ToolCalls, exchange.CallOf(request, "toolCallId", "name", "arguments"))
 	}

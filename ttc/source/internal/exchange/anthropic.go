@@ -81,9 +81,7 @@ func AnswerOf(blocks []json.Raw) (m chat.Message, hidden bool) {
 	if texts != nil {
 		m.Form, m.Text = chat.Text, strings.Join(texts, "\n")
 	}
-	if thoughts != nil {
-		m.Reasoning, m.ReasoningKey = strings.Join(thoughts, "\n"), "reasoning_content"
-	}
+	Think(&m, strings.Join(thoughts, "\n"))
 	return m, hidden
 }
 

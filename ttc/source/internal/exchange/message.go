@@ -78,6 +78,13 @@ func CallOf(call json.Raw, id, name, arguments string) chat.ToolCall {
 	return c
 }
 
+// Think adds text to a message's reasoning.
+func Think(m *chat.Message, text string) {
+	if text != "" {
+		m.Reasoning, m.ReasoningKey = m.Reasoning+text, "reasoning_content"
+	}
+}
+
 // NullIfEmpty replaces empty text with null content in an answer that has only calls.
 func NullIfEmpty(m *chat.Message) {
 	if m.Form == chat.Text && m.Text == "" && m.ToolCalls != nil {

@@ -174,11 +174,10 @@ func AddReasoning(m *chat.Message, item json.Raw, summaries bool) bool {
 	if texts == nil {
 		return false
 	}
-	m.ReasoningKey = "reasoning_content"
 	if m.Reasoning != "" {
 		m.Reasoning += "\n"
 	}
-	m.Reasoning += strings.Join(texts, "\n")
+	Think(m, strings.Join(texts, "\n"))
 	return true
 }
 

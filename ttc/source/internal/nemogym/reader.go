@@ -23,9 +23,8 @@ func Factory() source.Factory {
 
 // isRollout reports whether an entry is a rollout; a failed one lacks a response.
 func isRollout(entry json.Raw) bool {
-	_, response := entry.Get("response")
-	_, reward := entry.Get("reward")
-	return session.At(entry, "responses_create_params").Kind() == json.Object && (response || reward)
+	return session.At(entry, "responses_create_params").Kind() == json.Object &&
+		(session.Has(entry, "response") || session.Has(entry, "reward"))
 }
 
 // key returns the session key of a rollout.

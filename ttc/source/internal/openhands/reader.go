@@ -1,6 +1,7 @@
 package openhands
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -36,16 +37,12 @@ func isMark(entry json.Raw) bool {
 			return true
 		}
 	}
-	return isEvent(entry) || modelOf(entry) != "" && has(entry, "id")
+	return isEvent(entry) || modelOf(entry) != "" && session.Has(entry, "id")
 }
 
 func isEvent(entry json.Raw) bool {
-	return has(entry, "id", "timestamp", "source") &&
-		(has(entry, "kind") || has(entry, "action", "args") || has(entry, "observation", "extras"))
-}
-
-func has(object json.Raw, keys ...string) bool {
-	return !slices.ContainsFunc(keys, func(key string) bool { _, ok := object.Get(key); return !ok })
+	return session.Has(entry, "id", "timestamp", "source") &&
+		(session.Has(entry, "kind") || session.Has(entry, "action", "args") || session.Has(entry, "observation", "extras"))
 }
 
 // modelOf returns the model that a conversation's state names.
@@ -153,8 +150,9 @@ func (r *reader) event(batch []event, before *session.Given) *session.Given {
 	case "SystemPromptEvent":
 		r.gaps &^= ttc.NoSystem
 		r.offer(session.Value(e.Raw, "tools"))
-		prompt, more := session.Value(e.Raw, "system_prompt"), session.Value(e.Raw, "dynamic_context")
-		return r.tell(e, before, "system", slices.DeleteFunc([]json.Raw{prompt, more}, isNil)...)
+		prompts := []json.Raw{session.Value(e.Raw, "system_prompt"), session.Value(e.Raw, "dynamic_context")}
+		prompts = slices.DeleteFunc(prompts, func(v json.Raw) bool { return v == nil })
+		return r.tell(e, before, "system", prompts...)
 	case "MessageEvent":
 		message := session.Value(e.Raw, "llm_message")
 		if session.Text(e.Raw, "source") != "agent" {
@@ -179,8 +177,6 @@ func (r *reader) event(batch []event, before *session.Given) *session.Given {
 	return before
 }
 
-func isNil(v json.Raw) bool { return v == nil }
-
 func block(text string) json.Raw {
 	return exchange.TextPart(text).Raw
 }
@@ -192,13 +188,8 @@ func blocks(object json.Raw, key string) []json.Raw {
 // said returns the model's output: its text under a key, its reasoning, and the calls in the given events.
 func said(object json.Raw, key string, made []event) chat.Message {
 	m := exchange.FromBlocks("assistant", blocks(object, key))
-	m.Reasoning = session.Text(object, "reasoning_content")
-	if thoughts, _ := exchange.AnswerOf(blocks(object, "thinking_blocks")); m.Reasoning == "" {
-		m.Reasoning = thoughts.Reasoning
-	}
-	if m.Reasoning != "" {
-		m.ReasoningKey = "reasoning_content"
-	}
+	thoughts, _ := exchange.AnswerOf(blocks(object, "thinking_blocks"))
+	exchange.Think(&m, cmp.Or(session.Text(object, "reasoning_content"), thoughts.Reasoning))
 	for _, e := range made {
 		call := chat.ToolCall{
 			ID: session.Text(e.Raw, "tool_call_id"), Type: "function", Name: session.Text(e.Raw, "tool_name"),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc"
 	"github.com/nat-go/nat-go/ttc/chat"
+	"github.com/nat-go/nat-go/ttc/source/internal/exchange"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
 )
 
@@ -31,7 +32,7 @@ func (e *modelCall) aiSDK(s *span) {
 	}
 	m := chat.Message{Role: "assistant", Form: chat.Text, Text: a.first("ai.response.text", "ai.response.object")}
 	m.ToolCalls = toolCalls(e.list(a, "ai.response.toolCalls"))
-	think(&m, a.text("ai.response.reasoning"))
+	exchange.Think(&m, a.text("ai.response.reasoning"))
 	withoutText(&m, chat.Null)
 	if a["ai.response.object"] != nil {
 		e.gaps |= ttc.ParsedArguments // some versions re-encode the object

@@ -139,7 +139,7 @@ func numberedMessage(n *node) chat.Message {
 			m.Form, m.Text, m.Parts = chat.Parts, "", contentParts(parts)
 		}
 	}
-	think(&m, n.text("reasoning_content"))
+	exchange.Think(&m, n.text("reasoning_content"))
 	for _, c := range n.descend("tool_calls").list() {
 		m.ToolCalls = append(m.ToolCalls, c.call(c.text("id")))
 	}
@@ -222,7 +222,7 @@ func inferenceMessage(n *node) chat.Message {
 			m.Parts = append(m.Parts, chat.Part{Type: "image_url", Raw: append(raw, "}}"...)})
 		}
 	}
-	think(&m, strings.Join(thoughts, "\n"))
+	exchange.Think(&m, strings.Join(thoughts, "\n"))
 	for _, c := range n.descend("tool_calls").list() {
 		c = c.descend("tool_call")
 		m.ToolCalls = append(m.ToolCalls, c.descend("function").call(c.text("id")))

@@ -145,7 +145,7 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 			m.Parts = append(m.Parts, chat.Part{Type: typ, Raw: slices.Clone(p)})
 		}
 	}
-	think(&m, strings.Join(thoughts, "\n"))
+	exchange.Think(&m, strings.Join(thoughts, "\n"))
 	finishContent(&m, content)
 	switch {
 	case role == "assistant":
@@ -154,13 +154,6 @@ func partsMessage(role string, parts []json.Raw) (out []chat.Message) {
 		return out
 	}
 	return append(out, m)
-}
-
-// think sets the text of a message's reasoning.
-func think(m *chat.Message, text string) {
-	if text != "" {
-		m.Reasoning, m.ReasoningKey = text, "reasoning_content"
-	}
 }
 
 func partText(p json.Raw) string { return cmp.Or(session.Text(p, "content"), session.Text(p, "text")) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/compose"
+	"github.com/nat-go/nat-go/ttc/source/internal/session"
 	"github.com/nat-go/nat-go/ttc/source/internal/source"
 )
 
@@ -108,7 +109,7 @@ var answers = []Answers{
 // hasAll reports whether every entry has all of the keys.
 func hasAll(h *source.Head, keys ...string) bool {
 	return len(h.Entries) > 0 && !slices.ContainsFunc(h.Entries, func(e json.Raw) bool {
-		return slices.ContainsFunc(keys, func(key string) bool { _, ok := e.Get(key); return !ok })
+		return !session.Has(e, keys...)
 	})
 }
 

@@ -56,15 +56,14 @@ func (e *entry) isResponses() bool {
 	if exchange.Known(e.response) {
 		return exchange.IsResponses(e.response)
 	}
-	_, messages := e.request.Get("messages")
-	return !messages
+	return !session.Has(e.request, "messages")
 }
 
 // isRequest reports whether an object is a request to one of the APIs.
 func isRequest(request json.Raw) bool {
 	in := session.At(request, "input").Kind()
-	_, model := request.Get("model")
-	return session.At(request, "messages").Kind() == json.Array || model && (in == json.Array || in == json.String)
+	return session.At(request, "messages").Kind() == json.Array ||
+		session.Has(request, "model") && (in == json.Array || in == json.String)
 }
 
 // body returns the value under a key, which may be an object, its JSON text, or an object with either under body.
@@ -93,9 +92,7 @@ func body(raw json.Raw, key string) json.Raw {
 
 // isLiteLLM reports whether an entry is a LiteLLM payload.
 func isLiteLLM(raw json.Raw) bool {
-	_, call := raw.Get("litellm_call_id")
-	_, messages := raw.Get("messages")
-	return call && messages
+	return session.Has(raw, "litellm_call_id", "messages")
 }
 
 // liteLLMRequest assembles the request from its separate parts: the messages, or the input, and the parameters.

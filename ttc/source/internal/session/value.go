@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,11 @@ func At(object json.Raw, path ...string) json.Raw {
 		object, _ = object.Get(key)
 	}
 	return object
+}
+
+// Has reports whether an object has all of the keys, even with null values.
+func Has(object json.Raw, keys ...string) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool { return At(object, key) == nil })
 }
 
 // Text returns the string at a path of keys, or an empty string.

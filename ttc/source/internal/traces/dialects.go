@@ -27,9 +27,8 @@ func foreign(list json.Raw) ([]chat.Message, bool) {
 
 // isItem reports whether an element is a Responses API item other than a message.
 func isItem(m json.Raw) bool {
-	_, role := m.Get("role")
 	name := session.Text(m, "type")
-	return !role && (name == "reasoning" || exchange.IsCall(name) || exchange.IsResult(name))
+	return !session.Has(m, "role") && (name == "reasoning" || exchange.IsCall(name) || exchange.IsResult(name))
 }
 
 // isItemContent reports whether content belongs to a Responses API message.
@@ -122,8 +121,6 @@ func pydanticText(content json.Raw) string {
 // areOfOne reports whether all entries are messages, which may form a single conversation.
 func areOfOne(entries []json.Raw) bool {
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(m json.Raw) bool {
-		_, role := m.Get("role")
-		_, content := m.Get("content")
-		return m.Kind() != json.Object || !(role && content) && !isItem(m) && !isPydantic(m)
+		return m.Kind() != json.Object || !session.Has(m, "role", "content") && !isItem(m) && !isPydantic(m)
 	})
 }

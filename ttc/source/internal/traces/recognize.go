@@ -286,8 +286,7 @@ func isSpoken(list json.Raw) bool {
 // hasKey reports whether a list begins with an object that has a key.
 func hasKey(list json.Raw, key string) bool {
 	for m := range list.Elements() {
-		_, ok := m.Get(key)
-		return ok && key != ""
+		return session.Has(m, key) && key != ""
 	}
 	return false
 }
@@ -371,8 +370,7 @@ func isMessage(h *source.Head, key string) bool {
 			continue
 		}
 		return slices.ContainsFunc([]string{"role", "content", "messages", "parts"}, func(key string) bool {
-			_, ok := v.Get(key)
-			return ok
+			return session.Has(v, key)
 		})
 	}
 	return true

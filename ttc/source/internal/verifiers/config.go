@@ -1,8 +1,6 @@
 package verifiers
 
 import (
-	"slices"
-
 	"github.com/nat-go/nat-go/internal/redact"
 	"github.com/nat-go/nat-go/ttc/json"
 	"github.com/nat-go/nat-go/ttc/source/internal/session"
@@ -32,11 +30,6 @@ type Config struct {
 
 // isRollout reports whether an object is a trace, an episode of traces, or a result from version 0.
 func isRollout(entry json.Raw) bool {
-	has := func(keys ...string) bool {
-		return !slices.ContainsFunc(keys, func(key string) bool {
-			_, ok := entry.Get(key)
-			return !ok
-		})
-	}
-	return has("traces", "task") || has("nodes", "agent") || has("example_id", "prompt", "completion")
+	return session.Has(entry, "traces", "task") || session.Has(entry, "nodes", "agent") ||
+		session.Has(entry, "example_id", "prompt", "completion")
 }
