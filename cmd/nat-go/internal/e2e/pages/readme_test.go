@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/e2e"
 	"github.com/nat-go/nat-go/internal/oracletest"
 	"github.com/nat-go/nat-go/internal/pythontest"
@@ -104,5 +106,28 @@ func TestSessionsTable(t *testing.T) {
 		if line = strings.TrimSpace(line); !strings.Contains(page, line) {
 			t.Errorf("collator/README.md doesn't have %q", line)
 		}
+	}
+}
+
+// TestProgramsTable checks the collator's page: its table of driven programs has the rows that their recorder makes of
+// programs.json.
+func TestProgramsTable(t *testing.T) {
+	python := pythontest.Need(t, "python", "import json", "the page's table of programs was not compared")
+	root := filepath.Join("..", "..", "..", "..", "..")
+	cmd := exec.Command(python, "-B", "-c", "import json, programs\n"+
+		"for name, result in json.load(open('programs.json')).items(): print(programs.row(name, result))")
+	cmd.Dir = filepath.Join(root, "ttc", "source", "internal", "session", "testdata")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "collator", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "| | calls kept | with the right context | arguments as sampled |\n|---|---|---|---|\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	if diff := cmp.Diff(strings.TrimSpace(string(out)), table); diff != "" {
+		t.Error(diff)
 	}
 }
