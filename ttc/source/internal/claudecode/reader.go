@@ -48,7 +48,8 @@ func isLine(line json.Raw) bool {
 	if !ok || isOthers(line) || !session.Has(line, "sessionId") && !isBare(line) {
 		return false
 	}
-	return session.Has(line, "parentUuid") || session.Has(line, "message") || ignoredTypes[text] || text == "api-request" || text == "api-request-shape"
+	return session.Has(line, "parentUuid") || session.Has(line, "message") ||
+		ignoredTypes[text] || text == "api-request" || text == "api-request-shape"
 }
 
 // reader iterates over sessions in id order.

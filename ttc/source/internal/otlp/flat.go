@@ -83,9 +83,12 @@ func (n *node) list() (out []*node) {
 	return out
 }
 
-// overLimit says why a call that is spread over attributes or events can't be reconstructed.
-const overLimit = "missing attributes or events: the span had more than the exporter's limit " +
-	"(OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT, OTEL_SPAN_EVENT_COUNT_LIMIT)"
+// overLimit and overEvents say why a call that is spread over attributes or events can't be reconstructed.
+const (
+	overLimit  = "missing attributes: the span had more than the exporter's limit (OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT)"
+	overEvents = "missing events or parts of events: the span had more than the exporter's limits " +
+		"(OTEL_SPAN_EVENT_COUNT_LIMIT, OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT)"
+)
 
 // numbered reads the attributes that OpenLLMetry wrote up to version 0.45: gen_ai.prompt.0.role and so on. It writes a
 // role for each message, so a number without a role shows that attributes are missing, even if the span doesn't say so.

@@ -51,8 +51,11 @@ func (e *modelCall) genAI(s *span) {
 	e.tools = exchange.Tools(e.list(from, "gen_ai.tool.definitions"))
 	input, wrote := from["gen_ai.input.messages"] != nil, from["gen_ai.output.messages"] != nil
 	switch {
-	case input != wrote && cut, !input && !wrote && s.cutEvents:
+	case input != wrote && cut:
 		e.broken = overLimit
+		return
+	case !input && !wrote && s.cutEvents:
+		e.broken = overEvents
 		return
 	case !input && !wrote:
 		e.legacy(s.events)

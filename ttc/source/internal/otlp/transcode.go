@@ -63,7 +63,8 @@ var (
 	}}
 	logShape = &shape{fields: map[protowire.Number]field{
 		1: {key: "timeUnixNano", kind: timeKind}, 5: {key: "body", kind: nestedKind, of: valueShape},
-		6: {key: "attributes", kind: listKind, of: attributeShape}, 7: {key: "droppedAttributesCount", kind: intKind}, 9: {key: "traceId", kind: idKind},
+		6: {key: "attributes", kind: listKind, of: attributeShape}, 7: {key: "droppedAttributesCount", kind: intKind},
+		9:  {key: "traceId", kind: idKind},
 		10: {key: "spanId", kind: idKind}, 11: {key: "observedTimeUnixNano", kind: timeKind}, 12: {key: "eventName"},
 	}}
 )

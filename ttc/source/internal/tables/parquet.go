@@ -120,16 +120,8 @@ func appendLeaf(dst []byte, n parquet.Node, v any) []byte {
 		}
 	}
 	switch v := v.(type) {
-	case bool:
-		return strconv.AppendBool(dst, v)
-	case int32:
-		return strconv.AppendInt(dst, int64(v), 10)
-	case int64:
-		return strconv.AppendInt(dst, v, 10)
-	case uint32:
-		return strconv.AppendUint(dst, uint64(v), 10)
-	case uint64:
-		return strconv.AppendUint(dst, v, 10)
+	case bool, int32, int64, uint32, uint64:
+		return fmt.Append(dst, v)
 	case float32:
 		return appendFloat(dst, float64(v), 32)
 	case float64:
