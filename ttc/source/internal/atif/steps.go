@@ -132,7 +132,8 @@ func (t *steps) call(step json.Raw, answer chat.Message, n int64) {
 	metrics := session.At(step, "metrics")
 	number := func(key string) int64 { f, _ := session.At(metrics, key).Float64(); return int64(f) }
 	c.Usage = calls.Usage{Input: number("prompt_tokens"), Output: number("completion_tokens")}
-	c.TokenIDs, c.LogProbs = exchange.Tokens(session.At(metrics, "completion_token_ids"), session.At(metrics, "logprobs"))
+	ids, probs := session.At(metrics, "completion_token_ids"), session.At(metrics, "logprobs")
+	c.TokenIDs, c.LogProbs = exchange.Tokens(ids, probs)
 	t.s.Add(c)
 }
 

@@ -42,7 +42,8 @@ func isMark(entry json.Raw) bool {
 
 func isEvent(entry json.Raw) bool {
 	return session.Has(entry, "id", "timestamp", "source") &&
-		(session.Has(entry, "kind") || session.Has(entry, "action", "args") || session.Has(entry, "observation", "extras"))
+		(session.Has(entry, "kind") || session.Has(entry, "action", "args") ||
+			session.Has(entry, "observation", "extras"))
 }
 
 // modelOf returns the model that a conversation's state names.
