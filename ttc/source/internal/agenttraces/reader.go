@@ -64,10 +64,8 @@ func sessions(g session.Group) (out []*calls.Session) {
 // linesOf returns a session's lines. In a table, each line is a string.
 func linesOf(row json.Raw, tally *source.Tally) (out []json.Raw) {
 	for line := range session.Value(row, "trace", "traces").Elements() {
-		if text, ok := line.Text(); ok {
-			if parsed, err := json.Parse([]byte(text), json.Limits{}); err == nil {
-				line = parsed
-			}
+		if inner, err := source.Inner(line); err == nil {
+			line = inner
 		}
 		if line.Kind() == json.Object {
 			out = append(out, line)

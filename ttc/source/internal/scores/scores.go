@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"strings"
 
 	"github.com/nat-go/nat-go/ttc"
@@ -132,18 +131,8 @@ func (s *Scores) set(name string, score float64) error {
 }
 
 func number(v json.Raw) (float64, error) {
-	if on, ok := v.Bool(); ok {
-		if on {
-			return 1, nil
-		}
-		return 0, nil
-	}
-	text, isText := v.Text()
-	if !isText {
-		text = string(v)
-	}
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(x, 0) || v.Kind() != json.Number && !isText {
+	x, ok := source.Number(v)
+	if !ok || math.IsInf(x, 0) {
 		return 0, fmt.Errorf("expected a number as the score, got %s", v.Kind())
 	}
 	return x, nil

@@ -36,14 +36,14 @@ func TestGive(t *testing.T) {
 {"id": "empty", "score": ""}
 {"id": "same", "score": NaN}
 `)
-	table := write(t, "b.csv", "id,score\nblank,\ny,0.25\nanother blank,\n")
+	table := write(t, "b.csv", "id,score\nblank,\ny,0.25\nwon,True\nlost,false\nanother blank,\n")
 	s, err := Read(context.Background(), &Config{Path: []string{lines, table}, Key: "id", Value: "score"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	had := 1.0
 	for id, want := range map[string]any{
-		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25,
+		"x": 0.5, "7": 1.0, "none": nil, "two": nil, "same": 1.0, "y": 0.25, "won": 1.0, "lost": 0.0,
 		"blank": nil, "gap": nil, "empty": nil, "unknown": nil,
 	} {
 		t.Run(id, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestGive(t *testing.T) {
 	if s.Give(ex); *ex.Reward != 0.5 || had != 1 {
 		t.Errorf("%v, %v", *ex.Reward, had)
 	}
-	if given, replaced := s.Given(); given != 5 || replaced != 1 {
+	if given, replaced := s.Given(); given != 7 || replaced != 1 {
 		t.Errorf("%d given, %d replaced", given, replaced)
 	}
 	if got := s.Conflicts(); got != `1 id with several scores, none of which is used: "two" has 1 and 0` {

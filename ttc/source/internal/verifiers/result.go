@@ -85,14 +85,11 @@ func message(raw json.Raw) (chat.Message, error) {
 	if texts := session.At(raw, "tool_calls"); texts.Kind() == json.Array {
 		var inner compose.List
 		for e := range texts.Elements() {
-			if text, ok := e.Text(); ok {
-				parsed, err := json.Parse([]byte(text), json.Limits{})
-				if err != nil {
-					return chat.Message{}, fmt.Errorf("invalid tool call JSON: %w", json.LineError(err))
-				}
-				e = parsed
+			call, err := source.Inner(e)
+			if err != nil {
+				return chat.Message{}, fmt.Errorf("invalid tool call JSON: %w", json.LineError(err))
 			}
-			inner = inner.Add(e)
+			inner = inner.Add(call)
 		}
 		var parsed compose.Object
 		for k, v := range raw.Members() {
