@@ -76,11 +76,12 @@ func sessionOf(g session.Group, part session.Kept, i int) *calls.Session {
 		}
 		return nil
 	}
-	input, said := exchange.Refs(s, e.Input), exchange.Refs(s, e.Said)
+	refs := exchange.Refs(s, slices.Concat(e.Input, e.Said))
 	for i, a := range e.Answers {
+		given := len(e.Input) + a.Given
 		s.Add(calls.Call{
 			ID: s.ID + "/" + strconv.Itoa(i+1), Model: e.Model, Time: e.Time + int64(i) + 1, Tools: e.Tools,
-			Input: slices.Concat(input, said[:a.Given]), Output: a.Message, FinishReason: a.Finish,
+			Input: refs[:given:given], Output: a.Message, FinishReason: a.Finish,
 			TokenIDs: a.TokenIDs, LogProbs: a.LogProbs, Usage: e.Usage, Gaps: a.Gaps | exchange.Gap(&a.Message),
 			File: part.Path, Offset: part.Offset,
 		})

@@ -124,9 +124,8 @@ func (r *reader) after(s *calls.Session, part session.Kept, before place) place 
 func (r *reader) compact(s *calls.Session, entry json.Raw, before place) place {
 	id, first := session.Text(entry, "id"), session.Text(entry, "firstKeptEntryId")
 	var kept []*session.Given // from the last to the first
-	_, known := r.places[first]
-	if known = known && first != ""; known {
-		known = false
+	known := false
+	if _, stored := r.places[first]; stored && first != "" {
 		for g := before.path; g != nil && !known; g = g.Before {
 			kept = append(kept, g)
 			known = g.Entry == first
