@@ -145,7 +145,7 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 		}
 		input = Refs(s, e.Input)
 	}
-	said := Refs(s, e.Said)
+	all := slices.Concat(input, Refs(s, e.Said))
 	id := c.ID
 	for i := range e.Answers {
 		a := &e.Answers[i]
@@ -153,7 +153,8 @@ func (e *Exchange) AddTo(s *calls.Session, c calls.Call) {
 		if i > 0 {
 			choice.ID = id + "/" + strconv.Itoa(i)
 		}
-		choice.Input = slices.Concat(input, said[:a.Given])
+		given := len(input) + a.Given
+		choice.Input = all[:given:given]
 		choice.Output, choice.FinishReason = a.Message, a.Finish
 		choice.TokenIDs, choice.LogProbs = a.TokenIDs, a.LogProbs
 		choice.Gaps |= a.Gaps | Gap(&a.Message)

@@ -105,7 +105,7 @@ func (e *modelCall) numbered(s *span) {
 		return
 	}
 	for _, n := range a.nested("gen_ai.completion").list() {
-		e.outputs = append(e.outputs, output{numberedMessage(n), n.text("finish_reason")})
+		e.outputs = append(e.outputs, output{Message: numberedMessage(n), finish: n.text("finish_reason")})
 	}
 	for _, n := range a.nested("llm.request.functions").list() {
 		parameters, _ := json.Parse(n.descend("parameters").value.Bytes(), json.Limits{})
@@ -162,7 +162,7 @@ func (e *modelCall) openInference(s *span) {
 	e.id = cmp.Or(e.id, session.Text(response, "id"))
 	if e.input != nil { // the request is in a known form, and so is the response
 		for _, a := range exchange.Choices(response) {
-			e.outputs = append(e.outputs, output{a.Message, a.Finish})
+			e.outputs = append(e.outputs, output{Message: a.Message, finish: a.Finish})
 		}
 	}
 	if s.cut && (e.input == nil || e.outputs == nil) {
@@ -186,6 +186,25 @@ func (e *modelCall) openInference(s *span) {
 		if session.Text(item, "type") == "reasoning" {
 			e.gaps |= ttc.HiddenReasoning
 		}
+	}
+	if exchange.IsResponses(response) && session.Text(response, "object") == "response" {
+		e.ofResponse(request, response)
+	}
+}
+
+// ofResponse completes what the attributes say about a response from the Responses API. They omit the context that the
+// server holds and the tools that it ran. The response's parts, unlike choices, follow each other.
+func (e *modelCall) ofResponse(request, response json.Raw) {
+	x := exchange.Responses(request, response, false)
+	if e.gaps |= x.Gaps; cmp.Or(x.Previous, session.Text(response, "previous_response_id")) != "" {
+		e.gaps |= ttc.RebuiltHistory
+	}
+	if len(x.Answers) == 0 || len(x.Answers) == 1 && len(e.outputs) == 1 {
+		return
+	}
+	e.outputs, e.said = nil, x.Said
+	for _, a := range x.Answers {
+		e.outputs = append(e.outputs, output{a.Message, a.Finish, a.Given})
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 type modelCall struct {
 	id, model, finish string
 	input             []chat.Message
-	outputs           []output // the choices
+	outputs           []output        // the choices, or the parts of a response within which the server ran tools
+	said              []calls.Message // messages of such a response
 	tools             []chat.Tool
 	toolsUnsaid       bool // the convention doesn't require programs to record tools
 	gaps              ttc.Gaps
@@ -30,6 +31,7 @@ type modelCall struct {
 type output struct {
 	chat.Message
 	finish string
+	given  int // number of messages in said that precede the answer
 }
 
 // details is the name of the log record that holds all messages of a call.
@@ -82,7 +84,7 @@ func (e *modelCall) genAI(s *span) {
 			e.broken = "gen_ai.output.messages has a message that is not the model's"
 			return
 		}
-		e.outputs = append(e.outputs, output{out[0], session.Text(m, "finish_reason")})
+		e.outputs = append(e.outputs, output{Message: out[0], finish: session.Text(m, "finish_reason")})
 	}
 }
 
@@ -234,7 +236,7 @@ func (e *modelCall) legacy(events []event) {
 			m.ToolCalls = toolCalls(session.At(c.body, "tool_calls"))
 		}
 		withoutText(&m, chat.Null)
-		e.outputs = append(e.outputs, output{m, session.Text(c.body, "finish_reason")})
+		e.outputs = append(e.outputs, output{Message: m, finish: session.Text(c.body, "finish_reason")})
 	}
 }
 

@@ -287,6 +287,46 @@ func TestDifference8OpenInference(t *testing.T) {
 	}
 }
 
+// TestOpenInferenceResponses: the attributes for a response from the Responses API omit what the server holds and the
+// tools that it ran, which are a gap. The parts of the response follow each other.
+func TestOpenInferenceResponses(t *testing.T) {
+	const says = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"a"}]}`
+	const more = `{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b"}]}`
+	const search = `{"type":"tool_search_call","call_id":"c","arguments":"{}"},` +
+		`{"type":"tool_search_output","call_id":"c","tools":[]},`
+	for name, c := range map[string]struct{ request, output, want string }{
+		"a whole call":     {``, says, "q / a*: "},
+		"a continued call": {`,"previous_response_id":"r0"`, says, "q / a*: rebuilt_history"},
+		"a conversation":   {`,"conversation":"c"`, says, "q / a*: rebuilt_history"},
+		"a search":         {``, `{"type":"web_search_call"},` + says, "q / a*: rebuilt_history"},
+		"a search within":  {``, says + `,{"type":"web_search_call"},` + more, "q / a\nb*: rebuilt_history"},
+		"reasoning":        {``, `{"type":"reasoning","summary":[]},` + says, "q / a*: hidden_reasoning"},
+		"a tool's result":  {``, search + says, "q / [c]* / c=[] / a*: "},
+		"a result between": {``, says + "," + search + more, "q / a[c]* / c=[] / b*: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := attrs{
+				"openinference.span.kind": "LLM", "llm.model_name": "m",
+				"llm.input_messages.0.message.role": "user", "llm.input_messages.0.message.content": "q",
+				"input.value":  `{"model":"m","input":"q"` + c.request + `}`,
+				"output.value": `{"id":"r1","object":"response","output":[` + c.output + `]}`,
+			}
+			for i := range strings.Count(c.output, "output_text") {
+				prefix := fmt.Sprintf("llm.output_messages.%d.message.", i)
+				a[prefix+"role"], a[prefix+"content"] = "assistant", []string{"a", "b"}[i]
+			}
+			r := sessiontest.ReadText(t, Factory(), "e.jsonl", lines(t, spansOf(made("one", "", 1, a))))
+			got := ""
+			for _, ex := range r.Examples {
+				got += sessiontest.Walks(ex) + ": " + strings.Join(ex.Gaps.Names(), " ")
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q; %+v", got, c.want, r.Drops)
+			}
+		})
+	}
+}
+
 // TestDifference9NumberedPrompts: OpenLLMetry up to 0.45 spreads the messages over numbered attributes.
 func TestDifference9NumberedPrompts(t *testing.T) {
 	r := one(t, "sys / q / x[c1] / c1=r / done*", spansOf(made("one", "", 1, attrs{

@@ -325,8 +325,10 @@ func (t *traces) call(s *span, e *modelCall) {
 		}
 		c.Input = append(c.Input, t.out.Message(message))
 	}
+	all := slices.Concat(c.Input, exchange.Refs(t.out, e.said))
 	for i, out := range e.outputs {
 		choice := c
+		choice.Input = all[:len(c.Input)+out.given]
 		choice.Output, choice.FinishReason = out.Message, out.finish
 		if i > 0 {
 			choice.ID += "/" + strconv.Itoa(i)
