@@ -62,8 +62,8 @@ func (e *entry) isResponses() bool {
 // isRequest reports whether an object is a request to one of the APIs.
 func isRequest(request json.Raw) bool {
 	in := session.At(request, "input").Kind()
-	return session.At(request, "messages").Kind() == json.Array ||
-		session.Has(request, "model") && (in == json.Array || in == json.String)
+	named := session.Has(request, "model") || session.At(request, "prompt").Kind() == json.Object // which may name a model
+	return session.At(request, "messages").Kind() == json.Array || named && (in == json.Array || in == json.String)
 }
 
 // body returns the value under a key, which may be an object, its JSON text, or an object with either under body.
