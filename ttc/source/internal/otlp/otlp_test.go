@@ -381,6 +381,11 @@ func TestCutSpans(t *testing.T) {
 		"the input":        {genAI, []string{"gen_ai.input.messages"}, nil, nil, lost},
 		"the answer":       {genAI, []string{"gen_ai.output.messages"}, nil, nil, lost},
 		"AI SDK":           {sdk, nil, nil, nil, lost},
+		"a failed call": {
+			genAI, []string{"gen_ai.output.messages"}, nil, func(s *tracepb.Span) {
+				s.DroppedAttributesCount, s.Status = 1, &tracepb.Status{Code: tracepb.Status_STATUS_CODE_ERROR}
+			}, "dropped: failed_call",
+		},
 		"events": {
 			attrs{"gen_ai.operation.name": "chat"}, nil, old, func(s *tracepb.Span) { s.DroppedEventsCount = 1 }, lost,
 		},

@@ -250,11 +250,11 @@ func (t *traces) read(s *span) {
 	}
 	e := modelCallOf(s)
 	switch {
-	case e.broken != "":
-		t.drop(s, session.MissingHistory, e.broken)
-		return
 	case len(e.outputs) == 0 && (s.failed || e.finish == "error"):
 		t.drop(s, session.FailedCall, s.status)
+		return
+	case e.broken != "":
+		t.drop(s, session.MissingHistory, e.broken)
 		return
 	case len(e.outputs) == 0 || len(e.input) == 0:
 		t.drop(s, noContent, "")
