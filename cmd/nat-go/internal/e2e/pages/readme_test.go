@@ -125,7 +125,8 @@ func TestProgramsTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(text), "| | calls kept | with the right context | arguments as sampled |\n|---|---|---|---|\n")
+	const head = "| | calls kept | with the right context | arguments as sampled |\n|---|---|---|---|\n"
+	_, table, _ := strings.Cut(string(text), head)
 	table, _, _ = strings.Cut(table, "\n\n")
 	if diff := cmp.Diff(strings.TrimSpace(string(out)), table); diff != "" {
 		t.Error(diff)
