@@ -62,7 +62,8 @@ func (e *entry) isResponses() bool {
 // isRequest reports whether an object is a request to one of the APIs.
 func isRequest(request json.Raw) bool {
 	in := session.At(request, "input").Kind()
-	named := session.Has(request, "model") || session.At(request, "prompt").Kind() == json.Object // which may name a model
+	// A stored prompt may name the model.
+	named := session.Has(request, "model") || session.At(request, "prompt").Kind() == json.Object
 	return session.At(request, "messages").Kind() == json.Array || named && (in == json.Array || in == json.String)
 }
 

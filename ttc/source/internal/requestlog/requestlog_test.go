@@ -290,8 +290,9 @@ func TestStoredPrompt(t *testing.T) {
 		`"model":"m"`: "no_tools rebuilt_history", `"tools":[]`: "no_tools rebuilt_history",
 		`"tools":[{"type":"function","name":"f"}]`: "rebuilt_history",
 	} {
-		r := sessiontest.One(t, Responses(), "log.jsonl",
-			strings.Replace(responsesLine("1", "", "", "q", "a"), `"model":"m"`, more+`,"prompt":{"id":"p"}`, 1), "q / a*")
+		line := responsesLine("1", "", "", "q", "a")
+		line = strings.Replace(line, `"model":"m"`, more+`,"prompt":{"id":"p"}`, 1)
+		r := sessiontest.One(t, Responses(), "log.jsonl", line, "q / a*")
 		if got := strings.Join(r.Examples[0].Gaps.Names(), " "); got != want {
 			t.Errorf("%s: got %q, want %q", more, got, want)
 		}
