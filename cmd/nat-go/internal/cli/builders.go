@@ -160,11 +160,7 @@ func newBuildersTryCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "try BUILDER|PLUGIN|PROGRAM --from FILE",
 		Short: "Run a builder on a few examples and print what it builds from them, as JSON lines",
-		Long: `Run a builder on a few examples and print what it builds from them, as JSON lines.
-
-FILE is any input of nat-go run, with the same keys and the same grouping: NAT's workflow_output.json, traces (id,
-task_id, messages, reward) or candidates (id, turn_id, candidate_index, prompt, output, score).`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, named, err := flags.start(cmd, args[0])
 			if err != nil {
@@ -304,11 +300,6 @@ func newPluginsLockCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "lock [PLUGIN...]",
 		Short: "Write the version, checksum, protocol and settings of plugins to nat-go.lock; later runs refuse any others",
-		Long: `Write the version, checksum, protocol and settings of plugins to nat-go.lock. Later runs refuse any others.
-
-Without names, all plugins in the configuration are locked. Each is started once to query it. For a script,
-the files next to it with the same extension are locked too, such as the *.py files next to a main.py; for a Python module, all
-files in its package. The lock file is next to the configuration; put it under version control.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := flags.load(cmd)
 			if err != nil {

@@ -47,17 +47,7 @@ func newFinetuneRunCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run [FILE ...] [--config-file FILE]",
 		Short: "Build a data set from an agent's run and train on it",
-		Long: `Build a data set from an agent's run, or from any file of conversations, scored answers or pairs, and
-train on it.
-
-A file is JSON lines, JSON, Parquet or CSV, optionally compressed with gzip or zstd; a folder means the files in it,
-- means standard input. Without a configuration, the builder and the row format are chosen to suit the file
-(nat-go inspect FILE).`,
-		Example: `  nat-go run answers.jsonl
-  nat-go run --config-file finetune.yml
-  nat-go run --config-file nat.yml --from out/workflow_output.json --dry-run
-  nat-go run candidates.jsonl --builder dpo --format trl`,
-		Args: cobra.ArbitraryArgs,
+		Args:  cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			flags.complete(cmd, files)
 			if len(flags.From) == 0 && flags.ConfigFile == "" && flags.Endpoint == "" {
@@ -206,13 +196,7 @@ func newFinetuneResumeCmd(commitBytes int64) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Continue an interrupted run, or submit a data set that was not accepted",
-		Long: `Continue a run, given its folder or id. Work already done is kept: the record log is continued after its last commit, a
-complete data set is submitted, a running job is waited for.
-
-It is an error if anything that determines the data set has changed since the run began: an input, a setting, a variable
-that a setting refers to, a plugin's program, the tokenizer, the template, or nat-go itself. --accept-changed continues
-anyway and keeps existing output unchanged; the manifest records that.`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
 			if how.Resume, err = runNamed(args[0], outputDirs); err != nil {
@@ -412,12 +396,7 @@ func newFinetuneStatusCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status RUN",
 		Short: "Show the state of a run's job",
-		Long: `Show the state of a run's job. Only the run folder is needed, so this also works on another machine. RUN is a run
-folder or a run id.
-
-The trainer is queried once; secrets are read from the environment, as for the run. If the trainer can't be reached, the
-last known state is shown and the exit code is 3.`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, j, err := loadJob(args[0], dirs)
 			if err != nil || offline {
@@ -444,12 +423,7 @@ func newFinetuneWaitCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "wait RUN",
 		Short: "Wait for a run's job to end, including deployment",
-		Long: `Wait for a run's job to end. Only the run folder is needed, so this also works on another machine. RUN is a run
-folder or a run id.
-
-An interrupt leaves the job running; a second one within three seconds cancels it. The exit code is 0 if the job was
-completed, 1 if it failed or was cancelled, 3 if it could not be followed to its end.`,
-		Args: cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withJob(cmd, args[0], dirs, func(c *jobs.Client, j *jobs.Job) error {
 				c.Watch = printUpdates(cmd.ErrOrStderr())

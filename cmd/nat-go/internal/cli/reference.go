@@ -33,9 +33,7 @@ func newExplainCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [CODE]",
 		Short: "Explain a drop reason or finding code, and say what to do about it",
-		Long: `Explain a drop reason (tie) or a finding code (NG1203), and say what to do about it. Without a code,
-list all codes; with the name of an area (source, build, gate, curate, write, config, dataset, ...), list that area's codes.`,
-		Args: cobra.MaximumNArgs(1),
+		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pages, err := explain.Find(strings.Join(args, "")) // at most one
 			if err != nil {
@@ -94,11 +92,7 @@ func newFormatsCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "formats",
 		Short: "List the formats: who reads them, what they hold, and which tokens trainers train on",
-		Long: `List the formats of text rows (who reads them, what they hold, what a row looks like), then the inputs
-and the programs whose files they were tested on, then, for each kind of record and each format it can be written in,
-the tokens that the trainer trains on, the parts of the record that are lost, and how this was verified.
-Trainers of text rows tokenise them again; only token batches (sft, dpo, rl, sdpo) have exact masks.`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var all []rowFormat
 			for _, f := range rows.Formats() {
@@ -206,14 +200,7 @@ func newSchemaCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the configuration file",
-		Long: `Print the JSON Schema of the configuration file, for editors and other tools.
-
-	nat-go schema --draft 07 > nat-go.schema.json
-
-and, as the first line of a configuration, for editors with a YAML language server:
-
-	# yaml-language-server: $schema=nat-go.schema.json`,
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if markdown {
 				_, err := cmd.OutOrStdout().Write(config.Page(builtin.Types()))
@@ -238,11 +225,7 @@ func newManCmd() *cobra.Command {
 	return &cobra.Command{
 		Use:   "man FOLDER",
 		Short: "Write the manual pages, one per command",
-		Long: `Write the manual pages, one per command, into a folder, which is created if it does not exist.
-
-man finds the pages if the folder is named man1 and is in a folder on man's search path.`,
-		Example: `  nat-go man ~/.local/share/man/man1 && man nat-go-finetune-run`,
-		Args:    cobra.ExactArgs(1),
+		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return exit.Environmentf("cannot create the folder for the manual pages: %w", err)
@@ -251,6 +234,7 @@ man finds the pages if the folder is named man1 and is in a folder on man's sear
 			head := &doc.GenManHeader{
 				Section: "1", Source: "nat-go " + finetune.Version(), Manual: "nat-go", Date: new(time.Time),
 			}
+			each(cmd.Root(), describe)
 			if err := doc.GenManTree(cmd.Root(), head, args[0]); err != nil {
 				return exit.Environmentf("cannot write the manual pages: %w", err)
 			}

@@ -32,6 +32,17 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestHelpTexts checks that each entry in help.yaml belongs to a command and describes it.
+func TestHelpTexts(t *testing.T) {
+	root := newRootCmd(Program{})
+	for name, texts := range helpTexts() {
+		c, _, err := root.Find(strings.Fields(name))
+		if err != nil || c.CommandPath() != "nat-go "+name || texts.Long == "" {
+			t.Errorf("%s: %v, long %q", name, err, texts.Long)
+		}
+	}
+}
+
 // TestFlags checks that names are in kebab-case, that a name has the same kind of value everywhere, and that NAT's
 // spelling is also accepted.
 func TestFlags(t *testing.T) {
