@@ -57,12 +57,6 @@ type recipe struct {
 	Does   string `json:"does"`
 }
 
-var recipes = []recipe{
-	{"examples/trl-dpo", "NAT runs -> pairs -> TRL's DPOTrainer with LoRA: first loss 0.693"},
-	{"examples/trl-sft", "traces -> token rows in Parquet -> TRL's SFTTrainer: first loss matches the file's own labels"},
-	{"examples/hints-composite", "traces -> failed calls, hints -> token batches -> the composite trainer: dpo 0.693147, jsd above 0"},
-}
-
 // input is a file format that nat-go reads.
 type input struct {
 	Type  string `json:"type"`
@@ -98,7 +92,7 @@ func newFormatsCmd() *cobra.Command {
 			for _, f := range rows.Formats() {
 				all = append(all, rowFormat{f.Name, f.Consumer, lists.Map(f.Carries, builders.Kind.String), f.Shape})
 			}
-			v := map[string]any{"formats": all, "feeds": feeds(), "recipes": recipes, "inputs": inputs()}
+			v := map[string]any{"formats": all, "feeds": feeds().Feeds, "recipes": feeds().Recipes, "inputs": inputs()}
 			return printText(cmd, v, func(width int) string {
 				s := formatsScreen{width: width}
 				s.formats(all)
@@ -154,7 +148,7 @@ func (s *formatsScreen) inputs() {
 
 func (s *formatsScreen) feeds() {
 	s.text.WriteString("\nWhat trainers train on\n")
-	for _, f := range feeds() {
+	for _, f := range feeds().Feeds {
 		s.table(0, []string{fmt.Sprintf("%s as %s -> %s", f.Record, f.Format, f.Trainer)})
 		s.table(2, []string{"trains  ", f.Trains}, []string{"lost", f.Lost}, []string{"verified", f.Verified})
 	}
@@ -163,7 +157,7 @@ func (s *formatsScreen) feeds() {
 func (s *formatsScreen) recipes() {
 	s.text.WriteByte('\n')
 	s.table(0, []string{"Complete recipes, from agent runs to a trained model, with the expected report of the first step"})
-	for _, r := range recipes {
+	for _, r := range feeds().Recipes {
 		s.table(0, []string{r.Folder, r.Does})
 	}
 	s.text.WriteByte('\n')
@@ -185,13 +179,16 @@ type feed struct {
 //go:embed feeds.yaml
 var feedsFile []byte
 
-// feeds returns the entries of feeds.yaml.
-var feeds = sync.OnceValue(func() []feed {
-	var file struct{ Feeds []feed }
+// feeds returns the content of feeds.yaml.
+var feeds = sync.OnceValue(func() (file struct {
+	Feeds   []feed
+	Recipes []recipe
+},
+) {
 	if err := yaml.Unmarshal(feedsFile, &file); err != nil {
 		panic(err) // cannot happen: the file is embedded, and tests parse it
 	}
-	return file.Feeds
+	return file
 })
 
 func newSchemaCmd() *cobra.Command {
