@@ -226,8 +226,7 @@ func runTokenizer(run runfolder.Folder, path string) (*tokenizer.Tokenizer, erro
 func newDatasetMergeCmd() *cobra.Command {
 	var m finetune.Request
 	var keep string
-	var outputDirs []string
-	cmd := &cobra.Command{
+	cmd := withOutputDirs(&cobra.Command{
 		Use:   "merge RUN...",
 		Short: "Join finished runs into one, without repeats, contradictions or leaks across the split",
 		Args:  cobra.MinimumNArgs(1),
@@ -240,7 +239,7 @@ func newDatasetMergeCmd() *cobra.Command {
 			}
 			return withCopies(cmd, args, func(args []string) error {
 				for _, arg := range args {
-					f, err := runNamed(arg, outputDirs)
+					f, err := runNamed(cmd, arg)
 					if err != nil {
 						return err
 					}
@@ -252,21 +251,20 @@ func newDatasetMergeCmd() *cobra.Command {
 				return runRequest(cmd, 0, &m)
 			})
 		},
-	}
+	})
 	f := cmd.Flags()
 	f.StringVar(&keep, "keep-split", "", "the `RUN` whose validation side is kept unchanged")
 	f.StringVar(&m.RunID, "run-id", "", "name of the merged run and its folder; default: based on the time")
 	f.StringVar(&m.OutputDir, "to", "", "folder for the merged run; default: next to the first run")
-	addOutputDirs(cmd, &outputDirs)
 	return cmd
 }
 
-// runNamed returns the folder of the run that an argument names, either by path or by the id of a run in outputDirs.
-func runNamed(arg string, outputDirs []string) (runfolder.Folder, error) {
+// runNamed returns the folder of the run that an argument names, either by path or by id.
+func runNamed(cmd *cobra.Command, arg string) (runfolder.Folder, error) {
 	if runfolder.Has(arg) {
 		return runfolder.Folder(arg), nil
 	}
-	return runfolder.Find(arg, outputDirs...)
+	return runfolder.Find(arg, outputDirs(cmd)...)
 }
 
 // convertFlags are the flags of dataset convert.

@@ -345,11 +345,7 @@ func codeValues(*cobra.Command) (out []string) {
 // runValues returns the run folders in the output folders. Within each output folder they are in descending order of
 // name, because run ids begin with the time unless the user chose them.
 func runValues(cmd *cobra.Command) []string {
-	roots, err := cmd.Flags().GetStringArray("output-dir")
-	if err != nil {
-		roots = defaultOutputDirs
-	}
-	folders, _ := runfolder.List(roots...)
+	folders, _ := runfolder.List(outputDirs(cmd)...)
 	out := lists.Map(folders, func(f runfolder.Folder) string { return filepath.Clean(string(f)) })
 	slices.Reverse(out)
 	return out

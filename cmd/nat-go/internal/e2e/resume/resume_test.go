@@ -90,7 +90,7 @@ func (b *bed) kill(t *testing.T, env []string, out string, after time.Duration, 
 	e2e.Start(t, cmd)
 	time.Sleep(after)
 	if plugin {
-		for _, pid := range e2e.Children(t, cmd.Process.Pid) {
+		for _, pid := range bench.Children(cmd.Process.Pid) {
 			b.PluginsKilled++
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
