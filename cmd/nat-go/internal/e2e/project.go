@@ -74,17 +74,7 @@ type Place struct {
 func NewLocal(t *testing.T) *Place {
 	t.Helper()
 	p := NewProject(t)
-	write(t, p.Dir, "finetune.yml", fmt.Sprintf(`
-trajectory_builders: {b: {_type: dpo_traj_builder}}
-trainers: {t: {_type: nemo_customizer_trainer}}
-trainer_adapters:
-  a:
-    _type: exec_trainer_adapter
-    command: [/bin/sh, -c, 'echo started >> "$1/starts"; echo "step=1 total_steps=2 loss=0.5"; while [ -d "$1" ] && [ ! -e "$1/release" ]; do sleep 0.02; done; echo "step=2"', sh, %q]
-    poll_interval: 20ms
-    stop_timeout: 30s
-finetuning: {enabled: true, trainer: t, trajectory_builder: b, trainer_adapter: a, output_dir: out}
-`, p.Dir))
+	write(t, p.Dir, "finetune.yml", fmt.Sprintf(config(t, "local.yml"), p.Dir))
 	release := func() { write(t, p.Dir, "release", "") }
 	t.Cleanup(release)
 	return &Place{

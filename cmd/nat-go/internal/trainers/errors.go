@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/exit"
 	"github.com/nat-go/nat-go/internal/httpclient"
@@ -14,6 +15,14 @@ import (
 func Ask(op, method, path string, body httpclient.Body, ok ...int) httpclient.Request {
 	return httpclient.Request{
 		Op: op, Method: method, Path: path, Accept: "application/json", Body: body, OK: ok, Tries: 3, Harmless: true,
+	}
+}
+
+// Send returns a request that must not be carried out twice. It is sent up to three times while the service is
+// unavailable, but not again if the service may have carried it out.
+func Send(op, path string, body httpclient.Body) httpclient.Request {
+	return httpclient.Request{
+		Op: op, Method: http.MethodPost, Path: path, Accept: "application/json", Body: body, Tries: 3,
 	}
 }
 

@@ -164,10 +164,7 @@ func (a *Adapter) request(g *Group) (httpclient.Request, error) {
 	if err != nil {
 		return httpclient.Request{}, err
 	}
-	req := httpclient.Request{
-		Op: "push a group", Method: http.MethodPost, Path: "/scored_data", Accept: "application/json",
-		Body: body, Tries: 3,
-	}
+	req := trainers.Send("push a group", "/scored_data", body)
 	if a.conf.Gzip && len(body.Data) >= 1024 {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/nat-go/nat-go/cmd/nat-go/internal/trainers"
-	"github.com/nat-go/nat-go/internal/httpclient"
 )
 
 // register waits for the trainer and registers as an environment.
@@ -63,10 +62,7 @@ func (a *Adapter) registration(ctx context.Context, l *delivery) (registered, er
 	})
 	for end := time.Now().Add(a.conf.StartTimeout); ; {
 		var answer registered
-		err := a.api.DoJSON(ctx, httpclient.Request{
-			Op: "register with Atropos", Method: http.MethodPost, Path: "/register-env",
-			Accept: "application/json", Body: body, Tries: 3,
-		}, &answer)
+		err := a.api.DoJSON(ctx, trainers.Send("register with Atropos", "/register-env", body), &answer)
 		if err != nil || answer.Status == "success" && answer.EnvID != nil && *answer.EnvID >= 0 {
 			return answer, err
 		}

@@ -165,10 +165,8 @@ func (a *Adapter) makeDataset(ctx context.Context, runID, dataset string) error 
 	if a.conf.Project != "" {
 		body["project"] = a.conf.Project
 	}
-	return a.ensure(ctx, a.entity, httpclient.Request{
-		Op: "register the data set", Method: http.MethodPost, Path: "/v1/datasets", Accept: "application/json",
-		Body: trainers.JSON(body),
-	}, "/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
+	return a.ensure(ctx, a.entity, trainers.Send("register the data set", "/v1/datasets", trainers.JSON(body)),
+		"/v1/datasets/"+url.PathEscape(ns)+"/"+url.PathEscape(dataset))
 }
 
 // job contains the fields of the service's job description that are used. Responses may contain nulls, lack fields that
@@ -201,13 +199,10 @@ func (l *lenient[T]) UnmarshalJSON(b []byte) error {
 const runField = "nat_go_submission"
 
 func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (trainers.JobRef, error) {
-	header := http.Header{}
+	req := trainers.Send("create the job", jobsPath, trainers.JSON(a.jobBody(dataset, key)))
 	if !a.conf.WandbAPIKey.IsZero() {
-		header.Set("wandb-api-key", a.conf.WandbAPIKey.Reveal())
-	}
-	req := httpclient.Request{
-		Op: "create the job", Method: http.MethodPost, Path: jobsPath, Accept: "application/json",
-		Header: header, Body: trainers.JSON(a.jobBody(dataset, key)), Tries: 3,
+		req.Header = http.Header{}
+		req.Header.Set("wandb-api-key", a.conf.WandbAPIKey.Reveal())
 	}
 	var j job
 	if err := a.entity.DoJSON(ctx, req, &j); err != nil {
