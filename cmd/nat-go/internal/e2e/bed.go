@@ -30,8 +30,6 @@ const commitBytes = "NATGO_TEST_COMMIT_BYTES"
 type Bed struct {
 	Dir, Exe string
 	Env      []string
-
-	PluginsKilled int // number of plugin processes that the test has killed
 }
 
 // NewBed returns a bed with an input of the given number of examples. Its runs commit the record log every 256 KiB.

@@ -103,7 +103,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 			return err
 		}
 		if err := ctx.Err(); err != nil {
-			return trainers.Errorf(trainers.Local, "push the groups", "resume the run to push the remaining groups",
+			return trainers.Errorf(httpclient.Local, "push the groups", "resume the run to push the remaining groups",
 				"interrupted after %s", ledger.Quantity(int64(l.Sent), "group"))
 		}
 		g.EnvID = &l.EnvID
@@ -114,7 +114,7 @@ func (a *Adapter) push(ctx context.Context, data trainers.DataSet, l *delivery) 
 	}
 	l.Complete = true
 	if l.Sent+l.Uncertain == 0 {
-		return errors.Join(a.save(data, l), trainers.Errorf(trainers.Refused, "push the groups of run "+data.RunID,
+		return errors.Join(a.save(data, l), trainers.Errorf(httpclient.Refused, "push the groups of run "+data.RunID,
 			"", "no group can be sent: %s", formatCounts(l.Skipped)))
 	}
 	return a.save(data, l)

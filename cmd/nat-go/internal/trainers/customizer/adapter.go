@@ -112,7 +112,7 @@ func (a *Adapter) ensure(ctx context.Context, c *httpclient.Client, create httpc
 	create.Harmless, create.Tries = true, 3
 	_, err := c.Do(ctx, create)
 	var e *httpclient.Error
-	if err == nil || !errors.As(err, &e) || e.Fault == trainers.Unavailable || e.Fault == trainers.Local ||
+	if err == nil || !errors.As(err, &e) || e.Fault == httpclient.Unavailable || e.Fault == httpclient.Local ||
 		e.Status == http.StatusUnauthorized {
 		return err
 	}
@@ -139,8 +139,8 @@ func (a *Adapter) Submit(ctx context.Context, data trainers.DataSet, key string)
 		}
 	}
 	if err := ctx.Err(); err != nil {
-		return trainers.JobRef{}, &trainers.Error{
-			Op: "submit the job", Why: "interrupted before the job was created", Fault: trainers.Local, Err: err,
+		return trainers.JobRef{}, &httpclient.Error{
+			Op: "submit the job", Why: "interrupted before the job was created", Fault: httpclient.Local, Err: err,
 		}
 	}
 	return a.createJob(context.WithoutCancel(ctx), data.RunID, dataset, key)
@@ -209,9 +209,9 @@ func (a *Adapter) createJob(ctx context.Context, runID, dataset, key string) (tr
 		return trainers.JobRef{}, err
 	}
 	if j.ID == "" || strings.ContainsFunc(j.ID, func(r rune) bool { return r <= ' ' || !unicode.IsPrint(r) }) {
-		return trainers.JobRef{}, &trainers.Error{
+		return trainers.JobRef{}, &httpclient.Error{
 			Op: "create the job", Why: "missing or invalid id in the response",
-			Fault: trainers.Unavailable, Unsettled: true,
+			Fault: httpclient.Unavailable, Unsettled: true,
 		}
 	}
 	for _, w := range j.Warnings.Value {
@@ -325,7 +325,7 @@ func (a *Adapter) Find(ctx context.Context, data trainers.DataSet, key string) (
 			first = p.Data[0].Value.ID
 		}
 	}
-	return trainers.JobRef{}, false, trainers.Errorf(trainers.Unavailable, "look for the job of this run", "",
+	return trainers.JobRef{}, false, trainers.Errorf(httpclient.Unavailable, "look for the job of this run", "",
 		"the job is not among the newest %d jobs", listPages*100)
 }
 
@@ -369,7 +369,7 @@ func (a *Adapter) Status(ctx context.Context, ref trainers.JobRef) (trainers.Job
 		return trainers.JobStatus{}, err
 	}
 	if s.Status == "" {
-		return trainers.JobStatus{}, trainers.Errorf(trainers.Unavailable, "get the status of job "+ref.ID, "",
+		return trainers.JobStatus{}, trainers.Errorf(httpclient.Unavailable, "get the status of job "+ref.ID, "",
 			"missing status in the response")
 	}
 	return a.jobStatus(ref, s), nil
