@@ -96,8 +96,8 @@ func (g *generator) step(workflow, turn string, prompt []byte, t, c int) {
 	g.at += 0.0137
 	output := g.aside(300)
 	score := strconv.FormatFloat(float64(g.r.IntN(10000))/10000, 'g', -1, 64)
-	g.buf = fmt.Appendf(append(g.buf, '\n'), strings.TrimSuffix(stepFormat, "\n"), workflow, workflow, g.at, turn, c, c == 0,
-		prompt, output, turn, t, c, score, g.uuid())
+	g.buf = fmt.Appendf(append(g.buf, '\n'), strings.TrimSuffix(stepFormat, "\n"),
+		workflow, workflow, g.at, turn, c, c == 0, prompt, output, turn, t, c, score, g.uuid())
 }
 
 // aside returns a text of at least n bytes.

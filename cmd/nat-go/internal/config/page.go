@@ -42,7 +42,8 @@ func Page(types Types) []byte {
 // fields writes the fields of dataset.where that belong to an example, a task, a record or a turn.
 func (r page) fields(of string) {
 	for _, f := range map[string][]where.Field[*where.Subject]{
-		"example": where.ExampleFields, "task": where.GroupFields, "record": where.RecordFields, "turn": where.TurnFields,
+		"example": where.ExampleFields, "task": where.GroupFields,
+		"record": where.RecordFields, "turn": where.TurnFields,
 	}[of] {
 		fmt.Fprintf(r, "| %s | `%s` | %s | %s |\n", of, f.Name, f.Type(), f.Meaning())
 	}

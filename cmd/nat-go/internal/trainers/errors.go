@@ -65,9 +65,10 @@ func Unsettled(err error) bool {
 // have the job, and 3 if it is unreachable, rejects the credentials, or the cause is on this machine.
 func Exit(err error) error {
 	code := exit.Failed
-	if e, ok := errors.AsType[*httpclient.Error](err); ok && e.Fault != httpclient.Refused && e.Fault != httpclient.Gone {
+	switch e, ok := errors.AsType[*httpclient.Error](err); {
+	case ok && e.Fault != httpclient.Refused && e.Fault != httpclient.Gone:
 		code = exit.Environment
-	} else if !ok && errors.Is(err, context.Canceled) {
+	case !ok && errors.Is(err, context.Canceled):
 		code = exit.Interrupted
 	}
 	return exit.Default(code, err)
