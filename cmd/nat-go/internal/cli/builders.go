@@ -50,8 +50,7 @@ func pluginsOf(cmd *cobra.Command, configFile string) (*inspect.Catalog, error) 
 
 // findPlugin finds a plugin by its program's path, or by its name in the catalog.
 func findPlugin(cmd *cobra.Command, name string) (*inspect.Named, error) {
-	args, _ := cmd.Flags().GetStringArray("arg")
-	if n, err := inspect.Program(name, args); n != nil || err != nil {
+	if n, err := inspect.Program(name, repeatable(cmd, "arg")); n != nil || err != nil {
 		return n, err
 	}
 	c, err := selectedPlugins(cmd)

@@ -3,6 +3,7 @@ package cli
 import (
 	"flag"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -40,6 +41,18 @@ func TestFeedsCoverAllFormats(t *testing.T) {
 		return f.Trains == "" || f.Lost == "" || f.Verified == "" || f.Trainer == ""
 	}) {
 		t.Error("a line has an empty cell")
+	}
+}
+
+// TestRecipes checks that there are recipes, and that each is a folder of the checkout.
+func TestRecipes(t *testing.T) {
+	if len(feeds().Recipes) == 0 {
+		t.Error("feeds.yaml has no recipes")
+	}
+	for _, r := range feeds().Recipes {
+		if info, err := os.Stat(filepath.Join("../../../..", r.Folder)); err != nil || !info.IsDir() || r.Does == "" {
+			t.Errorf("%+v: %v", r, err)
+		}
 	}
 }
 

@@ -221,11 +221,10 @@ func withOutputDirs(cmd *cobra.Command) *cobra.Command {
 
 // outputDirs returns the folders that contain runs. A command without the flag has the default ones.
 func outputDirs(cmd *cobra.Command) []string {
-	dirs, err := cmd.Flags().GetStringArray("output-dir")
-	if err != nil {
-		return defaultOutputDirs
+	if dirs := repeatable(cmd, "output-dir"); dirs != nil {
+		return dirs
 	}
-	return dirs
+	return defaultOutputDirs
 }
 
 // loadJob finds a run, which may be an id in one of the output folders, and reads its job.

@@ -166,6 +166,17 @@ func each(c *cobra.Command, do func(*cobra.Command)) {
 	}
 }
 
+// repeatable returns the values of a repeatable flag, or nil if the command doesn't have it. GetStringArray formats and
+// parses the values as CSV, which loses an empty value and changes line breaks.
+func repeatable(cmd *cobra.Command, name string) []string {
+	if f := cmd.Flags().Lookup(name); f != nil {
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			return list.GetSlice()
+		}
+	}
+	return nil
+}
+
 // refuseMisspelt makes misspelt subcommands an error. By default, cobra prints the parent's help and reports success.
 func refuseMisspelt(c *cobra.Command) {
 	if c.HasSubCommands() && !c.Runnable() {

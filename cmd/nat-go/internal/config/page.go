@@ -24,7 +24,7 @@ func Page(types Types) []byte {
 			r.WriteString(line)
 			continue
 		}
-		words := strings.Fields(strings.TrimRight(marker, "}\n"))
+		words, before := strings.Fields(strings.TrimRight(marker, "}\n")), r.Len()
 		switch of := words[1]; words[0] {
 		case "often":
 			r.often(of, words[2:])
@@ -34,6 +34,9 @@ func Page(types Types) []byte {
 			r.table(specOf(of), "[`"+of+"`](#"+of+")")
 		case "fields":
 			r.fields(of)
+		}
+		if r.Len() == before {
+			panic("page.md: unknown name in " + line)
 		}
 	}
 	return []byte(r.String())
