@@ -61,8 +61,8 @@ func Unsettled(err error) bool {
 	return err != nil
 }
 
-// Exit attaches an exit code to an adapter's error, unless it already has one: 1 if the service decided so or doesn't
-// have the job, and 3 if it is unreachable, rejects the credentials, or the cause is on this machine.
+// Exit attaches an exit code to an adapter's error, unless it already has one: 1 if the service refused the request or
+// doesn't have the job, and 3 if it is unreachable, rejects the credentials, or the cause is on this machine.
 func Exit(err error) error {
 	code := exit.Failed
 	switch e, ok := errors.AsType[*httpclient.Error](err); {
